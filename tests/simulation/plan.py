@@ -225,8 +225,11 @@ def _with_queues(plan: Plan, chance: Chance) -> Plan:
 def _with_volcano(plan: Plan, chance: Chance) -> Plan:
     """The same seed with Queues of Volcano, which most of its gangs name."""
     dice, nodes = chance.stream("who is in which queue"), of_one_flavor(plan.nodes)
-    jobs = tuple((at, replace(one, queue=volcano_name(dice)) if one.min_member else one) for at, one in plan.jobs)
-    return replace(plan, nodes=nodes, jobs=jobs, queues=draw_volcano(nodes, chance, calm=plan.calm))
+    queues = draw_volcano(nodes, chance, calm=plan.calm)
+    jobs = tuple(
+        (at, replace(one, queue=volcano_name(dice, queues)) if one.min_member else one) for at, one in plan.jobs
+    )
+    return replace(plan, nodes=nodes, jobs=jobs, queues=queues)
 
 
 def _with_preemption(plan: Plan, chance: Chance) -> Plan:

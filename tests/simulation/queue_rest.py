@@ -22,7 +22,7 @@ def rooms_with_quota(
     ``bound``: those of a gang that is half released, which is completed with their flavors, as a job that runs keeps
     those of its start."""
     api = world.api
-    book = Book(api.queues.values())
+    book = Book(api.queues.values(), api.nodes.values())
     if not name or not book.there:
         yield room
         return

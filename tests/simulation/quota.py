@@ -8,7 +8,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 
 from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned, Ungate
-from extender.core.events import Event, JobGone, JobSeen, QueueGone, QueueSeen, Synced
+from extender.core.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen, Synced
 from extender.core.turns import Turn
 from policies.model import GroupKey, Job, Node, Pod
 from policies.model.queues import VOLCANO, ClusterQueue, QueueObject
@@ -49,6 +49,8 @@ class QuotaJudge:
             case QueueGone(thing):
                 self._things.pop(f"{type(thing).__name__}/{thing.name}", None)
                 self._turn_page(now)
+            case NodeSeen() | NodeGone() if self._books[-1][1].counts_nodes:
+                self._turn_page(now)
             case JobSeen(job):
                 self.jobs[job.key] = job
                 if job.suspended or job.finished:
@@ -61,7 +63,7 @@ class QuotaJudge:
             case BindingPosted(uid, Outcome.UNKNOWN) if uid in self._ours:
                 self._ours[uid] = ""
             case Synced():
-                self._books = [(now, Book(self._things.values()))]
+                self._books = [(now, self._book())]
                 self._ours = {uid: pod.node for uid, pod in self._shown.pods.items() if pod.node}
                 running = (job for job in self.jobs.values() if job.plan and not (job.suspended or job.finished))
                 self._starts = {job.key: StartJob(job, job.plan or {}, 0) for job in running}
@@ -155,7 +157,10 @@ class QuotaJudge:
         return used_by(there, self._shown.nodes, self.jobs, book, self._starts, ended)
 
     def _turn_page(self, now: float) -> None:
-        self._books.append((now, Book(self._things.values())))
+        self._books.append((now, self._book()))
+
+    def _book(self) -> Book:
+        return Book(self._things.values(), self._shown.nodes.values())
 
 
 def used_by(

@@ -1,13 +1,15 @@
 """The referee's own arithmetic of quota: what the queue objects say that may be used.
 
-Cohorts of its seeds are in no other cohort. Queues of Volcano have a capability.
+Cohorts of its seeds are in no other cohort. Queues of Volcano have a capability and a guarantee; only where some have a
+guarantee are all nodes a limit, too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
+from policies.model import Node
 from policies.model.queues import (
     VOLCANO,
     ClusterQueue,
@@ -27,13 +29,18 @@ Used = Counter[tuple[str, str]]
 ALL_NODES = "nodes"
 """The flavor of all nodes, where there are Queues of Volcano."""
 _ENDLESS = 1 << 40
+_ROOT = f"{VOLCANO}root"
 
 
 class Book:
-    """What the queue objects say."""
+    """What the queue objects say, while there are these nodes."""
 
-    def __init__(self, things: Iterable[QueueObject]) -> None:
-        known = [one for thing in things for one in _drawn(thing)]
+    def __init__(self, things: Iterable[QueueObject], nodes: Iterable[Node] = ()) -> None:
+        said = list(things)
+        volcanos = [one for one in said if isinstance(one, VolcanoQueue)]
+        known: list[QueueObject] = [one for one in said if not isinstance(one, VolcanoQueue)]
+        self.counts_nodes = any(one.guarantee for one in volcanos)
+        known += _drawn(volcanos, sum(dict(one.allocatable).get(GPU, 0) for one in nodes))
         self.queues = {one.name: one for one in known if isinstance(one, ClusterQueue)}
         self._cohorts = {one.name: one for one in known if isinstance(one, Cohort)}
         self._locals = {one.name: one for one in known if isinstance(one, LocalQueue)}
@@ -89,13 +96,23 @@ def is_strict(queue: ClusterQueue) -> bool:
     return queue.strategy is Strategy.STRICT
 
 
-def _drawn(thing: QueueObject) -> list[QueueObject]:
-    """A Queue of Volcano as a queue of its own with as much quota as it may use, and what leads there."""
-    if not isinstance(thing, VolcanoQueue):
-        return [thing]
-    name, quota = f"{VOLCANO}{thing.name}", Quota(thing.capability.get(GPU, _ENDLESS))
-    group = ResourceGroup((GPU,), ((ALL_NODES, {GPU: quota}),))
-    return [ResourceFlavor(ALL_NODES), ClusterQueue(name, (group,)), LocalQueue("", name, name)]
+def _drawn(queues: Sequence[VolcanoQueue], total: int) -> Iterator[QueueObject]:
+    """Queues of Volcano as queues that have what they are guaranteed and may borrow, up to their capability, what is
+    left of all GPUs; and what leads there."""
+    if not queues:
+        return
+    guaranteed = sum(one.guarantee.get(GPU, 0) for one in queues)
+    yield ResourceFlavor(ALL_NODES)
+    yield Cohort(_ROOT, groups=_of_all(Quota(total - guaranteed if guaranteed else _ENDLESS)))
+    for one in queues:
+        name, own, most = f"{VOLCANO}{one.name}", one.guarantee.get(GPU, 0), one.capability.get(GPU)
+        quota = Quota(own, borrowing=None if most is None else most - own, lending=0)
+        yield ClusterQueue(name, _of_all(quota), cohort=_ROOT)
+        yield LocalQueue("", name, name)
+
+
+def _of_all(quota: Quota) -> tuple[ResourceGroup, ...]:
+    return (ResourceGroup((GPU,), ((ALL_NODES, {GPU: quota}),)),)
 
 
 def _quota(one: ClusterQueue | Cohort, flavor: str) -> Quota:

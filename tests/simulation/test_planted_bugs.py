@@ -149,6 +149,11 @@ FOUND: list[tuple[Plant, int, str]] = [
     (queues.usage_forgotten_at_a_restart, 2174, r"is to be bound, and .* would use \d+ GPUs of"),
     (queues.borrowing_limit_ignored, 23, r"is to be bound, and team\d would use \d+ GPUs of"),
     (queues.capability_of_a_volcano_queue_ignored, 37, r"is to be bound, and volcano/team\d would use \d+ GPUs of"),
+    (
+        queues.guarantee_of_a_volcano_queue_ignored,
+        517,
+        r"is to be bound, and cohort volcano/root would use \d+ GPUs of",
+    ),
     (queues.lending_limit_ignored, 203, r"is to be bound, and cohort all would use \d+ GPUs of"),
     (queues.past_usage_forgotten_at_a_restart, 113, "has used .*, of which .* GPUs must be left"),
     (queues.past_usage_forgotten_with_its_cluster_queue, 4018, "has used .*, after .*, of which .* must be left"),

@@ -85,6 +85,15 @@ def test_a_queue_of_volcano_may_use_its_capability_and_no_more() -> None:
     assert said.endswith("volcano/team would use 16 GPUs of 8")
 
 
+def test_what_a_queue_of_volcano_is_guaranteed_of_the_nodes_is_for_no_other() -> None:
+    life = Life(ALL_NODES, VolcanoQueue("team"), VolcanoQueue("safe", guarantee={GPU: 24}))
+    assert not life.bind(member("first", f"{VOLCANO}team"), "a-0")
+    said = life.bind(member("second", f"{VOLCANO}team"), "a-1")
+    assert said is not None
+    assert said.endswith("cohort volcano/root would use 16 GPUs of 8")
+    assert not life.bind(member("third", f"{VOLCANO}safe"), "a-2")
+
+
 def test_a_pod_that_was_bound_though_the_answer_said_nothing_uses_quota() -> None:
     life, pod = Life(), member("first")
     assert not life.bind(pod, "a-0")

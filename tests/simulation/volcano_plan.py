@@ -1,6 +1,6 @@
 """Which seeds have Queues of Volcano, and what is drawn for them: by dice of their own, so that nothing else shifts.
 
-Each Queue has a capability or none, and no guarantee; so all nodes are of one flavor, and no Queue knows of another.
+Each Queue has a capability or none, and in half of the seeds some are guaranteed a part. All nodes are of one flavor.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ def of_one_flavor(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     return tuple(replace(one, labels={**one.labels, FLAVOR: ALL_NODES}) for one in nodes)
 
 
-def volcano_name(dice: Random) -> str:
-    """Of a workload, as ``queue_name``."""
-    name = queue_name(dice)
+def volcano_name(dice: Random, plan: QueuePlan) -> str:
+    """Of a workload, as ``queue_name``. Where guarantees limit them, those in ``default`` name it: others are there by
+    their PodGroup alone."""
+    things = *plan.things, *(one for _, one, _ in plan.changes)
+    limited = any(isinstance(one, VolcanoQueue) and one.guarantee for one in things)
+    name = queue_name(dice) or ("default" if limited else "")
     return f"{VOLCANO}{name}" if name else ""
 
 
@@ -45,8 +48,19 @@ def draw_volcano(nodes: tuple[Node, ...], chance: Chance, *, calm: bool) -> Queu
         priority, weight = dice.choice((0, 0, 5, -5)), Fraction(dice.choice((1, 1, 3)))
         return VolcanoQueue(name, weight, {} if most is None else {GPU: most}, priority=priority)
 
+    def safe(one: VolcanoQueue) -> VolcanoQueue:
+        part = min(apart.choice((0, total // 4, total // 2)), one.capability.get(GPU, total)) if guarantees else 0
+        return replace(one, guarantee={GPU: part} if part else {})
+
+    apart = chance.stream("guarantees of Volcano's queues")
+    guarantees = apart.random() < 0.5
     names = [f"team{number}" for number in range(3)]
-    things: tuple[QueueObject, ...] = (*(VolcanoQueue(name) for name in ("root", "default")), *map(queue, names))
-    changes = [(90 * dice.random(), queue(dice.choice(names)), False) for _ in range(0 if calm else dice.randrange(3))]
+    things: tuple[QueueObject, ...] = (
+        *(VolcanoQueue(name) for name in ("root", "default")),
+        *map(safe, map(queue, names)),
+    )
+    changes = [
+        (90 * dice.random(), safe(queue(dice.choice(names))), False) for _ in range(0 if calm else dice.randrange(3))
+    ]
     between = dice.choice((None, Proportion()))
     return QueuePlan(things, tuple(sorted(changes, key=lambda one: one[0])), between)

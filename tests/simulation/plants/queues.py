@@ -90,6 +90,15 @@ def capability_of_a_volcano_queue_ignored(event: Event, core: Core) -> Iterable[
 
 
 @hears
+def guarantee_of_a_volcano_queue_ignored(event: Event, core: Core) -> Iterable[Event]:
+    """Others use it while it is idle."""
+    match event:
+        case QueueSeen(VolcanoQueue() as queue, problems, warnings):
+            event = QueueSeen(replace(queue, guarantee={}), problems, warnings)
+    yield event
+
+
+@hears
 def lending_limit_ignored(event: Event, core: Core) -> Iterable[Event]:
     yield _without(event, "lending")
 
