@@ -65,8 +65,8 @@ def test_the_tree_says_what_each_has_uses_borrows_and_lends(url: str) -> None:
     shown = told.output.partition("Who waits")[0].replace("cohort all", "cohort-all").splitlines()
     lines = {line.split()[0]: line.split() for line in shown if line.strip()}
     assert lines["cohort-all"][1:] == ["gpus", GPU, "[############]", "32", "32", "16", "16", "1", "1"]
-    assert lines["team-a"][1:] == ["gpus", GPU, "[############]+", "16", "32", "16", "0", "1", "0"]
-    assert lines["team-b"][1:] == ["gpus", GPU, "[............]", "16", "0", "0", "16", "0", "1"]
+    assert lines["team-a"][1:] == ["gpus", GPU, "[############]+", "16", "32", "16", "0", "48", "1", "0"]
+    assert lines["team-b"][1:] == ["gpus", GPU, "[............]", "16", "0", "0", "16", "48", "0", "1"]
     assert lines["default/team-a"][1:] == ["gpus", GPU, "32", "1", "0"]
 
 
