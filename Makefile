@@ -28,7 +28,8 @@ test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" 
 	@echo "The integration tests need a real control plane and the controllers of jobs: their programs are built now unless they are cached."
 	@$(BIN)/python -m devcluster --build-only
 	@$(BIN)/python -m devcluster.controllers --build-only
-	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+	@# Three workers for two cores: an integration test waits for its control plane for much of its time.
+	$(BIN)/pytest -n 3 --dist loadfile $(ARGS)
 
 soak: $(SYNC) ## Inject faults into simulated clusters until stopped or a guarantee is violated (ARGS="--seed 7" replays)
 	@$(BIN)/python -m tests.simulation.soak $(ARGS)
