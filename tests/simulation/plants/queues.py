@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -83,19 +83,13 @@ def borrowing_limit_ignored(event: Event, core: Core) -> Iterable[Event]:
 
 @hears
 def capability_of_a_volcano_queue_ignored(event: Event, core: Core) -> Iterable[Event]:
-    match event:
-        case QueueSeen(VolcanoQueue() as queue, problems, warnings):
-            event = QueueSeen(replace(queue, capability={}), problems, warnings)
-    yield event
+    yield _volcanos_with(event, capability={})
 
 
 @hears
 def guarantee_of_a_volcano_queue_ignored(event: Event, core: Core) -> Iterable[Event]:
     """Others use it while it is idle."""
-    match event:
-        case QueueSeen(VolcanoQueue() as queue, problems, warnings):
-            event = QueueSeen(replace(queue, guarantee={}), problems, warnings)
-    yield event
+    yield _volcanos_with(event, guarantee={})
 
 
 @hears
@@ -136,6 +130,13 @@ def past_usage_only_fades(patch: pytest.MonkeyPatch) -> None:
     """What is used is never added."""
     real = History.sample
     patch.setattr(History, "sample", lambda self, _, now: real(self, {}, now))
+
+
+def _volcanos_with(event: Event, **facts: Mapping[str, int]) -> Event:
+    match event:
+        case QueueSeen(VolcanoQueue() as queue, problems, warnings):
+            return QueueSeen(replace(queue, **facts), problems, warnings)  # type: ignore[arg-type]
+    return event
 
 
 def _without(event: Event, limit: str) -> Event:
