@@ -278,5 +278,5 @@ class Admission:
             yield from self._demands.ask(workload)
         yield 2 * TRY
         plan = yield from self._planner.nominated(workload)
-        if plan is not None:
+        if plan is not None and self._queued.has_quota(workload, plan):
             yield from self._commit.commit(workload, plan, self._planner.holds, self._now)

@@ -202,6 +202,18 @@ class Queued:
                 self._state.quotas.put_back(workload.key, kept)
         return replace(found, waits_for=None) if isinstance(found, Refused) and kept else found
 
+    def has_quota(self, workload: Workload, plan: Plan) -> bool:
+        """Whether it is there for a plan that was read from nominations: others may have it by now. What is half
+        released is completed whatever quota is left."""
+        quotas, queue = self._state.quotas, self._state.quotas.queue_of(workload.key)
+        if queue is None or quotas.node_of(queue.name) is None or workload.release.partial_since is not None:
+            return True
+        kept = quotas.lift(workload.key)
+        usage = quotas.counting.of_seats(zip(plan.pods, plan.nodes.values(), strict=True), queue.name)
+        short = quotas.queues.picture.tree.lacks(queue.name, usage)
+        quotas.put_back(workload.key, kept)
+        return not short
+
     def quota_taken(self, workload: Workload, shortfalls: Shortfalls) -> None:
         """It has quota from now on, and no nodes: what others of its queue lack may be that quota."""
         if (name := self._state.quotas.members.queue_of(workload.key)) is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from extender.core.claims import Claim, Claims, Owner, SlotOf
 from extender.core.flavoring import PartKey, told_by
@@ -10,7 +11,7 @@ from extender.core.queues import Queues
 from extender.core.quota_uses import Use
 from extender.core.workload import Workload
 from policies.model import Pod, Requests
-from policies.model.queues import ClusterQueue, Usage
+from policies.model.queues import ClusterQueue, FlavorResource, Usage
 
 
 class Unseen(str):
@@ -32,6 +33,14 @@ class QuotaCounting:
         part = self._part(workload, owner, claim)
         flavors = self._flavors(workload, part, claim, queue, former)
         return Use(queue, part, flavors, _amounts_of(claim.requests, flavors))
+
+    def of_seats(self, seats: Iterable[tuple[Pod, str]], queue: str) -> Counter[FlavorResource]:
+        """Of pods of a gang, each on that node."""
+        picture, total = self._queues.picture, Counter[FlavorResource]()
+        for pod, name in seats:
+            if (node := self._claims.nodes.get(name)) is not None:
+                total.update(_amounts_of(pod.requests, told_by(node, picture.queues[queue], picture.flavors)))
+        return total
 
     def _flavors(
         self, workload: Workload, part: PartKey, claim: Claim, queue: str, former: Use | None

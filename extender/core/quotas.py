@@ -41,7 +41,7 @@ class Quotas:
         self._limits = limits
         self._claims = claims
         self._workloads = workloads
-        self._counting = QuotaCounting(self.queues, claims, pods)
+        self.counting = QuotaCounting(self.queues, claims, pods)
         self._kept: dict[GroupKey, Usage] = {}
         self.whole: dict[GroupKey, None] = {}
         """Those for whom all is kept that they ask for, and who lack nodes alone."""
@@ -286,7 +286,7 @@ class Quotas:
     def _use(self, workload: Workload, owner: Owner, claim: Claim, former: Use | None) -> None:
         key = workload.key
         if (queue := self.members.queue_of(key)) is not None:
-            self.uses.put(key, owner, self._counting.use_of(workload, owner, claim, queue, former))
+            self.uses.put(key, owner, self.counting.use_of(workload, owner, claim, queue, former))
 
 
 def _is_leaving(workload: Workload) -> bool:

@@ -322,3 +322,16 @@ def test_other_quota_is_as_if_it_had_been_so_from_the_beginning_and_nobody_is_co
     ]
     assert found[0] == found[1]
     assert found[0]["team"][0] == {("gpus", GPU): 16}
+
+
+def test_after_a_restart_no_plan_is_taken_over_that_there_is_no_quota_for() -> None:
+    """Both were nominated by former leaders: one before the other one's quota was given back."""
+    script = Script(*cluster("a: 2x8"), synced=False)
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}))
+    for at, name in enumerate(("first", "second")):
+        script.see(*(replace(pod, nominated_node=f"a-{at}") for pod in in_queue(name, 1, "team")))
+    script.feed_synced()
+    script.advance(0.5)
+    assert (planned(script, "first"), planned(script, "second")) == (1, 0)
+    assert reason(script, "second").code == "NoQuota"
+    assert used(script, "team") == 8
