@@ -183,11 +183,9 @@ class Elastic:
         return asking.reason
 
     def _show(self, workload: Workload, asking: Asking) -> None:
-        """Let those of its pods go that have yet to be: also one that takes the place of another."""
         pods = [] if workload.asked is None else _there(workload, workload.asked)
-        if fresh := [pod for pod in pods if pod.uid not in asking.shown]:
-            self._asking[workload.key] = replace(asking, shown=asking.shown.union(pod.uid for pod in fresh))
-            let_go(self._state, workload, fresh)
+        shown = let_go(self._state, workload, pods, asking.shown)
+        self._asking[workload.key] = replace(asking, shown=shown)
 
     def _keeps(self, workload: Workload, demand: Demand, made: Mapping[PartKey, Flavoring]) -> str:
         """What keeps it from asking; empty for nothing."""

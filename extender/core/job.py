@@ -216,9 +216,9 @@ class JobRecord:
         """The next of its pods, or its nodes, have to come by then."""
         self.coming_until = until
 
-    def show(self, uids: Collection[str]) -> None:
+    def show(self, uids: frozenset[str]) -> None:
         """These pods are shown to whoever makes nodes."""
-        self.shown = self.shown.union(uids)
+        self.shown = uids
 
     def come(self, now: float) -> None:
         """A pod of it has come."""

@@ -26,11 +26,13 @@ _IMPATIENT = "no nodes are asked for: a {} whose pods wait for nodes cannot be s
 _IN_WAVES = "no nodes are asked for: its pods are made one after the other, so that no autoscaler sees all of them"
 
 
-def let_go(state: State, workload: Workload, pods: Sequence[Pod]) -> None:
-    """Take our gate off those of these pods that have it."""
+def let_go(state: State, workload: Workload, pods: Sequence[Pod], shown: frozenset[str]) -> frozenset[str]:
+    """Take our gate off those of these pods that have it, once: ``shown`` were let go before (by UID). Returns who is
+    by now. One that takes the place of another comes later."""
     for pod in pods:
-        if GANG_GATE in pod.gates:
+        if GANG_GATE in pod.gates and pod.uid not in shown:
             state.out.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key))
+    return shown.union(pod.uid for pod in pods)
 
 
 def let_job_go(state: State, workload: Workload, made: Mapping[PartKey, Flavoring], until: LetGo) -> None:

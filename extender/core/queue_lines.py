@@ -29,7 +29,7 @@ class _Queue:
 
     name: str
     line: LocalTurns
-    after: int = 0
+    after: int
     version: int = -1
     level: int = 0
     head: Head | None = None

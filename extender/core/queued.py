@@ -50,7 +50,7 @@ class Queued:
         """Whether somebody may get quota who did not."""
         quotas = self._state.quotas
         waits = bool(self._state.waiting.keys)
-        return quotas.stale or (
+        return quotas.queues.stale or (
             waits
             and bool(
                 quotas.uses.freed
@@ -67,7 +67,7 @@ class Queued:
     def review(self, shortfalls: Shortfalls, now: float) -> None:
         """To be called before a pass: whoever may get quota by now is looked at in it."""
         state, quotas = self._state, self._state.quotas
-        if quotas.stale:
+        if quotas.queues.stale:
             others = quotas.redraw()
             state.preemptions.redrawn()
             # Who asks for a level may fit now, or not be understood any more, whatever was found before.

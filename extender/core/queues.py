@@ -77,7 +77,7 @@ def key_of(thing: QueueObject) -> ObjectKey:
 
 class Queues:
     """``seen``: the objects, each with its problems and warnings. ``total``: what all nodes have, for Volcano's Queues.
-    ``stale``: some of it has changed since ``redraw``."""
+    ``stale``: some of it has changed since ``redraw``, the total where it is shared."""
 
     def __init__(self) -> None:
         self.seen: dict[ObjectKey, QueueSeen] = {}

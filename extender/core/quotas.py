@@ -57,11 +57,6 @@ class Quotas:
         """It grows whenever something that a report says may have changed."""
         return self._stood + self.uses.version + self.past.version
 
-    @property
-    def stale(self) -> bool:
-        """Whether the objects have changed, or what the nodes have where that is shared."""
-        return self.queues.stale
-
     def route(self, workload: Workload) -> Route:
         """Where it belongs, and why it is not admitted there. Without a queue nothing keeps it, unless one is asked."""
         if not (name := self.local_of(workload.key)):

@@ -18,7 +18,7 @@ from extender.core.state import State
 from extender.core.telling import explain
 from extender.core.upkeep import REMOVED, misled
 from extender.core.workload import Workload
-from policies.model import GANG_GATE, LetGo, SlotKey
+from policies.model import LetGo, SlotKey
 from policies.words import counted
 
 _LOOK_S = 5.0
@@ -76,9 +76,7 @@ class Unplanned:
         """As soon as enough are there to start: for a part of it no nodes should be made."""
         if self._there(workload) < (workload.min_member or 0):
             return
-        gated = [pod for pod in workload.live if GANG_GATE in pod.gates and pod.uid not in record.shown]
-        record.show([pod.uid for pod in gated])
-        let_go(self._state, workload, gated)
+        record.show(let_go(self._state, workload, workload.live, record.shown))
 
     @staticmethod
     def _there(workload: Workload) -> int:

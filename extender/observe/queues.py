@@ -117,10 +117,11 @@ def _quotas(node: QuotaNode, below: list[QuotaNode]) -> Iterator[QuotaView]:
         nominal = sum(one.quotas[what].nominal for one in _within(node) if what in one.quotas)
         borrowed = sum(one.borrowed(what) for one in below)
         lent = borrowed if node.is_cohort else max(0, nominal - used - max(0, node.left(what)))
-        view = QuotaView(flavor=flavor, resource=resource, nominal=nominal, used=used, borrowed=borrowed, lent=lent)
         limit = node.quotas[what].borrowing if what in node.quotas and not node.is_cohort else None
-        view.most = None if limit is None else nominal + limit
-        yield view
+        most = None if limit is None else nominal + limit
+        yield QuotaView(
+            flavor=flavor, resource=resource, nominal=nominal, used=used, borrowed=borrowed, lent=lent, most=most
+        )
 
 
 def _waiting(core: Engine, pending: Iterable[GroupKey], now: float) -> Iterator[WaitingView]:
