@@ -8,9 +8,9 @@ import pytest
 
 from extender.core.events import JobSeen, QueueSeen
 from policies.model import Dialect, GroupRef, Pod, PodSet, Taint, Toleration
-from policies.model.queues import ResourceFlavor, Stop
+from policies.model.queues import VOLCANO, ResourceFlavor, Stop, VolcanoQueue
 from policies.model.workload import Job
-from tests.builders import cluster, gang, key, node
+from tests.builders import GPU, cluster, gang, key, node
 from tests.core.jobs import Controlled, job, template
 from tests.core.queues import FLAVOR, cluster_queue, flavor, show, sort, used
 from tests.core.script import Script
@@ -153,3 +153,19 @@ def test_a_job_of_two_podsets_each_of_which_has_a_flavor_says_what_room_they_lac
     script.advance(1)
     assert script.reason("job") == "NoRoom"
     assert script.message("job").startswith("ClusterQueue team: 2 of 3 members fit at once")
+
+
+def test_a_job_uses_the_quota_of_the_queue_that_it_names() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, VolcanoQueue("team", capability={GPU: 16}))
+    first, second = (
+        Controlled(script, replace(job(2, name=name), queue=f"{VOLCANO}team")) for name in ("first", "second")
+    )
+    assert (len(first.starts), len(second.starts)) == (1, 0)
+    assert script.message("second").startswith("Queue team: it asks for 16 nvidia.com/gpu, and 0 of 16")
+    first.run()
+    first.delete()
+    first.show(finished=True)
+    second.settle()
+    assert len(second.starts) == 1
+    assert used(script, f"{VOLCANO}team", f"{VOLCANO}nodes") == 16

@@ -17,7 +17,6 @@ from policies.model import Dialect, GroupRef, Pod, PodGroup
 from policies.model.queues import VOLCANO, LocalQueue, VolcanoQueue
 from policies.order import Proportion
 from tests.builders import GPU, cluster, gang, key, node
-from tests.core.jobs import Controlled, job
 from tests.core.preempting import ON
 from tests.core.queues import cluster_queue, come, flavor, in_queue, leave, planned, reason, show, used
 from tests.core.script import Script
@@ -228,22 +227,6 @@ def test_who_is_in_a_queue_of_lower_priority_gives_way_first(priority: int, evic
         script.start(f"of-{name}", 1, f"{VOLCANO}{name}", priority=importance)
     script.come("next", 1, f"{VOLCANO}own")
     assert script.evicted == [f"{evicted}-0"]
-
-
-def test_a_job_uses_the_quota_of_the_queue_that_it_names() -> None:
-    script = Script(*cluster("a: 4x8"))
-    show(script, queue("team", capability=16))
-    first, second = (
-        Controlled(script, replace(job(2, name=name), queue=f"{VOLCANO}team")) for name in ("first", "second")
-    )
-    assert (len(first.starts), len(second.starts)) == (1, 0)
-    assert reason(script, "second").message.startswith("Queue team: it asks for 16 nvidia.com/gpu, and 0 of 16")
-    first.run()
-    first.delete()
-    first.show(finished=True)
-    second.settle()
-    assert len(second.starts) == 1
-    assert used(script, f"{VOLCANO}team", NODES) == 16
 
 
 def test_nodes_that_come_and_go_change_what_is_left_beside_a_guarantee() -> None:
