@@ -29,7 +29,6 @@ from extender.kube.writer import KubeApi
 from extender.observe.metrics import Metrics
 from extender.observe.sight import Sight
 from extender.replica import Replica
-from extender.runtime import garbage
 from extender.runtime.election import Leadership
 from extender.runtime.runner import Runner
 
@@ -46,7 +45,6 @@ class StartError(Exception):
 
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code; raises StartError."""
-    garbage.collect_hardly_ever()
     listener = _listen(settings.listen_host, settings.listen_port)
     # Every address of the pod: the page has no names, and changes nothing.
     scraped = _listen("0.0.0.0", settings.metrics_port) if settings.metrics_port else None  # noqa: S104

@@ -24,7 +24,7 @@ from extender.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 MUSTER = Path(sys.executable).with_name("muster")
-HEAVY = {"numpy", "pydantic", "httpx", "aiohttp", "msgspec", "fastapi", "kubernetes"}
+HEAVY = {"numpy", "pydantic", "httpx", "aiohttp", "msgspec", "starlette", "kubernetes"}
 
 
 class Page(BaseHTTPRequestHandler):

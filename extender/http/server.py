@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
-from fastapi import FastAPI, HTTPException, Response
+import msgspec
+from pydantic import BaseModel
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from extender.http.hosts import Hosts
 from extender.http.verbs import Receive, Scope, Send, Verbs, refuse
 from extender.http.wire import MAX_CANDIDATES
-from extender.observe.explain.domains import DomainStock, domains
-from extender.observe.explain.explanation import Explanation, explain
+from extender.observe.explain.domains import domains
+from extender.observe.explain.explanation import explain
 from extender.observe.metrics import Metrics
-from extender.observe.queues import QueueView, queues
+from extender.observe.queues import queues
 from extender.observe.sight import Sight
-from extender.observe.topology import TopologyView, topology
-from extender.observe.views import GangView, view
+from extender.observe.topology import topology
+from extender.observe.views import view
 from extender.runtime.runner import Runner
 from policies.model import GroupKey
 
@@ -48,69 +54,95 @@ def create_app(
     return app
 
 
-def _pages(runner: Runner, metrics: Metrics, sight: Sight, notice: Callable[[], str]) -> FastAPI:
-    pages = FastAPI(title="Muster", docs_url=None, redoc_url=None, openapi_url=None)
-    _tell_health(pages, runner, sight, notice)
-
-    @pages.get("/metrics")
-    async def scrape() -> Response:
-        return Response(metrics.render(), media_type="text/plain; version=0.0.4")
-
-    @pages.get("/topology")
-    async def levels() -> TopologyView:
-        ledger = runner.core.state.claims
-        return topology(ledger.snapshot(), configured=bool(ledger.configured))
-
-    @pages.get("/queues")
-    async def all_queues() -> list[QueueView]:
-        return queues(runner.core, runner.clock())
-
-    @pages.get("/gangs")
-    async def gangs() -> list[GangView]:
-        now = runner.clock()
-        return [view(gang, now) for _, gang in sorted(runner.core.state.workloads.items())]
-
-    @pages.get("/gangs/{namespace}/{name}")
-    async def gang(namespace: str, name: str) -> GangView:
-        found = runner.core.state.workloads.get(GroupKey(namespace, name))
-        if found is None:
-            raise HTTPException(404, f"there is no gang {namespace}/{name}")
-        return view(found, runner.clock())
-
-    _answer_questions(pages, runner)
-    return pages
+def _pages(runner: Runner, metrics: Metrics, sight: Sight, notice: Callable[[], str]) -> Starlette:
+    asked = {
+        "/healthz": partial(_healthz, runner),
+        "/readyz": partial(_readyz, runner, sight, notice),
+        "/metrics": partial(_metrics, metrics),
+        "/topology": partial(_topology, runner),
+        "/domains": partial(_domains, runner),
+        "/queues": partial(_queues, runner),
+        "/gangs": partial(_gangs, runner),
+        "/gangs/{namespace}/{name}": partial(_gang, runner),
+        "/explain/{namespace}/{name:path}": partial(_explain, runner),
+    }
+    return Starlette(routes=[Route(path, _page(answer)) for path, answer in asked.items()])
 
 
-def _tell_health(pages: FastAPI, runner: Runner, sight: Sight, notice: Callable[[], str]) -> None:
-    @pages.get("/healthz")
-    async def healthz() -> Response:
-        return Response("failed\n", 500) if runner.failed.is_set() else Response("ok\n")
+def _page(answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """On the event loop, where the core is: Starlette would call a plain function in a thread."""
 
-    @pages.get("/readyz")
-    async def readyz(verbose: str | None = None) -> Response:
-        """A replica that stands by is ready: a rollout must not wait for it to lead."""
-        text, status = "ok, standing by\n" if runner.standing_by else "ok\n", 200
-        if dark := sight.dark():
-            silent = ", ".join(f"{kind} for {age:.0f} s" for kind, age in sorted(dark.items()))
-            text, status = f"the API server has said nothing about {silent}: what Muster knows is old\n", 503
-        if runner.failed.is_set() or not (runner.core.state.recovered or runner.standing_by):
-            text, status = "the cluster has not been read yet\n", 503
-        if said := notice():
-            text += f"{said}\n"
-        if verbose is not None:
-            text += "".join(f"{kind}: last heard of {age:.0f} s ago\n" for kind, age in sorted(sight.ages().items()))
-        return Response(text, status)
+    async def page(request: Request) -> Response:
+        return answer(request)
+
+    return page
 
 
-def _answer_questions(pages: FastAPI, runner: Runner) -> None:
-    @pages.get("/explain/{namespace}/{name:path}")
-    async def explained(namespace: str, name: str) -> Explanation:
-        core, now = runner.core, runner.clock()
-        found = core.state.workloads.get(GroupKey(namespace, name))
-        if found is None:
-            raise HTTPException(404, f"there is no gang {namespace}/{name}")
-        return explain(core.state, found, now, core.outlook(found, now))
+def _healthz(runner: Runner, _: Request) -> Response:
+    return Response("failed\n", 500) if runner.failed.is_set() else Response("ok\n")
 
-    @pages.get("/domains")
-    async def stock() -> list[DomainStock]:
-        return domains(runner.core.state)
+
+def _readyz(runner: Runner, sight: Sight, notice: Callable[[], str], request: Request) -> Response:
+    """A replica that stands by is ready: a rollout must not wait for it to lead."""
+    text, status = "ok, standing by\n" if runner.standing_by else "ok\n", 200
+    if dark := sight.dark():
+        silent = ", ".join(f"{kind} for {age:.0f} s" for kind, age in sorted(dark.items()))
+        text, status = f"the API server has said nothing about {silent}: what Muster knows is old\n", 503
+    if runner.failed.is_set() or not (runner.core.state.recovered or runner.standing_by):
+        text, status = "the cluster has not been read yet\n", 503
+    if said := notice():
+        text += f"{said}\n"
+    if "verbose" in request.query_params:
+        text += "".join(f"{kind}: last heard of {age:.0f} s ago\n" for kind, age in sorted(sight.ages().items()))
+    return Response(text, status)
+
+
+def _metrics(metrics: Metrics, _: Request) -> Response:
+    return Response(metrics.render(), media_type="text/plain; version=0.0.4")
+
+
+def _topology(runner: Runner, _: Request) -> Response:
+    ledger = runner.core.state.claims
+    return _told(topology(ledger.snapshot(), configured=bool(ledger.configured)))
+
+
+def _domains(runner: Runner, _: Request) -> Response:
+    return _told(domains(runner.core.state))
+
+
+def _queues(runner: Runner, _: Request) -> Response:
+    return _told(queues(runner.core, runner.clock()))
+
+
+def _gangs(runner: Runner, _: Request) -> Response:
+    now = runner.clock()
+    return _told([view(gang, now) for _, gang in sorted(runner.core.state.workloads.items())])
+
+
+def _gang(runner: Runner, request: Request) -> Response:
+    found = runner.core.state.workloads.get(key := _key(request))
+    return _unknown(key) if found is None else _told(view(found, runner.clock()))
+
+
+def _explain(runner: Runner, request: Request) -> Response:
+    core, now = runner.core, runner.clock()
+    found = core.state.workloads.get(key := _key(request))
+    return _unknown(key) if found is None else _told(explain(core.state, found, now, core.outlook(found, now)))
+
+
+def _key(request: Request) -> GroupKey:
+    return GroupKey(request.path_params["namespace"], request.path_params["name"])
+
+
+def _unknown(key: GroupKey) -> Response:
+    return _json({"detail": f"there is no gang {key.namespace}/{key.name}"}, 404)
+
+
+def _told(views: BaseModel | Sequence[BaseModel]) -> Response:
+    if isinstance(views, BaseModel):
+        return _json(views.model_dump(mode="json"))
+    return _json([one.model_dump(mode="json") for one in views])
+
+
+def _json(content: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(content), status, media_type="application/json")
