@@ -117,7 +117,8 @@ class StartJob:
     ``minimum``: what its pods say as their gang's minMember. ``job``: as it was planned; nothing is written if the
     podsets of the object are others by now. ``flavors``: by podset, the flavor of each resource. ``tolerations``: by
     podset, what its pods tolerate beyond what their template says. ``let_go``: it has no plan yet. Once it has one that
-    is written on the job alone, whose pods are there.
+    is written on the job alone, whose pods are there. ``labels``: by podset, what its pods ask of their nodes beyond
+    what their template says, while they have none.
     """
 
     job: Job
@@ -126,6 +127,7 @@ class StartJob:
     flavors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     tolerations: Mapping[str, tuple[Toleration, ...]] = field(default_factory=dict)
     let_go: LetGo | None = None
+    labels: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

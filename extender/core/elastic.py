@@ -191,11 +191,11 @@ class Elastic:
         """What keeps it from asking; empty for nothing."""
         flavors = self._state.quotas.queues.picture.flavors
         if workload.job is None:
-            return misled(_there(workload, demand), made, flavors, of_job=False)
+            return misled(_there(workload, demand), made, flavors)
         if self._served is not False:
             return ""
         pods = [workload.members.stands_for(pod.identity) for pod in demand.pods]
-        return unseen(workload, pods) or misled(pods, made, flavors, of_job=True)
+        return unseen(workload, pods) or misled(pods, made, flavors, workload.job.seen)
 
     def _may(self, workload: Workload) -> bool:
         """It has yet to start, nobody gives way to it, and all that it needs nodes for can be asked for: a job, or pods

@@ -20,4 +20,8 @@ def start_of(
     }
     flavors = {str(part): dict(one.flavors) for part, one in flavoring.items() if one.flavors}
     tolerations = {str(part): one.tolerations for part, one in flavoring.items() if one.tolerations}
-    return StartJob(job, nodes if let_go is None else {}, podsets.first_wave, flavors, tolerations, let_go)
+    if let_go is None:
+        return StartJob(job, nodes, podsets.first_wave, flavors, tolerations)
+    # Who makes nodes has to make those of its flavors. Nodes of a plan have these labels anyway.
+    labels = {str(part): one.labels for part, one in flavoring.items() if one.labels}
+    return StartJob(job, {}, podsets.first_wave, flavors, tolerations, let_go, labels)

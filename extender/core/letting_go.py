@@ -2,12 +2,13 @@
 us, and marks it as unschedulable, which is what those who make nodes look at.
 
 A gate cannot be put back, and what is written on a pod cannot be taken off. So nothing is written: that they are to
-have nodes of a flavor the pods have to say themselves. What makes the pods of a job says what they tolerate for it.
+have nodes of a flavor the pods have to say themselves. What makes the pods of a job says so for them, and what they
+tolerate for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from extender.core.effects import Ungate
 from extender.core.flavoring import Flavoring, PartKey, part_of
@@ -16,7 +17,7 @@ from extender.core.job_start import start_of
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import GANG_GATE, LetGo, Node, Pod, Selection, Toleration
+from policies.model import GANG_GATE, Job, LetGo, Node, Pod, Selection, Toleration
 from policies.model.queues import ResourceFlavor
 from policies.placement.matching import admits
 from policies.words import listed
@@ -59,21 +60,30 @@ def awaiting(queue: str, flavors: Sequence[str], text: str) -> Reason:
 
 
 def misled(
-    pods: Sequence[Pod], made: Mapping[PartKey, Flavoring], flavors: Mapping[str, ResourceFlavor], *, of_job: bool
+    pods: Sequence[Pod],
+    made: Mapping[PartKey, Flavoring],
+    flavors: Mapping[str, ResourceFlavor],
+    job: Job | None = None,
 ) -> str:
-    """Why whoever sees these pods would make other nodes than those of their flavors; empty if not."""
+    """Why whoever sees these pods would make other nodes than those of their flavors; empty if not. ``job``: whose pods
+    they are, if they are yet to be made."""
+    fixed = {one.name: one.title for one in job.podsets.podsets if one.fixed} if job is not None else {}
     for pod in pods:
-        given = made[part_of(pod, of_job=of_job)]
+        given = made[part_of(pod, of_job=job is not None)]
+        labels = () if job is None or pod.series in fixed else given.labels
         for name in dict.fromkeys(given.flavors.values()):
-            if not _asks_for(pod.selection, given.tolerations, flavor := flavors[name]):
+            if not _asks_for(pod.selection, labels, given.tolerations, flavor := flavors[name]):
                 asked = [f"the nodeSelector {key}={value}" for key, value in sorted(flavor.node_labels.items())]
                 asked += ["tolerations of its taints"] if flavor.taints else []
-                return f"no autoscaler is asked for nodes of {name}: for that its pods need {listed(asked)}"
+                why = f"no autoscaler is asked for nodes of {name}: for that its pods need {listed(asked)}"
+                return f"{why}; on those of {fixed[pod.series]} Muster cannot write it" if pod.series in fixed else why
     return ""
 
 
-def _asks_for(selection: Selection, more: tuple[Toleration, ...], flavor: ResourceFlavor) -> bool:
-    """Whether such a pod goes to nodes of the flavor and to no others, with what it tolerates for that."""
-    named = flavor.node_labels.items() <= dict(selection.node_selector).items()
+def _asks_for(
+    selection: Selection, labels: Iterable[tuple[str, str]], more: tuple[Toleration, ...], flavor: ResourceFlavor
+) -> bool:
+    """Whether such a pod goes to nodes of the flavor and to no others, with what is written on it for that."""
+    named = flavor.node_labels.items() <= {**dict(labels), **dict(selection.node_selector)}.items()
     own = Selection(tolerations=(*selection.tolerations, *more))
     return named and admits(Node(flavor.name, (), flavor.node_labels, flavor.taints), own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, Effect, StartJob, SuspendJob
@@ -66,8 +67,9 @@ class Controlled:
                 self._told(effect)
                 self.script.advance(0.1)
 
-    def create(self, *, only: int | None = None, gates: tuple[str, ...] = ()) -> list[Pod]:
-        """The pods of the slots that have none, as the controller makes them, with the gates of an admission policy."""
+    def create(self, *, only: int | None = None, **facts: Any) -> list[Pod]:
+        """The pods of the slots that have none, as the controller makes them; ``facts``: as a policy or a start makes
+        them."""
         pods: list[Pod] = []
         for podset in self.seen.podsets.podsets:
             taken = {pod.index for pod in self.pods.values() if pod.series == podset.name and pod.live}
@@ -77,7 +79,7 @@ class Controlled:
                     continue
                 self._made += 1
                 uid = f"{self.seen.owner.name}-pod-{self._made}"
-                made = replace(pod, uid=uid, name=uid, index=number if podset.indexed else None, gates=gates)
+                made = replace(pod, uid=uid, name=uid, index=number if podset.indexed else None, **facts)
                 self.pods[uid] = replace(made, index=number)
                 self.script.see(made)
                 pods.append(made)

@@ -38,8 +38,11 @@ def scene(
     return script
 
 
-def come(script: Script, name: str, size: int = 2) -> Controlled:
-    made = Controlled(script, replace(job(size, name=name), queue="team"))
+def come(script: Script, name: str, size: int = 2, *, fixed: bool = False) -> Controlled:
+    """``fixed``: what nodes its pods ask for cannot be written on them."""
+    asked = job(size, name=name)
+    podsets = tuple(replace(one, fixed=fixed) for one in asked.podsets.podsets)
+    made = Controlled(script, replace(asked, podsets=replace(asked.podsets, podsets=podsets), queue="team"))
     made.wait(0.5)
     return made
 
@@ -182,7 +185,7 @@ def test_without_quota_of_an_elastic_flavor_nobody_asks(facts: dict[str, int], s
 
 def test_where_nodes_cannot_be_asked_for_the_reason_says_what_pods_need_and_no_quota_is_kept() -> None:
     script = scene(served=False)
-    first = come(script, "first")
+    first = come(script, "first", fixed=True)
     code, said = reason(script, "first")
     assert (code, used(script, "team", "spot")) == ("NoRoom", 0)
     assert "no autoscaler is asked for nodes of spot: for that its pods need the nodeSelector nvidia.com/f" in said

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.xdist_group("elastic-jobs")
 
 WITHIN_S = 60
 PLAN = "muster.dev/plan"
+BROUGHT = {"affinity", "nodeSelector", "tolerations"}
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +39,22 @@ class Research(Queues):
     """One node of the flavor that is always there, and quota for two that are made on demand."""
 
     def wanting(self, name: str, size: int) -> None:
-        """A job whose pods ask for nodes that are made on demand."""
-        spec = {**pod(name)["spec"], "restartPolicy": "Never", "nodeSelector": {"pool": "spot"}}
+        """A job that names its queue, and says nothing of nodes."""
+        spec = {**pod(name)["spec"], "restartPolicy": "Never"}
         meta = {"name": name, "labels": {"kueue.x-k8s.io/queue-name": "research"}}
         of_job = {"completions": size, "parallelism": size, "completionMode": "Indexed", "template": {"spec": spec}}
         self.stage.api.create(self.jobs, {"metadata": meta, "spec": of_job})
 
     def annotation(self, name: str) -> str:
         return str(self.until(name, bool)["metadata"]["annotations"][PLAN])
+
+
+def is_given_back(job: Object) -> bool:
+    """It is as its user wrote it."""
+    said = job["metadata"].get("annotations") or {}
+    template = job["spec"]["template"]
+    marked = {PLAN, "muster.dev/flavors"}.intersection(said) or "muster.dev/workload" in str(template)
+    return bool(job["spec"]["suspend"]) and not marked and not BROUGHT.intersection(template["spec"])
 
 
 @pytest.fixture
@@ -63,7 +72,7 @@ def test_a_job_is_let_go_with_quota_and_starts_whole_on_the_nodes_that_come(
     research.wanting("first", 2)
     for one in unschedulable(stage, 2):
         spec = one["spec"]
-        assert (spec["nodeSelector"], spec.get("affinity")) == ({"pool": "spot"}, None)
+        assert (spec["nodeSelector"], spec.get("affinity")) == ({"pool": "spot"}, None), "of the flavor"
         assert {"key": "spot", "operator": "Exists", "effect": "NoSchedule"} in spec["tolerations"]
     assert "kube-scheduler has its 2 pods without a plan" in research.reason("first", "AwaitingNodes")
     assert research.annotation("first").startswith("nodes are awaited until ")
@@ -79,9 +88,12 @@ def test_a_job_is_let_go_with_quota_and_starts_whole_on_the_nodes_that_come(
     assert {one.node for one in stage.pods() if one.node} == set(nodes)
     assert sorted(json.loads(research.annotation("first"))[""].split(",")) == sorted(f"{node}*1" for node in nodes)
     research.record("first", "Admitted", "True")
-    research.end("first")
+    stage.api.patch(f"{research.jobs}/first", {"spec": {"suspend": True}})
+    research.until("first", is_given_back)
     research.until_started("second", 2)
     research.end("second")
+    research.until_started("first", 2)
+    research.end("first")
 
 
 def test_a_job_whose_nodes_do_not_come_is_suspended_and_its_quota_is_free_for_the_next(
@@ -92,16 +104,7 @@ def test_a_job_whose_nodes_do_not_come_is_suspended_and_its_quota_is_free_for_th
     research.wanting("second", 2)
     research.reason("second", "NoQuota")
 
-    def is_given_back(job: Object | None) -> bool:
-        if job is None:
-            return False
-        said = job["metadata"].get("annotations") or {}
-        return bool(job["spec"]["suspend"]) and not {PLAN, "muster.dev/flavors"}.intersection(said)
-
-    first = stage.api.wait_for(f"{research.jobs}/first", is_given_back, 2 * WITHIN_S)
-    template = first["spec"]["template"]
-    assert "muster.dev/workload" not in (template["metadata"].get("annotations") or {})
-    assert "tolerations" not in template["spec"]
+    stage.api.wait_for(f"{research.jobs}/first", lambda job: bool(job) and is_given_back(job), 2 * WITHIN_S)
     vain = f"nodes of spot were asked for in vain: none came within {WITHIN_S} s; it asks again 60 s later"
     events = f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events"
     stage.api.wait_for(events, lambda some: any(one.get("note") == vain for one in some), WITHIN_S)

@@ -27,12 +27,15 @@ TOO_LARGE = f"its plan does not fit into {MOST_BYTES >> 10} KiB of annotations"
 
 def start(kind: Kind, obj: Object, effect: StartJob) -> None:
     """Unsuspend it, and write the plan and its flavors on it and on its templates; of one that is let go until when it
-    awaits nodes. Raises UnreadableJobError."""
+    awaits nodes, and the labels of these. Raises UnreadableJobError."""
     clean(kind, obj)
     job = effect.job
     marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(effect.minimum), WORKLOAD: job.uid}
     templates = templates_of(kind, obj)
-    kept = {one.name: put_on(one, marks, _nodes(one, effect.plan), _tolerations(one, effect)) for one in templates}
+    kept = {
+        one.name: put_on(one, marks, _nodes(one, effect.plan), _tolerations(one, effect), _labels(one, effect))
+        for one in templates
+    }
     _carry(kind, obj, templates)
     said = _annotations(obj)
     said[PLAN] = plan_text(effect.plan) if effect.let_go is None else let_go_text(effect.let_go)
@@ -106,6 +109,11 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
 def _tolerations(template: Template, effect: StartJob) -> list[Toleration]:
     """Of all podsets that are made of it."""
     return [one for name in template.series for one in effect.tolerations.get(name, ())]
+
+
+def _labels(template: Template, effect: StartJob) -> dict[str, str]:
+    """Of the nodes of all podsets that are made of it."""
+    return dict(one for name in template.series for one in effect.labels.get(name, ()))
 
 
 def _carry(kind: Kind, obj: Object, templates: list[Template]) -> None:

@@ -38,7 +38,8 @@ _SKETCH = msgspec.json.Decoder(AnyObject)
 
 
 class PodSetObject(Struct, rename="camel"):
-    """The podsets that are made of one pod template: the fields of ``Template`` that a plan needs."""
+    """The podsets that are made of one pod template: the fields of ``Template`` that a plan needs. ``fixed``: as
+    in PodSet."""
 
     template: PodObject
     series: list[str]
@@ -49,6 +50,7 @@ class PodSetObject(Struct, rename="camel"):
     done: list[int] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
     closed: int = 0
+    fixed: bool = False
 
 
 class JobObject(Struct, rename="camel"):
@@ -179,6 +181,7 @@ def _podset(template: Template, kept: Kept, key: GroupKey, completion: Completio
         sorted(template.done),
         sorted(template.ended),
         template.closed,
+        not template.affinity,
     )
     return found, problem
 
@@ -196,6 +199,7 @@ def _templates(obj: JobObject) -> Iterator[Template]:
             done=frozenset(one.done),
             ended=frozenset(one.ended),
             closed=one.closed,
+            affinity=not one.fixed,
         )
 
 

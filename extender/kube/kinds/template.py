@@ -15,6 +15,7 @@ from extender.kube.constraints import required_spread
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.keys import LED, LED_BY_AFFINITY, LED_BY_INDEX, NODES, OWN, WORKLOAD
 from extender.kube.kinds.kind import Object, Template, found, put
+from extender.kube.kinds.selected import SELECTED, select, select_no_more
 from extender.kube.kinds.tolerated import TOLERATED, tolerate, tolerate_no_more
 from extender.kube.objects import UNDECODABLE, Meta, SpreadConstraint
 from policies.model import Toleration
@@ -30,28 +31,35 @@ Kept = Mapping[str, str]
 
 
 def put_on(
-    template: Template, marks: Mapping[str, str], nodes: Sequence[Sequence[str]], tolerations: Sequence[Toleration] = ()
+    template: Template,
+    marks: Mapping[str, str],
+    nodes: Sequence[Sequence[str]],
+    tolerations: Sequence[Toleration] = (),
+    labels: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Write ``marks`` and lead the pods to ``nodes``: of each podset one for each slot, "" for a slot without one.
-    ``tolerations``: what the pods tolerate besides. Returns what ``take_off`` needs to know of the template as it was.
+    ``tolerations``: what the pods tolerate besides; ``labels``: what they ask of their nodes besides. Returns what
+    ``take_off`` needs to know of the template as it was.
     """
     pod = template.pod
     kept = {name: "" for name, path in _PLACES.items() if {} in found(pod, path)}
-    labels = next(found(pod, "metadata.labels"), None) or {}
+    own_labels = next(found(pod, "metadata.labels"), None) or {}
     annotations = dict(next(found(pod, "metadata.annotations"), None) or {})
     for key, value in {**marks, **template.marks}.items():
         if annotations.get(key):
             kept[key] = annotations[key]
-        if key not in labels:
+        if key not in own_labels:
             annotations[key] = value
     if _has_affinity(pod):
         kept[_AFFINITY] = ""
     put(pod, "metadata.annotations", annotations)
     way = _lead(template, nodes, free=_AFFINITY not in kept)
-    if way and template.affinity and LED not in labels:
-        put(pod, "metadata.labels", {**labels, LED: way})
+    if way and template.affinity and LED not in own_labels:
+        put(pod, "metadata.labels", {**own_labels, LED: way})
     if added := tolerate(pod, tolerations):
         kept[TOLERATED] = added
+    if added := select(pod, labels or {}):
+        kept[SELECTED] = added
     return kept
 
 
@@ -75,8 +83,9 @@ def take_off(template: Template, kept: Kept, *, emptied: bool = False) -> None:
         del meta["labels"]
     if written and _AFFINITY not in kept:
         _free(pod)
-    if written and TOLERATED in kept:
-        tolerate_no_more(pod, kept[TOLERATED])
+    if written:
+        tolerate_no_more(pod, kept.get(TOLERATED, "[]"))
+        select_no_more(pod, kept.get(SELECTED, "{}"))
     if not annotations and "annotations" not in kept:
         del meta["annotations"]
     if not meta and "metadata" not in kept:

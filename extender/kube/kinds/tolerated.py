@@ -32,13 +32,15 @@ def tolerate_no_more(pod: Object, added: str) -> None:
         ours = msgspec.json.decode(added, type=list[Object])
     except UNDECODABLE:
         return
+    if not ours:
+        return
     left = list(next(found(pod, _PATH), None) or ())
     for one in ours:
         if one in left:
             del left[len(left) - 1 - left[::-1].index(one)]
     if left:
         put(pod, _PATH, left)
-    elif ours:
+    else:
         pod["spec"].pop("tolerations", None)
 
 

@@ -9,7 +9,7 @@ import pytest
 from extender.core.effects import StartJob
 from extender.kube.kinds.change import lead, start
 from extender.kube.kinds.keys import LED, NODES, PLAN
-from extender.kube.kinds.kind import Object
+from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.plan import let_go_from, let_go_text, plan_from
 from extender.kube.kinds.read import templates_of
 from extender.kube.kinds.registry import Registry
@@ -21,11 +21,12 @@ UNTIL = LetGo(1_767_323_045.0, 3)
 SPOT = Toleration("spot", "Exists", "", "NoSchedule")
 
 
-def let_go(obj: Object) -> Object:
+def let_go(obj: Object, **labels: str) -> Object:
     after, kind = deepcopy(obj), kind_of(obj)
     job = read(kind, obj)
     flavors = {one.name: {"cpu": "spot"} for one in job.podsets.podsets}
-    start(kind, after, StartJob(job, {}, 2, flavors, dict.fromkeys(flavors, (SPOT,)), UNTIL))
+    asked = dict.fromkeys(flavors, tuple(labels.items()))
+    start(kind, after, StartJob(job, {}, 2, flavors, dict.fromkeys(flavors, (SPOT,)), UNTIL, asked))
     return after
 
 
@@ -65,6 +66,49 @@ def test_it_is_started_without_nodes_and_given_back_as_its_author_wrote_it(manif
     for template in templates_of(kind, other):
         (template.pod.get("metadata", {}).get("annotations") or {}).pop(NODES, None)
     assert stopped_again(kind, after) == other, "as after any other start"
+
+
+def carried(kind: Kind) -> bool:
+    """What is written on its templates is written in the object."""
+    return kind.carry is None
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
+@pytest.mark.parametrize("own", [{}, {"disk": "fast"}, {"pool": "spot"}], ids=["none", "others", "the same"])
+def test_its_pods_ask_for_the_nodes_of_their_flavor_until_it_is_given_back(manifest: str, own: dict[str, str]) -> None:
+    obj = stored(manifest, **SUSPENDED)
+    kind = kind_of(obj)
+    if not carried(kind):
+        return
+    for template in templates_of(kind, obj):
+        if own:
+            template.pod["spec"]["nodeSelector"] = dict(own)
+    after = let_go(obj, pool="spot")
+    assert read(kind, after).podsets == read(kind, obj).podsets, "after a restart it is known what its author wrote"
+    for template in templates_of(kind, after):
+        assert template.pod["spec"]["nodeSelector"] == own | {"pool": "spot"}
+        assert template.pod["spec"].get("affinity") is None
+    assert stopped_again(kind, after) == stopped_again(kind, let_go(obj)), "as after one that has brought none"
+
+
+def test_a_label_that_somebody_has_changed_since_stays() -> None:
+    obj = stored(MANIFESTS["Job"], **SUSPENDED)
+    kind = kind_of(obj)
+    after = let_go(obj, pool="spot", disk="fast")
+    after["spec"]["template"]["spec"]["nodeSelector"]["pool"] = "owned"
+    given_back = stopped_again(kind, after)
+    assert given_back["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "owned"}
+
+
+def test_what_would_stay_on_the_pods_is_not_written() -> None:
+    fixed = {
+        name
+        for name, manifest in MANIFESTS.items()
+        for one in [stored(manifest, **SUSPENDED)]
+        if any(podset.fixed for podset in read(kind_of(one), one).podsets.podsets)
+    }
+    assert {"JobSet", "MPIJob"} <= fixed
+    assert not {"Job", "PyTorchJob"} & fixed
 
 
 def test_of_some_kinds_no_pods_may_wait_for_nodes() -> None:
