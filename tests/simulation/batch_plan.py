@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -10,8 +11,8 @@ from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.events import JobSeen
 from extender.core.limits import Limits
 from extender.simulation.chance import Chance
-from policies.model import Dialect, GroupKey, GroupRef, Pod, PodSet, Selection, Topology
-from tests.builders import requests
+from policies.model import Dialect, GroupKey, GroupRef, Node, Pod, PodSet, Selection, Topology
+from tests.builders import GPU, requests
 from tests.simulation.job_faults import JOB_FAULTS
 from tests.simulation.model.batch import BatchJob
 
@@ -42,13 +43,15 @@ _AT_ANY_MOMENT = (
 class BatchPlan:
     """``jobs``: when each is created. ``faults``: what, how long after which moment, and after how many of those.
 
-    ``pod_rate`` and ``polices`` as the world takes them.
+    ``started``: those that others started before there was an extender. ``pod_rate`` and ``polices`` as the world takes
+    them.
     """
 
     jobs: tuple[tuple[float, BatchJob], ...] = ()
     faults: tuple[tuple[str, float, str, int], ...] = ()
     pod_rate: float = 20.0
     polices: bool = True
+    started: tuple[BatchJob, ...] = ()
 
 
 NONE = BatchPlan()
@@ -57,6 +60,34 @@ NONE = BatchPlan()
 def has_jobs(seed: int) -> bool:
     """Three seeds in ten."""
     return seed % 10 in (0, 6, 8)
+
+
+def takes_over(seed: int) -> bool:
+    """One in thirty: half of those with suspended jobs and queues, and none that planted bugs are remembered by."""
+    return seed % 120 in (16, 28, 88, 106)
+
+
+def draw_started(nodes: Sequence[Node], chance: Chance) -> tuple[BatchJob, ...]:
+    """A job that another scheduler has started, and that runs when Muster comes. Its pods know of no gang."""
+    dice = chance.stream("a job that others have started")
+    gpus, at = dice.choice((4, 2, 1)), dice.randrange(len(nodes))
+    count = dice.randint(1, max(1, dict(nodes[at].allocatable).get(GPU, 0) // gpus))
+    group = GroupRef("job-older", Dialect.ANNOTATION, count)
+    template = Pod("", "default", "older", requests(gpus), owner="older.1", group=group)
+    run_s = dice.choice((float("inf"), 5 + 55 * dice.random()))
+    older = BatchJob(
+        GroupKey("default", "job-older"),
+        "older.1",
+        (PodSet(template, count, count, indexed=True),),
+        suspended=False,
+        began=True,
+        ran=True,
+        active=count,
+        run_s=run_s,
+        queue=f"team{dice.randrange(3)}",
+        elsewhere={"": (nodes[at].name,) * count},
+    )
+    return (older,)
 
 
 def draw_batch(chance: Chance, *, calm: bool, tolerations: Selection) -> BatchPlan:

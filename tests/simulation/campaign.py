@@ -83,6 +83,7 @@ class Run:
             kinds=plan.kinds,
             queues=plan.queues.things,
             budgets=plan.budgets,
+            started=plan.batch.started,
         )
         self.referee.attach(self.world)
         self._past = PastKeeper(self.world, plan.queues.past, exact=plan.queues.exact)

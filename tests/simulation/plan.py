@@ -17,7 +17,7 @@ from policies.model import GANG_GATE, Dialect, DisruptionBudget, Node, Pod, Sele
 from policies.model.levels import PRESETS
 from policies.order import FairSharing
 from tests.builders import node, requests
-from tests.simulation.batch_plan import NONE, BatchPlan, draw_batch, has_jobs, limits_of
+from tests.simulation.batch_plan import NONE, BatchPlan, draw_batch, draw_started, has_jobs, limits_of, takes_over
 from tests.simulation.faults import FAULTS
 from tests.simulation.model.apiserver import Kind
 from tests.simulation.model.cycle import Profile
@@ -214,12 +214,13 @@ def _with_queues(plan: Plan, chance: Chance) -> Plan:
     jobs = tuple((at, replace(one, queue=queue_name(dice)) if one.min_member else one) for at, one in plan.jobs)
     batch = tuple((at, replace(one, queue=queue_name(dice))) for at, one in plan.batch.jobs)
     queues = draw_queues(nodes, chance, calm=plan.calm)
+    started = draw_started(nodes, chance) if takes_over(plan.seed) else ()
     if has_preemption(plan.seed):
         queues = ruled(queues, chance)
         fair, saturation = isinstance(queues.between, FairSharing), saturated(chance)
         queues = contested(queues) if saturation else queues
         plan = replace(plan, limits=replace(plan.limits, fair_sharing=fair, saturation=saturation))
-    return replace(plan, nodes=nodes, jobs=jobs, batch=replace(plan.batch, jobs=batch), queues=queues)
+    return replace(plan, nodes=nodes, jobs=jobs, batch=replace(plan.batch, jobs=batch, started=started), queues=queues)
 
 
 def _with_volcano(plan: Plan, chance: Chance) -> Plan:

@@ -9,7 +9,7 @@ from policies.model.queues import ClusterQueue, Stop
 from tests.builders import GPU
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR
-from tests.simulation.quota import used_by
+from tests.simulation.quota import is_unplanned, used_by
 from tests.simulation.quota_book import Book, is_strict, left_for
 from tests.simulation.sight import Room
 
@@ -34,7 +34,7 @@ def rooms_with_quota(
         return
     jobs = {one: job.shown() for one, job in api.jobs.items()}
     there = [(pod, pod.node) for pod in api.pods.values() if pod.node]
-    used = used_by(there, api.nodes, jobs, book, {}, {})
+    used = used_by(there, api.nodes, jobs, book, {}, {}, [one for one, job in jobs.items() if is_unplanned(job)])
     # A slot of a job that runs keeps its node, and its quota, while it has no pod.
     if any(job.plan is not None and not job.ended for job in api.jobs.values()):
         return

@@ -37,11 +37,15 @@ class QuotaJudge:
         these, whatever quota there is by now."""
         self._beyond: dict[str, float] = {}
         """When such a gang was completed with that pod: who was planned before could not know of it."""
+        self._unplanned: dict[GroupKey, float] = {}
+        """Jobs that run without a plan, and since when this life knows it."""
         self._ours: dict[str, str] = {}
         """Pods that were bound when everything was read, or that are being bound since, and where. Empty: nobody
         knows whether it was bound."""
 
     def hear(self, event: Event, now: float) -> None:
+        if isinstance(event, JobSeen | JobGone):
+            self._hear_job(event, now)
         match event:
             case QueueSeen(thing):
                 self._things[f"{type(thing).__name__}/{thing.name}"] = thing
@@ -51,13 +55,6 @@ class QuotaJudge:
                 self._turn_page(now)
             case NodeSeen() | NodeGone() if self._books[-1][1].counts_nodes:
                 self._turn_page(now)
-            case JobSeen(job):
-                self.jobs[job.key] = job
-                if job.suspended or job.finished:
-                    self._starts.pop(job.key, None)
-            case JobGone(key):
-                self.jobs.pop(key, None)
-                self._starts.pop(key, None)
             case BindingPosted(uid, Outcome.REFUSED):
                 self._ours.pop(uid, None)
             case BindingPosted(uid, Outcome.UNKNOWN) if uid in self._ours:
@@ -67,8 +64,23 @@ class QuotaJudge:
                 self._ours = {uid: pod.node for uid, pod in self._shown.pods.items() if pod.node}
                 running = (job for job in self.jobs.values() if job.plan and not (job.suspended or job.finished))
                 self._starts = {job.key: StartJob(job, job.plan or {}, 0) for job in running}
+                self._unplanned = dict.fromkeys(self._unplanned, float("-inf"))
             case _:
                 pass
+
+    def _hear_job(self, event: JobSeen | JobGone, now: float) -> None:
+        job = event.job if isinstance(event, JobSeen) else None
+        key = event.key if isinstance(event, JobGone) else event.job.key
+        if job is None:
+            self.jobs.pop(key, None)
+        else:
+            self.jobs[key] = job
+        if job is None or job.suspended or job.finished:
+            self._starts.pop(key, None)
+        if job is None or not is_unplanned(job):
+            self._unplanned.pop(key, None)
+        else:
+            self._unplanned.setdefault(key, now)
 
     def judge(self, effect: Effect, now: float) -> str | None:
         """Whether it uses more than there is of a flavor, by what was known when its plan may have been made."""
@@ -76,7 +88,8 @@ class QuotaJudge:
             case StartJob(job):
                 self._starts[job.key] = effect
                 nodes = {node for names in effect.plan.values() for node in names}
-                return self._judge(job.queue, f"{job.key} is to be started", nodes, now)
+                gpus = any(dict(one.template.requests).get(GPU) for one in job.podsets.podsets)
+                return self._judge(job.queue, f"{job.key} is to be started", nodes, now) if gpus else None
             case Turned(key, Turn.BROKEN):
                 there = self._shown.members.get(key, {}).values()
                 self._broken[key] = tuple(pod.uid for pod in there if pod.live and pod.node)
@@ -88,14 +101,18 @@ class QuotaJudge:
                 return self._judge_flavor(self._shown.pods[uid], node, now)
             case PostBinding(uid, node=node):
                 self._ours[uid] = node
-                pod = self._shown.pods.get(uid)
-                if pod is None or pod.group_key is None or pod.group_key in self.jobs:
-                    return None
-                if pod.group_key in self._broken:
-                    self._beyond[uid] = now
-                    return None  # it is judged when it is told its node
-                return self._judge(pod.queue, f"{uid} is to be bound", {node}, now)
+                return self._judge_posting(uid, node, now)
         return None
+
+    def _judge_posting(self, uid: str, node: str, now: float) -> str | None:
+        pod = self._shown.pods.get(uid)
+        if pod is None or pod.group_key is None or pod.group_key in self.jobs:
+            return None
+        if pod.group_key in self._broken:
+            self._beyond[uid] = now
+            return None  # it is judged when it is told its node
+        gpus = dict(pod.requests).get(GPU)
+        return self._judge(pod.queue, f"{uid} is to be bound", {node}, now) if gpus else None
 
     def _judge_flavor(self, pod: Pod, node: str, now: float) -> str | None:
         """Whether it completes a gang with another flavor than those of its pods that ask for the same."""
@@ -127,7 +144,8 @@ class QuotaJudge:
             if queue is None:
                 complaint = complaint or f"{what}, and its queue {name} does not exist"
                 continue
-            used = self.used(book, [uid for uid, at in self._beyond.items() if at >= now - _LATE_S])
+            late = [uid for uid, at in self._beyond.items() if at >= now - _LATE_S]
+            used = self.used(book, late, unplanned_before=now - _LATE_S)
             asked = (flavor for flavor in _flavors(queue) if flavor in flavors)
             found = next((said for flavor in asked if (said := book.over(queue, flavor, used))), "")
             if not found:
@@ -146,15 +164,17 @@ class QuotaJudge:
             return job.queue
         return next((pod.queue for pod in self._shown.members.get(key, {}).values() if pod.queue), "")
 
-    def used(self, book: Book, but: Collection[str] = ()) -> Used:
+    def used(self, book: Book, but: Collection[str] = (), unplanned_before: float = float("inf")) -> Used:
         """By what is bound, or being bound, ``but`` for these pods, and by jobs that were started. What may have been
-        bound counts while its node is promised to it."""
+        bound counts while its node is promised to it. A job that runs without a plan counts if this life has read it at
+        its beginning, or has known it since then."""
         pods, promised = self._shown.pods, self._claims.on_their_way
         ours = [(uid, node) for uid, node in self._ours.items() if uid in pods and uid not in but]
         where = {uid: node or pods[uid].node or promised.get(uid) for uid, node in ours}
         there = [(pods[uid], node) for uid, node in where.items() if node]
         ended = {key: one.done for key, one in self._claims.admissions.of.items()}
-        return used_by(there, self._shown.nodes, self.jobs, book, self._starts, ended)
+        unplanned = [key for key, at in self._unplanned.items() if at < unplanned_before and key not in self._starts]
+        return used_by(there, self._shown.nodes, self.jobs, book, self._starts, ended, unplanned)
 
     def _turn_page(self, now: float) -> None:
         self._books.append((now, self._book()))
@@ -170,9 +190,10 @@ def used_by(
     book: Book,
     starts: Mapping[GroupKey, StartJob],
     ended: Mapping[GroupKey, Collection[Hashable]],
+    unplanned: Iterable[GroupKey],
 ) -> Used:
     """Of pods with their nodes, and of slots of jobs that were started, whose pods have yet to be bound. ``ended``:
-    those slots of the jobs whose pods have succeeded, by series and index."""
+    those slots of the jobs whose pods have succeeded, by series and index. ``unplanned``: jobs that others started."""
     used: Used = Counter()
     there: dict[GroupKey, set[object]] = {}
     for pod, node in pods:
@@ -191,7 +212,28 @@ def used_by(
                 over = slot in job.done or (podset.name, at) in ended.get(key, ())
                 if node and slot not in there.get(key, ()) and not over:
                     _use(used, book, start.job.queue, node, podset.template.requests, nodes)
+    for key in unplanned:
+        _use_unseen(used, book, jobs[key], there.get(key, ()))
     return used
+
+
+def is_unplanned(job: Job) -> bool:
+    """It runs, and no plan of ours is on it."""
+    return job.plan is None and not (job.suspended or job.finished)
+
+
+def _use_unseen(used: Used, book: Book, job: Job, there: Collection[object]) -> None:
+    """Nobody knows where its pods are that name no gang: they count in the first flavor of its queue, or in that which
+    the job says."""
+    queue = book.queue_of(job.queue)
+    if queue is None or not podsets_are_indexed(job):
+        return
+    for podset in job.podsets.podsets:
+        said = (job.flavors or {}).get(podset.name, {}).get(GPU) or next(iter(_flavors(queue)), None)
+        slots = [podset.slot(at) for at in range(podset.count) if at not in podset.left_out]
+        count = sum(slot not in there and slot not in job.done for slot in slots)
+        if said is not None:
+            used[queue.name, said] += count * dict(podset.template.requests).get(GPU, 0)
 
 
 def podsets_are_indexed(job: Job) -> bool:

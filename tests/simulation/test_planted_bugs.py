@@ -147,6 +147,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (queues.flavors_of_what_is_bound_not_read, 92000484, "and the others of its gang have flavor"),
     (queues.more_members_of_a_broken_start_get_any_flavor, 1524, "and the others of its gang have flavor"),
     (queues.usage_forgotten_at_a_restart, 2174, r"is to be bound, and .* would use \d+ GPUs of"),
+    (queues.jobs_that_others_have_started_use_no_quota, 268, r"is to be (started|bound), and .* would use \d+ GPUs of"),
     (queues.borrowing_limit_ignored, 23, r"is to be bound, and team\d would use \d+ GPUs of"),
     (queues.capability_of_a_volcano_queue_ignored, 37, r"is to be bound, and volcano/team\d would use \d+ GPUs of"),
     (

@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import Effect, StartJob, Turned
-from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Tick
+from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Synced, Tick
 from extender.core.turns import Turn
 from policies.model import Pod
 from policies.model.queues import VOLCANO, LocalQueue, QueueObject, VolcanoQueue
@@ -116,3 +116,26 @@ def test_a_slot_whose_pod_has_succeeded_uses_no_quota_when_that_is_gone(phase: s
     for event in (JobSeen(started.shown()), PodSeen(pod), PodSeen(replace(pod, phase=phase)), PodGone(pod.uid)):
         life.tell(event)
     assert bool(life.bind(member("other"), "a-1")) is not free
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_job_that_others_have_started_uses_quota_from_the_beginning_of_a_life(*, ends: bool) -> None:
+    """``ends``: until it is suspended."""
+    life, older = Life(), replace(batch(1), queue="team", suspended=False, ran=True)
+    life.tell(JobSeen(older.shown()))
+    life.tell(Synced())
+    if ends:
+        life.tell(JobSeen(replace(older, suspended=True).shown()))
+    said = life.bind(member("first"), "a-0")
+    assert (said is None) if ends else (said or "").endswith("team would use 16 GPUs of 8")
+
+
+def test_who_was_planned_before_a_job_was_started_by_others_may_be_bound_for_a_while() -> None:
+    life, older = Life(), replace(batch(1), queue="team", suspended=False, ran=True)
+    life.tell(Synced())
+    life.tell(JobSeen(older.shown()))
+    first = member("first")
+    assert not life.bind(first, "a-0")
+    life.tell(BindingPosted(first.uid, Outcome.REFUSED))
+    life.now += 1000.0
+    assert (life.bind(member("second"), "a-1") or "").endswith("team would use 16 GPUs of 8")

@@ -38,6 +38,7 @@ class BatchJob:
     ``pins``: its kind takes no node affinity in its template. ``remakes``: when a pod fails, all are made anew.
     ``run_s``: how long it runs once enough of its pods do; ``ttl_s``: how long it stays then. ``by_pod``: each of its
     indexes has to succeed; else the success of one pod completes it.
+    ``elsewhere``: where another scheduler has put its pods, which run; only while it has no plan.
     ``plan`` is the annotation on it, ``led`` what stands in its templates, ``minimum`` what they say of the gang.
     Its controller writes the rest: ``began`` is the start time, ``idle`` the condition that it is suspended, ``active``
     and ``failed`` count pods, ``ran``: one runs or has run, ``done``: indexes that have succeeded, ``ended``: how.
@@ -55,6 +56,7 @@ class BatchJob:
     backoff_limit: int = 6
     run_s: float = float("inf")
     ttl_s: float = float("inf")
+    elsewhere: PlannedNodes | None = None
     plan: PlannedNodes | None = None
     led: PlannedNodes | None = None
     minimum: int = 0
@@ -124,6 +126,9 @@ class BatchJob:
         """What its controller makes for a slot, led as its template or the policy that pins by index has it."""
         made = replace(podset.template, uid=name, name=name, created=created)
         made = replace(made, index=index if podset.indexed else None, group=None)
+        if self.led is None and self.elsewhere is not None:
+            there = self.elsewhere.get(podset.name, ())[index : index + 1]
+            return replace(made, scheduler="default-scheduler", node=there[0], phase="Running") if there else made
         if self.led is None:
             return made
         nodes = self.led.get(podset.name, ())

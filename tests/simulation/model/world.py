@@ -11,6 +11,7 @@ from extender.simulation.clock import Clock
 from policies.model import DisruptionBudget, Node
 from policies.model.queues import QueueObject
 from tests.simulation.model.apiserver import ApiServer, Kind
+from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.budgets import DisruptionController
 from tests.simulation.model.cache import Bars, no_bars
 from tests.simulation.model.cycle import Profile
@@ -29,7 +30,8 @@ class World:
     """Everything is driven by ``clock``. ``core`` makes a core for each life of the extender; None: there is none.
 
     ``pod_rate``: pods a second that the controller of suspended jobs makes. ``polices``: the admission policies of
-    such jobs are there. ``kinds``: whose watches may break; without OWNERS there are none.
+    such jobs are there. ``kinds``: whose watches may break; without OWNERS there are none. ``started``: jobs that ran
+    before there was an extender.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class World:
         kinds: tuple[Kind, ...] = tuple(Kind),
         queues: Iterable[QueueObject] = (),
         budgets: Iterable[DisruptionBudget] = (),
+        started: Iterable[BatchJob] = (),
     ) -> None:
         self.chance = Chance(seed)
         self.clock = Clock(BEGIN_S)
@@ -80,6 +83,8 @@ class World:
             self.api.set_queue(queue)
         for budget in budgets:
             self.api.set_budget(budget)
+        for job in started:
+            self.api.set_job(job)
         self.start_extender()
         self.start_scheduler()
 

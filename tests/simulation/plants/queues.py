@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core import quotas
 from extender.core.asked import Asked
 from extender.core.events import Event, JobSeen, PodSeen, QueueGone, QueueSeen
 from extender.core.past_usage import PastUsage
@@ -74,6 +75,10 @@ def usage_forgotten_at_a_restart(event: Event, core: Core) -> Iterable[Event]:
         case JobSeen(job) if job.uid in core.notes:
             event = JobSeen(replace(job, queue=""))
     yield event
+
+
+def jobs_that_others_have_started_use_no_quota(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(quotas, "unseen_of", lambda workload, queue, uses: {})
 
 
 @hears
