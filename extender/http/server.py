@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 
-import msgspec
-from pydantic import BaseModel
+from pydantic_core import to_json
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -135,14 +134,9 @@ def _key(request: Request) -> GroupKey:
 
 
 def _unknown(key: GroupKey) -> Response:
-    return _json({"detail": f"there is no gang {key.namespace}/{key.name}"}, 404)
+    return _told({"detail": f"there is no gang {key.namespace}/{key.name}"}, 404)
 
 
-def _told(views: BaseModel | Sequence[BaseModel]) -> Response:
-    if isinstance(views, BaseModel):
-        return _json(views.model_dump(mode="json"))
-    return _json([one.model_dump(mode="json") for one in views])
-
-
-def _json(content: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(content), status, media_type="application/json")
+def _told(content: object, status: int = 200) -> Response:
+    """``content``: views, or what else becomes JSON."""
+    return Response(to_json(content, inf_nan_mode="null"), status, media_type="application/json")

@@ -15,7 +15,7 @@ from extender.core.limits import Elasticity, Limits
 from policies.model import Node, Toleration
 from policies.model.queues import ClusterQueue, Stop, Strategy
 from tests.builders import key, node
-from tests.core.jobs import Controlled, job
+from tests.core.jobs import Controlled, fixed, job
 from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
 
@@ -38,11 +38,8 @@ def scene(
     return script
 
 
-def come(script: Script, name: str, size: int = 2, *, fixed: bool = False) -> Controlled:
-    """``fixed``: what nodes its pods ask for cannot be written on them."""
-    asked = job(size, name=name)
-    podsets = tuple(replace(one, fixed=fixed) for one in asked.podsets.podsets)
-    made = Controlled(script, replace(asked, podsets=replace(asked.podsets, podsets=podsets), queue="team"))
+def come(script: Script, name: str, size: int = 2) -> Controlled:
+    made = Controlled(script, replace(job(size, name=name), queue="team"))
     made.wait(0.5)
     return made
 
@@ -185,7 +182,8 @@ def test_without_quota_of_an_elastic_flavor_nobody_asks(facts: dict[str, int], s
 
 def test_where_nodes_cannot_be_asked_for_the_reason_says_what_pods_need_and_no_quota_is_kept() -> None:
     script = scene(served=False)
-    first = come(script, "first", fixed=True)
+    first = Controlled(script, fixed(replace(job(2, name="first"), queue="team")))
+    first.wait(0.5)
     code, said = reason(script, "first")
     assert (code, used(script, "team", "spot")) == ("NoRoom", 0)
     assert "no autoscaler is asked for nodes of spot: for that its pods need the nodeSelector nvidia.com/f" in said

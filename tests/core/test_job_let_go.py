@@ -12,7 +12,7 @@ from extender.core.effects import CleanJob, StartJob, SuspendJob, Ungate
 from extender.core.events import CapacityServed, JobSeen
 from extender.core.limits import Limits
 from policies.model import GANG_GATE, Job, Node, Pod, PodSet, Selection
-from tests.core.jobs import Controlled, job, template
+from tests.core.jobs import Controlled, fixed, job, template
 from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
 from tests.core.test_elastic import LIMITS, SPOT, of, scene
@@ -32,11 +32,9 @@ def wanting(size: int = 2, name: str = "first", **facts: Any) -> Job:
     )
 
 
-def naming_only_its_queue(size: int = 2, *, fixed: bool = False) -> Job:
-    """Its pods say nothing of nodes. ``fixed``: nor can anybody say it for them."""
-    asked = job(size, name="first")
-    (podset,) = asked.podsets.podsets
-    return replace(asked, podsets=replace(asked.podsets, podsets=(replace(podset, fixed=fixed),)), queue="team")
+def naming_only_its_queue() -> Job:
+    """Its pods say nothing of nodes."""
+    return replace(job(2, name="first"), queue="team")
 
 
 def come(script: Script, wanted: Job | None = None, *, obeys: bool = True) -> Controlled:
@@ -109,43 +107,6 @@ def test_it_is_let_go_with_quota_and_starts_whole_on_the_nodes_that_come() -> No
     first.settle()
     assert (first.stops, len(first.starts)) == ([], 2)
     assert script.reason("first") == "Running"
-
-
-def test_one_that_names_only_its_queue_asks_for_the_nodes_of_its_flavor() -> None:
-    script = scene(served=False)
-    first = come(script, naming_only_its_queue())
-    (start,) = first.starts
-    assert (start.let_go is not None, start.labels) == (True, {"": ((FLAVOR, "spot"),)})
-    pods = first.create(gates=GATED, selection=Selection(((FLAVOR, "spot"),), tolerations=(SPOT,)))
-    ungate(script)
-    script.see(*of("owned", 2, first=1), *of("spot", 1))
-    first.wait(0.5)
-    assert (len(first.starts), script.reason("first")) == (1, "AwaitingNodes"), "no nodes of another flavor"
-    script.see(*of("spot", 1, first=1))
-    first.wait(0.5)
-    start = first.starts[-1]
-    assert (start.let_go, start.labels, set(start.plan[""])) == (None, {}, {"spot-0", "spot-1"})
-    script.run(pods)
-    first.wait(0.5)
-    assert sorted(script.bound(pods)) == ["spot-0", "spot-1"]
-
-
-def test_a_flavor_without_labels_asks_for_nothing() -> None:
-    script = scene(served=False)
-    show(script, replace(sort("spot"), node_labels={}, tolerations=(SPOT,)))
-    first = come(script, naming_only_its_queue(fixed=True))
-    (start,) = first.starts
-    assert (start.let_go is not None, start.labels) == (True, {})
-
-
-def test_each_podset_asks_for_the_nodes_of_its_own_flavor() -> None:
-    script = scene(served=False)
-    asked = naming_only_its_queue()
-    other = replace(template("first", series="1-small"), selection=Selection(((FLAVOR, "owned"),)))
-    podsets = (*asked.podsets.podsets, PodSet(other, 1, 1))
-    first = come(script, replace(asked, podsets=replace(asked.podsets, podsets=podsets)))
-    (start,) = first.starts
-    assert start.labels == {"": ((FLAVOR, "spot"),), "1-small": ((FLAVOR, "owned"),)}
 
 
 def test_its_pods_are_shown_to_an_autoscaler_when_enough_to_start_are_there() -> None:
@@ -296,7 +257,7 @@ def _in_waves() -> Job:
         (_in_waves(), "its pods are made one after the other"),
         (wanting(waits=False), "a Job whose pods wait for nodes cannot be started as a whole"),
         (
-            naming_only_its_queue(fixed=True),
+            fixed(naming_only_its_queue()),
             "its pods need the nodeSelector nvidia.com/flavor=spot; on those of Job 0 Muster cannot write it",
         ),
     ],

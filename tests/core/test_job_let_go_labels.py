@@ -1,0 +1,48 @@
+"""Jobs that are let go and say nothing of nodes: the labels of their flavors are written for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from policies.model import PodSet, Selection
+from tests.core.jobs import fixed, template
+from tests.core.queues import FLAVOR, show, sort
+from tests.core.test_elastic import SPOT, of, scene
+from tests.core.test_job_let_go import GATED, come, naming_only_its_queue, ungate
+
+
+def test_one_that_names_only_its_queue_asks_for_the_nodes_of_its_flavor() -> None:
+    script = scene(served=False)
+    first = come(script, naming_only_its_queue())
+    (start,) = first.starts
+    assert (start.let_go is not None, start.labels) == (True, {"": ((FLAVOR, "spot"),)})
+    pods = first.create(gates=GATED, selection=Selection(((FLAVOR, "spot"),), tolerations=(SPOT,)))
+    ungate(script)
+    script.see(*of("owned", 2, first=1), *of("spot", 1))
+    first.wait(0.5)
+    assert (len(first.starts), script.reason("first")) == (1, "AwaitingNodes"), "no nodes of another flavor"
+    script.see(*of("spot", 1, first=1))
+    first.wait(0.5)
+    start = first.starts[-1]
+    assert (start.let_go, start.labels, set(start.plan[""])) == (None, {}, {"spot-0", "spot-1"})
+    script.run(pods)
+    first.wait(0.5)
+    assert sorted(script.bound(pods)) == ["spot-0", "spot-1"]
+
+
+def test_a_flavor_without_labels_asks_for_nothing() -> None:
+    script = scene(served=False)
+    show(script, replace(sort("spot"), node_labels={}, tolerations=(SPOT,)))
+    first = come(script, fixed(naming_only_its_queue()))
+    (start,) = first.starts
+    assert (start.let_go is not None, start.labels) == (True, {})
+
+
+def test_each_podset_asks_for_the_nodes_of_its_own_flavor() -> None:
+    script = scene(served=False)
+    asked = naming_only_its_queue()
+    other = replace(template("first", series="1-small"), selection=Selection(((FLAVOR, "owned"),)))
+    podsets = (*asked.podsets.podsets, PodSet(other, 1, 1))
+    first = come(script, replace(asked, podsets=replace(asked.podsets, podsets=podsets)))
+    (start,) = first.starts
+    assert start.labels == {"": ((FLAVOR, "spot"),), "1-small": ((FLAVOR, "owned"),)}
