@@ -16,6 +16,9 @@ from devcluster import ClusterError
 from devcluster.progress import Progress
 
 SETTLE_S = 300.0
+CALM_S, CALM_SHARE = 3.0, 0.2
+"""The control plane is calm when all of it has used no more than this share of a core for so long: what follows the
+start of 20,000 pods goes on for a minute after the last of them runs, and is no part of a start of the extender."""
 STARTS = 3
 
 
@@ -43,6 +46,8 @@ def measure(nodes: int, pods: int, progress: Progress) -> Run:
         stage.create(pod(f"bound-{n}", stage.mode, gpus=1, nodeName=names[n % nodes]) for n in range(pods))
         progress("waiting until they run")
         _wait_until_running(stage, pods)
+        progress("waiting until the control plane is calm")
+        _wait_until_calm(stage)
         starts = []
         for number in range(STARTS):
             progress(f"start {number + 1} of {STARTS}")
@@ -58,6 +63,21 @@ def _wait_until_running(stage: Stage, pods: int) -> None:
         time.sleep(2.0)
     if still:
         raise TimeoutError(f"{still} of {pods} pods did not run after {SETTLE_S:g} s")
+
+
+def _wait_until_calm(stage: Stage) -> None:
+    deadline = time.monotonic() + SETTLE_S
+    while (busy := _busy(stage)) > CALM_SHARE:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"after {SETTLE_S:g} s the control plane still uses {busy:.1f} cores")
+
+
+def _busy(stage: Stage) -> float:
+    """How many cores the control plane uses, over the next few seconds."""
+    before = stage.cpu_ms()
+    time.sleep(CALM_S)
+    after = stage.cpu_ms()
+    return sum(after[name] - before[name] for name in after if name != "benchmark") / 1000 / CALM_S
 
 
 def _not_running(stage: Stage) -> int:
