@@ -25,7 +25,7 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain
 from extender.core.turns import Cause
-from extender.core.unplanned import Unplanned, nodes_of
+from extender.core.unplanned import Unplanned
 from extender.core.upkeep import Upkeep
 from extender.core.workload import Workload
 from policies.model import GroupKey, Job, PodSets, SlotKey, Victim
@@ -225,12 +225,12 @@ class Jobs:
         self.adopt(workload, now)
         if drained := self._state.quotas.route(workload).drained:
             return self._stop(workload, record, drained, now)
+        if record.plan is None and (failed := self._unplanned.failure(workload, record, now)):
+            return self._stop(workload, record, failed, now)
+        if nodes := self._unplanned.nodes(workload, record):
+            self._start(workload, record, to_come(workload, record.seen), nodes)
+            return await_pods(self._state, record, now)
         if record.plan is None:
-            if failed := self._unplanned.failure(workload, record, now):
-                self._stop(workload, record, failed, now)
-            elif self._unplanned.has_nodes(workload, record):
-                self._start(workload, record, to_come(workload, record.seen), nodes_of(workload))
-                await_pods(self._state, record, now)
             return
         self._note_end(workload, record)
         expect(self._state, workload, still_planned(self._state, workload, record))

@@ -8,6 +8,8 @@ is a job like any other. If the nodes come too late it is suspended again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from extender.core.elastic import Elastic
 from extender.core.expected import expect
 from extender.core.hindrances import to_come
@@ -23,12 +25,13 @@ from policies.words import counted
 
 _LOOK_S = 5.0
 """So long has a new leader to plan it, however late it is: its nodes may have come meanwhile."""
+HELD = "muster.dev/hold keeps it suspended"
 _UNPLANNED = "it was started without a plan of Muster's"
 _NOT_PLANNED = Reason("NotPlanned", f"{_UNPLANNED}; it is planned when it is suspended the next time")
 
 
 class Unplanned:
-    """``failure`` is asked for such a job whenever it is settled, ``has_nodes`` after that."""
+    """``failure`` is asked for such a job whenever it is settled, ``nodes`` after that."""
 
     def __init__(self, state: State, elastic: Elastic) -> None:
         self._state = state
@@ -49,10 +52,14 @@ class Unplanned:
             explain(self._state, workload, _NOT_PLANNED, now)
         return ""
 
-    def has_nodes(self, workload: Workload, record: JobRecord) -> bool:
-        """Whether it was let go, and there is a node for all of it that has to start."""
-        ready = workload.seated and not workload.filling and self._state.recovered
-        return record.seen.let_go is not None and ready
+    def nodes(self, workload: Workload, record: JobRecord) -> Mapping[SlotKey, str]:
+        """The plan to be written on it, if it was let go and there is a node for all of it that has to start. It is
+        written again if nobody knows whether it was and the watch does not show it."""
+        if record.seen.let_go is None or record.stop or not self._state.recovered:
+            return {}
+        if record.plan is not None:
+            return record.plan
+        return _nodes_of(workload) if workload.seated and not workload.filling else {}
 
     def _await_nodes(self, workload: Workload, record: JobRecord, said: LetGo, now: float) -> str:
         state = self._state
@@ -61,6 +68,8 @@ class Unplanned:
             return ""
         if (why := state.quotas.route(workload).why) is not None:
             return why.message
+        if record.seen.held:
+            return HELD
         if not record.coming_until:
             end = min(said.until + state.epoch, now + state.limits.elastic.within_s)
             record.expect(max(end, now + _LOOK_S))
@@ -85,7 +94,7 @@ class Unplanned:
         return sum(bool(slots.pods(slot)) for slot in slots.templates)
 
 
-def nodes_of(workload: Workload) -> dict[SlotKey, str]:
+def _nodes_of(workload: Workload) -> dict[SlotKey, str]:
     """The node of each slot that has one, or is promised one."""
     members = workload.members
     found = {pod.identity: pod.node for pod in workload.bound if pod.node}

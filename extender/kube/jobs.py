@@ -109,7 +109,7 @@ def _unready(now: Job, planned: Job, *, runs: bool) -> str:
     """Why it is not to be started, or not led to its nodes where it was let go and so ``runs``."""
     if now.problem:
         return now.problem
-    if not now.managed or now.held or now.finished:
+    if not now.managed or (now.held and not runs) or now.finished:
         return NOT_WANTED
     if not (now.stopped or runs):
         return "the job has not stopped"

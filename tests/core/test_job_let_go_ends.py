@@ -125,3 +125,44 @@ def test_one_that_loses_a_node_before_it_starts_is_started_over_like_any_other()
     first.wait(3.0)
     assert first.starts[-1].let_go is not None
     assert used(script, "team", "spot") == 16
+
+
+def test_a_plan_that_may_not_have_been_written_is_written_again() -> None:
+    script = scene(served=False)
+    first = come(script)
+    pods = first.create()
+    first.obeys = False
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    (written,) = first.starts[1:]
+    script.feed(JobWritten(first.seen.key, first.seen.uid, Outcome.UNKNOWN, "no answer"))
+    script.run(pods)
+    first.obeys = True
+    first.wait(script.core.state.limits.plan_s + 1.0)
+    assert first.starts[2:] == [written], "its pods run, and nobody would know by which plan"
+    assert (first.seen.plan, first.seen.let_go, first.stops) == (written.plan, None, [])
+
+
+def test_one_that_is_held_is_suspended_and_gives_its_quota_back() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    first.show(held=True)
+    assert first.stops == ["muster.dev/hold keeps it suspended"]
+    stop(first)
+    first.wait(0.5)
+    assert (used(script, "team", "spot"), script.reason("first")) == (0, "Held")
+    first.show(held=False)
+    first.wait(3.0)
+    assert (len(first.starts), used(script, "team", "spot")) == (2, 16)
+
+
+def test_one_that_is_held_when_it_has_its_nodes_runs_on() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    first.show(held=True)
+    first.wait(3.0)
+    assert (len(first.starts), first.stops) == (2, [])

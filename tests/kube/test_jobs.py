@@ -102,6 +102,12 @@ def test_no_plan_is_written_on_a_job_that_is_not_what_was_let_go(obj: Object, sa
     assert response.detail.startswith(said)
 
 
+def test_the_plan_is_written_on_one_that_is_held_when_it_runs() -> None:
+    held = {"annotations": {**let_go()["metadata"]["annotations"], "muster.dev/hold": "true"}}
+    response, api = answered(START, changed(let_go(), metadata=held))
+    assert (response.done, len(api.bodies("PATCH"))) == (True, 1)
+
+
 def test_a_start_whose_answer_was_lost_is_not_written_twice() -> None:
     response, api = answered(START, started(JOB, waiting()))
     assert (response.done, api.bodies("PATCH")) == (True, [])

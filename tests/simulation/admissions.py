@@ -12,6 +12,7 @@ from extender.core.events import Event, FilterCalled, JobGone, JobSeen, NodeGone
 from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, Requests
 from tests.simulation.admitted import Admission
 from tests.simulation.job_plans import judge_plan
+from tests.simulation.let_go import LetGoJobs
 from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, lets_in, take
 
@@ -35,6 +36,7 @@ class Admissions:
     writing: dict[GroupKey, StartJob | SuspendJob | CleanJob] = field(default_factory=dict)
     excused: dict[GroupKey, float] = field(default_factory=dict)
     """Until when a job may be left alone after something went wrong with it."""
+    awaiting: LetGoJobs = field(default_factory=LetGoJobs)
     stopping: dict[GroupKey, str] = field(default_factory=dict)
     """UIDs of jobs that were to be suspended, until the watch shows that they are: they may be told so again."""
     _resumed: GroupKey | None = None
@@ -46,7 +48,10 @@ class Admissions:
 
     def hear(self, event: Event, now: float) -> None:
         self._resumed = None
+        self.awaiting.hear(event, now)
         match event:
+            case JobSeen(job) if self._is_being_led(job):
+                self.jobs[job.key] = job
             case JobSeen(job):
                 self._job_seen(job, now)
             case JobGone(key, uid):
@@ -112,6 +117,12 @@ class Admissions:
     def _shrunk(self, node: Node) -> bool:
         before, self._size[node.name] = self._size.get(node.name, node.allocatable), node.allocatable
         return any(amount < dict(before).get(name, 0) for name, amount in node.allocatable)
+
+    def _is_being_led(self, job: Job) -> bool:
+        """It was let go, and the plan that it has by now is yet to be shown."""
+        admission = self.of.get(job.key)
+        on_its_way = admission is not None and admission.uid == job.uid and not admission.shown
+        return on_its_way and job.key in self.writing and job.let_go is not None and not (job.suspended or job.finished)
 
     def _job_gone(self, key: GroupKey, uid: str) -> None:
         if key in self.jobs and self.jobs[key].uid == uid:
@@ -331,13 +342,20 @@ class Admissions:
                 return None if job.finished or (job.suspended and job.stopped) else f"{key} is cleaned while it runs"
 
     def _judge_start(self, effect: StartJob, job: Job, now: float) -> str | None:
-        key = effect.job.key
+        key, runs = effect.job.key, job.let_go is not None and not job.suspended
+        complaint = self.awaiting.start(effect, now)
+        if runs and effect.let_go is None and job.managed and not job.finished:
+            self._admit(job, effect.plan, now, shown=False)
+            return complaint or judge_plan(effect, self.known)
         if not (job.managed and job.suspended and job.stopped) or job.marked or job.held or job.finished:
             return f"{key} is to be started as it is: {job}"
         if effect.job.podsets != job.podsets:
             return f"{key} is to be started with a plan for other pods"
         if left := [pod.uid for pod in self.known.left_over(key)]:
             return f"{key} is to be started while {left} of its last start are there"
+        if effect.let_go is not None:
+            self._end(key)
+            return complaint
         self._admit(job, effect.plan, now, shown=False)
         return judge_plan(effect, self.known)
 
@@ -349,6 +367,8 @@ class Admissions:
             return None if admission is not None else f"{key} is to be suspended, and is already"
         if again:
             return None  # nobody knows what became of the last attempt
+        if admission is None and job.let_go is not None:
+            return self.awaiting.judge_suspension(key, job, now)
         if admission is None:
             pods = [pod for pod in self._pods(key) if pod.live and pod.owner == job.uid]
             misled = job.marked and bool(pods) and not any(pod.node for pod in pods)
@@ -363,6 +383,11 @@ class Admissions:
             for pod in waiting
         )
         return None if admission.trouble or late or slow else f"{key} is to be suspended without a cause"
+
+    def left_alone(self) -> dict[GroupKey, float]:
+        """Jobs that are let go and have no plan, and of which nothing is asked for; until when each may be so."""
+        idle = (key for key in self.awaiting.of if not (key in self.writing or key in self.of or self.stops(key)))
+        return {key: self.excused.get(key, 0.0) for key in idle}
 
     def stops(self, key: GroupKey) -> bool:
         """It is suspended, or is to be: its controller replaces no pod."""

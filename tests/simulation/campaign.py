@@ -24,6 +24,7 @@ from tests.simulation.plan import MOMENTS, Fault, Plan, draw
 from tests.simulation.referee import BrokenPromiseError, Referee
 from tests.simulation.relation_faults import RELATION_FAULTS
 from tests.simulation.rest import judge_rest
+from tests.simulation.rounds import NodeMarks, Rounds
 from tests.simulation.trouble import Trouble
 
 _STRIKES_END_S = 100.0
@@ -31,7 +32,7 @@ _LOOK_EVERY_S = 100.0
 """When nothing has happened for so long nothing will."""
 _REFUSED_S = 310.0
 """The same where kube-scheduler refuses nodes for reasons of its own: they are planned around for up to 300 s, and only
-then may those that are left be enough."""
+then may those that are left be enough. So it is where nodes are made: who has asked in vain rests for minutes."""
 _LOOKS = 20
 _GLANCE_S = 1.0
 """How often the referee looks for gangs that wait although they could start."""
@@ -84,8 +85,13 @@ class Run:
             queues=plan.queues.things,
             budgets=plan.budgets,
             started=plan.batch.started,
+            pool=None if plan.elastic is None else plan.elastic.pool,
         )
         self.referee.attach(self.world)
+        self.marks = NodeMarks(self.world.api, self.world.network)
+        if self.world.autoscaler is not None:
+            self.world.autoscaler.stays = self.marks.stays
+            Rounds(self.marks, self.world.clock, lambda: self.world.extender)
         self._past = PastKeeper(self.world, plan.queues.past, exact=plan.queues.exact)
         self.trouble = Trouble(self.world, self.world.chance.stream("faults"), self.referee)
         for kind in Kind:
@@ -133,7 +139,7 @@ class Run:
         """Until nothing is written or tried any more; then everything must be in order."""
         for _ in range(_LOOKS):
             before = self._activity()
-            self._run(self.world.clock.now + (_REFUSED_S if self.plan.barred else _LOOK_EVERY_S))
+            self._run(self.world.clock.now + (_REFUSED_S if self.plan.barred or self.plan.elastic else _LOOK_EVERY_S))
             if self._activity() == before:
                 break
         else:

@@ -69,8 +69,12 @@ def delete_batch_job(trouble: Trouble) -> None:
 
 
 def take_plan_off(trouble: Trouble) -> None:
-    """Somebody removes the annotation that says the plan."""
-    _edit(trouble, lambda job: replace(job, plan=None), lambda job: job.plan is not None)
+    """Somebody removes the annotation that says the plan, or until when nodes are awaited."""
+
+    def said(job: BatchJob) -> bool:
+        return job.plan is not None or job.let_go is not None
+
+    _edit(trouble, lambda job: replace(job, plan=None, let_go=None), said)
 
 
 def silence_kubelet(trouble: Trouble) -> None:

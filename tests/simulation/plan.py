@@ -18,6 +18,8 @@ from policies.model.levels import PRESETS
 from policies.order import FairSharing
 from tests.builders import node, requests
 from tests.simulation.batch_plan import NONE, BatchPlan, draw_batch, draw_started, has_jobs, limits_of, takes_over
+from tests.simulation.elastic_plan import ElasticPlan, draw_elastic, has_elastic, needing, with_elastic
+from tests.simulation.elastic_plan import beside as beside_needy
 from tests.simulation.faults import FAULTS
 from tests.simulation.model.apiserver import Kind
 from tests.simulation.model.cycle import Profile
@@ -84,6 +86,7 @@ class Plan:
     queues: QueuePlan = NO_QUEUES
     owners: tuple[tuple[float, OwnerObject], ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
+    elastic: ElasticPlan | None = None
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -178,7 +181,8 @@ def draw(seed: int) -> Plan:
         barred=frozenset(barred),
         writes_at_once=64 if calm else chance.stream("writes").choice((64, 64, 64, 4, 1)),
     )
-    plan = _with_jobs(plan, chance) if has_jobs(seed) else plan
+    elastic = draw_elastic(chance, calm=calm) if has_elastic(seed) else None
+    plan = _with_jobs(plan, chance, elastic) if has_jobs(seed) or elastic is not None else plan
     plan = _with_relations(plan, chance) if has_relations(seed) else plan
     plan = _with_owners(plan, chance) if has_owners(seed) else plan
     plan = replace(plan, jobs=cast(plan.jobs, chance)) if has_roles(seed) else plan
@@ -194,9 +198,13 @@ def _steering(seed: int, shape: Random) -> SteeringMode:
     return SteeringMode.AUTO if seed % 20 in (13, 14) else mode
 
 
-def _with_jobs(plan: Plan, chance: Chance) -> Plan:
+def _with_jobs(plan: Plan, chance: Chance, elastic: ElasticPlan | None) -> Plan:
     """Suspended jobs beside the gangs and singles of the seed, or beside few of them."""
     batch = draw_batch(chance, calm=plan.calm, tolerations=Selection(tolerations=_TOLERATIONS))
+    if elastic is not None:
+        limits = with_elastic(plan.limits, elastic)
+        batch, plan = beside_needy(batch, elastic), replace(plan, limits=limits, elastic=elastic, barred=frozenset())
+        plan = replace(plan, jobs=needing(plan.jobs, chance))
     if plan.profile.bind_timeout_s < 10:
         # A bind waits no longer than its transport lets it: the pods of a job have to exist by then, and reach it.
         batch = replace(batch, pod_rate=100.0)
@@ -213,7 +221,8 @@ def _with_queues(plan: Plan, chance: Chance) -> Plan:
     dice, nodes = chance.stream("who is in which queue"), flavored(plan.nodes, chance)
     jobs = tuple((at, replace(one, queue=queue_name(dice)) if one.min_member else one) for at, one in plan.jobs)
     batch = tuple((at, replace(one, queue=queue_name(dice))) for at, one in plan.batch.jobs)
-    queues = draw_queues(nodes, chance, calm=plan.calm)
+    coming = () if plan.elastic is None else plan.elastic.coming
+    queues = draw_queues((*nodes, *coming), chance, calm=plan.calm)
     started = draw_started(nodes, chance) if takes_over(plan.seed) else ()
     if has_preemption(plan.seed):
         queues = ruled(queues, chance)

@@ -28,6 +28,8 @@ from tests.builders import GPU
 
 FLAVOR = "flavor"
 """The label of a node that says of which flavor it is: no node is of two."""
+MADE = "made"
+"""The flavor whose nodes are made when somebody needs them, and the clique that all of these are in."""
 
 
 @dataclass(frozen=True, slots=True)

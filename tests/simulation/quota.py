@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import replace
 
 from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned, Ungate
@@ -86,10 +87,13 @@ class QuotaJudge:
         """Whether it uses more than there is of a flavor, by what was known when its plan may have been made."""
         match effect:
             case StartJob(job):
-                self._starts[job.key] = effect
+                (self._starts.pop(job.key, None) if effect.let_go else self._starts.update({job.key: effect}))
                 nodes = {node for names in effect.plan.values() for node in names}
                 gpus = any(dict(one.template.requests).get(GPU) for one in job.podsets.podsets)
-                return self._judge(job.queue, f"{job.key} is to be started", nodes, now) if gpus else None
+                if effect.let_go is not None:
+                    return self._judge_letting_go(effect, now)
+                flavors = self._flavors_of(nodes)
+                return self._judge(job.queue, f"{job.key} is to be started", flavors, now) if gpus else None
             case Turned(key, Turn.BROKEN):
                 there = self._shown.members.get(key, {}).values()
                 self._broken[key] = tuple(pod.uid for pod in there if pod.live and pod.node)
@@ -104,6 +108,12 @@ class QuotaJudge:
                 return self._judge_posting(uid, node, now)
         return None
 
+    def _judge_letting_go(self, effect: StartJob, now: float) -> str | None:
+        """All of its pods have to have quota, as if they were there."""
+        job = replace(effect.job, flavors=effect.flavors)
+        flavors = {name for some in effect.flavors.values() for name in some.values()}
+        return self._judge(job.queue, f"{job.key} is to be let go", flavors, now, job)
+
     def _judge_posting(self, uid: str, node: str, now: float) -> str | None:
         pod = self._shown.pods.get(uid)
         if pod is None or pod.group_key is None or pod.group_key in self.jobs:
@@ -112,7 +122,7 @@ class QuotaJudge:
             self._beyond[uid] = now
             return None  # it is judged when it is told its node
         gpus = dict(pod.requests).get(GPU)
-        return self._judge(pod.queue, f"{uid} is to be bound", {node}, now) if gpus else None
+        return self._judge(pod.queue, f"{uid} is to be bound", self._flavors_of({node}), now) if gpus else None
 
     def _judge_flavor(self, pod: Pod, node: str, now: float) -> str | None:
         """Whether it completes a gang with another flavor than those of its pods that ask for the same."""
@@ -134,9 +144,10 @@ class QuotaJudge:
         known = (self._shown.nodes.get(node) for node in nodes)
         return {one.labels[FLAVOR] for one in known if one is not None and FLAVOR in one.labels}
 
-    def _judge(self, name: str, what: str, nodes: Iterable[str], now: float) -> str | None:
+    def _judge(self, name: str, what: str, flavors: set[str], now: float, *more: Job) -> str | None:
+        """``more``: jobs that are let go by that."""
         books = self.books(now - _LATE_S)
-        complaint, flavors = "", self._flavors_of(nodes)
+        complaint = ""
         for book in books:
             queue = book.queue_of(name)
             if not name or not book.there:
@@ -146,6 +157,8 @@ class QuotaJudge:
                 continue
             late = [uid for uid, at in self._beyond.items() if at >= now - _LATE_S]
             used = self.used(book, late, unplanned_before=now - _LATE_S)
+            for job in more:
+                use_awaited(used, book, job, ())
             asked = (flavor for flavor in _flavors(queue) if flavor in flavors)
             found = next((said for flavor in asked if (said := book.over(queue, flavor, used))), "")
             if not found:
@@ -173,8 +186,16 @@ class QuotaJudge:
         where = {uid: node or pods[uid].node or promised.get(uid) for uid, node in ours}
         there = [(pods[uid], node) for uid, node in where.items() if node]
         ended = {key: one.done for key, one in self._claims.admissions.of.items()}
+        let_go = self._claims.admissions.awaiting.of
         unplanned = [key for key, at in self._unplanned.items() if at < unplanned_before and key not in self._starts]
-        return used_by(there, self._shown.nodes, self.jobs, book, self._starts, ended, unplanned)
+        unplanned = [key for key in unplanned if key not in let_go]
+        used = used_by(there, self._shown.nodes, self.jobs, book, self._starts, ended, unplanned)
+        stops = self._claims.admissions.stops
+        for key, one in let_go.items():
+            known = one.sure or one.since < unplanned_before
+            if known and key not in self._starts and not (one.shown and stops(key)):
+                use_awaited(used, book, one.job, [pod.identity for pod, _ in there if pod.group_key == key])
+        return used
 
     def _turn_page(self, now: float) -> None:
         self._books.append((now, self._book()))
@@ -233,6 +254,17 @@ def _use_unseen(used: Used, book: Book, job: Job, there: Collection[object]) -> 
         slots = [podset.slot(at) for at in range(podset.count) if at not in podset.left_out]
         count = sum(slot not in there and slot not in job.done for slot in slots)
         if said is not None:
+            used[queue.name, said] += count * dict(podset.template.requests).get(GPU, 0)
+
+
+def use_awaited(used: Used, book: Book, job: Job, there: Collection[object]) -> None:
+    """One that is let go has quota of its flavors for all of its pods. ``there``: those that use it by themselves."""
+    if (queue := book.queue_of(job.queue)) is None:
+        return
+    for podset in job.podsets.podsets:
+        said, bound = (job.flavors or {}).get(podset.name, {}).get(GPU), Counter(slot[0] for slot in there)  # type: ignore[index]
+        if said is not None:
+            count = max(0, podset.size - bound[podset.prefix])
             used[queue.name, said] += count * dict(podset.template.requests).get(GPU, 0)
 
 

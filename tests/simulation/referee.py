@@ -30,6 +30,7 @@ from tests.simulation.claims import Claims
 from tests.simulation.company import Company
 from tests.simulation.evictions import Evictions
 from tests.simulation.fairness import OURS, Fairness
+from tests.simulation.let_go import pods_of
 from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.owners import OwnerObject
@@ -38,6 +39,7 @@ from tests.simulation.model.world import World
 from tests.simulation.quota import QuotaJudge
 from tests.simulation.reclaims import Reclaims
 from tests.simulation.room import judge_room
+from tests.simulation.seating import seats
 from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import GANG_UID, Shown
 from tests.simulation.sight import Sight, lets_in, look, slot, take
@@ -115,6 +117,22 @@ class Referee:
         if self._world.extender is not None and self._judges_order:
             _complain(self._fairness.look(self._world.clock.now))
         _complain(self._evictions.look(self._world.clock.now))
+        self._look_at_let_go(self._world.clock.now)
+
+    def _look_at_let_go(self, now: float) -> None:
+        """Who awaits nodes: beyond the deadline, or while there are some."""
+        idle, let_go = self._admissions.left_alone(), self._admissions.awaiting
+        if self._world.extender is None or not self._world.extender.recovered or self._world.extender.frozen:
+            return
+        _complain(let_go.late(idle, now))
+        if not self._terms.calm:
+            return
+        fitting = set()
+        for key in (key for key in idle if let_go.of[key].shown):
+            pods = pods_of(let_go.of[key].job)
+            if seats(self._shown.nodes, self._claims.left(self._shown.nodes), pods, (), len(pods)) >= len(pods):
+                fitting.add(key)
+        _complain(let_go.roomy(fitting, now))
 
     @property
     def _judges_order(self) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 
 from extender.core.effects import AnswerFilter, AnswerPreempt, Effect, Nominate, PostBinding, StartJob, Ungate
 from extender.core.events import Event, FilterCalled, PreemptCalled
-from policies.model import Pod
+from policies.model import GroupKey, Pod
 from tests.simulation.claims import Claims
 from tests.simulation.job_plans import overfull
 from tests.simulation.shown import Shown
-from tests.simulation.sight import fits, lets_in
+from tests.simulation.sight import Room, fits, give_back, lets_in
 
 
 def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> str | None:
@@ -29,10 +29,18 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
             if fits(shown.free(node), pod.requests) and (short := _short(pod, node, shown, claims)):
                 return f"{uid} is to be bound to {node}, where {short}"
         case StartJob():
-            return overfull(effect, claims.left(shown.nodes, surely=True))
+            return overfull(effect, _left_for(effect.job.key, shown, claims))
         case _:
             pass
     return None
+
+
+def _left_for(key: GroupKey, shown: Shown, claims: Claims) -> Room:
+    """For a job. Pods of one that was let go are told their nodes before these are written on it."""
+    room = claims.left(shown.nodes, surely=True)
+    for claim in (one for one in claims.promised.values() if one.gang == key and one.node in room):
+        give_back(room[claim.node], claim.requests)
+    return room
 
 
 def _let_in(pod: Pod, passed: Collection[str], shown: Shown, claims: Claims) -> str | None:

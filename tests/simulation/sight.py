@@ -233,6 +233,11 @@ def take(room: dict[str, int], requests: Requests) -> None:
         room[name] = room.get(name, 0) - amount
 
 
+def give_back(room: dict[str, int], requests: Requests) -> None:
+    for name, amount in requests:
+        room[name] = room.get(name, 0) + amount
+
+
 def nominated(pods: Iterable[Pod]) -> list[Pod]:
     """Those of no gang that kube-scheduler keeps room for: whoever has no higher priority finds none there.
 
@@ -262,8 +267,11 @@ def fits(room: Mapping[str, int], requests: Requests) -> bool:
 def lets_in(node: Node, selection: Selection) -> bool:
     """Whether a pod may run there, room aside, as far as the campaign's pods ask for anything.
 
-    They have tolerations, and the pins that steering writes: terms that name one node each.
+    They have tolerations, labels that they want of a node, and the pins that steering writes: terms that name one node
+    each.
     """
+    if not dict(selection.node_selector).items() <= node.labels.items():
+        return False
     if node.unschedulable or not node.ready or not all(_tolerated(taint, selection) for taint in node.taints):
         return False
     pins = None if selection.affinity is None else [one for term in selection.affinity for one in term]

@@ -32,6 +32,8 @@ class Trouble:
         world.network.api_down = False
         world.network.queue_s, world.network.hanging = 0.0, 0
         world.controller.blocked.clear()
+        if world.autoscaler is not None:
+            world.autoscaler.heal()
         self.start_extender()
         world.start_scheduler()
         for one in list(world.api.nodes.values()):

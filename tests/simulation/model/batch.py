@@ -15,6 +15,8 @@ from policies.model import (
     GroupKey,
     GroupRef,
     Job,
+    Labels,
+    LetGo,
     PlannedNodes,
     Pod,
     PodSet,
@@ -40,6 +42,8 @@ class BatchJob:
     indexes has to succeed; else the success of one pod completes it.
     ``elsewhere``: where another scheduler has put its pods, which run; only while it has no plan.
     ``plan`` is the annotation on it, ``led`` what stands in its templates, ``minimum`` what they say of the gang.
+    ``let_go`` is what the annotation says in place of a plan, when nodes are awaited; ``led`` is empty then, and
+    ``labels`` is what stands in the templates.
     Its controller writes the rest: ``began`` is the start time, ``idle`` the condition that it is suspended, ``active``
     and ``failed`` count pods, ``ran``: one runs or has run, ``done``: indexes that have succeeded, ``ended``: how.
     """
@@ -58,6 +62,8 @@ class BatchJob:
     ttl_s: float = float("inf")
     elsewhere: PlannedNodes | None = None
     plan: PlannedNodes | None = None
+    let_go: LetGo | None = None
+    labels: Mapping[str, Labels] = field(default_factory=dict, hash=False)
     led: PlannedNodes | None = None
     minimum: int = 0
     began: bool = False
@@ -80,7 +86,9 @@ class BatchJob:
     @property
     def marked(self) -> bool:
         """Something of Muster's is on it. What nobody may write any more is as it is."""
-        return self.plan is not None or (self.led is not None and (self.suspended or not self.ended))
+        if self.plan is not None or self.let_go is not None:
+            return True
+        return self.led is not None and (self.suspended or not self.ended)
 
     @property
     def size(self) -> int:
@@ -107,6 +115,7 @@ class BatchJob:
             held=self.held,
             marked=self.marked,
             plan=self.plan,
+            let_go=self.let_go,
             done=self.done,
             queue=self.queue,
             flavors=self.flavors,
@@ -132,10 +141,12 @@ class BatchJob:
         if self.led is None:
             return made
         nodes = self.led.get(podset.name, ())
+        asks = dict(made.selection.node_selector) | dict(self.labels.get(podset.name, ()))
+        made = replace(made, selection=replace(made.selection, node_selector=tuple(sorted(asks.items()))))
         names = tuple(dict.fromkeys(nodes))
         planned = nodes[index] if index < len(nodes) and podset.indexed else ""
         made = replace(made, group=GroupRef(self.key.name, Dialect.ANNOTATION, self.minimum))
-        if any(_needs_all_nodes(one) for one in made.constraints.spread):
+        if not self.led or any(_needs_all_nodes(one) for one in made.constraints.spread):
             return replace(made, gates=(GANG_GATE,))  # with an affinity only its nodes would count
         if not self.pins and len(names) <= MOST_TERMS and "" not in names:
             return _led(made, names)
@@ -153,33 +164,46 @@ def written(job: BatchJob, write: Write) -> BatchJob | str:
     """What the extender's PATCH makes of it, or why nothing is written."""
     match write:
         case StartJob(planned, plan, minimum, flavors):
-            if not job.suspended and job.plan == dict(plan):
+            is_done = job.plan == dict(plan) if write.let_go is None else job.let_go == write.let_go
+            if not job.suspended and is_done:
                 return job
+            if write.let_go is None and job.let_go is not None and not job.suspended:
+                return _lead(job, write)
             if not job.managed or job.held or job.ended or not job.stopped or job.shown().podsets != planned.podsets:
                 return "the job is not as it was when it was planned"
-            led = replace(job, plan=dict(plan), led=dict(plan), minimum=minimum, flavors=flavors)
+            led = replace(job, led=dict(plan), labels=dict(write.labels), minimum=minimum, flavors=flavors)
+            led = replace(led, plan=dict(plan) if write.let_go is None else None, let_go=write.let_go)
             return replace(led, suspended=False, reservation=None)
         case Reserve(reservation=reservation):
             return replace(job, reservation=reservation)
         case SuspendJob(evicted=evicted):
-            stopped = replace(job, suspended=True, plan=None, flavors=None, evicted=evicted or job.evicted)
+            stopped = replace(job, suspended=True, plan=None, let_go=None, flavors=None, evicted=evicted or job.evicted)
             return job if job.ended else stopped
         case CleanJob():
             if job.ended and not job.suspended:
-                return replace(job, plan=None)  # its template cannot be written any more
-            return replace(job, plan=None, led=None, minimum=0) if job.ended or job.stopped else "it has not stopped"
+                return replace(job, plan=None, let_go=None)  # its template cannot be written any more
+            clean = replace(job, plan=None, let_go=None, led=None, labels={}, minimum=0)
+            return clean if job.ended or job.stopped else "it has not stopped"
         case _:
             assert_never(write)
 
 
+def _lead(job: BatchJob, write: StartJob) -> BatchJob | str:
+    """It was let go, and has its nodes. Its templates stay as they are."""
+    if not job.managed or job.ended or job.shown().podsets != write.job.podsets:
+        return "the job is not as it was when it was planned"
+    return replace(job, plan=dict(write.plan), let_go=None)
+
+
 def suspend(job: BatchJob, *, polices: bool) -> BatchJob:
     """Somebody else does it."""
-    return replace(job, suspended=True, plan=None if polices else job.plan)
+    stopped = replace(job, suspended=True)
+    return replace(stopped, plan=None, let_go=None) if polices else stopped
 
 
 def resume(job: BatchJob, *, polices: bool) -> BatchJob:
     """Somebody else does it: the policy keeps a managed job suspended that has no plan."""
-    return job if polices and job.managed and job.plan is None else replace(job, suspended=False)
+    return job if polices and job.managed and job.plan is None and job.let_go is None else replace(job, suspended=False)
 
 
 def _led(pod: Pod, names: tuple[str, ...]) -> Pod:

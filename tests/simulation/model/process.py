@@ -14,6 +14,7 @@ from extender.core.events import (
     BindDisconnected,
     BudgetGone,
     BudgetSeen,
+    CapacityServed,
     Event,
     FilterCalled,
     GroupGone,
@@ -158,6 +159,10 @@ class Extender:
         self.calls[call] = request
         expires = self._clock.now + self._bind_timeout_s
         self._dispatch(BindArrived(call, pod.uid, pod.namespace, pod.name, request.node, expires))
+
+    def tell_whether_nodes_can_be_asked_for(self, *, served: bool) -> None:
+        """It has looked at what the API server has."""
+        self._dispatch(CapacityServed(served))
 
     def hang_up(self, request: BindRequest) -> None:
         """The other end of a bind's connection is closed."""

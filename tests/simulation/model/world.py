@@ -11,6 +11,7 @@ from extender.simulation.clock import Clock
 from policies.model import DisruptionBudget, Node
 from policies.model.queues import QueueObject
 from tests.simulation.model.apiserver import ApiServer, Kind
+from tests.simulation.model.autoscaler import Autoscaler, Pool
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.budgets import DisruptionController
 from tests.simulation.model.cache import Bars, no_bars
@@ -31,7 +32,7 @@ class World:
 
     ``pod_rate``: pods a second that the controller of suspended jobs makes. ``polices``: the admission policies of
     such jobs are there. ``kinds``: whose watches may break; without OWNERS there are none. ``started``: jobs that ran
-    before there was an extender.
+    before there was an extender. ``pool``: the nodes that an autoscaler makes, if there is one.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class World:
         queues: Iterable[QueueObject] = (),
         budgets: Iterable[DisruptionBudget] = (),
         started: Iterable[BatchJob] = (),
+        pool: Pool | None = None,
     ) -> None:
         self.chance = Chance(seed)
         self.clock = Clock(BEGIN_S)
@@ -67,6 +69,10 @@ class World:
         counting = self.chance.stream("disruption controller")
         disruptions = DisruptionController(self.api, self.clock, lag=lambda: counting.random())
         self.api.lets_go = disruptions.let_go
+        self.autoscaler: Autoscaler | None = None
+        if pool is not None:
+            dice = self.chance.stream("autoscaler")
+            self.autoscaler = Autoscaler(self.api, self.clock, dice, pool)
         self.polices = polices
         self.kinds = kinds
         self.profile = profile or Profile()

@@ -1,0 +1,101 @@
+"""Which seeds have nodes that are made when somebody needs them, and what is drawn for them: by dice of their own, so
+that nothing else shifts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from extender.core.limits import Elasticity, Limits
+from extender.simulation.chance import Chance
+from policies.model import GANG_GATE, Dialect, GroupKey, GroupRef, Node, Pod, PodSet
+from tests.builders import node, requests
+from tests.simulation.batch_plan import BatchPlan
+from tests.simulation.model.autoscaler import Pool, Whim
+from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.jobs import JobSpec
+from tests.simulation.owner_plan import has_owners
+from tests.simulation.preemption_plan import has_preemption
+from tests.simulation.queue_plan import FLAVOR, MADE
+from tests.simulation.relation_plan import has_relations
+
+_WHIMS = (
+    (Whim.WHOLE,),
+    (Whim.WHOLE, Whim.PART),
+    (Whim.WHOLE, Whim.LATE),
+    (Whim.WHOLE, Whim.NEVER),
+    (Whim.PART, Whim.LATE, Whim.NEVER),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticPlan:
+    """``coming``: nodes that there may be one day, which quotas are drawn for. ``jobs`` beside those of the seed."""
+
+    pool: Pool
+    within_s: float
+    coming: tuple[Node, ...]
+    jobs: tuple[tuple[float, BatchJob], ...]
+
+
+def has_elastic(seed: int) -> bool:
+    """One in sixty, of those with queues; none that planted bugs are remembered by."""
+    return seed % 120 in (74, 88, 118) and not (has_relations(seed) or has_owners(seed) or has_preemption(seed))
+
+
+def draw_elastic(chance: Chance, *, calm: bool) -> ElasticPlan:
+    dice = chance.stream("nodes that are made")
+    made = node(MADE, 8, clique=MADE, labels={FLAVOR: MADE})
+    within_s = dice.choice((15.0, 25.0, 40.0))
+    pool = Pool(
+        made,
+        dice.choice(_WHIMS[:1] if calm else _WHIMS),
+        delay_s=dice.choice((2.0, 6.0)),
+        late_s=within_s + dice.choice((0.0, 5.0)),
+        idle_s=dice.choice((4.0, 20.0)),
+        most=dice.choice((4, 8, 16)),
+    )
+    coming = tuple(replace(made, name=f"coming{at}") for at in range(dice.choice((4, 8))))
+    jobs = tuple((dice.choice((0.0, 40 * dice.random())), _job(dice, f"needy{at}")) for at in range(dice.randint(1, 3)))
+    return ElasticPlan(pool, within_s, coming, jobs)
+
+
+def with_elastic(limits: Limits, plan: ElasticPlan) -> Limits:
+    """Jobs are judged at rest as if all gangs were looked at."""
+    return replace(limits, elastic=Elasticity(frozenset((MADE,)), plan.within_s), waiting=20_000)
+
+
+def needing(jobs: Sequence[tuple[float, JobSpec]], chance: Chance) -> tuple[tuple[float, JobSpec], ...]:
+    """Half of the gangs say that they need nodes that are made."""
+    dice = chance.stream("who needs nodes that are made")
+    return tuple((at, _wanting(job) if job.min_member and dice.random() < 0.5 else job) for at, job in jobs)
+
+
+def beside(batch: BatchPlan, plan: ElasticPlan) -> BatchPlan:
+    return replace(batch, jobs=(*batch.jobs, *plan.jobs))
+
+
+def _wanting(job: JobSpec) -> JobSpec:
+    def role_on_them(role):  # type: ignore[no-untyped-def]
+        return replace(role, selection=replace(role.selection, node_selector=((FLAVOR, MADE),)))
+
+    return replace(job, roles=tuple(map(role_on_them, job.roles)), gates=tuple(dict.fromkeys((*job.gates, GANG_GATE))))
+
+
+def _job(dice: Random, name: str) -> BatchJob:
+    """It is small enough for most quotas, and too large for what is left of most clusters."""
+    count = dice.choice((1, 2, 2, 3, 4, 6))
+    key, uid = GroupKey("default", f"job-{name}"), f"{name}.1"
+    least = count if dice.random() < 0.8 else max(1, count // 2)
+    group = GroupRef(key.name, Dialect.ANNOTATION, least)
+    template = Pod("", "default", name, requests(8), priority=dice.choice((0, 0, 10)), owner=uid, group=group)
+    return BatchJob(
+        key,
+        uid,
+        (PodSet(template, count, least, indexed=dice.random() < 0.8),),
+        pins=dice.random() < 0.3,
+        backoff_limit=dice.choice((6, 100)),
+        run_s=dice.choice((float("inf"), 5 + 55 * dice.random())),
+        ttl_s=dice.choice((20.0, float("inf"))),
+    )

@@ -1,0 +1,132 @@
+"""The referee's own book of jobs that are let go without a plan: what each has quota of, until when it may await nodes,
+and that it does not await them any longer, nor any shorter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from extender.core.answers import JobWritten, Outcome
+from extender.core.effects import StartJob
+from extender.core.events import Event, JobGone, JobSeen, QueueGone, QueueSeen, Synced
+from policies.model import GroupKey, Job, Pod, PodSet
+from tests.simulation.queue_plan import FLAVOR, MADE
+
+_SLOW_S = 5.0
+"""A new leader has so long to plan one that is late; and a plan may take so long when there are nodes."""
+_EARLY_S = 1.0
+"""The deadline is written in whole seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awaiting:
+    """One of them. ``job``: as it was by then, with its flavors. ``until``: its deadline; ``since``: when this life
+    knew it. ``shown``: the watch shows it. ``sure``: this life knew it before it gave quota to anybody else."""
+
+    job: Job
+    until: float
+    since: float
+    shown: bool
+    sure: bool = True
+
+
+class LetGoJobs:
+    """One life of the extender."""
+
+    def __init__(self) -> None:
+        self.of: dict[GroupKey, Awaiting] = {}
+        self._queues_changed_at = float("-inf")
+        self._synced = False
+        self._roomy: dict[GroupKey, float] = {}
+        """Those that there are nodes for, and since when."""
+
+    def hear(self, event: Event, now: float) -> None:
+        match event:
+            case JobSeen(job):
+                self._seen(job, now)
+            case JobGone(key, uid) if key in self.of and self.of[key].job.uid == uid:
+                del self.of[key]
+            case JobWritten(key, uid, outcome) if key in self.of and self.of[key].job.uid == uid:
+                self._written(key, outcome)
+            case QueueSeen() | QueueGone():
+                self._queues_changed_at = now
+            case Synced():
+                self._synced = True
+                self.of = {key: replace(one, since=now) for key, one in self.of.items()}
+            case _:
+                pass
+
+    def _seen(self, job: Job, now: float) -> None:
+        known = self.of.get(job.key)
+        if job.let_go is None or job.suspended or job.finished or not job.managed:
+            if known is not None and (known.shown or not job.suspended or job.uid != known.job.uid):
+                del self.of[job.key]
+        elif known is None or known.job.uid != job.uid or known.until != job.let_go.until:
+            self.of[job.key] = Awaiting(job, job.let_go.until, now, shown=True, sure=not self._synced)
+        else:
+            self.of[job.key] = replace(known, shown=True)
+
+    def _written(self, key: GroupKey, outcome: Outcome) -> None:
+        if not self.of[key].shown and outcome is Outcome.REFUSED:
+            del self.of[key]
+        elif not self.of[key].shown and outcome is Outcome.UNKNOWN:
+            self.of[key] = replace(self.of[key], sure=False)
+
+    def start(self, effect: StartJob, now: float) -> str | None:
+        """What is wrong with its being started: without nodes, or with nodes after that."""
+        key, said = effect.job.key, effect.let_go
+        if said is None:
+            self.of.pop(key, None)
+            return None
+        self.of[key] = Awaiting(replace(effect.job, flavors=effect.flavors), said.until, now, shown=False)
+        if effect.plan:
+            return f"{key} is to be let go, and with a plan: {effect.plan}"
+        if MADE not in {name for some in effect.flavors.values() for name in some.values()}:
+            return f"{key} is to be let go, and none of its flavors is made on demand: {effect.flavors}"
+        for podset in effect.job.podsets.podsets:
+            chosen = set(effect.flavors.get(podset.name, {}).values())
+            asked = dict(podset.template.selection.node_selector) | dict(effect.labels.get(podset.name, ()))
+            if MADE in chosen and asked.get(FLAVOR) != MADE:
+                return f"{key} is to be let go, and no autoscaler would make nodes of {MADE} for {podset.name!r}"
+        return None
+
+    def judge_suspension(self, key: GroupKey, job: Job, now: float) -> str | None:
+        """Whether one that is let go is suspended for nothing."""
+        one = self.of.get(key)
+        if one is None or now >= one.until - _EARLY_S or self._queues_changed_at >= one.since:
+            return None
+        if job.held or _asked(job) != _asked(one.job):
+            return None
+        return f"{key} is to be suspended at {now:.1f} s, and awaits its nodes until {one.until:.1f} s"
+
+    def late(self, waiting: Mapping[GroupKey, float], now: float) -> str | None:
+        """``waiting``: those of which nothing is asked for just now, and until when each may be left alone."""
+        for key, one in self.of.items():
+            due = max(one.until, one.since + _SLOW_S, waiting.get(key, 0.0)) + _SLOW_S
+            if one.shown and key in waiting and now > due:
+                return f"{key} awaits nodes, and that it did so until {one.until:.1f} s only"
+        return None
+
+    def roomy(self, fitting: set[GroupKey], now: float) -> str | None:
+        """``fitting``: those that there are nodes for."""
+        self._roomy = {key: self._roomy.get(key, now) for key in fitting}
+        late = next((key for key, since in self._roomy.items() if now - since > _SLOW_S), None)
+        return f"{late} awaits nodes, and there have been some for {_SLOW_S} s" if late is not None else None
+
+
+def pods_of(job: Job) -> list[Pod]:
+    """Those that have to start together, with the labels of their flavors' nodes."""
+    return [pod for podset in job.podsets.podsets for pod in islice(_on_flavor(job, podset), podset.minimum)]
+
+
+def _on_flavor(job: Job, podset: PodSet) -> Iterator[Pod]:
+    chosen = [*(job.flavors or {}).get(podset.name, {}).values()]
+    labels = {FLAVOR: chosen[0]} if chosen else {}
+    for pod in podset.pods():
+        asked = tuple((dict(pod.selection.node_selector) | labels).items())
+        yield replace(pod, selection=replace(pod.selection, node_selector=asked))
+
+
+def _asked(job: Job) -> object:
+    return job.queue, job.podsets

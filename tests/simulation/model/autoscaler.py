@@ -1,0 +1,148 @@
+"""An autoscaler: it makes nodes of one pool for pods that are marked as unschedulable, and takes empty ones away.
+
+As Cluster Autoscaler and Karpenter do it, it looks at what is pending round by round, reckons with the nodes that are
+there and that are on their way, and knows nothing of gangs, quotas and cliques.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from random import Random
+
+from extender.simulation.clock import Clock
+from policies.model import HOSTNAME, Node, Pod
+from policies.placement.matching import admits
+from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.sight import Room, fits, left_over, take
+
+_LOOK_S = 2.0
+_GIVEN_UP_S = 30.0
+"""So long it waits for nodes that do not come, before it orders others."""
+
+
+class Whim(Enum):
+    """What becomes of an order: all nodes come, some of them, all too late, or none."""
+
+    WHOLE = "whole"
+    PART = "part"
+    LATE = "late"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """``node``: what is made, but for its name. ``whims`` are dealt by chance. A node comes within ``delay_s``, a late
+    one after ``late_s``; one that is empty and not needed goes after ``idle_s``. ``most``: of its nodes at a time;
+    ``prefix`` of their names."""
+
+    node: Node
+    whims: tuple[Whim, ...]
+    delay_s: float
+    late_s: float
+    idle_s: float
+    most: int
+    prefix: str = "m"
+
+
+class Autoscaler:
+    """``stays``: whether somebody has written on a node that it is not to be taken away; nobody has at first."""
+
+    def __init__(self, api: ApiServer, clock: Clock, random: Random, pool: Pool) -> None:
+        self.stays: Callable[[str], bool] = lambda _: False
+        self.healed = False
+        """From now on every node comes, in time."""
+        self.removed: list[Callable[[str], None]] = []
+        """To be told of a node before it is taken away."""
+        self._api = api
+        self._clock = clock
+        self._random = random
+        self._pool = pool
+        self._made = 0
+        self._coming: dict[str, Node] = {}
+        """What it reckons with, whether it comes or not."""
+        self._idle: dict[str, float] = {}
+        clock.after(_LOOK_S, self._look)
+
+    def heal(self) -> None:
+        self.healed = True
+        for name in list(self._coming):
+            self._arrive(name)
+
+    def _look(self) -> None:
+        self._clock.after(_LOOK_S, self._look)
+        nodes = self._api.nodes | self._coming
+        room = left_over(nodes, self._api.pods.values())
+        needed: set[str] = set()
+        short = [pod for pod in self._pending() if not self._seat(pod, nodes, room, needed)]
+        self._order(short)
+        self._take_away(needed)
+
+    def _pending(self) -> list[Pod]:
+        """Pods that kube-scheduler has marked as unschedulable, the largest first."""
+        pods = [pod for pod in self._api.pods.values() if pod.live and not (pod.node or pod.gates) and pod.refusal]
+        return sorted(pods, key=lambda pod: (-max((n for name, n in pod.requests if "/" in name), default=0), pod.uid))
+
+    @staticmethod
+    def _seat(pod: Pod, nodes: dict[str, Node], room: Room, needed: set[str]) -> bool:
+        for name, node in nodes.items():
+            if admits(node, pod.selection) and fits(room[name], pod.requests):
+                take(room[name], pod.requests)
+                needed.add(name)
+                return True
+        return False
+
+    def _order(self, pods: list[Pod]) -> None:
+        """As few nodes as these pods need, if its nodes would do."""
+        made: dict[str, Node] = {}
+        room: Room = {}
+        for pod in pods:
+            node = self._new()
+            if self._seat(pod, made, room, set()) or not self._may_have(len(made)):
+                continue
+            if self._seat(pod, {node.name: node}, {node.name: dict(node.allocatable)}, set()):
+                self._made += 1
+                made[node.name], room[node.name] = node, dict(node.allocatable)
+                take(room[node.name], pod.requests)
+        if not made:
+            return
+        self._coming |= made
+        whim = Whim.WHOLE if self.healed else self._random.choice(self._pool.whims)
+        for name in made:
+            self._deliver(name, whim)
+
+    def _may_have(self, more: int) -> bool:
+        ours = sum(map(self._is_ours, self._api.nodes | self._coming))
+        return self.healed or ours + more < self._pool.most
+
+    def _is_ours(self, name: str) -> bool:
+        return name.startswith(self._pool.prefix)
+
+    def _deliver(self, name: str, whim: Whim) -> None:
+        delay_s = self._pool.delay_s * self._random.random()
+        comes = whim is Whim.WHOLE or (whim is Whim.PART and self._random.random() < 0.6)
+        if comes or whim is Whim.LATE:
+            after_s = delay_s if comes else self._pool.late_s + delay_s
+            self._clock.after(after_s, lambda: self._arrive(name))
+        else:
+            self._clock.after(_GIVEN_UP_S, lambda: self._coming.pop(name, None))
+
+    def _arrive(self, name: str) -> None:
+        if (node := self._coming.pop(name, None)) is not None:
+            self._api.set_node(node)
+
+    def _take_away(self, needed: set[str]) -> None:
+        """What has been empty for a while, and nobody waits for, unless it says that it is to stay."""
+        now, busy = self._clock.now, {pod.node for pod in self._api.pods.values()} | needed
+        idle = [name for name in self._api.nodes if self._is_ours(name) and name not in busy]
+        self._idle = {name: self._idle.get(name, now) for name in idle}
+        for name in [name for name, since in self._idle.items() if now - since >= self._pool.idle_s]:
+            if not self.stays(name):
+                for told in self.removed:
+                    told(name)
+                self._api.remove_node(name)
+
+    def _new(self) -> Node:
+        name = f"{self._pool.prefix}{self._made:02}"
+        return replace(self._pool.node, name=name, labels={**self._pool.node.labels, HOSTNAME: name})

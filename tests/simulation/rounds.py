@@ -1,0 +1,101 @@
+"""What the leader looks after round by round, off the way of its driver: which nodes are to stay, and whether nodes can
+be asked for. The code that keeps nodes is that of the product; what it writes is kept here, beside the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from extender.core.engine import Engine
+from extender.kube.connection import ApiError
+from extender.kube.convert import KEPT_NODE
+from extender.kube.queues.protection import NODES, READ_BY, NodeKeeper
+from extender.kube.queues.rounds import EVERY_S
+from extender.simulation.clock import Clock
+from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.network import Network
+from tests.simulation.model.process import Extender
+
+Meta = dict[str, dict[str, str]]
+
+
+class NodeMarks:
+    """The API server, as far as labels and annotations of nodes are concerned that ``Node`` does not show."""
+
+    def __init__(self, api: ApiServer, network: Network) -> None:
+        self.of: dict[str, Meta] = {}
+        self._api = api
+        self._network = network
+        api.listeners[Kind.NODES].append(self._node_changed)
+
+    def stays(self, name: str) -> bool:
+        return any(key in self.of.get(name, {}).get("annotations", {}) for key in READ_BY.values())
+
+    @property
+    def kept(self) -> list[str]:
+        """Nodes that say that they are to stay."""
+        return [name for name in self.of if self.stays(name)]
+
+    async def call(self, method: str, path: str, **_: object) -> bytes:
+        if self._network.api_down:
+            raise ApiError(503, "Unavailable", f"{method} {path}")
+        if path == NODES:
+            marked = [name for name, meta in self.of.items() if KEPT_NODE in meta["labels"]]
+            return msgspec.json.encode({"items": [{"metadata": {"name": name}} for name in marked]})
+        name = path.removeprefix(f"{NODES}/")
+        if name not in self._api.nodes:
+            raise ApiError(404, "NotFound", name)
+        return msgspec.json.encode({"metadata": {"name": name, **self.of.get(name, {})}})
+
+    async def patch_job(self, path: str, meta: dict[str, Any], changed: dict[str, Any]) -> None:
+        said = self.of.setdefault(meta["name"], {"labels": {}, "annotations": {}})
+        for field, facts in changed["metadata"].items():
+            for key, value in facts.items():
+                if value is None:
+                    said[field].pop(key, None)
+                else:
+                    said[field][key] = value
+        self._api.version += 1
+
+    def _node_changed(self, change: Change) -> None:
+        if change.gone:
+            self.of.pop(change.value.name, None)  # type: ignore[union-attr]
+
+
+class Rounds:
+    """Those of whoever leads. ``leader``: who that is, if anybody. Nodes cannot be asked for here."""
+
+    def __init__(self, marks: NodeMarks, clock: Clock, leader: Callable[[], Extender | None]) -> None:
+        self._clock = clock
+        self._leader = leader
+        self._told: Engine | None = None
+        self._keeper = NodeKeeper(marks, self._core)  # type: ignore[arg-type]
+        clock.after(EVERY_S, self._round)
+
+    def _core(self) -> Engine | None:
+        leader = self._leader()
+        return leader.core if leader is not None and leader.recovered else None
+
+    def _round(self) -> None:
+        self._clock.after(EVERY_S, self._round)
+        leader = self._leader()
+        if leader is not None and leader.frozen:
+            return
+        core = self._core()
+        if leader is not None and core is not None and core is not self._told:
+            self._told = core
+            leader.tell_whether_nodes_can_be_asked_for(served=False)
+        with suppress(ApiError):
+            _at_once(self._keeper.look())
+
+
+def _at_once(look: Coroutine[Any, Any, None]) -> None:
+    """Nothing in it waits."""
+    try:
+        look.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("a round waits for something")

@@ -1,0 +1,139 @@
+"""Nodes that are made in the campaign, and the referee's book of jobs that await some."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from extender.core.effects import StartJob
+from extender.core.events import JobSeen, QueueSeen
+from extender.simulation.clock import Clock
+from policies.model import Job, LetGo, Pod, Selection
+from policies.model.queues import ResourceFlavor
+from tests.builders import GPU, node, requests
+from tests.core.jobs import job
+from tests.simulation.elastic_plan import has_elastic
+from tests.simulation.let_go import LetGoJobs
+from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.model.autoscaler import Autoscaler, Pool, Whim
+from tests.simulation.plan import draw
+from tests.simulation.queue_plan import FLAVOR, MADE
+
+POOL = Pool(node(MADE, 8, labels={FLAVOR: MADE}), (Whim.WHOLE,), delay_s=1.0, late_s=50.0, idle_s=10.0, most=4)
+REFUSED = Pod("", "default", "", requests(8), refusal="0/0 nodes", selection=Selection(((FLAVOR, MADE),)))
+
+
+class Scene:
+    def __init__(self, pool: Pool = POOL) -> None:
+        self.api, self.clock = ApiServer(), Clock(0.0)
+        self.autoscaler = Autoscaler(self.api, self.clock, Random(1), pool)
+
+    def want(self, *names: str, **facts: object) -> None:
+        for name in names:
+            self.api.create_pod(replace(REFUSED, uid=name, name=name, **facts))  # type: ignore[arg-type]
+
+    def after(self, seconds: float) -> int:
+        """How many nodes there are then."""
+        self.clock.run(self.clock.now + seconds)
+        return len(self.api.nodes)
+
+
+def test_it_makes_as_many_nodes_as_pods_need_that_kube_scheduler_has_marked() -> None:
+    it = Scene()
+    it.want("a", "b")
+    it.want("c", "d", requests=requests(4))
+    it.want("gated", gates=("muster.dev/gang",))
+    it.want("untried", refusal=None)
+    it.want("elsewhere", selection=Selection(((FLAVOR, "fast"),)))
+    assert it.after(4.0) == 3
+    assert {one.labels[FLAVOR] for one in it.api.nodes.values()} == {MADE}
+    assert it.after(60.0) == 3, "they wait for these"
+
+
+def test_it_makes_no_more_than_it_may_until_it_is_healed() -> None:
+    it = Scene()
+    it.want(*"abcdef")
+    assert it.after(30.0) == 4
+    it.autoscaler.heal()
+    assert it.after(10.0) == 6
+
+
+@pytest.mark.parametrize(("whim", "soon", "later"), [(Whim.LATE, 0, 4), (Whim.NEVER, 0, 0)])
+def test_some_come_too_late_and_some_never(whim: Whim, soon: int, later: int) -> None:
+    it = Scene(replace(POOL, whims=(whim,)))
+    it.want(*"abcd")
+    assert (it.after(40.0), it.after(30.0)) == (soon, later)
+
+
+def test_what_nobody_needs_goes_unless_it_is_to_stay() -> None:
+    it = Scene()
+    it.autoscaler.stays = lambda name: name == "m01"
+    it.want("a", "b")
+    assert it.after(20.0) == 2
+    for uid in ("a", "b"):
+        it.api.delete_pod(uid)
+    assert it.after(20.0) == 1
+    assert list(it.api.nodes) == ["m01"]
+
+
+LET_GO = StartJob(
+    replace(job(2), queue="team"), {}, 2, {"": {GPU: MADE}}, let_go=LetGo(100.0, 1), labels={"": ((FLAVOR, MADE),)}
+)
+SHOWN = replace(LET_GO.job, suspended=False, stopped=False, marked=True, let_go=LET_GO.let_go, flavors=LET_GO.flavors)
+
+
+def book(seen: Job = SHOWN) -> LetGoJobs:
+    it = LetGoJobs()
+    assert it.start(LET_GO, 50.0) is None
+    it.hear(JobSeen(LET_GO.job), 50.5)
+    it.hear(JobSeen(seen), 51.0)
+    return it
+
+
+@pytest.mark.parametrize(
+    ("effect", "said"),
+    [
+        (replace(LET_GO, plan={"": ("a", "b")}), "and with a plan"),
+        (replace(LET_GO, flavors={"": {GPU: "fast"}}), "none of its flavors is made on demand"),
+        (replace(LET_GO, labels={}), "no autoscaler would make nodes of made for ''"),
+    ],
+)
+def test_a_job_is_let_go_to_have_nodes_made(effect: StartJob, said: str) -> None:
+    assert said in (LetGoJobs().start(effect, 50.0) or "")
+
+
+def test_it_awaits_its_nodes_until_its_deadline() -> None:
+    it = book()
+    assert "awaits its nodes until 100.0 s" in (it.judge_suspension(SHOWN.key, SHOWN, 80.0) or "")
+    assert it.judge_suspension(SHOWN.key, SHOWN, 100.0) is None
+    assert it.late({SHOWN.key: 0.0}, 101.0) is None
+    assert "until 100.0 s only" in (it.late({SHOWN.key: 0.0}, 106.0) or "")
+    assert it.late({}, 106.0) is None, "something is asked for"
+    assert it.late({SHOWN.key: 120.0}, 106.0) is None, "a write has failed"
+
+
+def test_what_changes_may_end_it_before() -> None:
+    it = book()
+    assert it.judge_suspension(SHOWN.key, replace(SHOWN, held=True), 80.0) is None
+    assert it.judge_suspension(SHOWN.key, replace(SHOWN, podsets=job(3).podsets), 80.0) is None
+    it.hear(QueueSeen(ResourceFlavor("fast")), 70.0)
+    assert it.judge_suspension(SHOWN.key, SHOWN, 80.0) is None
+
+
+def test_it_is_planned_when_there_are_nodes() -> None:
+    it = book()
+    assert it.roomy({SHOWN.key}, 60.0) is None
+    assert it.roomy({SHOWN.key}, 64.0) is None
+    assert "there have been some" in (it.roomy({SHOWN.key}, 66.0) or "")
+
+
+def test_one_in_sixty_seeds_has_such_nodes_and_no_other_is_changed() -> None:
+    plans = [draw(seed) for seed in range(1, 600)]
+    assert all((one.elastic is not None) == has_elastic(one.seed) for one in plans)
+    with_nodes = [one for one in plans if one.elastic is not None]
+    assert len(with_nodes) == 10
+    assert any(one.calm for one in with_nodes)
+    assert all(one.queues.things and one.batch.jobs for one in with_nodes)
+    assert not any(one.limits.elastic.flavors for one in plans if one.elastic is None)
