@@ -197,8 +197,9 @@ class Reclaim:
         return all(not self._own.borrows(what, amount) for what, amount in self._wanted.items())
 
     def _advantages(self) -> Iterator[tuple[tuple[str, bool], bool]]:
-        """For its queue and each cohort above: whether it, or one below, has of its own what is contested."""
-        found, rest = False, {what: self._wanted.get(what, 0) for what in self._contested}
+        """For its queue and each cohort above: whether it, or one below, has of its own all that is asked for: also
+        what is free, else the queue would borrow that in the end."""
+        found, rest = False, dict(self._wanted)
         for node in self._own.path():
             found = found or all(not node.borrows(what, amount) for what, amount in rest.items())
             yield (node.name, node.is_cohort), found

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from policies.model import Topology
-from policies.model.queues import ClusterQueue, Cohort, Evicts, FairStrategy, Preemption
+from policies.model.queues import ClusterQueue, Cohort, Evicts, FairStrategy, Preemption, Quota, ResourceGroup
 from policies.preemption import reclaim
 from policies.preemption.allowed import Why
 from policies.preemption.candidates import Candidate, Held, Request, Unit
@@ -110,6 +110,19 @@ def test_a_queue_that_may_not_borrow_gives_up_its_own_for_what_it_takes_back() -
     queues = [queue("a", 8, ANY), queue("b", 0), queue("c", 4)]
     there = [has("a1", "a", 4, 1), has("b1", "b", 8, 0)]
     assert evicted(World(there, queues), wants("a", 8, 9)) == {"a1": Why.IN_QUEUE, "b1": Why.RECLAIM}
+
+
+@pytest.mark.parametrize(
+    ("memory", "gone"),
+    [(4, {"b1": Why.RECLAIM}), (5, {"a1": Why.IN_QUEUE})],
+)
+def test_who_borrows_what_is_free_takes_nothing_back_beside_it(memory: int, gone: dict[str, Why]) -> None:
+    """b has borrowed GPUs of a. a would have to borrow memory, which nobody uses, as well."""
+    has_both = (ResourceGroup((GPU[1], "memory"), ((GPU[0], {GPU[1]: Quota(8), "memory": Quota(4)}),)),)
+    queues = [replace(queue(name, 0), groups=has_both) for name in "ab"]
+    there = [has("a1", "a", 4, 1), has("b1", "b", 8, 0), has("b2", "b", 4, 9)]
+    request = replace(wants("a", 4, 9), usage={GPU: 4, (GPU[0], "memory"): memory})
+    assert evicted(World(there, queues), request) == gone
 
 
 def test_a_queue_that_is_not_reclaimable_keeps_what_it_borrows() -> None:
