@@ -49,12 +49,13 @@ def decide(world: World, preemptor: Request) -> Decision:
         if one.queue in tree.queues:
             tree.use(one.queue, one.usage)
     queues = Queues(tree, {one.name: one for one in world.queues}, world.fair, world.saturation)
-    snapshot = _no_nodes() if world.snapshot is None else world.snapshot
+    snapshot = no_nodes() if world.snapshot is None else world.snapshot
     found = search(preemptor, snapshot, world.running, world.limits, queues=queues)
     return Decision(found.why if isinstance(found, Choice) else None, found.text)
 
 
-def _no_nodes() -> Snapshot:
+def no_nodes() -> Snapshot:
+    """Where quota alone decides."""
     none = np.zeros(0, dtype=np.intp)
     amounts = np.zeros((0, 0), dtype=np.int64)
     others = Others(Tenants(), lambda _: none, lambda _: none > 0)

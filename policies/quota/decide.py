@@ -5,12 +5,22 @@ flavors, and what keeps the others. This is the entry for conformance tests, too
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 
 from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy, Usage
-from policies.quota.flavors import Assignment, Fit, Flavors, Lack, Places, PodSetRequest, no_place_needed
+from policies.quota.flavors import (
+    Assignment,
+    Fit,
+    Flavors,
+    Lack,
+    Places,
+    PodSetRequest,
+    Preempts,
+    no_place_needed,
+    nobody,
+)
 from policies.quota.history import History
 from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_age, by_borrowing, fairest
 from policies.quota.tree import QuotaTree
@@ -44,17 +54,27 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``assignment.fit``: FITS if it is admitted. Else ``assignment.text`` says what keeps it."""
+    """``assignment.fit``: FITS if it is admitted. Else ``assignment.text`` says what keeps it; PREEMPT or RECLAIM if it
+    could be with its ``flavors`` once others have given way."""
 
     workload: Incoming
     assignment: Assignment
+
+
+Evictions = Callable[[QuotaTree, Incoming], Preempts]
+"""What preempting gives to a workload, with what is used by then (``policies.preemption.offers``)."""
+
+
+def no_evictions(_tree: QuotaTree, _workload: Incoming) -> Preempts:
+    """Nobody may be preempted for anybody."""
+    return nobody
 
 
 @dataclass(frozen=True, slots=True)
 class World:
     """What there is. ``places``: why a podset cannot be placed on the nodes of a flavor, or nothing. ``fair``: between
     queues by fair sharing. ``order``: by another order (``policies.order``). ``histories``: what LocalQueues have used,
-    for ClusterQueues that order by that; each admission counts at once."""
+    for ClusterQueues that order by that; each admission counts at once. ``evictions``: by default there are none."""
 
     queues: Sequence[ClusterQueue]
     cohorts: Sequence[Cohort] = ()
@@ -64,6 +84,7 @@ class World:
     fair: bool = False
     order: QueueOrder | None = None
     histories: Mapping[str, History] = field(default_factory=dict)
+    evictions: Evictions = no_evictions
 
 
 def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
@@ -73,14 +94,18 @@ def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
     for one in world.admitted:
         if one.queue in tree.queues:
             tree.use(one.queue, one.usage)
-    flavors = Flavors(tree, world.flavors, world.places)
+
+    def assign(queue: ClusterQueue, one: Incoming) -> Assignment:
+        offers = world.evictions(tree, one)
+        return Flavors(tree, world.flavors, world.places, offers, fair=world.fair).assign(queue, one.podsets)
+
     line = list(incoming)
     lines = _Lines(world.queues, tree, line, deepcopy(dict(world.histories)))
     rank = by_borrowing(tree) if world.fair else None
     if world.order is not None:
         rank = world.order.rank(tree, _requested(tree, line))
     admitted: list[Decision] = []
-    while (found := _next(rank, tree, flavors, lines)) is not None:
+    while (found := _next(rank, tree, assign, lines)) is not None:
         workload, assignment = found
         if assignment.fit is Fit.FITS:
             tree.use(workload.queue, assignment.usage)
@@ -89,6 +114,9 @@ def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
         else:
             lines.refused(workload, assignment)
     return [*admitted, *lines.waiting()]
+
+
+_Assign = Callable[[ClusterQueue, Incoming], Assignment]
 
 
 class _Lines:
@@ -159,12 +187,12 @@ def _requested(tree: QuotaTree, incoming: Iterable[Incoming]) -> Requested:
     return total
 
 
-def _next(rank: Rank | None, tree: QuotaTree, flavors: Flavors, lines: _Lines) -> tuple[Incoming, Assignment] | None:
+def _next(rank: Rank | None, tree: QuotaTree, assign: _Assign, lines: _Lines) -> tuple[Incoming, Assignment] | None:
     """The workload whose turn it is, with what it would get."""
     found: dict[str, tuple[Incoming, Assignment]] = {}
     heads: dict[str, Head] = {}
     for queue, one in lines.heads():
-        assignment = flavors.assign(queue, one.podsets)
+        assignment = assign(queue, one)
         if assignment.fit is not Fit.FITS:
             return one, assignment
         found[queue.name] = one, assignment

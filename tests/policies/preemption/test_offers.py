@@ -1,0 +1,81 @@
+"""How a workload that waits could be had by preempting, in the decision by quota."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.model.queues import ClusterQueue, Evicts, FairStrategy, Preemption, Quota, ResourceFlavor, ResourceGroup
+from policies.preemption import decide as eviction
+from policies.preemption.candidates import Candidate, Unit
+from policies.preemption.offers import offers
+from policies.quota.decide import Admitted, Decision, Incoming, World, decide
+from policies.quota.flavors import Fit, PodSetRequest
+
+GPU = "nvidia.com/gpu"
+RULES = Preemption(Evicts.LOWER, Evicts.ANY)
+FLAVORS = {name: ResourceFlavor(name) for name in ("h100", "a100")}
+
+
+def queue(name: str, rules: Preemption = RULES, cohort: str = "all", **nominal: int) -> ClusterQueue:
+    groups = (ResourceGroup((GPU,), tuple((flavor, {GPU: Quota(much)}) for flavor, much in nominal.items())),)
+    return ClusterQueue(name, groups, cohort, preemption=rules)
+
+
+def has(name: str, queue: str, flavor: str, gpus: int, priority: int = 0) -> Candidate:
+    return Candidate(name, Unit.WORKLOAD, priority, queue=queue, usage={(flavor, GPU): gpus})
+
+
+def decided(
+    queues: list[ClusterQueue],
+    running: list[Candidate],
+    *incoming: Incoming,
+    fair: tuple[FairStrategy, ...] = (),
+) -> list[Decision]:
+    asked = offers(eviction.World(running, queues, fair=fair))
+    used = [Admitted(one.queue, one.usage) for one in running]
+    return decide(World(queues, flavors=FLAVORS, admitted=used, fair=bool(fair), evictions=asked), incoming)
+
+
+def wants(gpus: int, priority: int, queue: str = "a", since: float = 0) -> Incoming:
+    return Incoming(f"{queue}-{gpus}", queue, [PodSetRequest("main", gpus, {GPU: 1})], priority, since)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "priority", "fit", "level"),
+    [
+        (4, 5, Fit.PREEMPT, 0),
+        (4, 0, Fit.NO_CANDIDATES, 1),
+        (9, 10, Fit.NONE, 0),
+        (17, 10, Fit.NONE, 0),
+    ],
+)
+def test_who_would_give_way_in_its_queue(gpus: int, priority: int, fit: Fit, level: int) -> None:
+    queues = [queue("a", h100=8), queue("b", h100=8)]
+    running = [has("low", "a", "h100", 4), has("high", "a", "h100", 4, 9), has("b1", "b", "h100", 8)]
+    (found,) = decided(queues, running, wants(gpus, priority))
+    assert (found.assignment.fit, found.assignment.level) == (fit, level)
+
+
+def test_a_flavor_that_is_taken_back_comes_before_one_for_which_its_own_queue_gives_way() -> None:
+    queues = [queue("a", h100=8, a100=8), queue("b", h100=0, a100=0)]
+    running = [has("low", "a", "h100", 8), has("b1", "b", "a100", 8)]
+    (found,) = decided(queues, running, wants(8, 5))
+    assert found.assignment.fit is Fit.RECLAIM
+    assert found.assignment.flavors == {"main": {GPU: "a100"}}
+
+
+def test_with_fair_sharing_who_borrows_may_evict_by_shares() -> None:
+    queues = [queue("a", h100=0), queue("b", h100=0), queue("idle", h100=8)]
+    running = [has("b1", "b", "h100", 4), has("b2", "b", "h100", 4)]
+    (found,) = decided(queues, running, wants(4, 0), fair=(FairStrategy.FINAL,))
+    assert (found.assignment.fit, found.assignment.level) == (Fit.RECLAIM, 1)
+    (found,) = decided(queues, running, wants(4, 0))
+    assert found.assignment.fit is not Fit.RECLAIM
+
+
+def test_what_was_admitted_before_it_counts() -> None:
+    queues = [queue("a", h100=8), queue("b", h100=8)]
+    running = [has("low", "a", "h100", 8)]
+    first, second = decided(queues, running, wants(8, 5), wants(8, 0, "b", 1))
+    assert (first.workload.queue, first.assignment.fit) == ("b", Fit.FITS)
+    assert (second.workload.queue, second.assignment.fit) == ("a", Fit.PREEMPT)
