@@ -12,6 +12,7 @@ from extender.core.events import Event, FilterCalled, PodSeen, PreemptCalled, Ti
 from policies.model import Pod
 from policies.model.queues import QueueObject
 from tests.simulation.batch_plan import JOB_MOMENTS
+from tests.simulation.checkpoints import save
 from tests.simulation.curious import CuriousExtender
 from tests.simulation.fairness import PATIENCE_S
 from tests.simulation.faults import FAULTS, SHARP_FAULTS
@@ -108,6 +109,9 @@ class Run:
             clock.at(BEGIN_S + at, partial(self._change_queue, thing, gone=gone))
         for at, owner in self.plan.owners:
             clock.at(BEGIN_S + at, partial(self.world.api.set_owner, owner))
+        savers = self.world.chance.stream("who writes a checkpoint")
+        for one in self.plan.saves:
+            clock.at(BEGIN_S + one.at, partial(save, self.world, savers, one))
         for fault in self.plan.faults:
             if not fault.moment:
                 clock.at(BEGIN_S + fault.at, partial(self._strike, fault.what))

@@ -12,6 +12,7 @@ from extender.core.events import Event, NodeGone, NodeSeen, PodSeen, QueueGone, 
 from extender.core.turns import Turn
 from policies.model import GroupKey, Pod, Reservation, Victim
 from tests.simulation.admissions import Admissions
+from tests.simulation.losses import Losses
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.protections import Protections
 from tests.simulation.reclaims import Reclaims, alone_key
@@ -41,9 +42,10 @@ class _Kept:
 class Evictions:
     """Of one life of the extender."""
 
-    def __init__(self, shown: Shown, admissions: Admissions, reclaims: Reclaims, terms: Terms) -> None:
+    def __init__(self, shown: Shown, admissions: Admissions, reclaims: Reclaims, losses: Losses, terms: Terms) -> None:
         self._shown = shown
         self._reclaims = reclaims
+        self._losses = losses
         self._admissions = admissions
         self._terms = terms
         self._protections = Protections(shown, terms)
@@ -93,10 +95,7 @@ class Evictions:
         for effect in effects:
             match effect:
                 case Reserve(key, reservation=Reservation() as reservation):
-                    yield from self._judge_room(key, reservation)
-                    others = [one.reservation for other, one in self._kept.items() if other != key]
-                    yield from self._protections.judge(key, reservation, others, now)
-                    yield from self._reclaims.judge(key, reservation, now)
+                    yield from self._judge_choice(key, reservation, effects, now)
                     self._kept[key] = _Kept(reservation)
                 case Reserve(key):
                     self._kept.pop(key, None)
@@ -117,6 +116,16 @@ class Evictions:
             left = [one.uid for one in self._shown.members.get(key, {}).values() if one.node and one.live]
             if spared := sorted(uid for uid in left if uid not in uids and self._shown.pods[uid].stamp is not None):
                 yield f"{sorted(uids)} are evicted, and {spared} of the same gang are not"
+
+    def _judge_choice(
+        self, key: GroupKey, reservation: Reservation, effects: list[Effect], now: float
+    ) -> Iterator[str]:
+        yield from self._judge_room(key, reservation)
+        others = [one.reservation for other, one in self._kept.items() if other != key]
+        yield from self._protections.judge(key, reservation, others, now)
+        yield from self._reclaims.judge(key, reservation, now)
+        if not others:
+            yield from self._losses.judge(key, reservation, effects, self._protections, now)
 
     def _is_surplus(self, uid: str, reason: str) -> bool:
         """Whether that pod of a gang goes, and not its gang."""

@@ -13,6 +13,7 @@ from tests.simulation.queue_rest import rooms_with_quota
 from tests.simulation.referee import Referee
 from tests.simulation.seating import seats
 from tests.simulation.sight import Room, beside, kept_nodes, nominated, on_nodes
+from tests.simulation.victim_rest import rooms_without
 
 _PASSING = ("New", "Placed", "Holding", "Releasing", "Forgotten", "Stopping", "Starting", "Creating")
 
@@ -26,7 +27,7 @@ def judge_jobs(world: World, referee: Referee, room: Room, plan: Plan) -> Iterat
         if job.ended:
             yield from _ended(world, job)
         elif job.suspended:
-            yield from _suspended(world, referee, room, job)
+            yield from _suspended(world, referee, room, job, plan)
         else:
             yield from _running(world, job)
 
@@ -38,7 +39,7 @@ def _ended(world: World, job: BatchJob) -> Iterator[str]:
         yield f"{job.key} has ended, and {left} are there"
 
 
-def _suspended(world: World, referee: Referee, room: Room, job: BatchJob) -> Iterator[str]:
+def _suspended(world: World, referee: Referee, room: Room, job: BatchJob, plan: Plan) -> Iterator[str]:
     key = job.key
     if job.marked or not job.stopped:
         yield f"{key} is suspended, and something of ours is on it: {job.plan}, {job.led}"
@@ -50,13 +51,23 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob) -> Ite
         yield from _reason(world, referee, beside_it, "")
         return
     yield from _reason(world, referee, key, "Held" if job.held else "")
+    if could_start(world, room, job):
+        yield f"{key} waits, and there is room for {job.least} of its pods"
+    for victim, without in rooms_without(world, referee, key, plan):
+        if could_start(world, without, job):
+            yield f"{key} waits, and {victim} could give way to it"
+
+
+def could_start(world: World, room: Room, job: BatchJob) -> bool:
+    """Whether there are quota and nodes for as many of its pods as have to start."""
     pods = [pod for one in job.shown().podsets.podsets for pod in islice(one.pods(), one.minimum)]
     there = on_nodes(world.api.pods.values())
     sides = (there, [*there, *kept_nodes(world.api.pods.values(), pods[0].priority)])
-    for some in rooms_with_quota(world, room, key, job.queue, pods, len(pods)) if not job.held else ():
+    for some in rooms_with_quota(world, room, job.key, job.queue, pods, len(pods)) if not job.held else ():
         free = beside(some, nominated(world.api.pods.values()), pods[0].priority)
         if all(seats(world.api.nodes, free, pods, (), there=side) >= len(pods) for side in sides):
-            yield f"{key} waits, and there is room for {len(pods)} of its pods"
+            return True
+    return False
 
 
 def _running(world: World, job: BatchJob) -> Iterator[str]:

@@ -18,6 +18,7 @@ from policies.model.levels import PRESETS
 from policies.order import FairSharing
 from tests.builders import node, requests
 from tests.simulation.batch_plan import NONE, BatchPlan, draw_batch, draw_started, has_jobs, limits_of, takes_over
+from tests.simulation.checkpoint_plan import Save, alike, draw_saves, has_checkpoints, in_devices
 from tests.simulation.elastic_plan import ElasticPlan, draw_elastic, has_elastic, needing, with_elastic
 from tests.simulation.elastic_plan import beside as beside_needy
 from tests.simulation.faults import FAULTS
@@ -87,6 +88,7 @@ class Plan:
     owners: tuple[tuple[float, OwnerObject], ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
     elastic: ElasticPlan | None = None
+    saves: tuple[Save, ...] = ()
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -188,6 +190,7 @@ def draw(seed: int) -> Plan:
     plan = replace(plan, jobs=cast(plan.jobs, chance)) if has_roles(seed) else plan
     plan = replace(plan, jobs=hold_back(plan.jobs, chance)) if has_uptake(seed) else plan
     plan = _with_preemption(plan, chance) if has_preemption(seed) else plan
+    plan = _with_checkpoints(plan, chance) if has_checkpoints(seed) else plan
     plan = _with_volcano(plan, chance) if has_volcano(seed) else plan
     return _with_queues(plan, chance) if has_queues(seed) and not has_owners(seed) else plan
 
@@ -223,11 +226,12 @@ def _with_queues(plan: Plan, chance: Chance) -> Plan:
     batch = tuple((at, replace(one, queue=queue_name(dice))) for at, one in plan.batch.jobs)
     coming = () if plan.elastic is None else plan.elastic.coming
     queues = draw_queues((*nodes, *coming), chance, calm=plan.calm)
-    started = draw_started(nodes, chance) if takes_over(plan.seed) else ()
+    started = draw_started(nodes, chance) if takes_over(plan.seed) and not plan.saves else ()
     if has_preemption(plan.seed):
         queues = ruled(queues, chance)
         fair, saturation = isinstance(queues.between, FairSharing), saturated(chance)
         queues = contested(queues) if saturation else queues
+        queues = replace(queues, changes=()) if plan.saves else queues
         plan = replace(plan, limits=replace(plan.limits, fair_sharing=fair, saturation=saturation))
     return replace(plan, nodes=nodes, jobs=jobs, batch=replace(plan.batch, jobs=batch, started=started), queues=queues)
 
@@ -246,6 +250,12 @@ def _with_preemption(plan: Plan, chance: Chance) -> Plan:
     """The same seed, where some give way to others."""
     jobs, batch = termed(*ranked(plan.jobs, plan.batch, chance), chance)
     return replace(plan, jobs=jobs, batch=batch, limits=with_preemption(plan.limits, chance), budgets=budgeted(chance))
+
+
+def _with_checkpoints(plan: Plan, chance: Chance) -> Plan:
+    """The same nodes with workloads that are alike, and that write checkpoints as they run."""
+    nodes, jobs, batch = in_devices(plan.nodes, *alike(plan.jobs, plan.batch, chance))
+    return replace(plan, nodes=nodes, jobs=jobs, batch=batch, saves=draw_saves(chance))
 
 
 def _with_relations(plan: Plan, chance: Chance) -> Plan:

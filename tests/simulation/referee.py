@@ -19,11 +19,13 @@ from extender.core.effects import (
     PostBinding,
     Report,
     SuspendJob,
+    Turned,
     Ungate,
     Wake,
 )
 from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, PreemptCalled
 from extender.core.invariants import validate
+from extender.core.turns import Turn
 from policies.model import CLIQUE, GroupKey, Pod, PodGroup
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
@@ -31,6 +33,7 @@ from tests.simulation.company import Company
 from tests.simulation.evictions import Evictions
 from tests.simulation.fairness import OURS, Fairness
 from tests.simulation.let_go import pods_of
+from tests.simulation.losses import Losses
 from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.owners import OwnerObject
@@ -80,6 +83,8 @@ class Referee:
         self._calls: dict[int, BindArrived] = {}
         self.orphans: dict[str, None] = {}
         """Pods whose node was removed: what is planned while it is gone reckons without them."""
+        self.gave_way: dict[GroupKey, None] = {}
+        """Who was evicted for others, and for whom others were in vain, in whichever life."""
         self._begin_life()
 
     def _begin_life(self) -> None:
@@ -93,8 +98,9 @@ class Referee:
         self.sends = Sends(self._terms.writes_at_once)
         self._company = Company(self._shown, self._claims)
         reclaims = Reclaims(self._shown, self._quota, fair=self._terms.fair, saturation=self._terms.saturation)
-        self._evictions = Evictions(self._shown, self._admissions, reclaims, self._terms)
         self._fairness = Fairness(self._shown, self._claims, self._company, self._terms)
+        self._losses = Losses(self._shown, self._claims, self._quota, self._terms, lambda: self._fairness.unsure)
+        self._evictions = Evictions(self._shown, self._admissions, reclaims, self._losses, self._terms)
 
     def attach(self, world: World) -> None:
         self._world = world
@@ -158,6 +164,7 @@ class Referee:
             self._admissions.ask(event, self._claims.on_their_way)
         if isinstance(event, JobSeen):
             self._admissions.compare(self._claims.left, unsure=self._terms.vague or self._fairness.unsure)
+        self._losses.hear(event, now)
         self._evictions.hear(event, effects, self._world.api)
         _complain(self._evictions.judge(effects, now))
         forgotten = to_be_forgotten(effects, self._claims, shown)
@@ -166,6 +173,7 @@ class Referee:
             self.sends.ask(effect)
             if isinstance(effect, Report):
                 self.said[effect.key] = effect.code
+            self._note_eviction(effect)
             if not self._terms.vague:
                 _complain(judge_room(effect, event, shown, self._claims))
             _complain(self._company.started(effect))
@@ -379,6 +387,17 @@ class Referee:
         if isinstance(effect, SuspendJob) and since is not None and now >= since + self._terms.grace_s - _PATIENCE_S:
             self._admissions.break_off(effect.job.key)
         _complain(self._admissions.judge(effect, list(self._claims.calls.values()), now))
+
+    def _note_eviction(self, effect: Effect) -> None:
+        match effect:
+            case Evict(uid, reason=reason) if uid in self._gang_of and reason.startswith("preempted by"):
+                self.gave_way[self._gang_of[uid]] = None
+            case SuspendJob(job):
+                self.gave_way[job.key] = None
+            case Turned(key, Turn.UNRESERVED):
+                self.gave_way[key] = None
+            case _:
+                pass
 
     def _no_longer_partial(self, key: GroupKey) -> None:
         since = self.partial.pop(key, None)

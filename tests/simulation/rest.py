@@ -34,6 +34,7 @@ from tests.simulation.queue_rest import rooms_with_quota
 from tests.simulation.referee import BrokenPromiseError, Referee
 from tests.simulation.seating import agree, seats, takes
 from tests.simulation.sight import Room, Sight, beside, by_gang, kept_nodes, left_over, look, nominated, on_nodes
+from tests.simulation.victim_rest import rooms_without
 
 _ON_ITS_WAY = ("New", "Placed", "Holding", "Releasing", "Forgotten")
 
@@ -189,8 +190,20 @@ def _gang_complaints(
         return
     if gang.telling.reason.code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
         return
-    if _could_start(world, room, key, sight, waiting, plan, whole=whole):
-        yield f"{key} waits, and there is room for its members\n{told(gang)}"
+    yield from _start_complaints(world, referee, room, key, sight, waiting, plan)
+
+
+def _start_complaints(
+    world: World, referee: Referee, room: Room, key: GroupKey, sight: Sight, waiting: Sequence[Pod], plan: Plan
+) -> Iterator[str]:
+    """Whether it could start, or could if others gave way."""
+    assert world.extender is not None
+    said, started = told(world.extender.core.state.workloads[key]), bool(sight.bound or sight.finished)
+    if _could_start(world, room, key, sight, waiting, plan, whole=started and sight.enough(sight.bound)):
+        yield f"{key} waits, and there is room for its members\n{said}"
+    for victim, left in () if started else rooms_without(world, referee, key, plan):
+        if _could_start(world, left, key, sight, waiting, plan, whole=False):
+            yield f"{key} waits, and {victim} could give way to it\n{said}"
 
 
 def _could_start(

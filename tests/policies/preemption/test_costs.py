@@ -53,6 +53,12 @@ def test_the_fewest_device_hours_are_lost_since_the_start_or_a_checkpoint() -> N
     assert evicted(on("a-0", hours=9, started=None), on("b-0", hours=1)) == ["a-0"]
 
 
+def test_a_checkpoint_in_the_future_means_that_nothing_is_lost_and_no_less() -> None:
+    ahead, now = on("a-0", hours=9, checkpointed=NOW + 900 * HOUR), on("b-0", hours=3, checkpointed=NOW)
+    assert evicted(ahead, now) == ["b-0"], "both lose nothing, and it is younger"
+    assert evicted(ahead, on("b-0", hours=3)) == ["a-0"]
+
+
 def test_of_what_loses_equally_much_the_fewest_go() -> None:
     many = [on(name, started=None) for name in ("a-0", "a-1")]
     assert evicted(*many, on("b-0 b-1", started=None), size=2) == ["b-0 b-1"]

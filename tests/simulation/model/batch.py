@@ -12,6 +12,7 @@ from policies.model import (
     HOSTNAME,
     Controller,
     Dialect,
+    EvictionTerms,
     GroupKey,
     GroupRef,
     Job,
@@ -77,6 +78,8 @@ class BatchJob:
     flavors: Mapping[str, Mapping[str, str]] | None = field(default=None, hash=False)
     evicted: tuple[float, ...] = ()
     reservation: Reservation | None = None
+    eviction: EvictionTerms = field(default_factory=EvictionTerms)
+    hint: str | None = None
 
     @property
     def stopped(self) -> bool:
@@ -121,6 +124,8 @@ class BatchJob:
             flavors=self.flavors,
             reservation=self.reservation,
             evicted=self.evicted,
+            eviction=self.eviction,
+            hint=self.hint,
         )
 
     def _to_come(self, podset: PodSet) -> PodSet:

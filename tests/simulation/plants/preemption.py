@@ -18,6 +18,7 @@ from extender.core.effects import Effect, Evict, Reserve, SuspendJob
 from extender.core.evictions import Evictions
 from extender.core.kube_preemption import KubePreemption
 from extender.core.preemptions import Preemption, Preemptions
+from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import EvictionTerms
 from policies.preemption.candidates import Candidate
@@ -89,6 +90,33 @@ def budgets_not_read(patch: pytest.MonkeyPatch) -> None:
 def nobody_says_how_long_he_runs(patch: pytest.MonkeyPatch) -> None:
     """What a workload says of its own eviction is not read."""
     patch.setattr(candidates_of_all, "terms_of", lambda state, workload: EvictionTerms())
+
+
+def checkpoints_ignored(patch: pytest.MonkeyPatch) -> None:
+    """What is lost counts since the start, whatever was saved meanwhile."""
+    real = candidates_of_all.terms_of
+    patch.setattr(candidates_of_all, "terms_of", lambda *of: real(*of)._replace(checkpointed=None))
+
+
+def checkpoints_to_come_ignored(patch: pytest.MonkeyPatch) -> None:
+    """Of a checkpoint in the future nothing is believed, and all is lost since the start."""
+    real = Candidate.lost
+
+    def lost(self: Candidate, now: float) -> float:
+        return real(self if (self.checkpointed or now) <= now else replace(self, checkpointed=None), now)
+
+    patch.setattr(Candidate, "lost", lost)
+
+
+def unread_checkpoints_protect(patch: pytest.MonkeyPatch) -> None:
+    """Whoever writes what nobody can read may not give way."""
+    real = candidates_of_all.keeps
+
+    def keeps(state: State, workload: Workload) -> str:
+        said = [pod.hint for pod in workload.bound] + ([] if workload.job is None else [workload.job.seen.hint])
+        return real(state, workload) or next(filter(None, said), "")
+
+    patch.setattr(candidates_of_all, "keeps", keeps)
 
 
 def evictions_not_counted(patch: pytest.MonkeyPatch) -> None:
