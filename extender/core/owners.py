@@ -51,7 +51,8 @@ class Owners:
         if (owner := self.known.get(key)) is None:
             return pod
         size = ref.min_member if owner.minimum is None else owner.minimum
-        ref = ref._replace(min_member=size, problem=ref.problem or owner.problem or None)
+        problem = ref.problem or owner.problem or None
+        ref = ref._replace(min_member=size, problem=problem, restarts=owner.restarts)
         return replace(pod, owner=owner.uid, controller=owner.controller, group=ref)
 
     def move_up(self, workload: Workload, now: float) -> None:

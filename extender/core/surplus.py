@@ -16,12 +16,13 @@ _ALL = ""
 
 
 def surplus_of(workload: Workload, going: Collection[str]) -> list[Pod]:
-    """Those of the highest ranks, which may all go together and beside those that are ``going``. None of a job, which
-    would count it as a failure, nor of a gang whose owner says what its pods are."""
-    if workload.job is not None or workload.podsets is not None or workload.min_member is None:
+    """Those of the highest ranks, which may all go together and beside those that are ``going``. None of a job, one of
+    Volcano too, which would count it as a failure, nor of a gang whose owner would make all of it anew."""
+    made_by_job = workload.job is not None or (workload.podsets is not None and workload.group is not None)
+    if made_by_job or workload.planned_minimum is None:
         return []
     left = _margins(workload, going)
-    if left[_ALL] <= 0:
+    if left[_ALL] <= 0 or any(pod.group is not None and pod.group.restarts for pod in workload.bound):
         return []
     found = list[Pod]()
     for pod in sorted(workload.bound, key=attrgetter("rank"), reverse=True):
@@ -46,7 +47,7 @@ def gang_of(state: State, victim: Victim) -> GroupKey:
 def _margins(workload: Workload, going: Collection[str]) -> Counter[str]:
     """How many more are there than have to be, when these have gone; of all, and of each role that has a minimum."""
     slots = workload.members.slots
-    left = Counter({_ALL: slots.reached(Stage.BOUND) - (workload.min_member or 0)})
+    left = Counter({_ALL: slots.reached(Stage.BOUND) - (workload.planned_minimum or 0)})
     left.update({role: slots.of_role(Stage.BOUND, role) - least for role, least in workload.minima})
     for pod in workload.bound:
         if pod.uid in going:

@@ -50,7 +50,8 @@ class GroupRef(NamedTuple):
     """What one pod says about its gang; ``min_member`` where no PodGroup says it, ``problem`` if unreadable.
 
     ``role``: what it is in the gang, where the gang's minimum is said for each role. ``minima``: the pod says that
-    itself, for the whole gang. ``owner``: in the owner dialect, the name of the ``GangOwner`` that says the size.
+    itself, for the whole gang. ``owner``: in the owner dialect, the name of the ``GangOwner`` that says the size, and
+    ``restarts``, as it says that.
     """
 
     name: str
@@ -60,6 +61,7 @@ class GroupRef(NamedTuple):
     role: str = ""
     minima: Minima = ()
     owner: str = ""
+    restarts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

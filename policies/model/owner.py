@@ -15,7 +15,8 @@ class GangOwner:
 
     ``minimum``: how many pods have to start together; None where each pod says the size of its gang. ``podset``: what
     will come of each of its gangs, where its controller makes some pods only when others run; the series is that of
-    the gang's pods. ``problem``: what in it cannot be read.
+    the gang's pods. ``problem``: what in it cannot be read. ``restarts``: when a pod of a gang goes, its controller
+    makes all of that gang anew.
     """
 
     key: GroupKey
@@ -23,6 +24,7 @@ class GangOwner:
     minimum: int | None = None
     podset: PodSet | None = None
     problem: str = ""
+    restarts: bool = False
 
     @property
     def uid(self) -> str:

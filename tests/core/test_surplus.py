@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from policies.model import Dialect, GroupRef
+import pytest
+
+from extender.core.events import OwnerSeen
+from policies.model import Dialect, GangOwner, GroupRef, Order
 from tests.builders import cluster, gang, key
 from tests.core.preempting import Cluster, running
+from tests.core.test_owners import owned, owner
+
+WEB = "statefulset-web"
+
+
+def set_of_four(script: Cluster, said: GangOwner) -> None:
+    """A StatefulSet that runs, two of which are enough; its pods come in order where that says so."""
+    podset = None if said.podset is None else replace(said.podset, minimum=2)
+    script.feed(OwnerSeen(replace(said, minimum=2, podset=podset)))
+    pods = [owned(number) for number in range(4)]
+    for some in [pods] if podset is None else [[pod] for pod in pods]:
+        script.see(some)
+        script.advance(0.5)
+        script.run(some)
+    assert len(script.bound(pods)) == 4
 
 
 def test_the_surplus_of_a_gang_gives_way_and_the_gang_runs_on() -> None:
@@ -74,3 +92,34 @@ def test_after_a_restart_a_surplus_goes_that_is_one_still() -> None:
     fewer.advance(1)
     assert not fewer.evicted, "the gang runs with two, and needs both"
     assert sorted(map(fewer.planned, urgent)) == ["a-0", "a-3"]
+
+
+@pytest.mark.parametrize("order", [None, Order.ONE_BY_ONE])
+def test_the_surplus_of_an_owner_gives_way_and_what_it_makes_anew_waits_for_room(order: Order | None) -> None:
+    script = Cluster(*cluster("a: 4x8"))
+    set_of_four(script, owner(4, order=order))
+    urgent = gang("urgent", 1, priority=10)
+    script.see(urgent)
+    script.advance(0.5)
+    (name,) = script.evicted
+    assert name in ("web-2", "web-3"), "no more than is needed, and it goes on with the first two"
+    node = script.pods[f"uid-{name}"].node
+    script.leave(script.pods[f"uid-{name}"])
+    again = replace(owned(int(name[-1])), uid=f"uid-{name}-again", created=script.now)
+    script.see(again)
+    script.advance(0.5)
+    assert script.planned(urgent[0]) == node
+    assert script.gang(WEB).whole
+    script.run(urgent)
+    script.leave(script.pods[urgent[0].uid])
+    script.run([again])
+    assert script.bound([again]) == [node], "it has grown back"
+
+
+@pytest.mark.parametrize("order", [None, Order.ONE_BY_ONE])
+def test_no_pod_of_an_owner_goes_alone_that_makes_all_of_them_anew_then(order: Order | None) -> None:
+    script = Cluster(*cluster("a: 4x8"))
+    set_of_four(script, owner(4, order=order, restarts=True))
+    script.see(gang("urgent", 1, priority=10))
+    script.advance(0.5)
+    assert sorted(script.evicted) == ["web-0", "web-1", "web-2", "web-3"]

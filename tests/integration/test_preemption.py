@@ -118,6 +118,23 @@ def test_the_surplus_of_a_gang_gives_way_and_the_gang_runs_on(stage: RealStage) 
     assert f"preempted by {stage.namespace}/urgent" in stage.until_noted("elastic-3", "Evicted")
 
 
+def test_a_stateful_set_gives_up_a_pod_beyond_its_minimum_and_grows_back(stage: RealStage) -> None:
+    """Its controller makes that pod anew at once, in order, and it waits until there is room."""
+    sets, labels = f"/apis/apps/v1/namespaces/{stage.namespace}/statefulsets", {"app": "web"}
+    stage.add_nodes(3)
+    template = {"metadata": {"labels": labels}, "spec": {**pod("web")["spec"], "priorityClassName": "dev"}}
+    spec = {"replicas": 3, "serviceName": "web", "selector": {"matchLabels": labels}, "template": template}
+    said = {"muster.dev/gang": "true", "muster.dev/min-member": "2"}
+    stage.api.create(sets, {"metadata": {"name": "web", "labels": said}, "spec": spec})
+    before = {one.uid for one in on(stage.until(lambda pods: len(on(pods, "web")) == 3), "web")}
+    stage.create(*gated("urgent", 1, priorityClassName="inference"))
+    pods = stage.until(lambda pods: len(bound(pods, "urgent")) == 1 and len(on(pods, "web")) == 2)
+    assert len(before.intersection(one.uid for one in on(pods, "web"))) == 2
+    stage.succeed("urgent-0")
+    stage.until(lambda pods: len(on(pods, "web")) == 3)
+    stage.api.delete(f"{sets}/web", {"propagationPolicy": "Background"})
+
+
 def test_a_budget_keeps_a_pod_of_no_gang_until_it_lets_it_go(stage: RealStage) -> None:
     budgets = f"/apis/policy/v1/namespaces/{stage.namespace}/poddisruptionbudgets"
     stage.add_nodes(1)

@@ -143,7 +143,11 @@ class Evictions:
         going = {one.pod for kept in self._kept.values() if kept.told for one in kept.reservation.victims} | {pod.uid}
         sight = None if pod.group_key is None else self._shown.sight(pod.group_key)
         left = [] if sight is None else [one for one in sight.bound if one.uid not in going]
-        if sight is not None and not sight.enough(left):
+        owner = self._shown.owners.get(GroupKey(pod.namespace, pod.group.owner)) if pod.group is not None else None
+        if owner is not None and owner.restarts:
+            yield f"{pod.uid} is evicted alone, and its owner makes all of {pod.group_key} anew then"
+        few = owner is not None and len(left) < (owner.minimum or 0)
+        if sight is not None and (few or not sight.enough(left)):
             yield f"{pod.uid} is evicted as a surplus, and {pod.group_key} has {sight.count(left)} without it"
 
     def _judge_room(self, key: GroupKey, reservation: Reservation) -> Iterator[str]:

@@ -32,6 +32,7 @@ TOO_MANY_PODS = f"it makes its {{}} pods in order, and no more than {MOST_PODS:,
 class OwnerKind:
     """``order``: in which order it makes the pods of a gang. ``numbers``: the first number of its pods, and how many
     there are. ``templates``: that of the first one and that of the others. ``told``: its pods say the size themselves.
+    ``restarts``: when a pod goes, it makes all of that gang anew.
     """
 
     version: str
@@ -41,6 +42,7 @@ class OwnerKind:
     numbers: Callable[[Object], tuple[int, int]]
     templates: Callable[[Object], tuple[Object, Object]]
     told: bool = False
+    restarts: Callable[[Object], bool] = lambda _: False
 
     @property
     def group(self) -> str:
@@ -91,7 +93,8 @@ def owner_from(kind: OwnerKind, obj: Object, reader: Reader) -> GangOwner:
         podset = None
         if count and kind.order(obj) is not Order.TOGETHER:
             podset = _podset(kind, obj, meta, key, made_by, minimum, reader)
-        return GangOwner(key, made_by, None if kind.told and said is None else minimum, podset)
+        stated = None if kind.told and said is None else minimum
+        return GangOwner(key, made_by, stated, podset, restarts=kind.restarts(obj))
     except UnreadableJobError as error:
         return GangOwner(key, made_by, problem=f"{kind.name} {made_by.name}: {error}")
 
@@ -154,6 +157,11 @@ def _startup(obj: Object) -> Order:
     return Order.LEADER_FIRST if "LeaderReady" in found(obj, "spec.startupPolicy") else Order.TOGETHER
 
 
+def _restarts_groups(obj: Object) -> bool:
+    """By default it does, and so it does by a policy that is not known here."""
+    return all(one not in ("None", "Default") for one in found(obj, "spec.leaderWorkerTemplate.restartPolicy"))
+
+
 def _together(_: Object) -> Order:
     return Order.TOGETHER
 
@@ -170,5 +178,6 @@ OWNER_KINDS = (
         _group,
         _leader_and_workers,
         told=True,
+        restarts=_restarts_groups,
     ),
 )

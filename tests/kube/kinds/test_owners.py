@@ -151,3 +151,11 @@ def test_one_that_nobody_can_name_is_unreadable() -> None:
     del obj["metadata"]["uid"]
     with pytest.raises(UnreadableError, match="lacks its name, namespace or UID"):
         read(obj)
+
+
+@pytest.mark.parametrize(("policy", "restarts"), [("RecreateGroupOnPodRestart", True), (None, True), ("None", False)])
+def test_a_leader_worker_set_makes_a_group_anew_unless_it_says_otherwise(policy: str | None, restarts: bool) -> None:
+    obj = stored(LEADER_WORKER_SET)
+    obj["spec"]["leaderWorkerTemplate"] |= {"restartPolicy": policy} if policy else {}
+    assert read(obj).restarts is restarts
+    assert not read(stored(STATEFUL_SET)).restarts
