@@ -345,6 +345,8 @@ class Admissions:
         key, runs = effect.job.key, job.let_go is not None and not job.suspended
         complaint = self.awaiting.start(effect, now)
         if runs and effect.let_go is None and job.managed and not job.finished:
+            if effect.job.podsets != job.podsets:
+                return f"{key} is to be started with a plan for other pods"
             self._admit(job, effect.plan, now, shown=False)
             return complaint or judge_plan(effect, self.known)
         if not (job.managed and job.suspended and job.stopped) or job.marked or job.held or job.finished:

@@ -92,6 +92,7 @@ class Run:
         self.marks = NodeMarks(self.world.api, self.world.network)
         if self.world.autoscaler is not None:
             self.world.autoscaler.stays = self.marks.stays
+            self.world.autoscaler.removed.append(self.referee.node_taken_away)
             Rounds(self.marks, self.world.clock, lambda: self.world.extender)
         self._past = PastKeeper(self.world, plan.queues.past, exact=plan.queues.exact)
         self.trouble = Trouble(self.world, self.world.chance.stream("faults"), self.referee)
@@ -151,6 +152,7 @@ class Run:
             if not self.plan.barred and self.world.api.nodes:
                 raise BrokenPromiseError("something goes on for ever, although nothing is left to be done")
         judge_rest(self.world, self.referee, self.plan)
+        self.referee.judge_kept(self.marks.kept)
 
     def _activity(self) -> tuple[int, int]:
         """What was written, and how often kube-scheduler has tried a pod.

@@ -27,16 +27,24 @@ _WHIMS = (
     (Whim.WHOLE, Whim.NEVER),
     (Whim.PART, Whim.LATE, Whim.NEVER),
 )
+_WHILE_AWAITING = (
+    "the extender is killed",
+    "the extender is replaced at once",
+    "the leader changes",
+    "no pod of a job can be created",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ElasticPlan:
-    """``coming``: nodes that there may be one day, which quotas are drawn for. ``jobs`` beside those of the seed."""
+    """``coming``: nodes that there may be one day, which quotas are drawn for. ``jobs`` beside those of the seed;
+    ``faults``: what, how long after which moment, and after how many of those."""
 
     pool: Pool
     within_s: float
     coming: tuple[Node, ...]
     jobs: tuple[tuple[float, BatchJob], ...]
+    faults: tuple[tuple[str, float, str, int], ...]
 
 
 def has_elastic(seed: int) -> bool:
@@ -58,7 +66,8 @@ def draw_elastic(chance: Chance, *, calm: bool) -> ElasticPlan:
     )
     coming = tuple(replace(made, name=f"coming{at}") for at in range(dice.choice((4, 8))))
     jobs = tuple((dice.choice((0.0, 40 * dice.random())), _job(dice, f"needy{at}")) for at in range(dice.randint(1, 3)))
-    return ElasticPlan(pool, within_s, coming, jobs)
+    faults = tuple(_fault(dice) for _ in range(0 if calm else dice.choice((1, 2, 4))))
+    return ElasticPlan(pool, within_s, coming, jobs, faults)
 
 
 def with_elastic(limits: Limits, plan: ElasticPlan) -> Limits:
@@ -73,7 +82,7 @@ def needing(jobs: Sequence[tuple[float, JobSpec]], chance: Chance) -> tuple[tupl
 
 
 def beside(batch: BatchPlan, plan: ElasticPlan) -> BatchPlan:
-    return replace(batch, jobs=(*batch.jobs, *plan.jobs))
+    return replace(batch, jobs=(*batch.jobs, *plan.jobs), faults=(*batch.faults, *plan.faults))
 
 
 def _wanting(job: JobSpec) -> JobSpec:
@@ -81,6 +90,12 @@ def _wanting(job: JobSpec) -> JobSpec:
         return replace(role, selection=replace(role.selection, node_selector=((FLAVOR, MADE),)))
 
     return replace(job, roles=tuple(map(role_on_them, job.roles)), gates=tuple(dict.fromkeys((*job.gates, GANG_GATE))))
+
+
+def _fault(dice: Random) -> tuple[str, float, str, int]:
+    """While nodes or pods are awaited."""
+    delay_s = dice.choice((0.0, 0.05, 3.0, 15.0)) * dice.random()
+    return dice.choice(_WHILE_AWAITING), delay_s, "job start", 1 + int(8 * dice.random() ** 2)
 
 
 def _job(dice: Random, name: str) -> BatchJob:

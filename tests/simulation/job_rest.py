@@ -9,7 +9,7 @@ from policies.model import GroupKey
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
-from tests.simulation.queue_rest import rooms_with_quota
+from tests.simulation.queue_rest import could_be_let_go, rooms_with_quota
 from tests.simulation.referee import Referee
 from tests.simulation.seating import seats
 from tests.simulation.sight import Room, beside, kept_nodes, nominated, on_nodes
@@ -56,6 +56,10 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob, plan: 
     for victim, without in rooms_without(world, referee, key, plan):
         if could_start(world, without, job):
             yield f"{key} waits, and {victim} could give way to it"
+    every = [pod for one in job.shown().podsets.podsets for pod in one.pods()]
+    together = len({pod.wave for pod in every}) == 1
+    if together and not job.held and could_be_let_go(world, key, job.queue, every):
+        yield f"{key} waits, and has quota of nodes that would be made for its {len(every)} pods"
 
 
 def could_start(world: World, room: Room, job: BatchJob) -> bool:

@@ -127,6 +127,7 @@ class Plan:
             limits.min_runtime_s,
             limits.evictions_per_hour,
             limits.saturation,
+            0.0 if self.elastic is None else self.elastic.within_s,
         )
 
     def core(self) -> Engine:

@@ -8,7 +8,7 @@ from policies.model import GroupKey, Pod
 from policies.model.queues import ClusterQueue, Stop
 from tests.builders import GPU
 from tests.simulation.model.world import World
-from tests.simulation.queue_plan import FLAVOR
+from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.quota import is_unplanned, used_by
 from tests.simulation.quota_book import Book, is_strict, left_for
 from tests.simulation.sight import Room
@@ -26,6 +26,21 @@ def rooms_with_quota(
     if not name or not book.there:
         yield room
         return
+    for flavor in _flavors_with_quota(world, book, key, name, pods, needed, bound):
+        yield {node: left for node, left in room.items() if api.nodes[node].labels.get(FLAVOR) == flavor}
+
+
+def could_be_let_go(world: World, key: GroupKey, name: str, pods: Sequence[Pod]) -> bool:
+    """Whether all pods of a job have quota of the flavor whose nodes are made."""
+    book = Book(world.api.queues.values(), world.api.nodes.values())
+    made = world.autoscaler is not None and name and book.there
+    return bool(made) and MADE in _flavors_with_quota(world, book, key, name, pods, len(pods))
+
+
+def _flavors_with_quota(
+    world: World, book: Book, key: GroupKey, name: str, pods: Sequence[Pod], needed: int, bound: Sequence[Pod] = ()
+) -> Iterator[str]:
+    api = world.api
     queue = book.queue_of(name)
     named = [flavor for group in (queue.groups if queue is not None else ()) for flavor, _ in group.flavors]
     if queue is None or queue.stop is not Stop.NONE or not book.flavors.issuperset(named):
@@ -45,7 +60,7 @@ def rooms_with_quota(
         held = {flavor for chosen in (job.flavors or {}).values() for flavor in chosen.values() if not job.suspended}
     for flavor in (flavor for flavor in named if not held or flavor in held):
         if left_for(book, queue, flavor, used, wanted):
-            yield {node: left for node, left in room.items() if api.nodes[node].labels.get(FLAVOR) == flavor}
+            yield flavor
 
 
 def _others_wait(world: World, book: Book, key: GroupKey, queue: ClusterQueue) -> bool:

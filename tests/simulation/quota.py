@@ -15,7 +15,8 @@ from policies.model import GroupKey, Job, Node, Pod
 from policies.model.queues import VOLCANO, ClusterQueue, QueueObject
 from tests.builders import GPU
 from tests.simulation.claims import Claims
-from tests.simulation.queue_plan import FLAVOR
+from tests.simulation.let_go_gangs import LetGoGangs
+from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.quota_book import ALL_NODES, Book, Used
 from tests.simulation.shown import Shown
 
@@ -26,8 +27,9 @@ _LATE_S = 120.0
 class QuotaJudge:
     """One life of the extender, and what it was shown."""
 
-    def __init__(self, shown: Shown, claims: Claims) -> None:
+    def __init__(self, shown: Shown, claims: Claims, within_s: float = 0.0) -> None:
         self._shown = shown
+        self.gangs = LetGoGangs(shown, within_s)
         self._claims = claims
         self._things: dict[str, QueueObject] = {}
         self._books: list[tuple[float, Book]] = [(0.0, Book(()))]
@@ -45,6 +47,7 @@ class QuotaJudge:
         knows whether it was bound."""
 
     def hear(self, event: Event, now: float) -> None:
+        self.gangs.hear(event)
         if isinstance(event, JobSeen | JobGone):
             self._hear_job(event, now)
         match event:
@@ -108,6 +111,13 @@ class QuotaJudge:
                 return self._judge_posting(uid, node, now)
         return None
 
+    def judge_gangs(self, effects: Iterable[Effect], now: float) -> str | None:
+        """Whether those that these effects let go have quota for all of their pods."""
+        for key in self.gangs.watch(effects, self.jobs, now):
+            if complaint := self._judge(self.local_of(key), f"{key} is to be let go", {MADE}, now):
+                return complaint
+        return None
+
     def _judge_letting_go(self, effect: StartJob, now: float) -> str | None:
         """All of its pods have to have quota, as if they were there."""
         job = replace(effect.job, flavors=effect.flavors)
@@ -156,10 +166,10 @@ class QuotaJudge:
                 complaint = complaint or f"{what}, and its queue {name} does not exist"
                 continue
             late = [uid for uid, at in self._beyond.items() if at >= now - _LATE_S]
-            used = self.used(book, late, unplanned_before=now - _LATE_S)
+            used = self.used(book, late, now - _LATE_S, now)
             for job in more:
                 use_awaited(used, book, job, ())
-            asked = (flavor for flavor in _flavors(queue) if flavor in flavors)
+            asked = (flavor for flavor in flavors_of(queue) if flavor in flavors)
             found = next((said for flavor in asked if (said := book.over(queue, flavor, used))), "")
             if not found:
                 return None
@@ -177,7 +187,9 @@ class QuotaJudge:
             return job.queue
         return next((pod.queue for pod in self._shown.members.get(key, {}).values() if pod.queue), "")
 
-    def used(self, book: Book, but: Collection[str] = (), unplanned_before: float = float("inf")) -> Used:
+    def used(
+        self, book: Book, but: Collection[str] = (), unplanned_before: float = float("inf"), now: float = float("inf")
+    ) -> Used:
         """By what is bound, or being bound, ``but`` for these pods, and by jobs that were started. What may have been
         bound counts while its node is promised to it. A job that runs without a plan counts if this life has read it at
         its beginning, or has known it since then."""
@@ -195,6 +207,9 @@ class QuotaJudge:
             known = one.sure or one.since < unplanned_before
             if known and key not in self._starts and not (one.shown and stops(key)):
                 use_awaited(used, book, one.job, [pod.identity for pod, _ in there if pod.group_key == key])
+        for pod in self.gangs.pods(now):
+            if pod.uid not in where and (queue := book.queue_of(pod.queue)) is not None:
+                used[queue.name, MADE] += dict(pod.requests).get(GPU, 0)
         return used
 
     def _turn_page(self, now: float) -> None:
@@ -250,7 +265,7 @@ def _use_unseen(used: Used, book: Book, job: Job, there: Collection[object]) -> 
     if queue is None or not podsets_are_indexed(job):
         return
     for podset in job.podsets.podsets:
-        said = (job.flavors or {}).get(podset.name, {}).get(GPU) or next(iter(_flavors(queue)), None)
+        said = (job.flavors or {}).get(podset.name, {}).get(GPU) or next(iter(flavors_of(queue)), None)
         slots = [podset.slot(at) for at in range(podset.count) if at not in podset.left_out]
         count = sum(slot not in there and slot not in job.done for slot in slots)
         if said is not None:
@@ -285,5 +300,5 @@ def _use(
         used[queue.name, flavor] += dict(requests).get(GPU, 0)
 
 
-def _flavors(queue: ClusterQueue) -> list[str]:
+def flavors_of(queue: ClusterQueue) -> list[str]:
     return [name for group in queue.groups for name, _ in group.flavors]

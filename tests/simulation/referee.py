@@ -27,6 +27,7 @@ from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, Pree
 from extender.core.invariants import validate
 from extender.core.turns import Turn
 from policies.model import CLIQUE, GroupKey, Pod, PodGroup
+from tests.builders import GPU
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
@@ -39,7 +40,8 @@ from tests.simulation.model.apiserver import Change, Kind
 from tests.simulation.model.owners import OwnerObject
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
-from tests.simulation.quota import QuotaJudge
+from tests.simulation.queue_plan import FLAVOR, MADE
+from tests.simulation.quota import QuotaJudge, flavors_of
 from tests.simulation.reclaims import Reclaims
 from tests.simulation.room import judge_room
 from tests.simulation.seating import seats
@@ -51,6 +53,8 @@ from tests.simulation.terms import Terms
 
 _PATIENCE_S = 5.0
 """How long a gang may be bound in part while nothing goes wrong."""
+_KEPT_S = 8.0
+"""By then a node on which pods of a job are awaited says that it is to stay."""
 
 
 class BrokenPromiseError(AssertionError):
@@ -92,11 +96,13 @@ class Referee:
         self._shown = Shown()
         self._admissions = Admissions(self._shown, self._terms.calm, self._terms.creation_s)
         self._claims = Claims(self._shown, self._terms.grace_s, self._admissions)
-        self._quota = QuotaJudge(self._shown, self._claims)
+        self._quota = QuotaJudge(self._shown, self._claims, self._terms.within_s)
         self.said: dict[GroupKey, str] = {}
         """The code of the reason that was reported of each gang last."""
         self.sends = Sends(self._terms.writes_at_once)
         self._company = Company(self._shown, self._claims)
+        self._awaited: dict[str, float] = {}
+        """Nodes that are made, where pods of jobs are yet to come, and since when."""
         reclaims = Reclaims(self._shown, self._quota, fair=self._terms.fair, saturation=self._terms.saturation)
         self._fairness = Fairness(self._shown, self._claims, self._company, self._terms)
         self._losses = Losses(self._shown, self._claims, self._quota, self._terms, lambda: self._fairness.unsure)
@@ -125,11 +131,36 @@ class Referee:
         _complain(self._evictions.look(self._world.clock.now))
         self._look_at_let_go(self._world.clock.now)
 
+    @property
+    def awaited_nodes(self) -> set[str]:
+        """Nodes of the flavor that is made, where jobs with quota of it have slots whose pods are yet to come."""
+        books, admissions, found = self._quota.books(self._world.clock.now - 120.0), self._admissions, set[str]()
+        for key, one in admissions.of.items():
+            queues = [book.queue_of(self._quota.local_of(key)) for book in books]
+            if not one.trouble and all(queue is not None and MADE in flavors_of(queue) for queue in queues):
+                slots = admissions.unfilled(key, self._claims.on_their_way)
+                found |= {node for _, node, requests in slots if dict(requests).get(GPU)}
+        labels = {name: node.labels.get(FLAVOR) for name, node in self._shown.nodes.items()}
+        return {node for node in found if labels.get(node) == MADE}
+
+    def node_taken_away(self, name: str) -> None:
+        """By whoever makes nodes, because it is empty."""
+        since = self._awaited.get(name)
+        if since is not None and self._world.clock.now - since > _KEPT_S:
+            raise BrokenPromiseError(f"{name} is taken away, and pods of a job are awaited there since {since:.1f} s")
+
+    def judge_kept(self, kept: Iterable[str]) -> None:
+        """At rest: ``kept`` are the nodes that say that they are to stay."""
+        if idle := set(kept) - self.awaited_nodes:
+            raise BrokenPromiseError(f"at rest: {sorted(idle)} are to stay, and nobody is awaited there")
+
     def _look_at_let_go(self, now: float) -> None:
         """Who awaits nodes: beyond the deadline, or while there are some."""
         idle, let_go = self._admissions.left_alone(), self._admissions.awaiting
-        if self._world.extender is None or not self._world.extender.recovered or self._world.extender.frozen:
-            return
+        extender = self._world.extender
+        if extender is None or not extender.recovered or extender.frozen or self._world.network.api_down:
+            return self._awaited.clear()
+        self._awaited = {name: self._awaited.get(name, now) for name in self.awaited_nodes}
         _complain(let_go.late(idle, now))
         if not self._terms.calm:
             return
@@ -181,6 +212,7 @@ class Referee:
             self._judge_job(effect, now)
             self._claims.apply(effect, event)
             self._fairness.apply(effect)
+        _complain(self._quota.judge_gangs(effects, now))
         for effect in effects if self._judges_order else ():
             _complain(self._fairness.judge(effect, event, now))
         _complain(self.sends.judge_forgotten(uid for uid in forgotten if uid not in self._claims.promised))

@@ -18,6 +18,7 @@ class Terms:
     ``preempts``: workloads give way to others, which fairness knows nothing of.
     ``min_runtime_s``: nobody gives way who has run for less. ``evictions_per_hour``: nor who did so so often; 0: none.
     ``saturation``: a queue that uses more than it has evicts for one only of a smaller share, times this.
+    ``within_s``: how long those that are let go await nodes; 0: nobody is.
     ``pins``: gated members are told theirs with their gates.
     """
 
@@ -35,3 +36,4 @@ class Terms:
     min_runtime_s: float = 0.0
     evictions_per_hour: int = 0
     saturation: Fraction | None = None
+    within_s: float = 0.0

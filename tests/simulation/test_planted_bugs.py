@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 from tests.simulation.campaign import SeedError, play
-from tests.simulation.plants import asking, driving, hearing, jobs, news, owners, preemption, queues, relations
+from tests.simulation.plants import asking, driving, elastic, hearing, jobs, news, owners, preemption, queues, relations
 from tests.simulation.plants.mutants import Plant
 
 TRIES = 40
@@ -162,6 +162,16 @@ FOUND: list[tuple[Plant, int, str]] = [
     (queues.past_usage_forgotten_at_a_restart, 113, "has used .*, of which .* GPUs must be left"),
     (queues.past_usage_forgotten_with_its_cluster_queue, 4018, "has used .*, after .*, of which .* must be left"),
     (queues.past_usage_only_fades, 44, "has used .*, of which .* GPUs must be left"),
+    (elastic.jobs_that_are_let_go_use_no_quota, 208, r"is to be (bound|let go), and .* would use \d+ GPUs of"),
+    (elastic.quota_is_not_reserved, 838, r"is to be (bound|let go), and .* would use \d+ GPUs of"),
+    (elastic.nodes_are_awaited_for_ever, 314, "awaits nodes, and that it did so until .* only"),
+    (elastic.nodes_are_awaited_too_short, 74, "is to be suspended at .*, and awaits its nodes until"),
+    (elastic.restart_forgets_that_nodes_are_awaited, 118, "awaits nodes, and that it did so until .* only"),
+    (elastic.jobs_that_are_let_go_start_in_part, 208, "is to be started with a plan for other pods"),
+    (elastic.no_labels_for_those_who_make_nodes, 74, "no autoscaler would make nodes of made"),
+    (elastic.plan_is_not_written_once_there_are_nodes, 208, "awaits nodes, and there have been some"),
+    (elastic.nodes_stay_for_ever, 74, "are to stay, and nobody is awaited there"),
+    (elastic.no_node_is_kept, 1754, "is taken away, and pods of a job are awaited there"),
     (queues.changed_queues_are_no_news, 83, "and its queue .* does not exist|wait, and after a restart"),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""

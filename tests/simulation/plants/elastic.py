@@ -1,0 +1,93 @@
+"""Bugs in what is made of those who are let go without a plan: their quota, their deadline, and their nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from extender.core import quotas
+from extender.core.effects import Effect, StartJob, SuspendJob
+from extender.core.events import Event, JobSeen
+from extender.core.kept_nodes import kept_nodes
+from extender.core.quota_counting import unseen_of
+from extender.core.quotas import Quotas
+from extender.core.state import State
+from extender.kube.queues import protection
+from policies.model import GroupKey, PodSets
+from tests.simulation.plants.mutants import Core, asks, hears
+
+
+def jobs_that_are_let_go_use_no_quota(patch: pytest.MonkeyPatch) -> None:
+    def unseen(workload: Any, *rest: Any) -> Any:
+        return {} if workload.job is not None and workload.job.seen.let_go is not None else unseen_of(workload, *rest)
+
+    patch.setattr(quotas, "unseen_of", unseen)
+
+
+def quota_is_not_reserved(patch: pytest.MonkeyPatch) -> None:
+    def reserve(self: Quotas, key: GroupKey, _: object) -> None:
+        self.whole[key] = None
+
+    patch.setattr(Quotas, "reserve", reserve)
+
+
+@asks
+def nodes_are_awaited_for_ever(effect: Effect, core: Core) -> Iterable[Effect]:
+    if not (isinstance(effect, SuspendJob) and "in vain" in effect.reason):
+        yield effect
+
+
+@hears
+def nodes_are_awaited_too_short(event: Event, core: Core) -> Iterable[Event]:
+    match event:
+        case JobSeen(job) if job.let_go is not None:
+            event = JobSeen(replace(job, let_go=replace(job.let_go, until=job.let_go.until - 12)))
+    yield event
+
+
+@hears
+def restart_forgets_that_nodes_are_awaited(event: Event, core: Core) -> Iterable[Event]:
+    match event:
+        case JobSeen(job) if not core.synced:
+            event = JobSeen(replace(job, let_go=None))
+    yield event
+
+
+@hears
+def jobs_that_are_let_go_start_in_part(event: Event, core: Core) -> Iterable[Event]:
+    """On the first nodes that come."""
+    match event:
+        case JobSeen(job) if job.let_go is not None:
+            podsets = tuple(replace(one, minimum=1) for one in job.podsets.podsets)
+            event = JobSeen(replace(job, podsets=PodSets(job.key, podsets)))
+    yield event
+
+
+@asks
+def no_labels_for_those_who_make_nodes(effect: Effect, core: Core) -> Iterable[Effect]:
+    yield replace(effect, labels={}) if isinstance(effect, StartJob) else effect
+
+
+@asks
+def plan_is_not_written_once_there_are_nodes(effect: Effect, core: Core) -> Iterable[Effect]:
+    """Whoever is let go goes on to wait."""
+    if not (isinstance(effect, StartJob) and effect.let_go is None and effect.job.let_go is not None):
+        yield effect
+
+
+def nodes_stay_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """Once a plan has asked for that."""
+    told: dict[str, None] = {}
+
+    def kept(state: State) -> dict[str, None]:
+        told.update(kept_nodes(state))
+        return told
+
+    patch.setattr(protection, "kept_nodes", kept)
+
+
+def no_node_is_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(protection, "kept_nodes", lambda state: {})
