@@ -11,7 +11,7 @@ import hashlib
 from tests.simulation.campaign import play
 for seed in (3, 5, 6):
     lines = hashlib.sha256()
-    play(seed, lambda line: lines.update(line.encode()))
+    play(seed, lambda line: lines.update(line.encode()), every=0)
     print(seed, lines.hexdigest())
 """
 
