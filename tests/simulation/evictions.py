@@ -113,8 +113,11 @@ class Evictions:
                 case SuspendJob(job, reason) if reason.startswith(_WORD):
                     yield from self._judge_victim(job.key, "", reason, now)
         for key, uids in gone.items():
-            left = [one.uid for one in self._shown.members.get(key, {}).values() if one.node and one.live]
-            if spared := sorted(uid for uid in left if uid not in uids and self._shown.pods[uid].stamp is not None):
+            left = [one for one in self._shown.members.get(key, {}).values() if one.node and one.live]
+            # What was bound for an earlier PodGroup of the same name belongs to another gang.
+            told = {one.stamp.gang for one in left if one.uid in uids and one.stamp is not None}
+            spared = sorted(one.uid for one in left if one.uid not in uids and one.stamp and one.stamp.gang in told)
+            if spared:
                 yield f"{sorted(uids)} are evicted, and {spared} of the same gang are not"
 
     def _judge_choice(
