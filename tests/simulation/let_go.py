@@ -60,7 +60,8 @@ class LetGoJobs:
     def _seen(self, job: Job, now: float) -> None:
         known = self.of.get(job.key)
         if job.let_go is None or job.suspended or job.finished or not job.managed:
-            if known is not None and (known.shown or not job.suspended or job.uid != known.job.uid):
+            told = known is not None and (known.shown or job.marked or not job.suspended or job.uid != known.job.uid)
+            if told:  # until then its start is yet to be shown
                 del self.of[job.key]
         elif known is None or known.job.uid != job.uid or known.until != job.let_go.until:
             self.of[job.key] = Awaiting(job, job.let_go.until, now, shown=True, sure=not self._synced)

@@ -121,6 +121,7 @@ class QuotaJudge:
     def _judge_letting_go(self, effect: StartJob, now: float) -> str | None:
         """All of its pods have to have quota, as if they were there."""
         job = replace(effect.job, flavors=effect.flavors)
+        self._claims.admissions.awaiting.of.pop(job.key, None)  # what it was let go with before has ended
         flavors = {name for some in effect.flavors.values() for name in some.values()}
         return self._judge(job.queue, f"{job.key} is to be let go", flavors, now, job)
 
@@ -201,7 +202,9 @@ class QuotaJudge:
         let_go = self._claims.admissions.awaiting.of
         unplanned = [key for key, at in self._unplanned.items() if at < unplanned_before and key not in self._starts]
         unplanned = [key for key in unplanned if key not in let_go]
-        used = used_by(there, self._shown.nodes, self.jobs, book, self._starts, ended, unplanned)
+        admitted = self._claims.admissions.of  # the room of one that is to be stopped is for others, too
+        starts = {key: one for key, one in self._starts.items() if key not in admitted or not admitted[key].trouble}
+        used = used_by(there, self._shown.nodes, self.jobs, book, starts, ended, unplanned)
         stops = self._claims.admissions.stops
         for key, one in let_go.items():
             known = one.sure or one.since < unplanned_before
