@@ -12,6 +12,7 @@ from extender.core.events import Event, FilterCalled, PodSeen, PreemptCalled, Ti
 from policies.model import Pod
 from policies.model.queues import QueueObject
 from tests.simulation.batch_plan import JOB_MOMENTS
+from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.checkpoints import save
 from tests.simulation.curious import CuriousExtender
 from tests.simulation.fairness import PATIENCE_S
@@ -22,7 +23,7 @@ from tests.simulation.model.world import BEGIN_S, World
 from tests.simulation.owner_faults import OWNER_FAULTS
 from tests.simulation.past import PastKeeper
 from tests.simulation.plan import MOMENTS, Fault, Plan, draw
-from tests.simulation.referee import BrokenPromiseError, Referee
+from tests.simulation.referee import Referee
 from tests.simulation.relation_faults import RELATION_FAULTS
 from tests.simulation.rest import judge_rest
 from tests.simulation.rounds import NodeMarks, Rounds

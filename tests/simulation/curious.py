@@ -7,9 +7,10 @@ from typing import Any
 from extender.core.effects import AnswerFilter
 from extender.runtime.requests import Asked, Response, Send
 from policies.model import Pod
+from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.model.process import Extender
 from tests.simulation.model.tasks import Process
-from tests.simulation.referee import BrokenPromiseError, Referee
+from tests.simulation.referee import Referee
 from tests.simulation.sends import Sends
 
 

@@ -26,9 +26,10 @@ from extender.core.effects import (
 from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, PreemptCalled
 from extender.core.invariants import validate
 from extender.core.turns import Turn
-from policies.model import CLIQUE, GroupKey, Pod, PodGroup
+from policies.model import CLIQUE, GroupKey, Pod
 from tests.builders import GPU
 from tests.simulation.admissions import Admissions
+from tests.simulation.broken import BrokenPromiseError, complain
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
 from tests.simulation.evictions import Evictions
@@ -36,8 +37,6 @@ from tests.simulation.fairness import OURS, Fairness
 from tests.simulation.let_go import pods_of
 from tests.simulation.losses import Losses
 from tests.simulation.manners import Manners, judge_victims
-from tests.simulation.model.apiserver import Change, Kind
-from tests.simulation.model.owners import OwnerObject
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR, MADE
@@ -47,23 +46,13 @@ from tests.simulation.room import judge_room
 from tests.simulation.seating import seats
 from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import GANG_UID, Shown
-from tests.simulation.sight import Sight, lets_in, look, slot, take
+from tests.simulation.sight import lets_in, slot, take
 from tests.simulation.stamps import could_know, judge_confirmation, judge_stamp
 from tests.simulation.terms import Terms
+from tests.simulation.wholeness import PATIENCE_S, Wholeness
 
-_PATIENCE_S = 5.0
-"""How long a gang may be bound in part while nothing goes wrong."""
 _KEPT_S = 8.0
 """By then a node on which pods of a job are awaited says that it is to stay."""
-
-
-class BrokenPromiseError(AssertionError):
-    """A promise was broken."""
-
-
-def _complain(complaint: str | None) -> None:
-    if complaint:
-        raise BrokenPromiseError(complaint)
 
 
 class Referee:
@@ -71,19 +60,9 @@ class Referee:
 
     def __init__(self, terms: Terms, *, every: int = 1) -> None:
         self.events = 0
-        self.partial: dict[GroupKey, float] = {}
-        """Gangs that are bound in part and never were whole -> since when."""
         self._terms = terms
         self._every = every
-        self._gang_of, self._members = dict[str, GroupKey](), dict[GroupKey, dict[str, Pod]]()
-        self._released: dict[str, dict[object, Pod]] = {}
-        """Release -> the slots that were bound by it, and their pods."""
-        self._least: dict[GroupKey, int] = {}
-        """The least minMember since a gang's release, as the extender knew it: raising it later breaks no release."""
-        self._whole: dict[GroupKey, None] = {}
-        """Gangs of which something is bound, and that were whole once."""
-        self._asked_for: dict[str, GroupKey | None] = {}
-        """Pod UID -> the gang for which its last Binding was asked for, by whichever life."""
+        self.wholeness = Wholeness(terms, lambda uid: self._claims.doubts.waive(uid))
         self._calls: dict[int, BindArrived] = {}
         self.orphans: dict[str, None] = {}
         """Pods whose node was removed: what is planned while it is gone reckons without them."""
@@ -110,9 +89,7 @@ class Referee:
 
     def attach(self, world: World) -> None:
         self._world = world
-        world.api.listeners[Kind.PODS].append(self._pod_changed)
-        world.api.listeners[Kind.GROUPS].append(self._group_changed)
-        world.api.listeners[Kind.OWNERS].append(self._owner_changed)
+        self.wholeness.attach(world)
 
     def extender_killed(self) -> None:
         """What it had under way is nobody's any more."""
@@ -127,8 +104,8 @@ class Referee:
     def look(self) -> None:
         """To be called every second or so: who could have been planned by now?"""
         if self._world.extender is not None and self._judges_order:
-            _complain(self._fairness.look(self._world.clock.now))
-        _complain(self._evictions.look(self._world.clock.now))
+            complain(self._fairness.look(self._world.clock.now))
+        complain(self._evictions.look(self._world.clock.now))
         self._look_at_let_go(self._world.clock.now)
 
     @property
@@ -161,7 +138,7 @@ class Referee:
         if extender is None or not extender.recovered or extender.frozen or self._world.network.api_down:
             return self._awaited.clear()
         self._awaited = {name: self._awaited.get(name, now) for name in self.awaited_nodes}
-        _complain(let_go.late(idle, now))
+        complain(let_go.late(idle, now))
         if not self._terms.calm:
             return
         fitting = set()
@@ -169,7 +146,7 @@ class Referee:
             pods = pods_of(let_go.of[key].job)
             if seats(self._shown.nodes, self._claims.left(self._shown.nodes), pods, (), len(pods)) >= len(pods):
                 fitting.add(key)
-        _complain(let_go.roomy(fitting, now))
+        complain(let_go.roomy(fitting, now))
 
     @property
     def _judges_order(self) -> bool:
@@ -184,7 +161,7 @@ class Referee:
         if isinstance(event, BindArrived):
             self._calls[event.call] = event
         if isinstance(event, BindingPosted) and (binding := self._claims.posting.get(event.uid)) is not None:
-            _complain(self.sends.judge_outcome(event, binding, self._world.api.pods.get(event.uid)))
+            complain(self.sends.judge_outcome(event, binding, self._world.api.pods.get(event.uid)))
         self._fairness.hear(event, now)
         self.sends.hear(event)
         shown.watch(event)
@@ -197,7 +174,7 @@ class Referee:
             self._admissions.compare(self._claims.left, unsure=self._terms.vague or self._fairness.unsure)
         self._losses.hear(event, now)
         self._evictions.hear(event, effects, self._world.api)
-        _complain(self._evictions.judge(effects, now))
+        complain(self._evictions.judge(effects, now))
         forgotten = to_be_forgotten(effects, self._claims, shown)
         for effect in effects:
             self._judge(effect, event)
@@ -206,17 +183,17 @@ class Referee:
                 self.said[effect.key] = effect.code
             self._note_eviction(effect)
             if not self._terms.vague:
-                _complain(judge_room(effect, event, shown, self._claims))
-            _complain(self._company.started(effect))
-            _complain(self._quota.judge(effect, now))
+                complain(judge_room(effect, event, shown, self._claims))
+            complain(self._company.started(effect))
+            complain(self._quota.judge(effect, now))
             self._judge_job(effect, now)
             self._claims.apply(effect, event)
             self._fairness.apply(effect)
-        _complain(self._quota.judge_gangs(effects, now))
+        complain(self._quota.judge_gangs(effects, now))
         for effect in effects if self._judges_order else ():
-            _complain(self._fairness.judge(effect, event, now))
-        _complain(self.sends.judge_forgotten(uid for uid in forgotten if uid not in self._claims.promised))
-        _complain(self._manners.watch(event, effects, self._world.api.pods, shown.pods, now))
+            complain(self._fairness.judge(effect, event, now))
+        complain(self.sends.judge_forgotten(uid for uid in forgotten if uid not in self._claims.promised))
+        complain(self._manners.watch(event, effects, self._world.api.pods, shown.pods, now))
         if self._every and self.events % self._every == 0:
             validate(self._extender.core.state)
 
@@ -236,9 +213,9 @@ class Referee:
                 if not dict.fromkeys(event.candidates).keys() >= {*passed, *refused} or not (passed or refused):
                     raise BrokenPromiseError(f"filter was asked about {event.candidates}, and answered {effect}")
             case AnswerPreempt(_, victims) if isinstance(event, PreemptCalled):
-                _complain(judge_victims(event, victims, self._world.api.pods))
+                complain(judge_victims(event, victims, self._world.api.pods))
             case Confirm():
-                _complain(judge_confirmation(effect, self._shown, self._claims))
+                complain(judge_confirmation(effect, self._shown, self._claims))
             case Evict(uid, reason=reason) if not reason.startswith("preempted by"):
                 self._judge_eviction(uid)
             case _:
@@ -257,7 +234,7 @@ class Referee:
         for asked in (self._calls[call] for call in open_calls):
             if (asked.uid, asked.node) != (uid, effect.node) or effect.deadline > asked.expires:
                 raise BrokenPromiseError(f"{effect} is not what was asked for: {asked}")
-        self._asked_for[uid] = effect.group
+        self.wholeness.asked_for[uid] = effect.group
         pods = self._shown.pods
         if uid not in pods:
             raise BrokenPromiseError(f"{uid} is to be bound, and is gone")
@@ -268,9 +245,9 @@ class Referee:
                 raise BrokenPromiseError(f"{uid} is the first to be bound, after its deadline")
             self._judge_node(effect, started=started)
             if not started:
-                _complain(self._company.released(effect, self._asking(effect)))
+                complain(self._company.released(effect, self._asking(effect)))
             self._judge_topology(effect)
-            _complain(judge_stamp(effect, self._shown, self._claims))
+            complain(judge_stamp(effect, self._shown, self._claims))
 
     def _judge_quorum(self, effect: PostBinding, pods: Mapping[str, Pod]) -> bool:
         """A release begins when minMember members ask for their Binding. True if it has begun before."""
@@ -291,7 +268,7 @@ class Referee:
             count = f"{sight.count(there)} of {sight.needed} members"
             short = sight.lacks({slot(pod): pod for pod in (*there, *sight.finished)}.values())
             raise BrokenPromiseError(f"{uid} is to be bound when {count} of {key} are there{short and f', {short}'}")
-        self._least[key] = sight.needed
+        self.wholeness.least[key] = sight.needed
         return False
 
     def _asking(self, effect: PostBinding) -> list[tuple[Pod, str]]:
@@ -330,7 +307,7 @@ class Referee:
         fellows = [one for one in self._shown.members[asked.group_key].values() if one.topology == asked.topology]
         # What goes has left, even if its Binding is yet to be answered.
         fellows = [one for one in fellows if one.live and one.uid not in self.orphans]
-        fellows = [one for one in fellows if self._asked_for.get(one.uid) == effect.group]
+        fellows = [one for one in fellows if self.wholeness.asked_for.get(one.uid) == effect.group]
         gang, posting, nodes = effect.annotations[GANG_UID], self._claims.posting, self._shown.nodes
         places = {pod.node for pod in fellows if pod.node and pod.stamp and pod.stamp.gang == gang}
         places |= {effect.node, *(posting[pod.uid].node for pod in fellows if pod.uid in posting)}
@@ -347,92 +324,27 @@ class Referee:
             raise BrokenPromiseError(f"{asked} was called a success, but the pod is on {pod.node}")
 
     def _judge_eviction(self, uid: str) -> None:
-        key = self._gang_of.get(uid)
+        key = self.wholeness.gang_of.get(uid)
         # The stamp of one that was moved while it was being bound says nothing of its gang, after a restart.
-        ours = self._asked_for.get(uid, key) == key
-        if ours and key in self._whole and could_know(uid, self._shown, self._claims):
+        ours = self.wholeness.asked_for.get(uid, key) == key
+        if ours and key in self.wholeness.whole and could_know(uid, self._shown, self._claims):
             raise BrokenPromiseError(f"{uid} is evicted, although its gang {key} was whole")
-
-    # What becomes of the objects.
-
-    def _pod_changed(self, change: Change) -> None:
-        pod, uid = change.value, change.uid
-        assert isinstance(pod, Pod)
-        key, before = None if change.gone else pod.group_key, self._gang_of.get(uid)
-        if pod.node:
-            # Whatever gang it belongs to by then: an annotation may have been edited after its Binding was asked for.
-            self._released.setdefault(pod.stamp.release if pod.stamp else "", {})[slot(pod)] = pod
-        if before is not None and pod.refusal and pod.refusal != self._members[before][uid].refusal:
-            self._claims.doubts.waive(uid)  # kube-scheduler would not have it where it may have been bound
-        if before is not None and before != key:
-            del self._gang_of[uid], self._members[before][uid]
-            self._recount(before)
-        if key is not None:
-            self._gang_of[uid] = key
-            self._members.setdefault(key, {})[uid] = pod
-            self._recount(key)
-
-    def _group_changed(self, change: Change) -> None:
-        assert isinstance(change.value, PodGroup)
-        if self._members.get(change.value.key):
-            self._recount(change.value.key)
-
-    def _owner_changed(self, change: Change) -> None:
-        assert isinstance(change.value, OwnerObject)
-        for key in [GroupKey(change.value.key.namespace, change.value.gang(at)) for at in range(change.value.groups)]:
-            if self._members.get(key):
-                self._recount(key)
-
-    def _recount(self, key: GroupKey) -> None:
-        members = self._members[key]
-        sight = self._look(members.values(), key) if members else None
-        # Whoever was being bound for another gang when it was moved to this one starts nothing of it.
-        if sight is None or all(self._asked_for.get(pod.uid, key) != key for pod in sight.bound):
-            self._whole.pop(key, None)
-            self._no_longer_partial(key)
-            return
-        together: dict[object, Pod] = {}
-        for pod in (*sight.bound, *sight.finished):
-            together[slot(pod)] = pod
-            if pod.node:
-                together.update(self._released[pod.stamp.release if pod.stamp else ""])
-        if sight.needed is not None:
-            self._least[key] = min(sight.needed, self._least.get(key, sight.needed))
-            if not sight.partial:
-                self._whole[key] = None
-        # If a member is lost between the first Binding and the last, whoever has not heard of it by then calls the gang
-        # whole, and whoever has calls it broken: both are right. Without its PodGroup nobody says what whole is.
-        few = len(together) < self._least.get(key, 0) or sight.lacks(together.values())
-        if sight.needed is not None and few and key not in self._whole:
-            self.partial.setdefault(key, self._world.clock.now)
-        else:
-            self._no_longer_partial(key)
-
-    def _look(self, members: Iterable[Pod], key: GroupKey) -> Sight:
-        api = self._world.api
-        return look(members, api.groups, api.podsets, api.gang_owners, ended=api.done(key))
 
     def _judge_job(self, effect: Effect, now: float) -> None:
         """A job that has been bound in part for so long is suspended. How long, is told from the stamps, too, which are
         a little older than the Bindings."""
-        since = self.partial.get(effect.job.key) if isinstance(effect, SuspendJob) else None
-        if isinstance(effect, SuspendJob) and since is not None and now >= since + self._terms.grace_s - _PATIENCE_S:
+        since = self.wholeness.partial.get(effect.job.key) if isinstance(effect, SuspendJob) else None
+        if isinstance(effect, SuspendJob) and since is not None and now >= since + self._terms.grace_s - PATIENCE_S:
             self._admissions.break_off(effect.job.key)
-        _complain(self._admissions.judge(effect, list(self._claims.calls.values()), now))
+        complain(self._admissions.judge(effect, list(self._claims.calls.values()), now))
 
     def _note_eviction(self, effect: Effect) -> None:
         match effect:
-            case Evict(uid, reason=reason) if uid in self._gang_of and reason.startswith("preempted by"):
-                self.gave_way[self._gang_of[uid]] = None
+            case Evict(uid, reason=reason) if uid in self.wholeness.gang_of and reason.startswith("preempted by"):
+                self.gave_way[self.wholeness.gang_of[uid]] = None
             case SuspendJob(job):
                 self.gave_way[job.key] = None
             case Turned(key, Turn.UNRESERVED):
                 self.gave_way[key] = None
             case _:
                 pass
-
-    def _no_longer_partial(self, key: GroupKey) -> None:
-        since = self.partial.pop(key, None)
-        if since is not None and self._terms.calm and self._world.clock.now - since > _PATIENCE_S:
-            lasted_s = self._world.clock.now - since
-            raise BrokenPromiseError(f"{key} was bound in part for {lasted_s:.1f} s, although nothing went wrong")

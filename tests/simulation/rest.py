@@ -22,6 +22,7 @@ from extender.core.invariants import told
 from extender.core.phase import Phase
 from extender.core.steering_mode import SteeringMode
 from policies.model import GANG_GATE, GroupKey, Node, Pod
+from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.fairness import OURS
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.model.apiserver import as_read
@@ -31,7 +32,7 @@ from tests.simulation.model.plugins import NEAR
 from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
 from tests.simulation.queue_rest import rooms_with_quota
-from tests.simulation.referee import BrokenPromiseError, Referee
+from tests.simulation.referee import Referee
 from tests.simulation.seating import agree, seats, takes
 from tests.simulation.sight import Room, Sight, beside, by_gang, kept_nodes, left_over, look, nominated, on_nodes
 from tests.simulation.victim_rest import rooms_without
@@ -53,7 +54,7 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
         yield from referee.sends.judge_rest(world.api.pods)
     # What kube-scheduler refuses everywhere is planned again and again, and is never at rest.
     restless = dict.fromkeys(name for name, _ in plan.barred)
-    for key in referee.partial if plan.limits.evict_partial else ():
+    for key in referee.wholeness.partial if plan.limits.evict_partial else ():
         yield f"{key} is bound in part\n{told(state.workloads[key])}"
     for request in world.scheduler.binds:
         if request.pod.group is None or request.pod.group.name not in restless:

@@ -23,13 +23,14 @@ from extender.core.events import (
 from extender.core.turns import Turn
 from policies.model import Constraints, Stamp, Term, Topology
 from tests.builders import GPU, cluster, gang, key
+from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.company import Company
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.judged_life import Life, batch
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.model.world import World
 from tests.simulation.plan import draw
-from tests.simulation.referee import BrokenPromiseError, Referee
+from tests.simulation.referee import Referee
 from tests.simulation.shown import GANG_UID
 from tests.simulation.sight import left_over
 from tests.simulation.terms import Terms
@@ -170,7 +171,7 @@ def test_a_pod_of_an_earlier_start_whose_binding_is_yet_to_be_answered_is_in_no_
     for event in (*seen, PodSeen(before), PodSeen(after)):
         referee._shown.watch(event)
     referee._claims.posting[before.uid] = posting(before, "a-0")
-    referee._asked_for[before.uid] = before.group_key
+    referee.wholeness.asked_for[before.uid] = before.group_key
     referee._shown.watch(PodSeen(replace(before, node="a-0", deleting=deleting)))
     later = replace(posting(after, "b-0"), annotations={GANG_UID: "later"})
     if deleting:
@@ -189,7 +190,7 @@ def test_a_pod_that_was_bound_for_another_gang_may_be_in_another_clique(*, moved
     seen: list[Event] = [NodeSeen(node) for node in cluster("a: 1x8", "b: 1x8")]
     for event in (*seen, PodSeen(replace(before, node="a-0", stamp=stamp)), PodSeen(after)):
         referee._shown.watch(event)
-    referee._asked_for[before.uid] = key("other") if moved else before.group_key
+    referee.wholeness.asked_for[before.uid] = key("other") if moved else before.group_key
     if moved:
         return referee._judge_topology(posting(after, "b-0"))
     with pytest.raises(BrokenPromiseError):

@@ -26,13 +26,14 @@ from extender.core.turns import Turn
 from policies.model import GANG_GATE, Controller, Dialect, Node, Pod, PodGroup, Stamp
 from tests.builders import GPU, cluster, gang, key, node, single
 from tests.simulation.admissions import Admissions
+from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
 from tests.simulation.doubts import Claim
 from tests.simulation.fairness import Fairness
 from tests.simulation.model.cycle import BindRequest
 from tests.simulation.model.world import World
-from tests.simulation.referee import BrokenPromiseError, Referee
+from tests.simulation.referee import Referee
 from tests.simulation.rest import open_to
 from tests.simulation.room import judge_room
 from tests.simulation.sends import Sends, to_be_forgotten

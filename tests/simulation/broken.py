@@ -1,0 +1,13 @@
+"""What a run ends with when a promise of docs/proof.md was broken."""
+
+from __future__ import annotations
+
+
+class BrokenPromiseError(AssertionError):
+    """A promise was broken."""
+
+
+def complain(complaint: str | None) -> None:
+    """Raises BrokenPromiseError if there is one."""
+    if complaint:
+        raise BrokenPromiseError(complaint)
