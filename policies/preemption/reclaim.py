@@ -194,7 +194,9 @@ class Reclaim:
         return False
 
     def _within_own(self) -> bool:
-        return all(not self._own.borrows(what, amount) for what, amount in self._wanted.items())
+        """With fair sharing it may borrow what is free beside what it takes back, as in Kueue."""
+        asked = self._contested if self._fair else self._wanted
+        return all(not self._own.borrows(what, self._wanted[what]) for what in asked)
 
     def _advantages(self) -> Iterator[tuple[tuple[str, bool], bool]]:
         """For its queue and each cohort above: whether it, or one below, has of its own all that is asked for: also

@@ -168,6 +168,16 @@ def test_fair_sharing_compares_the_shares(
     assert found is None or set(found.values()) == {Why.FAIR}
 
 
+def test_with_fair_sharing_who_takes_back_its_own_may_borrow_what_is_free_beside_it() -> None:
+    """a borrows GPUs that nobody uses, and so has a larger share than b would have; but not the memory."""
+    has_both = (ResourceGroup((GPU[1], "memory"), ((GPU[0], {GPU[1]: Quota(4), "memory": Quota(1)}),)),)
+    queues = [replace(queue(name, 0), groups=has_both) for name in "ab"]
+    memory = GPU[0], "memory"
+    there = [has("a1", "a", 2), replace(has("b1", "b", 0, 9), usage={memory: 2})]
+    request = replace(wants("a", 4, 5), usage={GPU: 4, memory: 1})
+    assert evicted(World(there, queues, fair=FINAL), request) == {"b1": Why.RECLAIM}
+
+
 def test_of_candidates_that_are_alike_shares_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Mock(side_effect=share_of)
     monkeypatch.setattr(reclaim, "share_of", asked)
