@@ -22,8 +22,9 @@ from policies.quota.tree import QuotaTree
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What there is. ``running``: everybody who has room or quota, but for those who give way already. ``snapshot``: the nodes; None where quota alone
-    decides. ``fair`` and ``saturation`` as in ``policies.preemption.reclaim.Queues``."""
+    """What there is. ``running``: everybody who has room or quota, but for those who give way already. ``snapshot``:
+    the nodes; None where quota alone decides. ``fair`` and ``saturation`` as in ``policies.preemption.reclaim.Queues``.
+    """
 
     running: Sequence[Candidate] = ()
     queues: Sequence[ClusterQueue] = ()
