@@ -157,12 +157,13 @@ class Flavors:
         wanted: Mapping[str, int],
         taken: Mapping[FlavorResource, int],
     ) -> Offer:
+        """The one at which the search ends, else the best of all."""
         best: Offer | None = None
         for offer in self._offers(queue, group, podset, wanted, taken):
+            if _is_enough(offer, queue.fungibility):
+                return offer
             if best is None or _is_better(offer, best, queue.fungibility):
                 best = offer
-            if _is_enough(offer, queue.fungibility):
-                break
         return best or Offer("", Fit.NONE, lack=Lack.NO_FLAVOR, text=f"queue {queue.name} has no flavor")
 
     def _offers(

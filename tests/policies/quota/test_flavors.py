@@ -78,6 +78,16 @@ def test_pods_go_to_a_flavor_by_its_own_labels_and_taints(
     assert suits(flavor, selection) is fits
 
 
+def test_the_flavor_at_which_the_search_ends_is_taken_though_one_before_it_is_better() -> None:
+    rules = Fungibility(when_can_borrow=Search.NEXT, when_can_preempt=Search.STOP)
+    queue = ClusterQueue("q", gpus(("a100", Quota(8)), ("h100", Quota(8))), "c", fungibility=rules)
+    offers = {"a100": (Fit.RECLAIM, 1), "h100": (Fit.PREEMPT, 0)}
+    used = QuotaTree([queue])
+    used.use("q", {("a100", GPU): 8, ("h100", GPU): 8})
+    found = Flavors(used, EXISTING, preempts=lambda _, what, __: offers[what[0]]).assign(queue, wants(4))
+    assert (found.flavors, found.fit, found.level) == ({"main": {GPU: "h100"}}, Fit.PREEMPT, 0)
+
+
 def test_podsets_of_one_workload_use_quota_one_after_another() -> None:
     queue = ClusterQueue("q", gpus(("a100", Quota(6)), ("h100", Quota(6))))
     found = assigned(queue, [PodSetRequest("launcher", 1, {GPU: 4}), PodSetRequest("worker", 2, {GPU: 2})])
