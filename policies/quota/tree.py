@@ -18,12 +18,13 @@ UNLIMITED = (1 << 63) - 1
 
 @dataclass(eq=False, slots=True)
 class QuotaNode:
-    """A queue, or a cohort: then ``height`` is that of the cohorts below it and its own, from 1; a queue has 0."""
+    """A queue, or a cohort. ``height``: how many steps it is to the farthest queue or empty cohort below it."""
 
     name: str
     weight: Fraction
     quotas: dict[FlavorResource, Quota]
     parent: QuotaNode | None = None
+    is_cohort: bool = False
     children: list[QuotaNode] = field(default_factory=list)
     height: int = 0
     subtree: dict[FlavorResource, int] = field(default_factory=dict)
@@ -32,10 +33,6 @@ class QuotaNode:
     """Of a cohort: what its children use beyond what they keep for themselves."""
     _lendable: dict[str, int] = field(default_factory=dict)
     """By resource, once it was asked for: quota does not change, and copies share it."""
-
-    @property
-    def is_cohort(self) -> bool:
-        return self.height > 0
 
     @property
     def root(self) -> QuotaNode:
@@ -118,7 +115,9 @@ class QuotaTree:
     def __init__(self, queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort] = ()) -> None:
         self.queues: dict[str, QuotaNode] = {}
         self.problems: dict[str, str] = {}
-        self.cohorts = {one.name: QuotaNode(one.name, one.weight, quotas_of(one.groups), height=1) for one in cohorts}
+        self.cohorts = {
+            one.name: QuotaNode(one.name, one.weight, quotas_of(one.groups), is_cohort=True) for one in cohorts
+        }
         parents = {one.name: one.parent for one in cohorts if one.parent}
         for queue in queues:
             if queue.cohort and (ring := _ring(queue.cohort, parents)):
@@ -140,7 +139,7 @@ class QuotaTree:
     def root_of(self, queue: str) -> str:
         """What tells apart the trees in which quota is lent; empty for a queue that is not there."""
         node = self.queues.get(queue)
-        return "" if node is None else f"{node.root.height}/{node.root.name}"
+        return "" if node is None else f"{'cohort' if node.root.is_cohort else 'queue'}/{node.root.name}"
 
     def below(self, root: str) -> Sequence[str]:
         """The queues of a tree: they lend each other."""
@@ -189,7 +188,7 @@ class QuotaTree:
     def _hang(self, node: QuotaNode, cohort: str) -> None:
         if not cohort:
             return
-        parent = self.cohorts.setdefault(cohort, QuotaNode(cohort, Fraction(1), {}, height=1))
+        parent = self.cohorts.setdefault(cohort, QuotaNode(cohort, Fraction(1), {}, is_cohort=True))
         node.parent = parent
         parent.children.append(node)
 

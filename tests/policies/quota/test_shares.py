@@ -101,8 +101,7 @@ class Fair:
         return self._height(near)
 
     def _height(self, name: str) -> int:
-        below = [1 + self._height(one) for one, above in self._above.items() if above == name]
-        return max([*below, 1]) if name.startswith("c") else 0
+        return max((1 + self._height(one) for one, above in self._above.items() if above == name), default=0)
 
     def fits(self, queue: str, usage: Mapping[FlavorResource, int], used: Used) -> bool:
         later = more(used, queue, usage)
