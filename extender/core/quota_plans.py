@@ -21,6 +21,7 @@ from policies.model import Pod
 from policies.model.queues import ClusterQueue
 from policies.quota.choices import Choices
 from policies.quota.flavors import Assignment, Fit
+from policies.quota.partial_admission import most
 from policies.steps import Steps
 
 _TRIES = 16
@@ -137,15 +138,5 @@ def _fewer(
         chosen = needed.union(pod.uid for pod in others[:count])
         return tuple(pod for pod in pods if pod.uid in chosen)
 
-    best = assign(some(0))
-    if best.fit is not Fit.FITS:
-        return some(0), best
-    least, most = 0, len(others)
-    while least < most - 1:
-        middle = (least + most) // 2
-        found = assign(some(middle))
-        if found.fit is Fit.FITS:
-            least, best = middle, found
-        else:
-            most = middle
-    return some(least), best
+    count, best = most(len(others), lambda more: assign(some(more)))
+    return some(count), best

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 
 from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy, Usage
 from policies.quota.flavors import (
@@ -22,6 +23,7 @@ from policies.quota.flavors import (
     nobody,
 )
 from policies.quota.history import History
+from policies.quota.partial_admission import whole_or_part
 from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_age, by_borrowing, fairest
 from policies.quota.tree import QuotaTree
 
@@ -96,8 +98,8 @@ def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
             tree.use(one.queue, one.usage)
 
     def assign(queue: ClusterQueue, one: Incoming) -> Assignment:
-        offers = world.evictions(tree, one)
-        return Flavors(tree, world.flavors, world.places, offers, fair=world.fair).assign(queue, one.podsets)
+        flavors = Flavors(tree, world.flavors, world.places, world.evictions(tree, one), fair=world.fair)
+        return whole_or_part(one.podsets, partial(flavors.assign, queue))
 
     line = list(incoming)
     lines = _Lines(world.queues, tree, line, deepcopy(dict(world.histories)))

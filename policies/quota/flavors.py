@@ -57,12 +57,18 @@ class Lack(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodSetRequest:
-    """``requests``: what one of its ``count`` pods asks for."""
+    """``requests``: what one of its ``count`` pods asks for. ``minimum``: so many are enough to start with, as
+    ``minCount`` of Kueue; None: all."""
 
     name: str
     count: int
     requests: Mapping[str, int]
     selection: Selection = ANY_NODE
+    minimum: int | None = None
+
+    @property
+    def least(self) -> int:
+        return self.count if self.minimum is None else min(self.minimum, self.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,7 @@ class Offer:
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """``flavors``: by podset and resource. ``usage``: what it adds to its queue's. ``level``: the farthest borrowing.
-    ``text``: one sentence on what is lacking."""
+    ``text``: one sentence on what is lacking. ``counts``: how many pods of each podset, where they are not all."""
 
     fit: Fit
     flavors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -87,6 +93,7 @@ class Assignment:
     level: int = 0
     lack: Lack = Lack.NOTHING
     text: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 Places = Callable[[PodSetRequest, ResourceFlavor], str]

@@ -79,3 +79,10 @@ def test_what_was_admitted_before_it_counts() -> None:
     first, second = decided(queues, running, wants(8, 5), wants(8, 0, "b", 1))
     assert (first.workload.queue, first.assignment.fit) == ("b", Fit.FITS)
     assert (second.workload.queue, second.assignment.fit) == ("a", Fit.PREEMPT)
+
+
+@pytest.mark.parametrize(("priority", "fit", "counts"), [(5, Fit.PREEMPT, {}), (0, Fit.FITS, {"main": 4})])
+def test_all_by_preempting_comes_before_a_part_that_fits(priority: int, fit: Fit, counts: dict[str, int]) -> None:
+    part = Incoming("part", "a", [PodSetRequest("main", 8, {GPU: 1}, minimum=2)], priority)
+    (found,) = decided([queue("a", h100=8)], [has("low", "a", "h100", 4)], part)
+    assert (found.assignment.fit, found.assignment.counts) == (fit, counts)
