@@ -9,6 +9,8 @@ from extender.core.workload import Workload
 from policies.model import Job, PodSets
 from policies.words import counted
 
+HELD = Reason("Held", "muster.dev/hold keeps it suspended", warning=False)
+
 
 def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | None:
     """None: it waits for nodes alone."""
@@ -23,7 +25,7 @@ def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | N
     if record.taken:
         return Reason("NameTaken", record.taken)
     if job.held:
-        return Reason("Held", "muster.dev/hold keeps it suspended", warning=False)
+        return HELD
     return Reason("InvalidJob", job.problem) if job.problem else None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from extender.core.elastic import Elastic
 from extender.core.expected import expect
-from extender.core.hindrances import to_come
+from extender.core.hindrances import HELD, to_come
 from extender.core.job import JobRecord
 from extender.core.letting_go import let_go
 from extender.core.reasons import Reason
@@ -25,7 +25,6 @@ from policies.words import counted
 
 _LOOK_S = 5.0
 """So long has a new leader to plan it, however late it is: its nodes may have come meanwhile."""
-HELD = "muster.dev/hold keeps it suspended"
 _UNPLANNED = "it was started without a plan of Muster's"
 _NOT_PLANNED = Reason("NotPlanned", f"{_UNPLANNED}; it is planned when it is suspended the next time")
 
@@ -69,7 +68,7 @@ class Unplanned:
         if (why := state.quotas.route(workload).why) is not None:
             return why.message
         if record.seen.held:
-            return HELD
+            return HELD.message
         if not record.coming_until:
             end = min(said.until + state.epoch, now + state.limits.elastic.within_s)
             record.expect(max(end, now + _LOOK_S))

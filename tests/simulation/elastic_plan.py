@@ -86,10 +86,9 @@ def beside(batch: BatchPlan, plan: ElasticPlan) -> BatchPlan:
 
 
 def _wanting(job: JobSpec) -> JobSpec:
-    def role_on_them(role):  # type: ignore[no-untyped-def]
-        return replace(role, selection=replace(role.selection, node_selector=((FLAVOR, MADE),)))
-
-    return replace(job, roles=tuple(map(role_on_them, job.roles)), gates=tuple(dict.fromkeys((*job.gates, GANG_GATE))))
+    wanted = ((FLAVOR, MADE),)
+    roles = tuple(replace(one, selection=replace(one.selection, node_selector=wanted)) for one in job.roles)
+    return replace(job, roles=roles, gates=tuple(dict.fromkeys((*job.gates, GANG_GATE))))
 
 
 def _fault(dice: Random) -> tuple[str, float, str, int]:

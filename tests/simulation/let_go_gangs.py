@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from extender.core.effects import Effect, Report, Turned, Ungate
 from extender.core.events import Event, GroupGone, GroupSeen, QueueGone, QueueSeen, Synced
+from extender.core.turns import Turn
 from policies.model import GroupKey, Pod
 from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.shown import Shown
@@ -39,8 +40,10 @@ class LetGoGangs:
         for effect in effects:
             match effect:
                 case Turned(key, turn):
-                    (self._planned.add if turn.value == "planned" else self._planned.discard)(key)
                     self._until.pop(key, None)
+                    self._planned.discard(key)
+                    if turn is Turn.PLANNED:
+                        self._planned.add(key)
                 case Report(key, code=code) if code != "AwaitingNodes":
                     self._until.pop(key, None)
                 case Ungate(pin=(), group=GroupKey() as key) if self._within_s and key not in jobs:

@@ -90,11 +90,12 @@ class QuotaJudge:
         """Whether it uses more than there is of a flavor, by what was known when its plan may have been made."""
         match effect:
             case StartJob(job):
-                (self._starts.pop(job.key, None) if effect.let_go else self._starts.update({job.key: effect}))
-                nodes = {node for names in effect.plan.values() for node in names}
-                gpus = any(dict(one.template.requests).get(GPU) for one in job.podsets.podsets)
+                self._starts.pop(job.key, None)
                 if effect.let_go is not None:
                     return self._judge_letting_go(effect, now)
+                self._starts[job.key] = effect
+                nodes = {node for names in effect.plan.values() for node in names}
+                gpus = any(dict(one.template.requests).get(GPU) for one in job.podsets.podsets)
                 flavors = self._flavors_of(nodes)
                 return self._judge(job.queue, f"{job.key} is to be started", flavors, now) if gpus else None
             case Turned(key, Turn.BROKEN):
@@ -279,8 +280,9 @@ def use_awaited(used: Used, book: Book, job: Job, there: Collection[object]) -> 
     """One that is let go has quota of its flavors for all of its pods. ``there``: those that use it by themselves."""
     if (queue := book.queue_of(job.queue)) is None:
         return
+    bound = Counter(slot[0] for slot in there if isinstance(slot, tuple))
     for podset in job.podsets.podsets:
-        said, bound = (job.flavors or {}).get(podset.name, {}).get(GPU), Counter(slot[0] for slot in there)  # type: ignore[index]
+        said = (job.flavors or {}).get(podset.name, {}).get(GPU)
         if said is not None:
             count = max(0, podset.size - bound[podset.prefix])
             used[queue.name, said] += count * dict(podset.template.requests).get(GPU, 0)

@@ -101,10 +101,11 @@ class Autoscaler:
             node = self._new()
             if self._seat(pod, made, room, set()) or not self._may_have(len(made)):
                 continue
-            if self._seat(pod, {node.name: node}, {node.name: dict(node.allocatable)}, set()):
+            empty = {node.name: dict(node.allocatable)}
+            if self._seat(pod, {node.name: node}, empty, set()):
                 self._made += 1
-                made[node.name], room[node.name] = node, dict(node.allocatable)
-                take(room[node.name], pod.requests)
+                made[node.name] = node
+                room |= empty
         if not made:
             return
         self._coming |= made
