@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import product
 from typing import Any
 
 from extender.core.member import PLACED, Member, MemberState, Stage
@@ -13,21 +12,21 @@ from extender.core.tally import Tally
 from extender.core.workload import Workload
 from policies.model import Pod, SlotKey
 
+_COUNTED = tuple(Stage)[1:]
+
 
 def differences(workload: Workload) -> Iterator[str]:
     """Where the counts kept up to date disagree with a fresh count."""
     members, stages = workload.members, _stages(workload)
-    for podset, stage in product(("", *members.slots.of_podsets), list(Stage)[1:]):
-        counted = members.slots.reached(stage, podset)
-        fresh = sum(reached >= stage for slot, reached in stages.items() if podset in ("", slot[0]))
-        if counted != fresh:
-            yield f"{counted} slots of {podset!r} are counted as {stage.name}, but they are {fresh}: {stages}"
+    yield from _wrong_podsets(workload, stages)
     yield from _wrong_roles(workload, stages)
     live = [member for member in members if _counts(workload, member.pod) and member.pod.live]
     pods = [member.pod for member in live]
+    waiting = [pod for pod in pods if not pod.node]
     held = [member for member in members if member.hold is not None]
     slots, waves = members.slots, sorted({pod.wave for pod in members.slots.templates.values()})
     planned = [slots.templates[slot].wave for slot in slots.planned]
+    said = _said(pods)
     indexes: dict[str, tuple[object, object]] = {
         "live": (set(members.live), {pod.uid for pod in pods}),
         "bound": (set(members.bound), {pod.uid for pod in pods if pod.node}),
@@ -36,13 +35,16 @@ def differences(workload: Workload) -> Iterator[str]:
             {pod.uid for pod in pods if pod.node and (stamp := pod.own_stamp) is not None and stamp.complete},
         ),
         "odd": (set(members.odd), {pod.uid for pod in pods if _odd(pod)}),
-        "said": (_told(members.said), _said(pods)),
-        "wanted": (_told(members.wanted), _said([pod for pod in pods if not pod.node])),
+        "said": (_told(members.said), said),
+        "wanted": (_told(members.wanted), said if len(waiting) == len(pods) else _said(waiting)),
         "started": (members.started, any(pod.stamp is not None for pod in pods)),
         "first": (members.first, min(pods, key=lambda pod: (pod.created, pod.uid), default=None)),
         "lacking": (set(members.slots.lacking), {slot for slot, stage in stages.items() if stage is Stage.THERE}),
         "placed": (set(members.placed), {member.uid for member in members if member.state in PLACED}),
-        "steps": (+Counter(members.steps), Counter(member.step for member in members)),
+        "steps": (
+            {step: count for step, count in members.steps.items() if count},
+            dict(Counter([member.step for member in members])),
+        ),
         "uncreated": (
             [slots.uncreated(wave) for wave in waves],
             [sum(one <= wave for one in planned) for wave in waves],
@@ -64,18 +66,35 @@ def differences(workload: Workload) -> Iterator[str]:
             yield f"the first hold is not the one that ends at {first[0]} or came at {first[1]}"
 
 
+def _wrong_podsets(workload: Workload, stages: dict[SlotKey, Stage]) -> Iterator[str]:
+    slots = workload.members.slots
+    for podset in ("", *slots.of_podsets):
+        those = [reached for slot, reached in stages.items() if podset in ("", slot[0])]
+        for stage, fresh in zip(_COUNTED, _reached(those), strict=True):
+            if (counted := slots.reached(stage, podset)) != fresh:
+                yield f"{counted} slots of {podset!r} are counted as {stage.name}, but they are {fresh}: {stages}"
+
+
 def _wrong_roles(workload: Workload, stages: dict[SlotKey, Stage]) -> Iterator[str]:
-    there = [member.pod for member in workload.members if _counts(workload, member.pod)]
-    standing = [pod for pod in there if pod.live or finished_here(workload, pod)]
     coming = workload.members.slots.templates.values()
+    there = [member.pod for member in workload.members if _counts(workload, member.pod)]
+    if not any(pod.group is not None and pod.group.role for pod in (*coming, *there)):
+        return
+    standing = [pod for pod in there if pod.live or finished_here(workload, pod)]
     # Where pods of one slot say different roles, the first one's counts.
     pods = (*coming, *sorted(standing, key=lambda pod: pod.rank, reverse=True))
     roles = {pod.identity: pod.group.role for pod in pods if pod.group is not None}
-    for role, stage in product({*roles.values()} - {""}, list(Stage)[1:]):
-        counted = workload.members.slots.of_role(stage, role)
-        fresh = sum(reached >= stage for slot, reached in stages.items() if roles.get(slot) == role)
-        if counted != fresh:
-            yield f"{counted} slots of role {role} are counted as {stage.name}, but they are {fresh}: {stages}"
+    for role in {*roles.values()} - {""}:
+        those = [reached for slot, reached in stages.items() if roles.get(slot) == role]
+        for stage, fresh in zip(_COUNTED, _reached(those), strict=True):
+            if (counted := workload.members.slots.of_role(stage, role)) != fresh:
+                yield f"{counted} slots of role {role} are counted as {stage.name}, but they are {fresh}: {stages}"
+
+
+def _reached(those: list[Stage]) -> list[int]:
+    """How many have come at least so far, for each stage."""
+    there = [those.count(stage) for stage in _COUNTED]
+    return [sum(there[at:]) for at in range(len(there))]
 
 
 def _shown(member: Member) -> MemberState | None:
@@ -117,7 +136,9 @@ def _said(pods: list[Pod]) -> list[object]:
         )
         for pod, group in zip(pods, groups, strict=True)
     ]
-    return [Counter(words), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 8]
+    return (
+        [dict(Counter(words)), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 8]
+    )
 
 
 def _release(pod: Pod) -> str:

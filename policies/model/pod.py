@@ -123,7 +123,7 @@ class Pod:
     @property
     def foreign_gates(self) -> tuple[str, ...]:
         """Gates that somebody else has to take off."""
-        return tuple(gate for gate in self.gates if gate != GANG_GATE)
+        return tuple(gate for gate in self.gates if gate != GANG_GATE) if self.gates else ()
 
     @property
     def rank(self) -> tuple[str, int, str, str]:

@@ -302,7 +302,7 @@ def test_later_waves_have_their_room_before_the_first_starts() -> None:
 
 
 def test_jobs_whose_pods_are_yet_to_come_hold_others_up_only_so_far() -> None:
-    script = Script(*cluster("a: 900x8"))
+    script = Script(*cluster("a: 900x8"), checked=100)
     large = Controlled(script, job(580))
     small = Controlled(script, job(8, name="small"))
     other = Controlled(script, job(100, name="other"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ def attributes(expression: ast.expr) -> tuple[str, ...]:
     return (*names, expression.id) if isinstance(expression, ast.Name) else tuple(names)
 
 
+@cache
+def written_in_the_core() -> list[tuple[str, tuple[str, ...]]]:
+    """All of that: the name of the file, and the names in what is written."""
+    trees = {path.name: ast.parse(path.read_text()) for path in sorted(CORE.glob("*.py"))}
+    return [(name, attributes(expression)) for name, tree in trees.items() for expression in written(tree)]
+
+
 def test_the_table_is_there() -> None:
     assert len(ROWS) > 20
     assert len({what for what, _ in ROWS}) == len(ROWS)
@@ -50,10 +58,8 @@ def test_nobody_else_writes_it(what: str, writer: str) -> None:
     """``release.last``: the attribute ``last`` of whatever is called ``release``, or of ``self`` in its own file."""
     owner, _, name = what.partition(".")
     found = []
-    for path in sorted(CORE.glob("*.py")):
-        for expression in written(ast.parse(path.read_text())):
-            names = attributes(expression)
-            ours = names[1:2] == ("self",) and path.name == writer
-            if names[:1] == (name,) and (ours or names[1:2] in ((owner,), (f"_{owner}",))):
-                found.append(path.name)
+    for file, names in written_in_the_core():
+        ours = names[1:2] == ("self",) and file == writer
+        if names[:1] == (name,) and (ours or names[1:2] in ((owner,), (f"_{owner}",))):
+            found.append(file)
     assert set(found) == {writer}, f"{what} is written in {sorted(set(found))}"

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 import warnings
+from functools import cache
 
 import pytest
 
 from tests.simulation.campaign import SeedError, play
 from tests.simulation.plants import asking, driving, elastic, hearing, jobs, news, owners, preemption, queues, relations
 from tests.simulation.plants.mutants import Plant
+from tests.simulation.test_campaign import SEEDS
 
 TRIES = 40
 """Seeds that are tried after the remembered one: a change of the core moves what a seed does."""
@@ -185,13 +187,20 @@ def test_a_planted_bug_is_found(plant: Plant, remembered: int, complaint: str) -
             continue
         said.append(found)
         if re.search(complaint, found):
-            play(seed, every=8)
+            _passes(seed)
             if seed != remembered:
                 warnings.warn(f"remember seed {seed} for {plant.__name__}, and not {remembered}", stacklevel=1)
             return
     pytest.fail(
         f"{plant.__name__} is found by none of {TRIES + 1} seeds from {remembered} on; other complaints: {said}"
     )
+
+
+@cache
+def _passes(seed: int) -> None:
+    """Muster as it is keeps every promise there. The campaign plays its own seeds, and looks into the core as often."""
+    if seed > SEEDS:
+        play(seed, every=8)
 
 
 def _complaint(plant: Plant, seed: int) -> str | None:
