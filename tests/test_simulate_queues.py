@@ -43,6 +43,23 @@ def test_the_tutorials_objects_let_one_job_run_after_the_other(tmp_path: Path) -
     assert (queue["used"], queue["short"]) == (pytest.approx(11.2), pytest.approx(0, abs=0.01))
 
 
+@pytest.mark.parametrize("by_usage", [False, True])
+def test_a_job_beyond_all_quota_never_starts_and_the_simulation_ends(tmp_path: Path, by_usage: bool) -> None:
+    """Also where the core has something to do for ever: usage of the past is sampled while somebody waits."""
+    objects = TUTORIAL.read_text().replace("nominalQuota: 32", "nominalQuota: 31")
+    if by_usage:
+        scope = "  admissionScope: {admissionMode: UsageBasedAdmissionFairSharing}\n"
+        objects = objects.replace("  resourceGroups:\n", f"{scope}  resourceGroups:\n")
+    config = "admission_fair_sharing: {usage_half_life_time_s: 3600, resource_weights: {nvidia.com/gpu: 1}}\n"
+    jobs = JOBS + "  - {name: small, submit_s: 60, pods: 1, gpus: 8, duration_s: 600, queue: kueue-gang-queue}\n"
+    queues, scenario = write(tmp_path / "queues.yaml", objects), write(tmp_path / "jobs.yaml", jobs)
+    settings = write(tmp_path / "muster.yaml", config)
+    found = figures(tmp_path, "--scenario", scenario, "--queues", queues, "--config", settings)
+    one = found["muster"]
+    assert (one["jobs"], one["completed"], one["never_started"]) == (3, 1, 2)
+    assert one["observed_s"] == pytest.approx(60 + 30 + 600, abs=1), "nothing happened after the small one had ended"
+
+
 def test_priority_classes_and_namespaces_count(tmp_path: Path) -> None:
     objects = TUTORIAL.read_text() + "---\n".join(
         [

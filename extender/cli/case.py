@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,7 +28,7 @@ from extender.simulation.replay.virtual_clusters import NOBODY, virtual_clusters
 from extender.simulation.report.tables import Input, counted
 from policies.model.queues import Preemption
 
-_NEVER_S = 1e12
+_NEVER_S = math.inf
 _GZIP = b"\x1f\x8b"
 
 

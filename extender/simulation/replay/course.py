@@ -13,6 +13,10 @@ from extender.simulation.replay.shape import GPU
 from policies.model import GANG_GATE, Dialect, GroupRef, Pod, Topology
 from policies.model.topology import SILENT
 
+_QUIET_S = 86400.0
+"""Nobody starts any more when this long no job has had a node and none was submitted: longer than any pause after
+which a scheduler tries again. Some look at who waits for ever (past usage of LocalQueues is sampled)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -124,26 +128,32 @@ class Course:
         self.lives = [Life(arrival, number) for number, arrival in enumerate(arrivals)]
         self._tell = tell
         self._over = 0
+        self._to_come, self._seated, self._moved_s = len(self.lives), 0, 0.0
 
     def play(self, decider: Decider) -> None:
         """Let everything happen, until all jobs are over or the observation ends."""
         for life in self.lives:
-            self.clock.at(life.arrival.submit_s, lambda life=life: decider.submitted(life))  # type: ignore[misc]
+            self.clock.at(life.arrival.submit_s, lambda life=life: self._submit(life))  # type: ignore[misc]
         self._decider = decider
         until = float("inf") if self.terms.until_s is None else self.terms.until_s
-        while self._over < len(self.lives) and self.clock.step(until):
-            pass
+        while self._over < len(self.lives):
+            quiet = not self._to_come and not self._seated
+            if not self.clock.step(min(until, self._moved_s + _QUIET_S) if quiet else until):
+                break
 
     @property
     def observed_s(self) -> float:
-        """When the last job was over, or the observation ended."""
-        if self._over == len(self.lives) or self.terms.until_s is None:
+        """When the last job was over or nobody could start any more, or the observation ended."""
+        if self._over == len(self.lives):
             return self.clock.now
-        return self.terms.until_s
+        if self.terms.until_s is not None:
+            return self.terms.until_s
+        return self.clock.now if self._seated else self._moved_s
 
     def seat(self, life: Life, node: str) -> None:
         """One more of its pods has got a node. With enough of them the job starts."""
         now, gpus = self.clock.now, life.arrival.gpus
+        self._move(0 if life.seats else 1)
         life.seats.append(node)
         life.seated_s.append(now)
         self.account.move(now, gpus, None, life.use)
@@ -170,6 +180,7 @@ class Course:
     def vacate(self, life: Life) -> None:
         """All its pods lose their nodes."""
         now = self.clock.now
+        self._move(-1 if life.seats else 0)
         life.vain_gpu_s += life.held_gpu_s(now)
         self.account.move(now, life.arrival.gpus * len(life.seats), life.use, None)
         if life.running:
@@ -180,6 +191,15 @@ class Course:
         """It is not tried again."""
         life.failed, life.ended_s = True, self.clock.now
         self._count()
+
+    def _submit(self, life: Life) -> None:
+        self._to_come -= 1
+        self._move(0)
+        self._decider.submitted(life)
+
+    def _move(self, seated: int) -> None:
+        """So many more jobs have nodes; or one was submitted."""
+        self._seated, self._moved_s = self._seated + seated, self.clock.now
 
     def _start(self, life: Life) -> None:
         now, left_s = self.clock.now, life.arrival.run_s - life.saved_s
