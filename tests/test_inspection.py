@@ -149,11 +149,18 @@ def test_no_muster_is_one_sentence(nowhere: str) -> None:
     assert len(said.output.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("content", [b"<html>hello</html>", b'"text"', b"{}", b"\xff", b""])
-def test_whatever_else_answers_is_told_from_muster(content: bytes) -> None:
+@pytest.mark.parametrize("question", [["gangs"], ["domains"], ["queues"], ["explain", "a/b"]])
+@pytest.mark.parametrize(
+    ("status", "content"),
+    [
+        *[(200, said) for said in (b"<html>hello</html>", b'"text"', b"{}", b"\xff", b"", b"[1]", b'[{"a": 1}]')],
+        *[(status, b"<html>elsewhere</html>") for status in (301, 404)],
+    ],
+)
+def test_whatever_else_answers_is_told_from_muster(question: list[str], status: int, content: bytes) -> None:
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
@@ -163,7 +170,7 @@ def test_whatever_else_answers_is_told_from_muster(content: bytes) -> None:
     with HTTPServer(("127.0.0.1", 0), Other) as other:
         thread = threading.Thread(target=other.handle_request)
         thread.start()
-        said = asked("gangs", "--url", f"http://127.0.0.1:{other.server_port}")
+        said = asked(*question, "--url", f"http://127.0.0.1:{other.server_port}")
         thread.join()
     assert (said.exit_code, "it is no Muster" in said.output) == (2, True), said.output
 

@@ -55,7 +55,7 @@ def gangs(
         stop("--all-namespaces and --namespace contradict each other: leave one of them out")
     found = [
         one
-        for one in _asked(way, lambda muster: muster.get("/gangs", list))
+        for one in _asked(way, lambda muster: muster.get("/gangs", list, "namespace"))
         if (namespace is None or one["namespace"] == namespace)
         and (state is None or one["state"].lower() == state.lower())
         and not (waiting and one["state"] in ("Running", "Ended") and not one["waiting"])
@@ -70,7 +70,7 @@ def domains(
     output: As = Output.TABLE,
 ) -> None:
     """List all topology domains with their nodes, GPUs and gangs."""
-    every = _asked(way, lambda muster: muster.get("/domains", list))
+    every = _asked(way, lambda muster: muster.get("/domains", list, "level"))
     known = list(dict.fromkeys(one["level"] for one in every))
     if level is not None and level not in known:
         stop(f'unknown level "{level}"; available: {", ".join(known) or "none"}')
@@ -91,7 +91,7 @@ def queues(
     Cohorts are shown as a tree, with what each queue has of its own, uses, borrows and lends.
     Example: muster queues team-a --output json
     """
-    every = _asked(way, lambda muster: muster.get("/queues", list))
+    every = _asked(way, lambda muster: muster.get("/queues", list, "kind"))
     found = within(every, name)
     if name is not None and not found:
         stop(f"there is no ClusterQueue or cohort {name}")
@@ -122,11 +122,11 @@ def _named(gang: str, namespace: str | None) -> tuple[str, str]:
 
 def _explained(muster: Muster, namespace: str, name: str) -> Any:
     try:
-        return muster.get(f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}", dict)
+        return muster.get(f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}", dict, "gang")
     except RefusedError as error:
         if error.status != 404:
             raise
-        others = [one["name"] for one in muster.get("/gangs", list) if one["namespace"] == namespace]
+        others = [one["name"] for one in muster.get("/gangs", list, "namespace") if one["namespace"] == namespace]
         listed = f"; gangs there: {', '.join(others[:10])}" if others else f"; namespace {namespace} has none"
         raise RefusedError(f"{error}{listed}", error.status) from None
 

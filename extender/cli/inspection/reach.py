@@ -60,25 +60,32 @@ class Muster:
         self._client = client
         self.where = where
 
-    def get(self, path: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
-        """The JSON of a page, which is of that kind. Raises UnreachableError or RefusedError."""
+    def get(self, path: str, kind: type[list[Any]] | type[dict[str, Any]], field: str) -> Any:
+        """The JSON of a page, which is of that kind: an object with that field, or a list of such objects. Raises
+        UnreachableError or RefusedError."""
         answer = self._ask(path)
         if answer.is_success:
-            return self._read(answer, kind)
+            return self._read(answer, kind, field)
         try:
             detail = str(answer.json()["detail"])
         except (ValueError, KeyError, TypeError):
-            detail = f"{answer.status_code} {answer.text.strip()[:200]}"
+            if not answer.is_server_error:
+                raise self._stranger() from None
+            detail = f"{self.where} failed to answer: {answer.status_code} {answer.text.strip()[:200]}"
         raise RefusedError(detail, answer.status_code)
 
-    def _read(self, answer: httpx.Response, kind: type[object]) -> Any:
+    def _read(self, answer: httpx.Response, kind: type[object], field: str) -> Any:
         try:
             told = answer.json()
         except ValueError:
             told = None
-        if not isinstance(told, kind):
-            raise UnreachableError(f"{self.where} answers, and it is no Muster: say with --url where Muster is")
+        found = told if isinstance(told, list) else [told]
+        if not isinstance(told, kind) or not all(isinstance(one, dict) and field in one for one in found):
+            raise self._stranger()
         return told
+
+    def _stranger(self) -> UnreachableError:
+        return UnreachableError(f"{self.where} answers, and it is no Muster: say with --url where Muster is")
 
     def ready(self) -> str | None:
         """None when it has read the cluster, else what it says. Raises UnreachableError."""
