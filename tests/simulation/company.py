@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from extender.core.effects import Effect, PostBinding, StartJob, Turned
@@ -147,10 +147,13 @@ class Company:
             return None
         return f"{effect.job.key} is to be started where kube-scheduler lets in no order of {_told(seats)}"
 
-    def released(self, effect: PostBinding, asking: Seats) -> str | None:
-        """What is wrong with the first Binding of a gang. ``asking``: its members whose Bindings are asked for."""
+    def released(self, effect: PostBinding, asking: Seats, gone: Collection[str] = ()) -> str | None:
+        """What is wrong with the first Binding of a gang. ``asking``: its members whose Bindings are asked for.
+
+        ``gone``: pods that the watch still shows, and whose end kube-scheduler may have known when it let these in.
+        """
         key, nodes = effect.group, self._shown.nodes
-        there = [one for one in self.bound() if one[0].uid not in {pod.uid for pod, _ in asking}]
+        there = [one for one in self.bound() if one[0].uid not in {*gone, *(pod.uid for pod, _ in asking)}]
         # Of its own members that go kube-scheduler may know before us that they are gone: it has let these in.
         there = [(pod, node) for pod, node in there if not (pod.deleting and pod.group_key == key)]
         for pod, node in asking:

@@ -5,7 +5,7 @@ What the core believes counts only in ``validate``; the rest is judged by object
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from extender.core.answers import BindingPosted
 from extender.core.effects import (
@@ -205,7 +205,7 @@ class Referee:
     def _judge(self, effect: Effect, event: Event) -> None:
         match effect:
             case PostBinding():
-                self._judge_posting(effect)
+                self._judge_posting(effect, event)
             case AnswerBind(call, error):
                 self._judge_answer(call, error)
             case AnswerFilter(_, passed, refused) if isinstance(event, FilterCalled):
@@ -225,7 +225,7 @@ class Referee:
             if pod is not None and pod.scheduler != OURS:
                 raise BrokenPromiseError(f"{effect} writes to a pod of {pod.scheduler}")
 
-    def _judge_posting(self, effect: PostBinding) -> None:
+    def _judge_posting(self, effect: PostBinding, event: Event) -> None:
         uid, open_calls = effect.uid, [call for call in effect.calls if call in self._extender.calls]
         if uid in self._claims.posting:
             raise BrokenPromiseError(f"{uid} is being bound twice at once")
@@ -245,7 +245,8 @@ class Referee:
                 raise BrokenPromiseError(f"{uid} is the first to be bound, after its deadline")
             self._judge_node(effect, started=started)
             if not started:
-                complain(self._company.released(effect, self._asking(effect)))
+                asking = self._asking(effect)
+                complain(self._company.released(effect, asking, self._gone_unseen(asking, event)))
             self._judge_topology(effect)
             complain(judge_stamp(effect, self._shown, self._claims))
 
@@ -279,6 +280,16 @@ class Referee:
         where[effect.uid] = effect.node
         fellows = [(pods[uid], node) for uid, node in where.items() if uid in pods]
         return [(pod, at) for pod, at in fellows if pod.group_key == effect.group and not (pod.node or pod.terminal)]
+
+    def _gone_unseen(self, asking: Sequence[tuple[Pod, str]], event: Event) -> set[str]:
+        """Pods that are gone or have ended, as the watch has yet to show. They are in nobody's way who comes alone
+        to members that have succeeded: kube-scheduler has looked just now, and the start was looked at as a whole."""
+        alone = isinstance(event, BindArrived) and [pod.uid for pod, _ in asking] == [event.uid]
+        key = asking[0][0].group_key if alone else None
+        sight = None if key is None else self._shown.sight(key)
+        if sight is None or not sight.finished:
+            return set()
+        return self._shown.pods.keys() - {uid for uid, pod in self._world.api.pods.items() if not pod.terminal}
 
     def _judge_node(self, effect: PostBinding, *, started: bool) -> None:
         shown, asking, posting = self._shown, self._shown.pods[effect.uid], self._claims.posting

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from random import Random
 
@@ -9,21 +10,28 @@ import pytest
 
 from extender.core.answers import Outcome
 from extender.core.effects import Nominate, PostBinding, Turned
-from extender.core.events import Tick
+from extender.core.engine import Engine
+from extender.core.events import BindArrived, NodeSeen, PodSeen, Tick
 from extender.core.turns import Cause, Turn
-from policies.model import CLIQUE, Constraints, HostPort, Node, Pod, Requirement, Spread, Term
+from policies.model import CLIQUE, Constraints, HostPort, Node, Pod, Requirement, Spread, Stamp, Term
 from tests.builders import cluster, gang, key, node, requests, single
+from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.doubts import DOUBT_S
+from tests.simulation.model.cycle import BindRequest
 from tests.simulation.model.jobs import JobSpec, Role
 from tests.simulation.model.plugins import PreFilter
+from tests.simulation.model.world import World
 from tests.simulation.plan import draw
+from tests.simulation.referee import Referee
 from tests.simulation.relation_plan import DATA, HOST, MEMBERS, PORT, has_relations
 from tests.simulation.relations import in_some_order, lets_in
 from tests.simulation.rest import overlooked
 from tests.simulation.seating import seats
+from tests.simulation.shown import GANG_UID, RELEASE_COMPLETE
 from tests.simulation.sight import left_over
+from tests.simulation.terms import Terms
 from tests.simulation.test_models import bound, let, world
-from tests.simulation.test_referee import Life
+from tests.simulation.test_referee import Life, posting
 
 OWN = (Requirement("app", "In", ("train",)),)
 EVENLY = Constraints(spread=(Spread(HOST, 1, OWN),))
@@ -201,6 +209,40 @@ def test_a_gang_is_not_released_where_a_pod_has_taken_its_port_meanwhile() -> No
     assert life.company.released(binding, asking) is None
     life.see(single("intruder", gpus=0, node="a-1", constraints=Constraints(ports=(PORT,))))
     assert "in the way of uid-intruder" in (life.company.released(binding, asking) or "")
+
+
+@pytest.mark.parametrize(
+    ("done", "is_there", "at_once", "wrong"),
+    [
+        (True, False, True, False),
+        (True, True, True, True),
+        (True, False, False, True),
+        (False, False, True, True),
+    ],
+)
+def test_who_comes_alone_to_members_that_have_succeeded_may_go_where_kube_scheduler_knows_that_a_pod_has_gone(
+    *, done: bool, is_there: bool, at_once: bool, wrong: bool
+) -> None:
+    """``at_once``: it was not held since kube-scheduler had looked."""
+    referee, world = Referee(Terms(calm=False)), World(7, cluster("a: 1x8"), Engine)
+    referee.attach(world)
+    assert world.extender is not None
+    first, new = gang("train", 2, gpus=1, min_member=1, constraints=Constraints(ports=(PORT,)))
+    stamp = Stamp("g", "r", complete=True, quorum=1, size=2, at=1.0)
+    first = replace(first, node="a-0", phase="Succeeded", stamp=stamp)
+    goes = single("goes", gpus=0, node="a-0", constraints=Constraints(ports=(PORT,)))
+    referee._shown.watch(NodeSeen(cluster("a: 1x8")[0]))
+    for pod in (goes, new, *[first] * done):
+        referee._shown.watch(PodSeen(pod))
+    if is_there:
+        world.api.create_pod(goes)
+    asks = BindArrived(1, new.uid, new.namespace, new.name, "a-0", world.clock.now + 10)
+    referee._calls[1] = asks
+    world.extender.calls[1] = BindRequest(new, "a-0", lambda _: None)
+    marks = {GANG_UID: "g", RELEASE_COMPLETE: "true"}
+    binding = replace(posting(new, "a-0"), annotations=marks, deadline=asks.expires)
+    with pytest.raises(BrokenPromiseError, match="in the way of uid-goes") if wrong else nullcontext():
+        referee._judge_posting(binding, asks if at_once else Tick())
 
 
 @pytest.mark.parametrize("deleting", [False, True])
