@@ -284,7 +284,7 @@ class Apply:
             self._steering.sweep_later(workload, now)
         if old is not None and old.nominated_node and not pod.nominated_node:
             workload.members.expect_clearing(member, clears=False)
-        if old is not None and refused_unawares(member, old):
+        if old is not None and refused_unawares(member, old, self._state.claims.tenants):
             self._steering.tell(workload, member)
 
 

@@ -15,10 +15,11 @@ from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.telling import explain
 from extender.core.turns import Cause
-from extender.core.verdicts import part_of_plugins, words_of
+from extender.core.verdicts import parked, part_of_plugins, words_of
 from extender.core.workload import Workload
 from policies.model import Pod
 from policies.placement.request import Cap, MemberShape, shape_of
+from policies.placement.tenants import Tenants
 
 _ALL_SEEN = 100
 """With fewer candidates kube-scheduler has looked at all nodes, whatever percentageOfNodesToScore says."""
@@ -38,15 +39,14 @@ def refused_by_plugins(member: Member, old: Pod) -> bool:
     return pod.refusal != old.refusal or cleared
 
 
-def refused_unawares(member: Member, old: Pod) -> bool:
+def refused_unawares(member: Member, old: Pod, tenants: Tenants) -> bool:
     """A change of the pod shows that plugins alone had refused it before kube-scheduler knew of its nomination.
 
     Not where that is to be cleared and written again: the clearing wakes it.
     """
     pod = member.pod
     told = member.placed and member.hold is None and bool(member.nominated) and not (pod.gates or member.clears)
-    new = bool(pod.constraints) and pod.refusal != old.refusal and bool(words_of(pod))
-    return told and new and old.nominated_node != member.node
+    return told and pod.refusal != old.refusal and old.nominated_node != member.node and parked(pod, tenants)
 
 
 def refused_by_filter(member: Member, event: FilterCalled) -> bool:

@@ -11,9 +11,9 @@ from extender.core.member import Member, MemberState, Step
 from extender.core.state import State
 from extender.core.steering_mode import SteeringMode, Ways
 from extender.core.uptake import carrying_out
-from extender.core.verdicts import words_of
+from extender.core.verdicts import parked
 from extender.core.workload import Workload
-from policies.model import GANG_GATE, UNCONSTRAINED, Pod
+from policies.model import GANG_GATE
 
 _CONFIRMED = 2
 """Members that say that their release is whole."""
@@ -90,10 +90,10 @@ class Steering:
         workload.members.step(member, Step.NOMINATING, node)
         # The nomination wakes a pod that was tried and refused. One that already reads so would change nothing.
         renew = pod.nominated_node == node and not pod.gates
-        parked = pod.constraints is not UNCONSTRAINED and not (pod.gates or renew) and _is_parked(pod)
-        if member.clears is not (renew or parked):
-            workload.members.expect_clearing(member, clears=renew or parked)
-        state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, workload.key, parked))
+        wakes = not (pod.gates or renew) and parked(pod, state.claims.tenants)
+        if member.clears is not (renew or wakes):
+            workload.members.expect_clearing(member, clears=renew or wakes)
+        state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, workload.key, wakes))
 
     def nominated(self, event: Nominated, now: float) -> Workload | None:
         """A nomination was written, or could not be: then the workload that cannot go on is returned."""
@@ -244,8 +244,3 @@ def _uncreated_before(workload: Workload, told: Sequence[Member], turn: int) -> 
         return False
     wave = max(podsets.wave_of(member.pod.identity) for member in told)
     return any(slots.turns.get(slot, 0) < turn and slots.templates[slot].wave <= wave for slot in slots.planned)
-
-
-def _is_parked(pod: Pod) -> bool:
-    """Whether plugins have refused it for what it demands of other pods: only an event of those wakes it."""
-    return bool(pod.constraints) and bool(words_of(pod))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from policies.model import Pod
+from policies.placement.tenants import Tenants
 
 GANG_WAITS = "Muster: the gang of this pod has no placement yet"
 """Constant on purpose: kube-scheduler retries a pod at once when the text of its refusal changes."""
@@ -18,6 +19,12 @@ _COUNTED = re.compile(r"[^:]*: \d+ ")
 def words_of(pod: Pod) -> str:
     """The message of its PodScheduled condition, in printable ASCII; empty unless plugins alone refused it."""
     return "" if pod.refusal is None or GANG_WAITS in pod.refusal else _printable(pod.refusal)
+
+
+def parked(pod: Pod, tenants: Tenants) -> bool:
+    """Whether plugins may have refused it for what pods demand of each other: only an event of those wakes it. Others
+    may keep it away, whatever it demands itself: then not even a new node does."""
+    return (bool(pod.constraints) or tenants.repels(pod.namespace)) and bool(words_of(pod))
 
 
 def part_of_plugins(pod: Pod) -> str:

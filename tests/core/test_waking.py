@@ -1,4 +1,4 @@
-"""Members of later rounds that plugins have refused: they are woken when their turn comes, and once."""
+"""Members that plugins have refused: they are woken when they are told of their nodes, and once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from extender.core.answers import Nominated
 from extender.core.effects import Nominate
 from extender.core.events import PodSeen
 from extender.core.verdicts import GANG_WAITS
-from policies.model import Pod
-from tests.builders import cluster
+from policies.model import Constraints, Pod
+from tests.builders import cluster, node, single
+from tests.core.relations import APART, asking
 from tests.core.rounds import members, nominated
 from tests.core.script import Script
 
@@ -90,3 +91,31 @@ def test_kube_scheduler_clears_a_nomination_that_we_have_cleared_ourselves_befor
     assert script.planned(late) == node
     script.change(late, nominated_node=None)
     assert not any(map(script.planned, pods))
+
+
+@pytest.mark.parametrize(("words", "wakes"), [("0/1 nodes: anti-affinity of existing pods", True), (GANG_WAITS, False)])
+@pytest.mark.parametrize("late", [False, True])
+def test_members_that_ask_for_nothing_are_woken_where_other_pods_may_have_kept_them_away(
+    words: str, *, wakes: bool, late: bool
+) -> None:
+    """kube-scheduler does not try them for a new node then. ``late``: it says so when they have been nominated."""
+    script, (pod,) = Script(*cluster("a: 1x8")), asking("train", 1, Constraints())
+    script.see(single("keeper", gpus=0, cpu=0, node="a-0", constraints=APART), pod)
+    if late:
+        script.pods.pop(pod.uid)  # its nomination is written later
+    else:
+        script.change(pod, refusal=words)
+    script.see(node("b"))
+    script.advance(1.0)
+    if late:
+        script.feed(PodSeen(replace(pod, refusal=words)))
+    assert script.planned(pod) == "b"
+    assert wakings(script, pod)[-1] == ("b", wakes)
+
+
+def test_nobody_is_woken_where_no_pod_can_have_kept_it_away() -> None:
+    script, (pod,) = Script(*cluster("a: 1x8")), asking("train", 1, Constraints())
+    script.see(single("full", node="a-0", gpus=8), replace(pod, refusal="0/1 nodes: insufficient nvidia.com/gpu"))
+    script.see(node("b"))
+    script.advance(1.0)
+    assert wakings(script, pod) == [("b", False)]

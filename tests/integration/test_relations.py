@@ -147,6 +147,18 @@ def test_a_gang_that_waits_for_a_data_pod_starts_when_that_is_bound(stage: RealS
     assert {one.node for one in started(stage, "train", 4)} == set(west)
 
 
+def test_a_gang_that_another_pod_keeps_away_starts_on_a_new_node(stage: RealStage) -> None:
+    """kube-scheduler does not try its members for a new node, nor for a nomination: their own label wakes them."""
+    (node,) = stage.add_nodes(1)
+    keeper = pod("keeper", gpus=0, nodeName=node)
+    apart(HOST, "train")(keeper)
+    stage.create(keeper)
+    stage.create_all(members("train", 2))
+    stage.until(lambda pods: sum("anti-affinity" in (one.refusal or "") for one in pods) == 2)
+    new = stage.add_nodes(1)
+    assert {one.node for one in started(stage, "train", 2)} == set(new)
+
+
 @GATES
 def test_members_that_have_to_be_together_start_in_one_zone(stage: RealStage, gates: Sequence[str]) -> None:
     stage.add_nodes(1, labels={ZONE: "east"})

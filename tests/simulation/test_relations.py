@@ -129,6 +129,20 @@ def test_a_pod_that_affinity_has_refused_is_tried_on_a_new_node_only_if_it_has_s
     assert not overlooked(it.api.pods[pod.uid], it.scheduler)
 
 
+def test_a_gang_that_others_keep_away_starts_on_a_new_node() -> None:
+    it = world("a: 1x8")
+    it.api.create_pod(single("keeper", gpus=0, node="a-0", labels=(("app", "train"),), constraints=APART))
+    it.jobs.submit(
+        JobSpec("train", (Role(2, requests(1), labels=(("app", "train"),)),), min_member=2, run_s=float("inf"))
+    )
+    let(it, 10)
+    assert it.scheduler is not None
+    assert {it.scheduler.refused_by(pod.uid) for pod in it.api.pods.values() if pod.group} == {("InterPodAffinity",)}
+    it.api.set_node(node("b"))
+    let(it, 10)
+    assert bound(it) == {"train": 2}
+
+
 def test_a_pod_is_not_overlooked_that_others_than_its_neighbours_have_refused() -> None:
     it = world("a: 2x8")
     it.api.create_pod(single("keeper", gpus=0, node="a-0", labels=(("app", "train"),), constraints=APART))

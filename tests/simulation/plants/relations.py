@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.core import binding, planner
+from extender.core import binding, planner, refusals, steering, verdicts
 from extender.core.events import Event, JobSeen, PodSeen
 from extender.core.news import News
 from extender.core.waiting_singles import WaitingSingles
@@ -77,3 +77,10 @@ def rounds_let_in_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def related_pods_that_come_are_no_news(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(News, "see", lambda self, pod, old: None)
+
+
+def members_that_others_keep_away_are_not_woken(patch: pytest.MonkeyPatch) -> None:
+    """Only those that demand something themselves."""
+    parked = verdicts.parked
+    for module in (steering, refusals):
+        patch.setattr(module, "parked", lambda pod, tenants: bool(pod.constraints) and parked(pod, tenants))
