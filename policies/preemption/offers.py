@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
-from policies.model.queues import ClusterQueue, FlavorResource
-from policies.preemption.candidates import Request
+from collections import Counter
+
+from policies.model.queues import ClusterQueue, FlavorResource, Usage
+from policies.preemption.candidates import Limits, Request
 from policies.preemption.decide import World, no_nodes
 from policies.preemption.reclaim import Queues
-from policies.preemption.victims import Refusal, search
+from policies.preemption.victims import Choice, Refusal, search
+from policies.quota.books import Books, Victims
 from policies.quota.decide import Evictions, Incoming
-from policies.quota.flavors import Fit, Preempts
-from policies.quota.tree import QuotaTree
+from policies.quota.flavors import Fit
 
 
 def offers(world: World) -> Evictions:
-    """``evictions`` of ``policies.quota.decide.World``, for whoever runs in this world. Nodes are not asked for."""
+    """``evictions`` of ``policies.quota.decide.World``, for whoever runs in this world; their quota is that which its
+    ``admitted`` use. Nodes are not asked for."""
     known = {one.name: one for one in world.queues}
+    return lambda workload, books: _Offers(world, known, workload, books)
 
-    def of(tree: QuotaTree, workload: Incoming) -> Preempts:
-        queues = Queues(tree, known, world.fair, world.saturation)
 
-        def preempts(queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
-            wanted = Request(
-                workload.uid,
-                (),
-                0,
-                workload.priority,
-                since=workload.since,
-                queue=queue.name,
-                usage={what: amount},
-            )
-            found = search(wanted, no_nodes(), world.running, world.limits, queues=queues)
-            if isinstance(found, Refusal):
-                return Fit.NO_CANDIDATES, tree.level(queue.name, what, amount)[0]
-            after = tree.fork(queue.name)
-            for victim in found.victims:
-                if victim.queue in after.queues:
-                    after.free(victim.queue, victim.usage)
-            level, _ = after.level(queue.name, what, amount)
-            own = any(victim.queue == queue.name for victim in found.victims)
-            return (Fit.PREEMPT if own else Fit.RECLAIM), level
+class _Offers:
+    """To one workload. Who gives way to others already does not give way again."""
 
-        return preempts
+    def __init__(self, world: World, known: dict[str, ClusterQueue], workload: Incoming, books: Books) -> None:
+        self._workload = workload
+        self._tree = books.later
+        self._queues = Queues(books.later, known, world.fair, world.saturation)
+        self._running = [one for one in world.running if one.name not in books.leaving]
+        budgets = Counter(world.limits.budgets)
+        for one in world.running:
+            if one.name in books.leaving:
+                budgets.subtract({name: count for name, count in one.budgets if name in budgets})
+        limits = world.limits
+        self._limits = Limits(limits.now, limits.min_runtime_s, limits.evictions_per_hour, budgets)
 
-    return of
+    def preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
+        found = self._search({what: amount})
+        if isinstance(found, Refusal):
+            return Fit.NO_CANDIDATES, self._tree.level(queue.name, what, amount)[0]
+        after = self._tree.fork(queue.name)
+        for victim in found.victims:
+            if victim.queue in after.queues:
+                after.free(victim.queue, victim.usage)
+        level, _ = after.level(queue.name, what, amount)
+        own = any(victim.queue == queue.name for victim in found.victims)
+        return (Fit.PREEMPT if own else Fit.RECLAIM), level
+
+    def victims(self, usage: Usage) -> Victims | str:
+        found = self._search(usage)
+        if isinstance(found, Refusal):
+            return found.text
+        return Victims(found.why, [(one.queue, one.usage) for one in found.victims])
+
+    def _search(self, usage: Usage) -> Choice | Refusal:
+        of = self._workload
+        wanted = Request(of.uid, (), 0, of.priority, since=of.since, queue=of.queue, usage=usage)
+        return search(wanted, no_nodes(), self._running, self._limits, queues=self._queues)

@@ -7,21 +7,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy, Usage
-from policies.quota.flavors import (
-    Assignment,
-    Fit,
-    Flavors,
-    Lack,
-    Places,
-    PodSetRequest,
-    Preempts,
-    no_place_needed,
-    nobody,
-)
+from policies.quota.books import Books, Evicting, NoEvictions, Victims
+from policies.quota.flavors import Assignment, Fit, Flavors, Lack, Places, PodSetRequest, no_place_needed
 from policies.quota.history import History
 from policies.quota.partial_admission import whole_or_part
 from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_age, by_borrowing, fairest
@@ -57,19 +47,21 @@ class Incoming:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """``assignment.fit``: FITS if it is admitted. Else ``assignment.text`` says what keeps it; PREEMPT or RECLAIM if it
-    could be with its ``flavors`` once others have given way."""
+    is with its ``flavors`` once others have given way: the ``victims``, by name, each with its reason. None of them
+    where it waits for those who give way to others."""
 
     workload: Incoming
     assignment: Assignment
+    victims: Mapping[str, str] = field(default_factory=dict)
 
 
-Evictions = Callable[[QuotaTree, Incoming], Preempts]
-"""What preempting gives to a workload, with what is used by then (``policies.preemption.offers``)."""
+Evictions = Callable[[Incoming, Books], Evicting]
+"""Whom a workload may have evicted, with what is used by then (``policies.preemption.offers``)."""
 
 
-def no_evictions(_tree: QuotaTree, _workload: Incoming) -> Preempts:
-    """Nobody may be preempted for anybody."""
-    return nobody
+def no_evictions(_workload: Incoming, _books: Books) -> Evicting:
+    """Nobody may be evicted for anybody."""
+    return NoEvictions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,34 +83,78 @@ class World:
 
 def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
     """Everyone once: those that are admitted in their order, then those that wait, in the order in which they were
-    looked at."""
-    tree = QuotaTree(world.queues, world.cohorts)
+    looked at. Whoever has others evicted keeps its quota from then on: those after it have what is left.
+    """
+    books = Books(world.queues, world.cohorts)
     for one in world.admitted:
-        if one.queue in tree.queues:
-            tree.use(one.queue, one.usage)
-
-    def assign(queue: ClusterQueue, one: Incoming) -> Assignment:
-        flavors = Flavors(tree, world.flavors, world.places, world.evictions(tree, one), fair=world.fair)
-        return whole_or_part(one.podsets, partial(flavors.assign, queue))
-
+        books.admit(one.queue, one.usage)
     line = list(incoming)
-    lines = _Lines(world.queues, tree, line, deepcopy(dict(world.histories)))
-    rank = by_borrowing(tree) if world.fair else None
+    lines = _Lines(world.queues, books.now, line, deepcopy(dict(world.histories)))
+    rank = by_borrowing(books.now) if world.fair else None
     if world.order is not None:
-        rank = world.order.rank(tree, _requested(tree, line))
+        rank = world.order.rank(books.now, _requested(books.now, line))
+    turns = _Turns(world, books, rank)
     admitted: list[Decision] = []
-    while (found := _next(rank, tree, assign, lines)) is not None:
-        workload, assignment = found
-        if assignment.fit is Fit.FITS:
-            tree.use(workload.queue, assignment.usage)
-            lines.admitted(workload, assignment.usage)
-            admitted.append(Decision(workload, assignment))
+    while (found := turns.next(lines)) is not None:
+        if found.assignment.fit is Fit.FITS:
+            books.admit(found.workload.queue, found.assignment.usage)
+            lines.admitted(found.workload, found.assignment.usage)
+            admitted.append(found)
         else:
-            lines.refused(workload, assignment)
+            lines.refused(found)
     return [*admitted, *lines.waiting()]
 
 
-_Assign = Callable[[ClusterQueue, Incoming], Assignment]
+class _Turns:
+    """Whose turn it is, with what it gets then."""
+
+    def __init__(self, world: World, books: Books, rank: Rank | None) -> None:
+        self._world = world
+        self._books = books
+        self._rank = rank
+        self._known: dict[str, tuple[int, Assignment]] = {}
+        """By the UID of a workload; as of which version of the books."""
+
+    def next(self, lines: _Lines) -> Decision | None:
+        """Who can have nothing is told so first: it is in nobody's way."""
+        found: dict[str, tuple[Incoming, Assignment]] = {}
+        heads: dict[str, Head] = {}
+        for queue, one in lines.heads():
+            assignment = self._assigned(queue, one)
+            if assignment.fit < Fit.PREEMPT:
+                return Decision(one, assignment)
+            found[queue.name] = one, assignment
+            heads[queue.name] = Head(queue.name, assignment.usage, one.priority, one.since, one.uid, assignment.level)
+        if not heads:
+            return None
+        books, rank = self._books, self._rank
+        chosen = by_age(heads)[0] if rank is None else fairest(books.now, heads, rank)
+        if chosen is None:
+            return None
+        one, assignment = found[chosen.queue]
+        victims = None if assignment.fit is Fit.FITS else self._evicting(one).victims(assignment.usage)
+        if isinstance(victims, Victims):
+            books.evict(one.queue, assignment.usage, victims)
+        return Decision(one, assignment, victims.why if isinstance(victims, Victims) else {})
+
+    def _assigned(self, queue: ClusterQueue, one: Incoming) -> Assignment:
+        version, known = self._known.get(one.uid, (-1, None))
+        if known is None or version != self._books.version:
+            known = whole_or_part(one.podsets, lambda podsets: self._assign(queue, one, podsets))
+            self._known[one.uid] = self._books.version, known
+        return known
+
+    def _assign(self, queue: ClusterQueue, one: Incoming, podsets: Sequence[PodSetRequest]) -> Assignment:
+        """By preempting only if there are victims for all of it together."""
+        world, books, evicting = self._world, self._books, self._evicting(one)
+        flavors = Flavors(books.now, world.flavors, world.places, evicting.preempts, fair=world.fair, later=books.later)
+        found = flavors.assign(queue, podsets)
+        if Fit.PREEMPT <= found.fit < Fit.FITS and isinstance(why_not := evicting.victims(found.usage), str):
+            return replace(found, fit=Fit.NO_CANDIDATES, text=f"{found.text}; {why_not}")
+        return found
+
+    def _evicting(self, one: Incoming) -> Evicting:
+        return self._world.evictions(one, self._books)
 
 
 class _Lines:
@@ -156,11 +192,12 @@ class _Lines:
                 total[resource] += amount
             history.started(workload.uid, total)
 
-    def refused(self, workload: Incoming, assignment: Assignment) -> None:
+    def refused(self, found: Decision) -> None:
         """With StrictFIFO all behind it wait for it."""
+        workload = found.workload
         line, queue = self._lines[workload.queue], self._queues[workload.queue]
         line.remove(workload)
-        self._refused.append(Decision(workload, assignment))
+        self._refused.append(found)
         if queue.by_past_usage:
             line.sort(key=self._by_past)
         if queue.strategy is Strategy.STRICT:
@@ -187,19 +224,3 @@ def _requested(tree: QuotaTree, incoming: Iterable[Incoming]) -> Requested:
         for podset in one.podsets if one.queue in total else ():
             total[one.queue].update({name: amount * podset.count for name, amount in podset.requests.items()})
     return total
-
-
-def _next(rank: Rank | None, tree: QuotaTree, assign: _Assign, lines: _Lines) -> tuple[Incoming, Assignment] | None:
-    """The workload whose turn it is, with what it would get."""
-    found: dict[str, tuple[Incoming, Assignment]] = {}
-    heads: dict[str, Head] = {}
-    for queue, one in lines.heads():
-        assignment = assign(queue, one)
-        if assignment.fit is not Fit.FITS:
-            return one, assignment
-        found[queue.name] = one, assignment
-        heads[queue.name] = Head(queue.name, assignment.usage, one.priority, one.since, one.uid, assignment.level)
-    if not heads:
-        return None
-    chosen = by_age(heads)[0] if rank is None else fairest(tree, heads, rank)
-    return None if chosen is None else found[chosen.queue]

@@ -114,7 +114,8 @@ def nobody(_queue: ClusterQueue, _what: FlavorResource, _amount: int) -> tuple[F
 
 class Flavors:
     """``flavors``: all that exist, by name. ``places``, ``preempts``: what the planner knows; by default every podset
-    can be placed, and nobody be preempted. ``fair``: queues are compared by their shares."""
+    can be placed, and nobody be preempted. ``fair``: queues are compared by their shares. ``later``: the tree as it
+    will be when others have given way to those who came before: quota is there if it is there in both."""
 
     def __init__(
         self,
@@ -124,8 +125,10 @@ class Flavors:
         preempts: Preempts = nobody,
         *,
         fair: bool = False,
+        later: QuotaTree | None = None,
     ) -> None:
         self._tree = tree
+        self._later = tree if later is None else later
         self._flavors = flavors
         self._places = places
         self._preempts = preempts
@@ -216,13 +219,13 @@ class Flavors:
     def _of_one(self, queue: ClusterQueue, what: FlavorResource, amount: int, quota: Quota) -> Offer:
         flavor, resource = what
         node = self._tree.queues[queue.name]
-        potential, left = node.potential(what), max(0, node.left(what))
-        level, may_reclaim = self._tree.level(queue.name, what, amount)
+        potential, left = node.potential(what), max(0, min(node.left(what), self._later.queues[queue.name].left(what)))
         if amount > potential:
             text = f"queue {queue.name} can have {potential} {resource} of flavor {flavor}, and it asks for {amount}"
             return Offer(flavor, Fit.NONE, lack=Lack.EXCEEDS, text=text)
         if amount <= left:
-            return Offer(flavor, Fit.FITS, level)
+            return Offer(flavor, Fit.FITS, self._tree.level(queue.name, what, amount)[0])
+        level, may_reclaim = self._later.level(queue.name, what, amount)
         text = f"queue {queue.name} has {left} {resource} of flavor {flavor} left, and it asks for {amount}"
         if quota.nominal >= amount or may_reclaim or self._while_borrowing(queue):
             fit, at = self._preempts(queue, what, amount)
