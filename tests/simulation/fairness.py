@@ -65,6 +65,8 @@ class Fairness:
         """Those that could have been bound for long: they may be left aside until kube-scheduler asks about them."""
         self._fitting: dict[GroupKey, float] = {}
         """Gangs that there is room for, and since when."""
+        self._answers: dict[str, tuple[object, bool]] = {}
+        """Whether there was room, and for whom beside whom, as it was asked last: mostly nothing has changed since."""
 
     def pardon(self, until: float) -> None:
         """The extender stands still."""
@@ -284,7 +286,8 @@ class Fairness:
 
     def _could_start(self, room: Room, wanted: Wanted, back: Iterable[Claim]) -> bool:
         """Whether there is room for it when these claims are given back."""
-        others = [pod for pod in nominated(self._shown.pods.values()) if pod not in wanted.waiting]
+        waiting = {pod.uid for pod in wanted.waiting}
+        others = [pod for pod in nominated(self._shown.pods.values()) if pod.uid not in waiting]
         left = beside(room, others, wanted.priority)
         for claim in back:
             _give(left, claim)
@@ -297,10 +300,15 @@ class Fairness:
         for pod, node in kept:
             if any(relations.counts_for(one, (pod,)) for one in wanted.waiting):
                 left.pop(node, None)  # how many members it leaves room for depends on where the others go
-        return all(
-            seats(self._shown.nodes, left, wanted.waiting, wanted.bound, wanted.needed, there) >= wanted.needed
-            for there in sides
-        )
+        nodes, who = dict(self._shown.nodes), wanted.waiting[0].uid if wanted.waiting else ""
+        before, answer = self._answers.get(who, (None, False))
+        if before != (asked := (nodes, left, wanted, sides)):
+            answer = all(
+                seats(nodes, left, wanted.waiting, wanted.bound, wanted.needed, there) >= wanted.needed
+                for there in sides
+            )
+            self._answers[who] = asked, answer
+        return answer
 
     def _excuse(self, key: GroupKey | None, now: float) -> None:
         if key is not None:

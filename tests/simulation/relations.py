@@ -6,13 +6,18 @@ It looks at every pod and node each time, and knows nothing of how the core or t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from policies.model import HostPort, Node, Pod, Requirement, Spread, Term
 
 Nodes = Mapping[str, Node]
 Seats = Sequence[tuple[Pod, str]]
 """Pods, and the nodes that they are on or are to be on."""
+
+_HOLDS: Mapping[str, Callable[[Requirement, Mapping[str, str]], bool]] = {
+    "In": lambda one, labels: labels.get(one.key) in one.values,
+    "Exists": lambda one, labels: one.key in labels,
+}
 
 _MOST_ORDERS = 3000
 """So many steps are looked at for an order; where none is found by then, nobody is blamed."""
@@ -34,10 +39,12 @@ def lets_in(pod: Pod, name: str, nodes: Nodes, there: Seats) -> bool:
 
 def in_each_others_way(pod: Pod, name: str, nodes: Nodes, there: Seats) -> list[str]:
     """Those whom the pod must not meet on that node: they have its port, or one of both keeps the other away."""
+    demands = bool(pod.constraints)
     return [
         other.uid
         for other, where in there
-        if where in nodes
+        if (demands or other.constraints.anti_affinity)
+        and where in nodes
         and (
             (where == name and _one_port(pod, other))
             or any(_same(key, name, where, nodes) for key in (*_keeps_away(pod, other), *_keeps_away(other, pod)))
@@ -84,8 +91,7 @@ def counts_for(pod: Pod, others: Iterable[Pod]) -> bool:
 
 def selects(selector: tuple[Requirement, ...], pod: Pod) -> bool:
     labels = dict(pod.labels)
-    there = {"In": lambda one: labels.get(one.key) in one.values, "Exists": lambda one: one.key in labels}
-    return all(there[one.operator](one) for one in selector)
+    return all(_HOLDS[one.operator](one, labels) for one in selector)
 
 
 def _one_port(pod: Pod, other: Pod) -> bool:

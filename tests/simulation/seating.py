@@ -93,9 +93,9 @@ def _seats(
 
 
 def takes(nodes: Mapping[str, Node], room: Room, pod: Pod, node: str, there: Seats = ()) -> bool:
-    alone = not relations.related((pod,), there)
-    open_to = fits(room[node], pod.requests) and lets_in(nodes[node], pod.selection)
-    return open_to and (alone or relations.lets_in(pod, node, nodes, there))
+    if not fits(room[node], pod.requests) or not lets_in(nodes[node], pod.selection):
+        return False
+    return not relations.related((pod,), there) or relations.lets_in(pod, node, nodes, there)
 
 
 def _copy(room: Room) -> Room:

@@ -102,8 +102,10 @@ class Cache:
     def _relation(self, pod: Pod, node: str, gone: list[Pod]) -> str | None:
         nominated = [other for other in self._nominated.get(node, {}).values() if self._gives_way(pod, other)]
         if gone:
+            uids = {one.uid for one in gone}
             left = {
-                name: {uid: one for uid, one in there.items() if one not in gone} for name, there in self.pods.items()
+                name: there if uids.isdisjoint(there) else {uid: there[uid] for uid in there if uid not in uids}
+                for name, there in self.pods.items()
             }
             return PreFilter(pod, self.nodes, left).refusal(node, nominated)
         if self._counted is None or self._counted[0] is not pod:
