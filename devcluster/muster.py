@@ -12,6 +12,7 @@ import yaml
 from devcluster.api import ApiError
 from devcluster.cluster import Cluster
 from devcluster.crds import until_established
+from devcluster.documents import read_all, write_all
 from devcluster.errors import ClusterError
 from devcluster.process import Process
 from devcluster.scheduler import Scheduler
@@ -156,12 +157,12 @@ def install(cluster: Cluster, manifests: Path = MANIFESTS / "base") -> None:
     Returns when the policies on what the extender may write are in force.
     """
     install_crds_of(cluster, "podgroup-crd")
-    base = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(manifests))))
+    base = list(read_all(cluster.kubectl("kustomize", str(manifests))))
     wanted = [doc for doc in base if doc["kind"] != "Deployment"]
     # The API server takes policies up in the order in which they were written: when the last one is in force, all are.
     last = [doc for doc in wanted if doc["metadata"]["name"] == _LAST_POLICY]
     for docs in ([doc for doc in wanted if doc not in last], last):
-        cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(docs))
+        cluster.kubectl("apply", "--server-side", "-f", "-", stdin=write_all(docs))
     _wait_for_policies(cluster)
 
 
@@ -169,7 +170,7 @@ def install_crds_of(cluster: Cluster, component: str) -> None:
     """Apply the CRDs of a component, and return when they are served."""
     crds = cluster.kubectl("kustomize", str(MANIFESTS / "components" / component))
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=crds)
-    for one in yaml.safe_load_all(crds):
+    for one in read_all(crds):
         until_established(cluster.api, one["metadata"]["name"])
 
 

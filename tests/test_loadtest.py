@@ -36,7 +36,7 @@ class Extender:
         async def begin() -> None:
             app = web.Application()
             app.router.add_post("/{verb}", self._answer)
-            self._runner = web.AppRunner(app)
+            self._runner = web.AppRunner(app, shutdown_timeout=1.0)
             await self._runner.setup()
             await web.SockSite(self._runner, self._socket).start()
 

@@ -20,6 +20,7 @@ from devcluster.certificates import Authority
 from devcluster.cluster import Cluster
 from devcluster.controllers.catalogue import CATALOGUE, Controller, Place, Webhooks
 from devcluster.crds import CRDS, until_established
+from devcluster.documents import read_all
 from devcluster.errors import ClusterError
 from devcluster.process import Process
 from devcluster.progress import Progress, silent
@@ -70,7 +71,7 @@ def install_crds(cluster: Cluster, name: str, progress: Progress = silent) -> No
 
 def _documents(source: Path, pattern: str) -> Iterator[Object]:
     for path in sorted(source.glob(pattern)):
-        for document in yaml.safe_load_all(path.read_text()):
+        for document in read_all(path.read_text()):
             if document and document.get("kind") != "Kustomization":
                 yield document
 
