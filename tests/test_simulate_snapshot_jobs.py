@@ -120,7 +120,7 @@ def test_a_suspended_job_starts_and_the_next_waits_for_quota(tmp_path: Path) -> 
     assert found["job-second"]["nodes"] == {}
     assert found["job-second"]["code"] == "NoQuota"
     assert "0 of 16 nvidia.com/gpu are left" in found["job-second"]["reason"]
-    assert "2 gangs lack nodes (2 of them suspended)" in said
+    assert "0 gangs have all their nodes, 2 gangs lack nodes (2 of them suspended)" in said
 
 
 def test_more_quota_starts_it_too(tmp_path: Path) -> None:
@@ -128,6 +128,19 @@ def test_more_quota_starts_it_too(tmp_path: Path) -> None:
     said, (_, then) = simulate(tmp_path, contended(), "--what-if", more)
     assert sorted(answers(then)["job-second"]["nodes"].values()) == ["gpu-2", "gpu-3"]
     assert "What if: ClusterQueue research: changed." in said
+
+
+def test_pods_tolerate_what_their_flavor_adds(tmp_path: Path) -> None:
+    """Also those that are yet to come of a job that runs."""
+    tolerant = [{"key": "corp.example/team", "operator": "Exists"}]
+    objects = [OBJECTS[0] | {"spec": OBJECTS[0]["spec"] | {"tolerations": tolerant}}, *OBJECTS[1:]]
+    runs = begun(job("runs", 2, tolerations=[]), ("gpu-2", "gpu-3"), {"nvidia.com/gpu": "secret-flavor"})
+    waits = job("waits", 2, queue="gemini", tolerations=[])
+    for there in (2, 1):
+        pods = pods_of(runs, ("gpu-2", "gpu-3"))[:there]
+        _, (verdict,) = simulate(tmp_path, cluster([runs, waits], pods, objects=objects))
+        (found,) = verdict["answers"]
+        assert sorted(found["nodes"].values()) == ["gpu-0", "gpu-1"], found["reason"]
 
 
 def test_more_jobs_start_than_pods_could_be_created_at_once(tmp_path: Path) -> None:
@@ -189,7 +202,7 @@ def test_only_pods_that_are_yet_to_come_are_made() -> None:
         runs = begun(job("runs", 3), ("gpu-0", "gpu-1", "gpu-2"))
         runs["spec"] |= change
         facts = decode(encode(cluster([runs], pods_of(runs, ("gpu-0", "gpu-1", "gpu-2"))[:there])))
-        return [(pod.name, pod.index, nodes) for pod, nodes in to_come(facts.jobs[0], facts.pods, 1)]
+        return [(pod.name, pod.index, nodes) for pod, nodes in to_come(facts.jobs[0], facts.pods, 1, {})]
 
     assert left(1) == [("runs-1", 1, ("gpu-1",)), ("runs-2", 2, ("gpu-2",))]
     assert left(2, completionMode="NonIndexed") == [("runs-2", None, ("gpu-0", "gpu-1", "gpu-2"))]

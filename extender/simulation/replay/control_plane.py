@@ -36,11 +36,23 @@ from extender.core.effects import (
     Wake,
 )
 from extender.core.engine import Engine
-from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
+from extender.core.events import (
+    BindArrived,
+    Event,
+    FilterCalled,
+    JobSeen,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    QueueSeen,
+    Synced,
+    Tick,
+)
 from extender.core.stamps import stamp_of
 from extender.simulation.clock import Clock, Timer
 from extender.simulation.replay.jobs import started, stopped, to_come
 from policies.model import GANG_GATE, Job, Node, Pod
+from policies.model.queues import ResourceFlavor
 
 BIND_TIMEOUT_S = 30.0
 """How long kube-scheduler waits for the answer to a bind, as in the manifests."""
@@ -66,6 +78,7 @@ class CollapsedControlPlane:
         self._bound = bound
         self._evict = evict or self.evicted.append
         self._preempts = evict is not None
+        self._flavors: dict[str, ResourceFlavor] = {}
         self._calls = count(1)
         self._starts = count(1)
         self._tick: Timer | None = None
@@ -76,6 +89,9 @@ class CollapsedControlPlane:
     def begin(self, nodes: Iterable[Node], facts: Iterable[Event] = (), wall: float = 0.0) -> None:
         """The core reads the cluster, which is these nodes and whatever else it is shown, and may act. ``wall``: now,
         in seconds since the epoch."""
+        facts = list(facts)
+        seen = [one.object for one in facts if isinstance(one, QueueSeen)]
+        self._flavors = {one.name: one for one in seen if isinstance(one, ResourceFlavor)}
         for event in (*map(NodeSeen, nodes), *facts, *map(JobSeen, self.jobs.values()), Synced(wall)):
             self.feed(event)
         made: dict[str, list[Pod]] = {}
@@ -170,7 +186,7 @@ class CollapsedControlPlane:
             self._make_pods(after)
 
     def _make_pods(self, job: Job, there: Sequence[Pod] = ()) -> None:
-        for pod, nodes in to_come(job, there, next(self._starts)):
+        for pod, nodes in to_come(job, there, next(self._starts), self._flavors):
             if self.jobs[job.uid] is job:
                 self.see(pod)
                 self._try(pod.uid, nodes)

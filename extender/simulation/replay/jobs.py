@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from extender.core.effects import StartJob
 from policies.model import Job, Pod, PodSet
+from policies.model.queues import ResourceFlavor
 
 
 def started(job: Job, effect: StartJob) -> Job:
@@ -35,20 +36,31 @@ def stopped(job: Job) -> Job:
     )
 
 
-def to_come(job: Job, there: Sequence[Pod], start: int) -> Iterator[tuple[Pod, tuple[str, ...]]]:
+def to_come(
+    job: Job, there: Sequence[Pod], start: int, flavors: Mapping[str, ResourceFlavor]
+) -> Iterator[tuple[Pod, tuple[str, ...]]]:
     """The pods that its plan has a node for, but for those that are there, each with the nodes that it is led to.
-    ``start``: a number of this start alone."""
+    ``start``: a number of this start alone. ``flavors``: all of them; a pod tolerates what its own ones add."""
     for podset in job.podsets.podsets:
         nodes = (job.plan or {}).get(podset.name, ())[: podset.count]
         wanted = [at for at, node in enumerate(nodes) if node and podset.slot(at) not in job.done]
         here = [pod for pod in there if pod.series == podset.name]
         taken = {pod.index for pod in here}
         anywhere = tuple(dict.fromkeys(nodes[at] for at in wanted))
+        template = _tolerant(podset.template, job, podset, flavors)
         for at in [at for at in wanted if at not in taken] if podset.indexed else wanted[len(here) :]:
-            yield _pod(job, podset, at, start), (nodes[at],) if podset.indexed else anywhere
+            yield _pod(template, job, podset, at, start), (nodes[at],) if podset.indexed else anywhere
 
 
-def _pod(job: Job, podset: PodSet, at: int, start: int) -> Pod:
+def _tolerant(template: Pod, job: Job, podset: PodSet, flavors: Mapping[str, ResourceFlavor]) -> Pod:
+    """With what Muster writes on it: the tolerations of its flavors."""
+    names = dict.fromkeys((job.flavors or {}).get(podset.name, {}).values())
+    added = [one for name in names if name in flavors for one in flavors[name].tolerations]
+    tolerations = tuple(dict.fromkeys((*template.selection.tolerations, *added)))
+    return replace(template, selection=replace(template.selection, tolerations=tolerations))
+
+
+def _pod(template: Pod, job: Job, podset: PodSet, at: int, start: int) -> Pod:
     name = "-".join(filter(None, (job.owner.name, podset.name, str(at))))
     index = at if podset.indexed else None
-    return replace(podset.template, uid=f"{job.uid}.{start}/{podset.name}/{at}", name=name, index=index)
+    return replace(template, uid=f"{job.uid}.{start}/{podset.name}/{at}", name=name, index=index)
