@@ -236,7 +236,8 @@ def _show_snapshot(
     jobs = sum(one.suspended and not one.finished for one in facts.jobs)
     suspended = f" ({jobs:,} of them suspended)" if jobs else ""
     summary = (
-        f"{many(len(facts.nodes), 'node')}; {counted(first.running, 'gang', 'has all its nodes', 'have all their nodes')}, "
+        f"{many(len(facts.nodes), 'node')}; "
+        f"{counted(first.running, 'gang', 'has all its nodes', 'have all their nodes')}, "
         f"{counted(len(first.answers), 'gang', 'lacks', 'lack')} nodes{suspended}; "
         f"{counted(first.singles, 'pod', 'is', 'are')} in no gang and without a node, which is left to kube-scheduler."
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from extender.core.quotas import Quotas
 from policies.model.queues import VOLCANO, ClusterQueue, Quota, ResourceGroup
-from policies.quota.flavors import PodSetRequest, suits
+from policies.quota.flavors import PodSetRequest, unsuited
 from policies.words import amount, listed
 
 _NAMED = 3
@@ -55,8 +55,8 @@ def _of_group(
         flavor = quotas.queues.picture.flavors.get(name)
         if flavor is not None and (why := refused.get((podset.name, name))):
             found.append(f"flavor {name}: {why}")
-        elif flavor is not None and not suits(flavor, podset.selection):
-            found.append(f"flavor {name}: its pods do not go to nodes of that flavor")
+        elif flavor is not None and (why := unsuited(flavor, podset.selection)):
+            found.append(f"flavor {name}: its pods do not go to nodes of that flavor: {why}")
         else:
             short = [*_short(quotas, queue, name, limits, total)]
             if not short and any(total.values()):

@@ -189,8 +189,8 @@ class Flavors:
             flavor = self._flavors.get(name)
             if flavor is None:
                 yield Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=f"flavor {name} does not exist")
-            elif not suits(flavor, podset.selection):
-                text = f"its pods do not go to nodes of flavor {name}"
+            elif why := unsuited(flavor, podset.selection):
+                text = f"its pods do not go to nodes of flavor {name}: {why}"
                 yield Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
             else:
                 yield self._offer(queue, flavor, quotas, podset, wanted, taken)
@@ -251,6 +251,21 @@ def suits(flavor: ResourceFlavor, selection: Selection) -> bool:
         affinity = terms if all(terms) else None
     asked = Selection(selector, affinity, (*selection.tolerations, *flavor.tolerations))
     return admits(Node(flavor.name, (), labels, flavor.taints), asked)
+
+
+def unsuited(flavor: ResourceFlavor, selection: Selection) -> str:
+    """Why such a pod does not go to nodes of the flavor; empty if it does."""
+    if suits(flavor, selection):
+        return ""
+    tolerant = Selection(tolerations=(*selection.tolerations, *flavor.tolerations))
+    for taint in flavor.taints:
+        if not admits(Node(flavor.name, (), {}, (taint,)), tolerant):
+            value = f"={taint.value}" if taint.value else ""
+            return f"they do not tolerate its taint {taint.key}{value}:{taint.effect}"
+    for key, wanted in selection.node_selector:
+        if (has := flavor.node_labels.get(key, wanted)) != wanted:
+            return f"they select {key}={wanted}, and its label is {has}"
+    return "their required node affinity rules out its labels"
 
 
 def _worst(one: Offer, other: Offer) -> Offer:

@@ -78,6 +78,31 @@ def test_pods_go_to_a_flavor_by_its_own_labels_and_taints(
     assert suits(flavor, selection) is fits
 
 
+@pytest.mark.parametrize(
+    ("flavor", "selection", "why"),
+    [
+        (SPOT, Selection(), "they do not tolerate its taint spot:NoSchedule"),
+        (
+            ResourceFlavor("own", taints=(Taint("own", "me", "NoExecute"),)),
+            TOLERANT,
+            "they do not tolerate its taint own=me:NoExecute",
+        ),
+        (A100, Selection((("zone", "far"), ("gpu", "h100"))), "they select gpu=h100, and its label is a100"),
+        (
+            A100,
+            Selection(affinity=((Requirement("gpu", "In", ("h100",)),),)),
+            "their required node affinity rules out its labels",
+        ),
+    ],
+)
+def test_why_pods_do_not_go_to_a_flavor_is_said(flavor: ResourceFlavor, selection: Selection, why: str) -> None:
+    queue = ClusterQueue("q", gpus((flavor.name, Quota(8))))
+    found = Flavors(QuotaTree([queue]), {flavor.name: flavor}).assign(
+        queue, [PodSetRequest("main", 1, {GPU: 1}, selection=selection)]
+    )
+    assert (found.fit, found.text) == (Fit.NONE, f"its pods do not go to nodes of flavor {flavor.name}: {why}")
+
+
 def test_the_flavor_at_which_the_search_ends_is_taken_though_one_before_it_is_better() -> None:
     rules = Fungibility(when_can_borrow=Search.NEXT, when_can_preempt=Search.STOP)
     queue = ClusterQueue("q", gpus(("a100", Quota(8)), ("h100", Quota(8))), "c", fungibility=rules)
