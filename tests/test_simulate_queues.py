@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 
 import pytest
+import yaml
 
 from extender.simulation.replay.arrivals import Arrival
 from extender.simulation.replay.course import Life, Run
@@ -58,6 +60,40 @@ def test_a_job_beyond_all_quota_never_starts_and_the_simulation_ends(tmp_path: P
     one = found["muster"]
     assert (one["jobs"], one["completed"], one["never_started"]) == (3, 1, 2)
     assert one["observed_s"] == pytest.approx(60 + 30 + 600, abs=1), "nothing happened after the small one had ended"
+
+
+def test_queue_objects_may_be_a_list_as_kubectl_prints_several(tmp_path: Path) -> None:
+    items = "".join(f"- {json.dumps(one)}\n" for one in yaml.safe_load_all(TUTORIAL.read_text()))
+    queues = write(tmp_path / "queues.yaml", f"apiVersion: v1\nkind: List\nitems:\n{items}")
+    scenario = write(tmp_path / "jobs.yaml", JOBS)
+    (queue,) = figures(tmp_path, "--scenario", scenario, "--queues", queues)["muster"]["fairness"]["queues"]
+    assert (queue["queue"], queue["nominal"], queue["jobs"]) == ("heavy-ml-cluster-queue", 32, 2)
+    code, said = simulate("--scenario", scenario, "--queues", write(queues, "kind: List\nitems: [{}]\n"))
+    assert (code, "document 1, item 1: a 'None' of 'None' is not read here" in said) == (2, True), said
+
+
+@pytest.mark.parametrize("text", ["", "---\n# nothing\n", "apiVersion: v1\nkind: List\nitems: []\n"])
+def test_a_file_without_queue_objects_is_refused(tmp_path: Path, text: str) -> None:
+    scenario = write(tmp_path / "jobs.yaml", JOBS)
+    code, said = simulate("--scenario", scenario, "--queues", write(tmp_path / "none.yaml", text))
+    assert (code, "none.yaml: there is no object in it" in said) == (2, True), said
+
+
+def test_what_the_author_of_a_queue_may_not_have_meant_is_told(tmp_path: Path) -> None:
+    """And what cannot be used, although no job names it."""
+    other = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: other}\n"
+    other += "spec: {resourceGroups: [{coveredResources: [cpu], flavors: [{name: gone}]}], namespaceSelector: {}}\n"
+    objects = (
+        TUTORIAL.read_text().replace("nominalQuota: 32", "nominalQuota: 32\n              borowingLimit: 8") + other
+    )
+    scenario, queues = write(tmp_path / "jobs.yaml", JOBS), write(tmp_path / "queues.yaml", objects)
+    code, said = simulate("--scenario", scenario, "--queues", queues)
+    said = " ".join(said.split())
+    assert code == 0, said
+    title = "warning: ClusterQueue heavy-ml-cluster-queue:"
+    assert f"{title} cpu, memory: covered, and no flavor says a quota: there is no limit" in said
+    assert f"{title} nothing is called spec.resourceGroups.flavors.resources.borowingLimit" in said
+    assert "ClusterQueue other cannot be used: there is no ResourceFlavor gone" in said
 
 
 def test_priority_classes_and_namespaces_count(tmp_path: Path) -> None:

@@ -136,6 +136,20 @@ def test_the_queues_of_volcano(tmp_path: Path) -> None:
     assert len(answers(then)["waits"]["nodes"]) == 2
 
 
+def test_what_is_wrong_with_the_objects_of_what_if_is_told(tmp_path: Path) -> None:
+    more = cluster_queue("research", 32, lendingLimit=33, queueingStrategies="StrictFIFO")
+    path = written(tmp_path, more, cluster_queue("lab", 1, stopPolicy="Halt"))
+    page = tmp_path / "page.html"
+    said, _ = simulate(tmp_path, shared(), "--what-if", path, "--html", str(page))
+    for told in (
+        "warning: ClusterQueue research: the lendingLimit for nvidia.com/gpu of flavor secret-flavor is more than its",
+        "warning: ClusterQueue research: nothing is called spec.queueingStrategies",
+        "ClusterQueue lab cannot be used: spec.stopPolicy is ",
+    ):
+        assert told in " ".join(said.split())
+        assert told in page.read_text()
+
+
 def written(tmp_path: Path, *objects: Tree) -> str:
     path = tmp_path / "what-if.yaml"
     path.write_text(yaml.safe_dump_all(objects))

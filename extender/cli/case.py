@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from extender.core.events import QueueSeen
 from extender.simulation.replay.arrivals import at_load, offered_load, window_s
 from extender.simulation.replay.contest import NO_QUEUES, Case, misfits
 from extender.simulation.replay.course import Terms
-from extender.simulation.replay.queueing import Queueing
+from extender.simulation.replay.queueing import Queueing, remarks
 from extender.simulation.replay.scenario import Scenario
 from extender.simulation.replay.shape import InputError, gpus_of, nodes_of, pools_from, words
 from extender.simulation.replay.trace import Layout, read_trace
@@ -99,6 +100,8 @@ def case_of(
     queueing = Queueing(queues.seen if virtual is None else virtual)
     arrivals = queueing.named(arrivals)
     queueing.check(arrivals, nodes)
+    for line in chain.from_iterable(remarks(queueing.seen).values()):
+        tell(line)
     about = Input(
         jobs=given.title + (f", {len(left_out):,} left out" if left_out else ""),
         cluster=words(given.pools),
@@ -125,13 +128,13 @@ def queues_from(paths: Sequence[Path]) -> QueueInput:
     found = QueueInput()
     for path in paths:
         try:
-            for one in queue_documents(text_of(path)):
-                if isinstance(one, QueueSeen):
-                    found.seen.append(one)
-                else:
-                    found.classes[one[0]] = one[1]
+            objects = list(queue_documents(text_of(path)))
         except UnreadableError as error:
             raise InputError(f"{path}: {error}") from None
+        if not objects:
+            raise InputError(f"{path}: there is no object in it")
+        found.seen += [one for one in objects if isinstance(one, QueueSeen)]
+        found.classes |= {one[0]: one[1] for one in objects if not isinstance(one, QueueSeen)}
     return found
 
 

@@ -18,9 +18,12 @@ from extender.cli.progress import progress
 from extender.cli.stop import stop_on
 from extender.cli.terminal import console, grid
 from extender.config.settings import Settings, SettingsError
+from extender.core.events import QueueSeen
+from extender.core.queues import key_of
 from extender.simulation.chance import Chance
 from extender.simulation.replay.arrivals import LONGEST_S, with_urgent
 from extender.simulation.replay.contest import run
+from extender.simulation.replay.queueing import remarks
 from extender.simulation.replay.scenario import read_scenario
 from extender.simulation.replay.shape import InputError
 from extender.simulation.replay.trace import Layout
@@ -243,6 +246,10 @@ def _show_snapshot(
     )
     if changes.seen or changes.classes:
         other, notes = with_queues(facts, changes.seen, changes.classes)
+        said = remarks(one for one in other.queues if isinstance(one, QueueSeen))
+        left_out += (lines := [line for one in changes.seen for line in said[key_of(one.object)]])
+        for line in lines:
+            terminal.print(line, style="yellow")
         other = replace(other, jobs=changed.jobs)
         (then,) = verdicts(other, {"what if": settings["muster"]})
         found.append(then)

@@ -22,6 +22,7 @@ from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
 from extender.kube.pseudonyms import anonymise as replace_names
 from extender.kube.snapshot import ClusterFacts, ClusterFile, SnapshotError, decode, encode, take
+from extender.simulation.replay.queueing import TITLES
 from extender.simulation.replay.whatif import Verdict, decide
 from policies.words import many
 
@@ -63,10 +64,6 @@ def read(path: Path, settings: Iterable[Settings], priorities: Mapping[str, int]
         raise SnapshotError(f"{path}: {error}") from None
 
 
-_NAMED = {"TopologyObject": "Topology", "VolcanoQueue": "Queue"}
-"""Of what is known by another name here."""
-
-
 def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verdict]:
     """One for each set of settings."""
     others: list[Event] = [*facts.queues, *map(GroupSeen, facts.groups), *map(OwnerSeen, facts.owners)]
@@ -86,7 +83,7 @@ def amended(
     told = []
     for one in changes:
         kind, namespace, name = key = key_of(one.object)
-        told.append(f"{_NAMED.get(kind, kind)} {namespace}{'/' if namespace else ''}{name}: {_how(queues, key, one)}")
+        told.append(f"{TITLES.get(kind, kind)} {namespace}{'/' if namespace else ''}{name}: {_how(queues, key, one)}")
         queues[key] = one
     told += [f"WorkloadPriorityClass {name}: {_how(facts.priorities, name, priorities[name])}" for name in priorities]
     others = [one for one in facts.queues if not isinstance(one, QueueSeen)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import yaml
 from extender.core.events import Event, QueueSeen
 from extender.kube.convert import UnreadableError
 from extender.kube.objects import UNDECODABLE
-from extender.kube.plain import quoted
+from extender.kube.plain import plain, quoted
 from extender.kube.queues.resources import (
     CLASSES,
     QUEUE_GROUP,
@@ -23,6 +24,7 @@ from extender.kube.queues.resources import (
     VOLCANO_VERSION,
     workload_priorities,
 )
+from extender.kube.queues.unread import unread
 from extender.kube.resources import Resource
 
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
@@ -41,16 +43,32 @@ _NAMESPACE = "default"
 
 def queue_documents(text: str) -> Iterator[QueueSeen | tuple[str, int]]:
     """Each object as the extender would be told of it; of a WorkloadPriorityClass its name and value. Raises
-    UnreadableError."""
+    UnreadableError. A field that nobody reads is a warning."""
     try:
         documents = [one for one in yaml.safe_load_all(text) if one is not None]
     except NOT_YAML as error:
         raise UnreadableError(f"this is not YAML: {error}") from None
     for number, document in enumerate(documents, 1):
-        try:
-            yield queue_document(document)
-        except (UnreadableError, *UNDECODABLE) as error:
-            raise UnreadableError(f"document {number}: {error}") from None
+        for place, one in _items(document, f"document {number}"):
+            try:
+                yield _with_warnings(one, queue_document(one))
+            except (UnreadableError, *UNDECODABLE) as error:
+                raise UnreadableError(f"{place}: {error}") from None
+
+
+def _items(document: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """Each object with its place: those of a List, as kubectl prints several, or the document itself."""
+    items = document.get("items") if isinstance(document, dict) else None
+    if isinstance(items, list) and str(document.get("kind")).endswith("List"):
+        yield from ((f"{place}, item {number}", one) for number, one in enumerate(items, 1))
+    else:
+        yield place, document
+
+
+def _with_warnings(document: Any, found: QueueSeen | tuple[str, int]) -> QueueSeen | tuple[str, int]:
+    if not isinstance(found, QueueSeen) or not (fields := unread(document)):
+        return found
+    return replace(found, warnings=(*found.warnings, f"nothing is called {', '.join(map(plain, fields))}"))
 
 
 def queue_document(document: Any) -> QueueSeen | tuple[str, int]:

@@ -39,6 +39,7 @@ from extender.kube.selections import taints_of, tolerations_of
 from policies.model.queues import (
     ClusterQueue,
     Cohort,
+    FlavorResource,
     Fungibility,
     LocalQueue,
     Preference,
@@ -126,14 +127,17 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
     )
     if queue.namespaces is None:
         notes.warnings.append("it has no spec.namespaceSelector, so no namespace may use it; {} lets all use it")
-    if not cohort and any(
-        quota.borrowing is not None or quota.lending is not None
-        for group in queue.groups
-        for _, quotas in group.flavors
-        for quota in quotas.values()
-    ):
+    said = [(*one, quota) for group in queue.groups for one, quota in _said(group)]
+    if not cohort and any(quota.borrowing is not None or quota.lending is not None for *_, quota in said):
         notes.warnings.append("its borrowing and lending limits mean nothing, because it is in no cohort")
+    for name, resource, quota in said:
+        if cohort and quota.lending is not None and quota.lending > quota.nominal:
+            notes.warnings.append(f"the lendingLimit for {resource} of flavor {name} is more than its nominalQuota")
     return notes.read(queue)
+
+
+def _said(group: ResourceGroup) -> Iterator[tuple[FlavorResource, Quota]]:
+    return (((name, resource), quota) for name, quotas in group.flavors for resource, quota in quotas.items())
 
 
 def cohort_from(obj: CohortObject) -> Read[Cohort]:

@@ -7,16 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from extender.core.events import Event, NamespaceSeen, QueueSeen
-from extender.core.queues import Queues, key_of
+from extender.core.queues import ObjectKey, Queues, key_of
 from extender.simulation.replay.arrivals import Arrival
 from extender.simulation.replay.shape import GPU, InputError
 from policies.model import Node
-from policies.model.queues import VOLCANO, LocalQueue, VolcanoQueue
+from policies.model.queues import VOLCANO, ClusterQueue, LocalQueue, VolcanoQueue
 from policies.quota.proportion import Deserved
 from policies.quota.tree import UNLIMITED, QuotaNode
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The label by which a namespaceSelector can choose a namespace by its name."""
+
+
+TITLES = {"TopologyObject": "Topology", "VolcanoQueue": "Queue"}
+"""Of what is known by another name here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,22 @@ class Partition:
 
     gpus: int
     stakes: Mapping[str, Stake]
+
+
+def remarks(seen: Iterable[QueueSeen]) -> dict[ObjectKey, list[str]]:
+    """By object, why it cannot be used, and what its author may not have meant."""
+    queues = Queues()
+    for one in seen:
+        queues.note(one, 0.0)
+    queues.redraw()
+    found: dict[ObjectKey, list[str]] = {}
+    for key, event in queues.seen.items():
+        one, name = queues.picture.said.get(key, event), key[2]
+        problems = queues.picture.problems.get(name, ()) if isinstance(one.object, ClusterQueue) else ()
+        title = f"{TITLES.get(key[0], key[0])} {'/'.join(filter(None, key[1:]))}"
+        found[key] = [f"{title} cannot be used: {text}" for text in dict.fromkeys((*one.problems, *problems))]
+        found[key] += [f"warning: {title}: {text}" for text in one.warnings]
+    return found
 
 
 @dataclass(slots=True)

@@ -189,6 +189,10 @@ def test_what_may_not_be_meant_is_a_warning() -> None:
         "it has no spec.namespaceSelector, so no namespace may use it; {} lets all use it",
         "its borrowing and lending limits mean nothing, because it is in no cohort",
     )
+    assert queue(with_quota(nominalQuota=4, lendingLimit=4)).warnings == ()
+    (said,) = queue(with_quota(nominalQuota=4, lendingLimit=5)).warnings
+    assert said.startswith(f"the lendingLimit for {GPU} of flavor ")
+    assert said.endswith(" is more than its nominalQuota")
 
 
 def test_cohorts_flavors_and_local_queues() -> None:
