@@ -60,6 +60,12 @@ def test_a_job_beyond_all_quota_never_starts_and_the_simulation_ends(tmp_path: P
     one = found["muster"]
     assert (one["jobs"], one["completed"], one["never_started"]) == (3, 1, 2)
     assert one["observed_s"] == pytest.approx(60 + 30 + 600, abs=1), "nothing happened after the small one had ended"
+    assert list(one["reasons"]) == ["train-0", "train-1"]
+    assert "the queue can have 31 nvidia.com/gpu at most" in one["reasons"]["train-0"]
+    _, said = simulate("--scenario", scenario, "--queues", queues, "--scheduler", "muster", "--html", tmp_path / "page")
+    for told in (said, (tmp_path / "page").read_text()):
+        assert "Never started with muster" in told
+        assert "the queue can have 31 nvidia.com/gpu at most" in " ".join(told.split())
 
 
 def test_queue_objects_may_be_a_list_as_kubectl_prints_several(tmp_path: Path) -> None:

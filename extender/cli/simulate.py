@@ -32,7 +32,7 @@ from extender.simulation.replay.whatif import tables as snapshot_tables
 from extender.simulation.report.fairness_tables import fairness_tables
 from extender.simulation.report.page import page, snapshot_page
 from extender.simulation.report.preempted_tables import preempted_tables
-from extender.simulation.report.tables import Table, as_json, tables
+from extender.simulation.report.tables import Table, as_json, never_started, tables
 from extender.simulation.report.verdict import longer_waits, verdict
 from policies.model.queues import Evicts, Preemption
 from policies.words import counted, many
@@ -193,7 +193,7 @@ def simulate(
         with progress(len(case.arrivals), len(names)) as over:
             outcomes = run(case, names, over)
         terminal.print(f"{about.jobs}; {about.cluster}")
-        shown = tables([one.figures for one in outcomes], price)
+        shown = [*tables([one.figures for one in outcomes], price), *never_started(outcomes)]
         _show([*shown, *preempted_tables(outcomes), *fairness_tables(outcomes)], terminal)
         for sentence in (verdict(outcomes, price), *longer_waits(outcomes)):
             terminal.print(f"\n{sentence}")

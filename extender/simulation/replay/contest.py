@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from extender.core.engine import Engine
@@ -75,8 +75,10 @@ def misfits(arrivals: Iterable[Arrival], nodes: Sequence[Node]) -> list[Arrival]
 def _play(case: Case, name: str, tell: Tell) -> Outcome:
     course = Course(case.arrivals, case.terms, lambda over: tell(name, over))
     tell(name, 0)
-    course.play(_decider(case, name, course))
-    return outcome(name, course, case.nodes, case.queueing, spans=name != Baseline.IDEAL)
+    decider = _decider(case, name, course)
+    course.play(decider)
+    reasons = decider.reasons() if isinstance(decider, Muster) else {}
+    return replace(outcome(name, course, case.nodes, case.queueing, spans=name != Baseline.IDEAL), reasons=reasons)
 
 
 def _decider(case: Case, name: str, course: Course) -> Decider:

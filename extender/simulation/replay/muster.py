@@ -12,7 +12,7 @@ from extender.core.engine import Engine
 from extender.core.events import Event
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.replay.course import Course, Life
-from policies.model import Node, Pod, Topology
+from policies.model import GroupKey, Node, Pod, Topology
 from policies.model.topology import SILENT
 
 
@@ -49,6 +49,15 @@ class Muster:
         for uid in uids:
             self._control_plane.see(replace(self._control_plane.pods[uid], phase="Succeeded"))
         self._remove(uids)
+
+    def reasons(self) -> dict[str, str]:
+        """Of each job that was submitted and never was whole, why it waits."""
+        found = {}
+        for life in [one for one in self._course.lives if one.whole_s is None]:
+            key = GroupKey(life.arrival.namespace, life.arrival.name)
+            if (workload := self._control_plane.core.state.workloads.get(key)) is not None:
+                found[life.arrival.name] = workload.telling.reason.message
+        return found
 
     def _bound(self, pod: Pod) -> None:
         self._course.seat(self._lives[pod.uid], pod.node or "")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from extender.simulation.replay.account import Step, Use
 from extender.simulation.replay.course import Course, Life
@@ -84,13 +84,15 @@ class Figures:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The figures, and the steps that a picture needs. ``gangs``: sizes, as in ``Waits``, with jobs of several pods.
-    ``fairness``: None where there are no queues."""
+    ``fairness``: None where there are no queues. ``reasons``: why each job that never started waits, as Muster
+    says it."""
 
     figures: Figures
     steps: Sequence[Step]
     gangs: frozenset[int]
     fairness: Fairness | None = None
     preempted: Preempted = NOBODY
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
 def outcome(

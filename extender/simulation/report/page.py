@@ -13,7 +13,7 @@ from extender.simulation.report.outcome import Figures, Outcome, binned
 from extender.simulation.report.preempted_tables import preempted_tables
 from extender.simulation.report.share_charts import share_rows
 from extender.simulation.report.style import STYLE
-from extender.simulation.report.tables import Input, Table, counted, duration, hours, tables, waited
+from extender.simulation.report.tables import Input, Table, counted, duration, hours, never_started, tables, waited
 from extender.simulation.report.verdict import longer_waits, verdict
 
 _USES = [*((f"var(--{style})", name) for style, name in charts.USES), ("var(--free)", "free")]
@@ -22,7 +22,8 @@ _USES = [*((f"var(--{style})", name) for style, name in charts.USES), ("var(--fr
 def page(about: Input, outcomes: Sequence[Outcome], price: float) -> str:
     """The whole page; ``price`` in USD per GPU-hour."""
     figures = [one.figures for one in outcomes]
-    every = [*tables(figures, price), *preempted_tables(outcomes), *fairness_tables(outcomes)]
+    every = [*tables(figures, price), *never_started(outcomes), *preempted_tables(outcomes)]
+    every += fairness_tables(outcomes)
     parts = [
         f"<h1>{escape(about.jobs)}</h1>",
         f'<p class="facts">{escape(_facts(about, figures[0]))}</p>',

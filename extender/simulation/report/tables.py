@@ -9,6 +9,7 @@ from typing import Any
 from extender.simulation.report.outcome import Figures, Outcome, Waits, binned
 
 CURVE_BINS = 240
+_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,17 @@ def spans(figures: Sequence[Figures]) -> Table:
     return Table("Gangs of several pods, by the number of NVLink domains that they span", ("domains", *names), rows)
 
 
+def never_started(outcomes: Sequence[Outcome]) -> list[Table]:
+    """Which jobs Muster never starts, and why."""
+    found = []
+    for one in outcomes:
+        if some := list(one.reasons.items())[:_SHOWN]:
+            more = f" (the first {_SHOWN} of {len(one.reasons):,})" if len(one.reasons) > _SHOWN else ""
+            title = f"Never started with {one.figures.scheduler}{more}"
+            found.append(Table(title, ("job", "why"), some, words=True))
+    return found
+
+
 def as_json(about: Input, outcomes: Sequence[Outcome], price: float) -> dict[str, Any]:
     """Everything, for programs; ``curve`` has the mean GPUs in each use over equal stretches of the observation."""
     schedulers = []
@@ -95,7 +107,7 @@ def as_json(about: Input, outcomes: Sequence[Outcome], price: float) -> dict[str
         curve = binned(one.steps, one.figures.observed_s, CURVE_BINS) if one.figures.observed_s else []
         shared = None if one.fairness is None else asdict(one.fairness)
         points = [[round(value, 2) for value in point] for point in curve]
-        more = {"curve": points, "fairness": shared, "preempted": asdict(one.preempted)}
+        more = {"curve": points, "fairness": shared, "preempted": asdict(one.preempted), "reasons": dict(one.reasons)}
         schedulers.append(asdict(one.figures) | more)
     told = asdict(about) | {"load": about.load if about.window_s else None}
     return {"input": told, "price_usd_per_gpu_hour": price, "schedulers": schedulers}
