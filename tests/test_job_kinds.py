@@ -52,9 +52,9 @@ def changed(at: str, value: object) -> dict[str, Any]:
 
 
 MISTAKES = {
-    "an unknown key": ("suspended", "spec.stop", ".suspended: Extra inputs are not permitted"),
-    "an unknown key of a podset": ("podsets.0.size", 4, ".podsets.0.size: Extra inputs are not permitted"),
-    "what is needed is not there": ("finished", None, ".finished: Field required"),
+    "an unknown key": ("suspended", "spec.stop", ".suspended: there is no such setting"),
+    "an unknown key of a podset": ("podsets.0.size", 4, ".podsets.0.size: there is no such setting"),
+    "what is needed is not there": ("finished", None, ".finished: it is missing"),
     "no podset": ("podsets", [], ".podsets: Tuple should have at least 1 item after validation, not 0"),
     "no version": ("version", "v1", ".version: 'v1' is not a group and a version, as in science.example.com/v1"),
     "no kind": ("kind", "simulation", ".kind: 'simulation' is not a kind, as in Simulation"),

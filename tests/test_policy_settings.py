@@ -90,6 +90,24 @@ def test_a_name_that_does_not_answer_is_refused_with_those_that_do(tmp_path: Pat
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("preemtion: on", "preemtion: there is no such setting; did you mean preemption?"),
+        ("colour: red", "colour: there is no such setting"),
+        ("elastic: {flavors: spot}", "elastic.flavors: it should be a list"),
+        ("elastic: {timeout: 1}", "elastic.timeout: there is no such setting"),
+        ("fair_sharing: maybe", "fair_sharing: it should be true or false"),
+    ],
+)
+def test_a_mistake_in_the_settings_is_a_sentence(tmp_path: Path, settings: str, message: str) -> None:
+    file = tmp_path / "muster.yaml"
+    file.write_text(settings)
+    with pytest.raises(SettingsError) as caught:
+        load(file)
+    assert str(caught.value) == message
+
+
 @pytest.mark.usefixtures("_foreign")
 def test_a_policy_of_an_installed_package_is_found_by_its_name() -> None:
     chosen = load(None, topology_policy="emptiest").policies

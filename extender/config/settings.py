@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field, PositiveInt, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError as NotJsonError
 
@@ -15,6 +13,7 @@ from extender.config import catalogue
 from extender.config.elastic import NO_FLAVORS, Elastic
 from extender.config.job_kinds import JobKinds
 from extender.config.limiting import limits_of
+from extender.config.mistakes import mistake
 from extender.config.past_usage import AdmissionFairSharing
 from extender.config.reading import UnreadableYamlError, read_mapping
 from extender.config.tls_files import TlsFiles, unguarded
@@ -280,16 +279,9 @@ def load(path: Path | None, **flags: Any) -> Settings:
         given = {name: value for name, value in flags.items() if value is not None}
         return Settings.model_validate(settings.model_dump() | given) if given else settings
     except ValidationError as error:
-        raise SettingsError("\n".join(": ".join(_told(one)) for one in error.errors())) from None
+        raise SettingsError("\n".join(mistake(one, Settings.model_fields) for one in error.errors())) from None
     except UnreadableYamlError as error:
         raise SettingsError(str(error)) from None
     except NotJsonError as error:
         _, name, *_ = str(error).split('"')
         raise SettingsError(f"MUSTER_{name.upper()}: a list or mapping has to be JSON in a variable") from None
-
-
-def _told(error: ErrorDetails) -> Iterator[str]:
-    """What is wrong with which setting; with none if it is wrong with several together."""
-    if error["loc"]:
-        yield ".".join(map(str, error["loc"]))
-    yield error["msg"].removeprefix("Value error, ")
