@@ -12,9 +12,9 @@ from extender.core.events import Event, FilterCalled, JobGone, JobSeen, NodeGone
 from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, Requests
 from tests.simulation.admitted import Admission
 from tests.simulation.job_plans import judge_plan
-from tests.simulation.let_go import LetGoJobs
+from tests.simulation.let_go import LetGoJobs, Tolerated
 from tests.simulation.shown import Shown
-from tests.simulation.sight import Room, lets_in, take
+from tests.simulation.sight import Room, lets_in, take, tolerating
 
 OURS = "muster"
 SLOW_S = 4.0
@@ -166,7 +166,7 @@ class Admissions:
         the cluster, so that the room of its plan may be another's by then."""
         if job.key in self.stopping or job.plan is None or job.finished:
             return
-        self._admit(job, job.plan, now, shown=True)
+        self._admit(job, job.plan, now, self.awaiting.tolerated(job), shown=True)
         nodes = [node for _, node, _ in self.of[job.key].slots()]
         self._look_at_nodes(*nodes)
         self._look_for_others(*nodes)
@@ -231,7 +231,8 @@ class Admissions:
                         for _ in range(count if where == name else 0):
                             take(room, requests)
                     short = any(left < 0 for left in room.values())
-                    if taken or node is None or short or not lets_in(node, podset.template.selection):
+                    asked = tolerating(podset.template.selection, admission.tolerations.get(podset.name, ()))
+                    if taken or node is None or short or not lets_in(node, asked):
                         admission.note(f"node {name} is gone, closed or full")
 
     def _look_for_others(self, *names: str) -> None:
@@ -243,8 +244,8 @@ class Admissions:
             if any(node in full for _, node, _ in admission.slots()):
                 admission.note("an earlier life has given its room to two jobs")
 
-    def _admit(self, job: Job, plan: PlannedNodes, now: float, *, shown: bool) -> None:
-        self.of[job.key] = admission = Admission(job.uid, job.podsets, plan, now, shown=shown)
+    def _admit(self, job: Job, plan: PlannedNodes, now: float, tolerated: Tolerated, *, shown: bool) -> None:
+        self.of[job.key] = admission = Admission(job.uid, job.podsets, plan, now, shown=shown, tolerations=tolerated)
         admission.adopt(self._pods(job.key))
         for pod in self._pods(job.key):
             admission.finish(pod)
@@ -347,7 +348,7 @@ class Admissions:
         if runs and effect.let_go is None and job.managed and not job.finished:
             if effect.job.podsets != job.podsets:
                 return f"{key} is to be started with a plan for other pods"
-            self._admit(job, effect.plan, now, shown=False)
+            self._admit(job, effect.plan, now, effect.tolerations, shown=False)
             return complaint or judge_plan(effect, self.known)
         if not (job.managed and job.suspended and job.stopped) or job.marked or job.held or job.finished:
             return f"{key} is to be started as it is: {job}"
@@ -358,7 +359,7 @@ class Admissions:
         if effect.let_go is not None:
             self._end(key)
             return complaint
-        self._admit(job, effect.plan, now, shown=False)
+        self._admit(job, effect.plan, now, effect.tolerations, shown=False)
         return judge_plan(effect, self.known)
 
     def _judge_suspension(self, key: GroupKey, job: Job, calls: Collection[str], now: float) -> str | None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from policies.model import PlannedNodes, Pod, PodSet, PodSets, Requests, SlotKey
+from policies.model import PlannedNodes, Pod, PodSet, PodSets, Requests, SlotKey, Toleration
 
 
 @dataclass(slots=True)
@@ -25,6 +25,8 @@ class Admission:
     shown: bool = False
     done: dict[Hashable, tuple[str, str]] = field(default_factory=dict)
     over: frozenset[tuple[str, int]] = frozenset()
+    tolerations: Mapping[str, tuple[Toleration, ...]] = field(default_factory=dict)
+    """What its pods tolerate for its flavors, by series."""
     nodes: PlannedNodes = field(init=False)
     """Those of the plan that slots have."""
     wanted: Mapping[str, int] = field(init=False)

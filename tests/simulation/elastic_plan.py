@@ -9,7 +9,7 @@ from random import Random
 
 from extender.core.limits import Elasticity, Limits
 from extender.simulation.chance import Chance
-from policies.model import GANG_GATE, Dialect, GroupKey, GroupRef, Node, Pod, PodSet
+from policies.model import GANG_GATE, Dialect, GroupKey, GroupRef, Node, Pod, PodSet, Selection
 from tests.builders import node, requests
 from tests.simulation.batch_plan import BatchPlan
 from tests.simulation.model.autoscaler import Pool, Whim
@@ -17,7 +17,7 @@ from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.jobs import JobSpec
 from tests.simulation.owner_plan import has_owners
 from tests.simulation.preemption_plan import has_preemption
-from tests.simulation.queue_plan import FLAVOR, MADE
+from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION
 from tests.simulation.relation_plan import has_relations
 
 _WHIMS = (
@@ -38,18 +38,44 @@ _WHILE_AWAITING = (
 @dataclass(frozen=True, slots=True)
 class ElasticPlan:
     """``coming``: nodes that there may be one day, which quotas are drawn for. ``jobs`` beside those of the seed;
-    ``faults``: what, how long after which moment, and after how many of those."""
+    ``faults``: what, how long after which moment, and after how many of those. ``tolerates``: where nodes that are made
+    have a taint, their flavor says what its pods tolerate; else they have to say it themselves."""
 
     pool: Pool
     within_s: float
     coming: tuple[Node, ...]
     jobs: tuple[tuple[float, BatchJob], ...]
     faults: tuple[tuple[str, float, str, int], ...]
+    tolerates: bool = False
+
+    @property
+    def tainted(self) -> bool:
+        return bool(self.pool.node.taints)
 
 
 def has_elastic(seed: int) -> bool:
     """One in sixty, of those with queues; none that planted bugs are remembered by."""
     return seed % 120 in (74, 88, 118) and not (has_relations(seed) or has_owners(seed) or has_preemption(seed))
+
+
+def has_taints(seed: int) -> bool:
+    """One in four of these."""
+    return has_elastic(seed) and seed // 120 % 4 == 3
+
+
+def with_taints(plan: ElasticPlan, chance: Chance) -> ElasticPlan:
+    """The same, where nodes that are made have a taint. Some of the jobs that need them tolerate it themselves."""
+    dice = chance.stream("taints of nodes that are made")
+    pool = replace(plan.pool, node=replace(plan.pool.node, taints=(MADE_TAINT,)))
+    coming = tuple(replace(one, taints=(MADE_TAINT,)) for one in plan.coming)
+    jobs = tuple((at, _tolerant(job) if dice.random() < 0.5 else job) for at, job in plan.jobs)
+    return replace(plan, pool=pool, coming=coming, jobs=jobs, tolerates=dice.random() < 0.6)
+
+
+def _tolerant(job: BatchJob) -> BatchJob:
+    own = Selection(tolerations=(MADE_TOLERATION,))
+    podsets = (replace(one, template=replace(one.template, selection=own)) for one in job.podsets)
+    return replace(job, podsets=tuple(podsets))
 
 
 def draw_elastic(chance: Chance, *, calm: bool) -> ElasticPlan:
@@ -75,19 +101,33 @@ def with_elastic(limits: Limits, plan: ElasticPlan) -> Limits:
     return replace(limits, elastic=Elasticity(frozenset((MADE,)), plan.within_s), waiting=20_000)
 
 
-def needing(jobs: Sequence[tuple[float, JobSpec]], chance: Chance) -> tuple[tuple[float, JobSpec], ...]:
-    """Half of the gangs say that they need nodes that are made."""
-    dice = chance.stream("who needs nodes that are made")
-    return tuple((at, _wanting(job) if job.min_member and dice.random() < 0.5 else job) for at, job in jobs)
+def needing(
+    jobs: Sequence[tuple[float, JobSpec]], chance: Chance, *, tainted: bool
+) -> tuple[tuple[float, JobSpec], ...]:
+    """Half of the gangs say that they need nodes that are made. ``tainted``: most of these tolerate the taint."""
+    dice, others = chance.stream("who needs nodes that are made"), chance.stream("who tolerates their taint")
+    return tuple(
+        (
+            at,
+            _wanting(job, tolerant=tainted and others.random() < 0.7)
+            if job.min_member and dice.random() < 0.5
+            else job,
+        )
+        for at, job in jobs
+    )
 
 
 def beside(batch: BatchPlan, plan: ElasticPlan) -> BatchPlan:
     return replace(batch, jobs=(*batch.jobs, *plan.jobs), faults=(*batch.faults, *plan.faults))
 
 
-def _wanting(job: JobSpec) -> JobSpec:
-    wanted = ((FLAVOR, MADE),)
-    roles = tuple(replace(one, selection=replace(one.selection, node_selector=wanted)) for one in job.roles)
+def _wanting(job: JobSpec, *, tolerant: bool) -> JobSpec:
+    wanted, more = ((FLAVOR, MADE),), (MADE_TOLERATION,) if tolerant else ()
+
+    def on_made(one: Selection) -> Selection:
+        return replace(one, node_selector=wanted, tolerations=(*one.tolerations, *more))
+
+    roles = tuple(replace(one, selection=on_made(one.selection)) for one in job.roles)
     return replace(job, roles=roles, gates=tuple(dict.fromkeys((*job.gates, GANG_GATE))))
 
 

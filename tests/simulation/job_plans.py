@@ -5,7 +5,7 @@ from __future__ import annotations
 from extender.core.effects import StartJob
 from policies.model import CLIQUE
 from tests.simulation.shown import Shown
-from tests.simulation.sight import Room, fits, lets_in, take
+from tests.simulation.sight import Room, fits, lets_in, take, tolerating
 
 
 def judge_plan(effect: StartJob, shown: Shown) -> str | None:
@@ -16,7 +16,8 @@ def judge_plan(effect: StartJob, shown: Shown) -> str | None:
         nodes = [node for node in effect.plan.get(podset.name, ()) if node]
         if not min(podset.minimum, podset.size) <= len(nodes) <= podset.size:
             return f"{key} is to be started with {len(nodes)} nodes for {podset}"
-        if shut := [node for node in nodes if node not in known or not lets_in(known[node], template.selection)]:
+        asked = tolerating(template.selection, effect.tolerations.get(podset.name, ()))
+        if shut := [node for node in nodes if node not in known or not lets_in(known[node], asked)]:
             return f"{key} is to be started on {shut}, which are closed to it"
         cliques = {known[node].labels.get(CLIQUE) for node in nodes}
         if template.topology.required is not None and (len(cliques) > 1 or None in cliques):

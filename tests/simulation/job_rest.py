@@ -9,7 +9,7 @@ from policies.model import GroupKey
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
-from tests.simulation.queue_rest import could_be_let_go, rooms_with_quota
+from tests.simulation.queue_rest import could_be_let_go, of_job, rooms_with_quota
 from tests.simulation.referee import Referee
 from tests.simulation.seating import seats
 from tests.simulation.sight import Room, beside, kept_nodes, nominated, on_nodes
@@ -65,6 +65,7 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob, plan: 
 def could_start(world: World, room: Room, job: BatchJob) -> bool:
     """Whether there are quota and nodes for as many of its pods as have to start."""
     pods = [pod for one in job.shown().podsets.podsets for pod in islice(one.pods(), one.minimum)]
+    pods = of_job(world, job.queue, pods)
     there = on_nodes(world.api.pods.values())
     sides = (there, [*there, *kept_nodes(world.api.pods.values(), pods[0].priority)])
     for some in rooms_with_quota(world, room, job.key, job.queue, pods, len(pods)) if not job.held else ():

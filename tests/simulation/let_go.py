@@ -10,13 +10,19 @@ from itertools import islice
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import StartJob
 from extender.core.events import Event, JobGone, JobSeen, QueueGone, QueueSeen, Synced
-from policies.model import GroupKey, Job, Pod, PodSet
+from policies.model import GroupKey, Job, Pod, PodSet, Toleration
+from policies.model.queues import ResourceFlavor
 from tests.simulation.queue_plan import FLAVOR, MADE
+from tests.simulation.sight import tolerates, tolerating
 
 _SLOW_S = 5.0
 """A new leader has so long to plan one that is late; and a plan may take so long when there are nodes."""
 _EARLY_S = 1.0
 """The deadline is written in whole seconds."""
+
+
+Tolerated = Mapping[str, tuple[Toleration, ...]]
+"""What pods tolerate for their flavors, by series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,8 @@ class LetGoJobs:
         self.of: dict[GroupKey, Awaiting] = {}
         self._queues_changed_at = float("-inf")
         self._synced = False
+        self._flavor = ResourceFlavor(MADE)
+        """That whose nodes are made, as it was seen last: what is written for it stays when it is gone."""
         self._roomy: dict[GroupKey, float] = {}
         """Those that there are nodes for, and since when."""
 
@@ -49,6 +57,8 @@ class LetGoJobs:
                 del self.of[key]
             case JobWritten(key, uid, outcome) if key in self.of and self.of[key].job.uid == uid:
                 self._written(key, outcome)
+            case QueueSeen(ResourceFlavor(name=name) as flavor) if name == MADE:
+                self._flavor, self._queues_changed_at = flavor, now
             case QueueSeen() | QueueGone():
                 self._queues_changed_at = now
             case Synced():
@@ -74,6 +84,11 @@ class LetGoJobs:
         elif not self.of[key].shown and outcome is Outcome.UNKNOWN:
             self.of[key] = replace(self.of[key], sure=False)
 
+    def tolerated(self, job: Job) -> Tolerated:
+        """What the flavors of a job that runs have its pods tolerate."""
+        made = (series for series, chosen in (job.flavors or {}).items() if MADE in chosen.values())
+        return dict.fromkeys(made, self._flavor.tolerations)
+
     def start(self, effect: StartJob, now: float) -> str | None:
         """What is wrong with its being started: without nodes, or with nodes after that."""
         key, said = effect.job.key, effect.let_go
@@ -88,7 +103,8 @@ class LetGoJobs:
         for podset in effect.job.podsets.podsets:
             chosen = set(effect.flavors.get(podset.name, {}).values())
             asked = dict(podset.template.selection.node_selector) | dict(effect.labels.get(podset.name, ()))
-            if MADE in chosen and asked.get(FLAVOR) != MADE:
+            own = tolerating(podset.template.selection, effect.tolerations.get(podset.name, ()))
+            if MADE in chosen and not (asked.get(FLAVOR) == MADE and tolerates(own, self._flavor.taints)):
                 return f"{key} is to be let go, and no autoscaler would make nodes of {MADE} for {podset.name!r}"
         return None
 
@@ -116,17 +132,18 @@ class LetGoJobs:
         return f"{late} awaits nodes, and there have been some for {_SLOW_S} s" if late is not None else None
 
 
-def pods_of(job: Job) -> list[Pod]:
+def pods_of(job: Job, tolerated: Tolerated) -> list[Pod]:
     """Those that have to start together, with the labels of their flavors' nodes."""
-    return [pod for podset in job.podsets.podsets for pod in islice(_on_flavor(job, podset), podset.minimum)]
+    return [pod for podset in job.podsets.podsets for pod in islice(_on_flavor(job, podset, tolerated), podset.minimum)]
 
 
-def _on_flavor(job: Job, podset: PodSet) -> Iterator[Pod]:
+def _on_flavor(job: Job, podset: PodSet, tolerated: Tolerated) -> Iterator[Pod]:
     chosen = [*(job.flavors or {}).get(podset.name, {}).values()]
     labels = {FLAVOR: chosen[0]} if chosen else {}
     for pod in podset.pods():
         asked = tuple((dict(pod.selection.node_selector) | labels).items())
-        yield replace(pod, selection=replace(pod.selection, node_selector=asked))
+        own = tolerating(pod.selection, tolerated.get(podset.name, ()))
+        yield replace(pod, selection=replace(own, node_selector=asked))
 
 
 def _asked(job: Job) -> object:

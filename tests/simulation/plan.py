@@ -19,7 +19,15 @@ from policies.order import FairSharing
 from tests.builders import node, requests
 from tests.simulation.batch_plan import NONE, BatchPlan, draw_batch, draw_started, has_jobs, limits_of, takes_over
 from tests.simulation.checkpoint_plan import Save, alike, draw_saves, has_checkpoints, in_devices
-from tests.simulation.elastic_plan import ElasticPlan, draw_elastic, has_elastic, needing, with_elastic
+from tests.simulation.elastic_plan import (
+    ElasticPlan,
+    draw_elastic,
+    has_elastic,
+    has_taints,
+    needing,
+    with_elastic,
+    with_taints,
+)
 from tests.simulation.elastic_plan import beside as beside_needy
 from tests.simulation.faults import FAULTS
 from tests.simulation.model.apiserver import Kind
@@ -30,7 +38,16 @@ from tests.simulation.model.owners import OwnerObject
 from tests.simulation.owner_plan import draw_owners, has_owners
 from tests.simulation.preemption_plan import budgeted, has_preemption, ranked, saturated, termed, with_preemption
 from tests.simulation.queue_plan import NONE as NO_QUEUES
-from tests.simulation.queue_plan import QueuePlan, contested, draw_queues, flavored, has_queues, queue_name, ruled
+from tests.simulation.queue_plan import (
+    QueuePlan,
+    contested,
+    draw_queues,
+    flavored,
+    has_queues,
+    queue_name,
+    ruled,
+    tainted,
+)
 from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes, takes_many_rounds
 from tests.simulation.role_plan import cast, has_roles
 from tests.simulation.terms import Terms
@@ -185,6 +202,7 @@ def draw(seed: int) -> Plan:
         writes_at_once=64 if calm else chance.stream("writes").choice((64, 64, 64, 4, 1)),
     )
     elastic = draw_elastic(chance, calm=calm) if has_elastic(seed) else None
+    elastic = with_taints(elastic, chance) if elastic is not None and has_taints(seed) else elastic
     plan = _with_jobs(plan, chance, elastic) if has_jobs(seed) or elastic is not None else plan
     plan = _with_relations(plan, chance) if has_relations(seed) else plan
     plan = _with_owners(plan, chance) if has_owners(seed) else plan
@@ -208,7 +226,7 @@ def _with_jobs(plan: Plan, chance: Chance, elastic: ElasticPlan | None) -> Plan:
     if elastic is not None:
         limits = with_elastic(plan.limits, elastic)
         batch, plan = beside_needy(batch, elastic), replace(plan, limits=limits, elastic=elastic, barred=frozenset())
-        plan = replace(plan, jobs=needing(plan.jobs, chance))
+        plan = replace(plan, jobs=needing(plan.jobs, chance, tainted=elastic.tainted))
     if plan.profile.bind_timeout_s < 10:
         # A bind waits no longer than its transport lets it: the pods of a job have to exist by then, and reach it.
         batch = replace(batch, pod_rate=100.0)
@@ -227,6 +245,8 @@ def _with_queues(plan: Plan, chance: Chance) -> Plan:
     batch = tuple((at, replace(one, queue=queue_name(dice))) for at, one in plan.batch.jobs)
     coming = () if plan.elastic is None else plan.elastic.coming
     queues = draw_queues((*nodes, *coming), chance, calm=plan.calm)
+    if plan.elastic is not None and plan.elastic.tainted:
+        queues = tainted(queues, tolerates=plan.elastic.tolerates)
     started = draw_started(nodes, chance) if takes_over(plan.seed) and not plan.saves else ()
     if has_preemption(plan.seed):
         queues = ruled(queues, chance)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from random import Random
 
 from extender.simulation.chance import Chance
-from policies.model import Node
+from policies.model import Node, Taint, Toleration
 from policies.model.queues import (
     ClusterQueue,
     Cohort,
@@ -30,6 +30,9 @@ FLAVOR = "flavor"
 """The label of a node that says of which flavor it is: no node is of two."""
 MADE = "made"
 """The flavor whose nodes are made when somebody needs them, and the clique that all of these are in."""
+MADE_TAINT = Taint(MADE, "", "NoSchedule")
+"""That of its nodes, where they have one, and what tolerates it."""
+MADE_TOLERATION = Toleration(MADE, "Equal", "", "NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,18 @@ def draw_queues(nodes: tuple[Node, ...], chance: Chance, *, calm: bool) -> Queue
     changes = [_change(dice, things, total) for _ in range(0 if calm else dice.choice((0, 0, 1, 3)))]
     between = chance.stream("order between queues").choice((None, FairSharing(), Drf(), Proportion()))
     return QueuePlan(tuple(things), tuple(sorted(changes, key=lambda one: one[0])), between, past)
+
+
+def tainted(plan: QueuePlan, *, tolerates: bool) -> QueuePlan:
+    """The same queues, where nodes that are made have a taint. ``tolerates``: their flavor says what tolerates it."""
+
+    def one(thing: QueueObject) -> QueueObject:
+        if not (isinstance(thing, ResourceFlavor) and thing.name == MADE):
+            return thing
+        return replace(thing, taints=(MADE_TAINT,), tolerations=(MADE_TOLERATION,) if tolerates else ())
+
+    changes = tuple((at, one(thing), gone) for at, thing, gone in plan.changes)
+    return replace(plan, things=tuple(map(one, plan.things)), changes=changes)
 
 
 def contested(plan: QueuePlan) -> QueuePlan:

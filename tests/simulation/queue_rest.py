@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from policies.model import GroupKey, Pod
-from policies.model.queues import ClusterQueue, Stop
+from policies.model.queues import ClusterQueue, ResourceFlavor, Stop
 from tests.builders import GPU
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.quota import is_unplanned, used_by
 from tests.simulation.quota_book import Book, is_strict, left_for
-from tests.simulation.sight import Room
+from tests.simulation.sight import Room, lets_in, tolerating
 
 
 def rooms_with_quota(
@@ -33,8 +34,24 @@ def rooms_with_quota(
 def could_be_let_go(world: World, key: GroupKey, name: str, pods: Sequence[Pod]) -> bool:
     """Whether all pods of a job have quota of the flavor whose nodes are made."""
     book = Book(world.api.queues.values(), world.api.nodes.values())
-    made = world.autoscaler is not None and name and book.there
-    return bool(made) and MADE in _flavors_with_quota(world, book, key, name, pods, len(pods))
+    if world.autoscaler is None or not (name and book.there):
+        return False
+    made = world.autoscaler.pool.node
+    together = any(pod.topology.required for pod in pods)
+    wanted = [pod for pod in of_job(world, name, pods) if together or dict(pod.requests).get(GPU)]
+    suit = all(lets_in(made, pod.selection) for pod in wanted)
+    return suit and MADE in _flavors_with_quota(world, book, key, name, pods, len(pods))
+
+
+def of_job(world: World, name: str, pods: Sequence[Pod]) -> list[Pod]:
+    """Pods of a job that names that queue; those with GPUs tolerate what the flavor whose nodes are made says."""
+    flavors = (
+        one for one in world.api.queues.values() if isinstance(one, ResourceFlavor) and one.name == MADE and name
+    )
+    more = tuple(one for flavor in flavors for one in flavor.tolerations)
+    return [
+        replace(pod, selection=tolerating(pod.selection, more)) if dict(pod.requests).get(GPU) else pod for pod in pods
+    ]
 
 
 def _flavors_with_quota(

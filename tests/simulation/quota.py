@@ -12,13 +12,14 @@ from extender.core.effects import Effect, Nominate, PostBinding, StartJob, Suspe
 from extender.core.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen, Synced
 from extender.core.turns import Turn
 from policies.model import GroupKey, Job, Node, Pod
-from policies.model.queues import VOLCANO, ClusterQueue, QueueObject
+from policies.model.queues import VOLCANO, ClusterQueue, QueueObject, ResourceFlavor
 from tests.builders import GPU
 from tests.simulation.claims import Claims
 from tests.simulation.let_go_gangs import LetGoGangs
 from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.quota_book import ALL_NODES, Book, Used
 from tests.simulation.shown import Shown
+from tests.simulation.sight import tolerates
 
 _LATE_S = 120.0
 """How long ago a plan may have been made that is carried out now: what the queues said then counts."""
@@ -113,8 +114,13 @@ class QuotaJudge:
         return None
 
     def judge_gangs(self, effects: Iterable[Effect], now: float) -> str | None:
-        """Whether those that these effects let go have quota for all of their pods."""
+        """Whether those that these effects let go have quota for all of their pods, which go to nodes that are made."""
         for key in self.gangs.watch(effects, self.jobs, now):
+            made = self._things.get(f"{ResourceFlavor.__name__}/{MADE}")
+            taints = made.taints if isinstance(made, ResourceFlavor) else ()
+            for pod in self._shown.members.get(key, {}).values():
+                if dict(pod.selection.node_selector).get(FLAVOR) == MADE and not tolerates(pod.selection, taints):
+                    return f"{key} is to be let go, and no autoscaler would make nodes of {MADE} for {pod.uid}"
             if complaint := self._judge(self.local_of(key), f"{key} is to be let go", {MADE}, now):
                 return complaint
         return None

@@ -143,7 +143,7 @@ class Referee:
             return
         fitting = set()
         for key in (key for key in idle if let_go.of[key].shown):
-            pods = pods_of(let_go.of[key].job)
+            pods = pods_of(job := let_go.of[key].job, let_go.tolerated(job))
             if seats(self._shown.nodes, self._claims.left(self._shown.nodes), pods, (), len(pods)) >= len(pods):
                 fitting.add(key)
         complain(let_go.roomy(fitting, now))

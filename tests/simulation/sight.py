@@ -18,6 +18,7 @@ from policies.model import (
     Selection,
     SlotKey,
     Taint,
+    Toleration,
 )
 
 WITH_OBJECTS = (Dialect.COSCHEDULING, Dialect.VOLCANO)
@@ -272,13 +273,17 @@ def lets_in(node: Node, selection: Selection) -> bool:
     """
     if not dict(selection.node_selector).items() <= node.labels.items():
         return False
-    if node.unschedulable or not node.ready or not all(_tolerated(taint, selection) for taint in node.taints):
+    if node.unschedulable or not node.ready or not tolerates(selection, node.taints):
         return False
     pins = None if selection.affinity is None else [one for term in selection.affinity for one in term]
     return pins is None or any(node.name in pin.values for pin in pins)
 
 
-def _tolerated(taint: Taint, selection: Selection) -> bool:
-    return any(
-        (one.key, one.value, one.effect) == (taint.key, taint.value, taint.effect) for one in selection.tolerations
-    )
+def tolerating(selection: Selection, more: tuple[Toleration, ...]) -> Selection:
+    """With what a job's flavor has its pods tolerate beside that."""
+    return replace(selection, tolerations=(*selection.tolerations, *more)) if more else selection
+
+
+def tolerates(selection: Selection, taints: Iterable[Taint]) -> bool:
+    """As the campaign's pods do it: with a toleration like the taint."""
+    return {tuple(taint) for taint in taints} <= {(one.key, one.value, one.effect) for one in selection.tolerations}

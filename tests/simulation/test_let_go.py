@@ -7,19 +7,21 @@ from random import Random
 
 import pytest
 
-from extender.core.effects import StartJob
+from extender.core.effects import CleanJob, StartJob
 from extender.core.events import JobSeen, QueueSeen
 from extender.simulation.clock import Clock
-from policies.model import Job, LetGo, Pod, Selection
+from policies.model import Job, LetGo, Pod, Selection, Toleration
 from policies.model.queues import ResourceFlavor
 from tests.builders import GPU, node, requests
 from tests.core.jobs import job
-from tests.simulation.elastic_plan import has_elastic
+from tests.simulation.elastic_plan import has_elastic, has_taints
+from tests.simulation.judged_life import batch
 from tests.simulation.let_go import LetGoJobs
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.autoscaler import Autoscaler, Pool, Whim
+from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.plan import draw
-from tests.simulation.queue_plan import FLAVOR, MADE
+from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION
 
 POOL = Pool(node(MADE, 8, labels={FLAVOR: MADE}), (Whim.WHOLE,), delay_s=1.0, late_s=50.0, idle_s=10.0, most=4)
 REFUSED = Pod("", "default", "", requests(8), refusal="0/0 nodes", selection=Selection(((FLAVOR, MADE),)))
@@ -104,6 +106,29 @@ def test_a_job_is_let_go_to_have_nodes_made(effect: StartJob, said: str) -> None
     assert said in (LetGoJobs().start(effect, 50.0) or "")
 
 
+@pytest.mark.parametrize("own", [(), (MADE_TOLERATION,)])
+@pytest.mark.parametrize("given", [{}, {"": (MADE_TOLERATION,)}])
+def test_its_pods_tolerate_the_taint_of_its_flavor(
+    own: tuple[Toleration, ...], given: dict[str, tuple[Toleration, ...]]
+) -> None:
+    (podset,) = LET_GO.job.podsets.podsets
+    asked = replace(podset, template=replace(podset.template, selection=Selection(tolerations=own)))
+    it, wanted = LetGoJobs(), replace(LET_GO.job, podsets=replace(LET_GO.job.podsets, podsets=(asked,)))
+    it.hear(QueueSeen(ResourceFlavor(MADE, {FLAVOR: MADE}, taints=(MADE_TAINT,))), 1.0)
+    said = it.start(replace(LET_GO, job=wanted, tolerations=given), 50.0)
+    assert bool(said) is not bool(own or given)
+
+
+def test_pods_of_a_job_tolerate_what_was_written_when_it_was_started() -> None:
+    spec = batch(1)
+    led = written(spec, replace(LET_GO, job=spec.shown(), tolerations={"": (MADE_TOLERATION,)}))
+    assert isinstance(led, BatchJob)
+    assert led.pod(led.podsets[0], 0, "pod", 0.0).selection.tolerations == (MADE_TOLERATION,)
+    clean = written(replace(led, suspended=True, idle=True), CleanJob(led.shown()))
+    assert isinstance(clean, BatchJob)
+    assert not clean.pod(clean.podsets[0], 0, "pod", 0.0).selection.tolerations
+
+
 def test_it_awaits_its_nodes_until_its_deadline() -> None:
     it = book()
     assert "awaits its nodes until 100.0 s" in (it.judge_suspension(SHOWN.key, SHOWN, 80.0) or "")
@@ -137,3 +162,5 @@ def test_one_in_sixty_seeds_has_such_nodes_and_no_other_is_changed() -> None:
     assert any(one.calm for one in with_nodes)
     assert all(one.queues.things and one.batch.jobs for one in with_nodes)
     assert not any(one.limits.elastic.flavors for one in plans if one.elastic is None)
+    tainted = [one.seed for one in with_nodes if one.elastic is not None and one.elastic.tainted]
+    assert tainted == [one.seed for one in with_nodes if has_taints(one.seed)] == [478]

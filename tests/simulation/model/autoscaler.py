@@ -58,7 +58,7 @@ class Autoscaler:
         self._api = api
         self._clock = clock
         self._random = random
-        self._pool = pool
+        self.pool = pool
         self._made = 0
         self._coming: dict[str, Node] = {}
         """What it reckons with, whether it comes or not."""
@@ -109,22 +109,22 @@ class Autoscaler:
         if not made:
             return
         self._coming |= made
-        whim = Whim.WHOLE if self.healed else self._random.choice(self._pool.whims)
+        whim = Whim.WHOLE if self.healed else self._random.choice(self.pool.whims)
         for name in made:
             self._deliver(name, whim)
 
     def _may_have(self, more: int) -> bool:
         ours = sum(map(self._is_ours, self._api.nodes | self._coming))
-        return self.healed or ours + more < self._pool.most
+        return self.healed or ours + more < self.pool.most
 
     def _is_ours(self, name: str) -> bool:
-        return name.startswith(self._pool.prefix)
+        return name.startswith(self.pool.prefix)
 
     def _deliver(self, name: str, whim: Whim) -> None:
-        delay_s = self._pool.delay_s * self._random.random()
+        delay_s = self.pool.delay_s * self._random.random()
         comes = whim is Whim.WHOLE or (whim is Whim.PART and self._random.random() < 0.6)
         if comes or whim is Whim.LATE:
-            after_s = delay_s if comes else self._pool.late_s + delay_s
+            after_s = delay_s if comes else self.pool.late_s + delay_s
             self._clock.after(after_s, lambda: self._arrive(name))
         else:
             self._clock.after(_GIVEN_UP_S, lambda: self._coming.pop(name, None))
@@ -138,12 +138,12 @@ class Autoscaler:
         now, busy = self._clock.now, {pod.node for pod in self._api.pods.values()} | needed
         idle = [name for name in self._api.nodes if self._is_ours(name) and name not in busy]
         self._idle = {name: self._idle.get(name, now) for name in idle}
-        for name in [name for name, since in self._idle.items() if now - since >= self._pool.idle_s]:
+        for name in [name for name, since in self._idle.items() if now - since >= self.pool.idle_s]:
             if not self.stays(name):
                 for told in self.removed:
                     told(name)
                 self._api.remove_node(name)
 
     def _new(self) -> Node:
-        name = f"{self._pool.prefix}{self._made:02}"
-        return replace(self._pool.node, name=name, labels={**self._pool.node.labels, HOSTNAME: name})
+        name = f"{self.pool.prefix}{self._made:02}"
+        return replace(self.pool.node, name=name, labels={**self.pool.node.labels, HOSTNAME: name})

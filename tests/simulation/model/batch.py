@@ -26,6 +26,7 @@ from policies.model import (
     Reservation,
     SlotKey,
     Spread,
+    Toleration,
 )
 
 MOST_TERMS = 8
@@ -44,7 +45,7 @@ class BatchJob:
     ``elsewhere``: where another scheduler has put its pods, which run; only while it has no plan.
     ``plan`` is the annotation on it, ``led`` what stands in its templates, ``minimum`` what they say of the gang.
     ``let_go`` is what the annotation says in place of a plan, when nodes are awaited; ``led`` is empty then, and
-    ``labels`` is what stands in the templates.
+    ``labels`` is what stands in the templates. ``tolerations``: what those have beside their own.
     Its controller writes the rest: ``began`` is the start time, ``idle`` the condition that it is suspended, ``active``
     and ``failed`` count pods, ``ran``: one runs or has run, ``done``: indexes that have succeeded, ``ended``: how.
     """
@@ -65,6 +66,7 @@ class BatchJob:
     plan: PlannedNodes | None = None
     let_go: LetGo | None = None
     labels: Mapping[str, Labels] = field(default_factory=dict, hash=False)
+    tolerations: Mapping[str, tuple[Toleration, ...]] = field(default_factory=dict, hash=False)
     led: PlannedNodes | None = None
     minimum: int = 0
     began: bool = False
@@ -147,7 +149,9 @@ class BatchJob:
             return made
         nodes = self.led.get(podset.name, ())
         asks = dict(made.selection.node_selector) | dict(self.labels.get(podset.name, ()))
-        made = replace(made, selection=replace(made.selection, node_selector=tuple(sorted(asks.items()))))
+        tolerated = (*made.selection.tolerations, *self.tolerations.get(podset.name, ()))
+        asked = replace(made.selection, node_selector=tuple(sorted(asks.items())), tolerations=tolerated)
+        made = replace(made, selection=asked)
         names = tuple(dict.fromkeys(nodes))
         planned = nodes[index] if index < len(nodes) and podset.indexed else ""
         made = replace(made, group=GroupRef(self.key.name, Dialect.ANNOTATION, self.minimum))
@@ -177,6 +181,7 @@ def written(job: BatchJob, write: Write) -> BatchJob | str:
             if not job.managed or job.held or job.ended or not job.stopped or job.shown().podsets != planned.podsets:
                 return "the job is not as it was when it was planned"
             led = replace(job, led=dict(plan), labels=dict(write.labels), minimum=minimum, flavors=flavors)
+            led = replace(led, tolerations=dict(write.tolerations))
             led = replace(led, plan=dict(plan) if write.let_go is None else None, let_go=write.let_go)
             return replace(led, suspended=False, reservation=None)
         case Reserve(reservation=reservation):
@@ -187,7 +192,7 @@ def written(job: BatchJob, write: Write) -> BatchJob | str:
         case CleanJob():
             if job.ended and not job.suspended:
                 return replace(job, plan=None, let_go=None)  # its template cannot be written any more
-            clean = replace(job, plan=None, let_go=None, led=None, labels={}, minimum=0)
+            clean = replace(job, plan=None, let_go=None, led=None, labels={}, tolerations={}, minimum=0)
             return clean if job.ended or job.stopped else "it has not stopped"
         case _:
             assert_never(write)

@@ -10,13 +10,14 @@ import pytest
 
 from extender.core import quotas
 from extender.core.effects import Effect, StartJob, SuspendJob
-from extender.core.events import Event, JobSeen
+from extender.core.events import Event, JobSeen, QueueSeen
 from extender.core.kept_nodes import kept_nodes
 from extender.core.quota_counting import unseen_of
 from extender.core.quotas import Quotas
 from extender.core.state import State
 from extender.kube.queues import protection
 from policies.model import GroupKey, PodSets
+from policies.model.queues import ResourceFlavor
 from tests.simulation.plants.mutants import Core, asks, hears
 
 
@@ -91,3 +92,17 @@ def nodes_stay_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 def no_node_is_kept(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(protection, "kept_nodes", lambda state: {})
+
+
+@asks
+def what_a_flavor_tolerates_is_not_written(effect: Effect, core: Core) -> Iterable[Effect]:
+    yield replace(effect, tolerations={}) if isinstance(effect, StartJob) else effect
+
+
+@hears
+def taints_of_flavors_are_not_read(event: Event, core: Core) -> Iterable[Event]:
+    """Whoever does not tolerate them is let go."""
+    match event:
+        case QueueSeen(ResourceFlavor() as flavor):
+            event = QueueSeen(replace(flavor, taints=()))
+    yield event
