@@ -36,9 +36,10 @@ class Api:
         items: list[Object] = self.get(path, **params)["items"]
         return items
 
-    def create(self, path: str, obj: Object) -> Object:
-        """POST the object to its collection (or to a subresource such as a pod's binding)."""
-        return self._call("POST", path, json=obj)
+    def create(self, path: str, obj: Object, *, user: str = "") -> Object:
+        """POST the object to its collection (or to a subresource such as a pod's binding). ``user``: as whom, if not
+        as the administrator."""
+        return self._call("POST", path, json=obj, headers={"Impersonate-User": user} if user else None)
 
     def create_all(self, creations: Iterable[tuple[str, Object]]) -> None:
         """Create many objects as fast as the API server takes them, waiting where it asks for that (429)."""

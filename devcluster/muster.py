@@ -26,6 +26,7 @@ Tree = dict[str, Any]
 
 _GATE = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/muster-gang-gate"
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 _CONTAINERS = [{"name": "main", "image": "none"}]
 _LAST_POLICY = "muster-extender-events"
 _FORGED: Tree = {
@@ -176,15 +177,16 @@ def install_crds_of(cluster: Cluster, component: str) -> None:
 
 def _wait_for_policies(cluster: Cluster) -> None:
     """The API server says nowhere that a policy is in force: try what it refuses, writing nothing."""
-    extender = f"--as=system:serviceaccount:{NAMESPACE}:muster-extender"
+    extender = f"system:serviceaccount:{NAMESPACE}:muster-extender"
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         try:
-            cluster.kubectl("create", "--dry-run=server", extender, "-f", "-", stdin=yaml.safe_dump(_FORGED))
-        except ClusterError as refusal:
+            cluster.api.create(f"{_EVENTS}?dryRun=All", _FORGED, user=extender)
+        except ApiError as refusal:
             if _LAST_POLICY in str(refusal):
                 return
             raise
+        time.sleep(POLL_EVERY_S)
     raise ClusterError(f"the policies on the extender were not in force after {PATIENCE_S:.0f} s")
 
 

@@ -9,7 +9,7 @@ import sys
 _PLAY = """
 import hashlib
 from tests.simulation.campaign import play
-for seed in (3, 5, 6):
+for seed in (2, 4, 5, 6, 9, 22, 23, 37, 59, 70, 74):
     lines = hashlib.sha256()
     play(seed, lambda line: lines.update(line.encode()), every=0)
     print(seed, lines.hexdigest())
@@ -25,4 +25,4 @@ def _story(hash_seed: str) -> str:
 def test_a_seed_gives_the_same_story_under_any_hash_seed() -> None:
     first, second = _story("1"), _story("2")
     assert first == second
-    assert len(first.splitlines()) == 3
+    assert len(first.splitlines()) == 11

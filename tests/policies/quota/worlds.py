@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 from random import Random
@@ -69,17 +69,17 @@ class Oracle:
             if name == flavor and (found := quotas.get(resource)) is not None
         }
         self._above = {one.name: one.cohort for one in queues} | {one.name: one.parent for one in cohorts}
+        self._below: dict[str, list[str]] = {}
+        for one, above in self._above.items():
+            self._below.setdefault(above, []).append(one)
         self._has: dict[str, int] = {}
 
     def _of(self, name: str) -> Quota:
         return self._own.get(name, Quota(0))
 
-    def _below(self, name: str) -> Iterator[str]:
-        return (one for one, above in self._above.items() if above == name)
-
     def has(self, name: str) -> int:
         if name not in self._has:
-            lent = sum(self.has(one) - self.keeps(one) for one in self._below(name))
+            lent = sum(self.has(one) - self.keeps(one) for one in self._below.get(name, ()))
             self._has[name] = self._of(name).nominal + lent
         return self._has[name]
 
@@ -92,7 +92,7 @@ class Oracle:
         return max(0, self.uses(name, used) - self.keeps(name))
 
     def uses(self, name: str, used: dict[str, int]) -> int:
-        return used.get(name, 0) + sum(self.takes(one, used) for one in self._below(name))
+        return used.get(name, 0) + sum(self.takes(one, used) for one in self._below.get(name, ()))
 
     def borrows(self, name: str, used: dict[str, int]) -> bool:
         return self.uses(name, used) > self.has(name)
