@@ -34,7 +34,7 @@ def amount(name: str, much: int, *, up: bool = False) -> str:
         return f"{_short(much / 1000, 3)} cpu"
     if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
         return f"{_size(much, up=up)} {name}"
-    return f"{much} {name}"
+    return "1 pod" if (name, much) == ("pods", 1) else f"{much} {name}"
 
 
 def amounts(requests: Requests) -> str:

@@ -241,7 +241,9 @@ def _written_on(workload: Workload) -> list[tuple[str, Reservation]]:
 
 
 def _waits(victims: Sequence[Victim]) -> Reason:
-    return Reason("Preempting", f"{_named(victims)} give way to it; it starts when they have gone", warning=False)
+    way, gone = ("give", "they have") if len(victims) > 1 else ("gives", "that has")
+    text = f"{_named(victims)} {way} way to it; it starts when {gone} gone"
+    return Reason("Preempting", text, warning=False)
 
 
 def _named(victims: Sequence[Victim]) -> str:

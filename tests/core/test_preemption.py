@@ -23,7 +23,7 @@ def test_a_gang_of_a_higher_priority_evicts_a_whole_gang_and_starts_there() -> N
     script.see(high)
     assert sorted(script.evicted) == ["low-0", "low-1"]
     assert script.reason("high") == "Preempting"
-    assert "default/low" in script.message("high")
+    assert script.message("high") == "default/low gives way to it; it starts when that has gone"
     script.leave(low[0])
     assert not script.planned(high[0]), "all of it has to go first"
     script.leave(low[1])
@@ -31,6 +31,16 @@ def test_a_gang_of_a_higher_priority_evicts_a_whole_gang_and_starts_there() -> N
     script.run(high)
     assert len(script.bound(high)) == 2
     assert script.kept is None, "nothing is kept any more"
+
+
+def test_all_who_give_way_are_named() -> None:
+    script = Cluster(*cluster("a: 2x8"))
+    for name in ("one", "two"):
+        running(script, name, 1)
+    script.see(gang("high", 2, priority=10))
+    said = script.message("high")
+    assert sorted(said.split(" give ")[0].split(", ")) == ["default/one", "default/two"]
+    assert said.endswith(" give way to it; it starts when they have gone")
 
 
 def test_nothing_is_told_before_it_is_written_down() -> None:

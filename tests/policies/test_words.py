@@ -22,6 +22,8 @@ from policies.words import amount, amounts, counted, many
         ("ephemeral-storage", 10 * 2**30, "10 GiB ephemeral-storage"),
         ("hugepages-2Mi", 4 * 2**20, "4 MiB hugepages-2Mi"),
         ("nvidia.com/gpu", 8, "8 nvidia.com/gpu"),
+        ("pods", 1, "1 pod"),
+        ("pods", 0, "0 pods"),
     ],
 )
 def test_an_amount_is_in_the_unit_that_people_use(name: str, much: int, text: str) -> None:
