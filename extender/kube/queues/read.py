@@ -6,6 +6,7 @@ corrected. Nothing is guessed and nothing is passed over in silence.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -201,6 +202,8 @@ def _groups(groups: Sequence[GroupSpec], notes: Notes) -> Iterator[ResourceGroup
         found = [(plain(one.name or ""), one.resources or ()) for one in (group.flavors or ())[:MOST]]
         notes.problems += [TWICE.format("resource", quoted(name)) for name in covered if name in resources]
         notes.problems += [TWICE.format("flavor", quoted(name)) for name, _ in found if name in flavors]
+        times = Counter(name for name, _ in found)
+        notes.problems += [f"flavor {quoted(name)} is twice in a resource group" for name in times if times[name] > 1]
         resources.update(covered)
         flavors.update(name for name, _ in found)
         read = ResourceGroup(
@@ -216,12 +219,18 @@ def _quotas(
     flavor: str, quotas: Sequence[ResourceQuota], covered: tuple[str, ...], notes: Notes
 ) -> Iterator[tuple[str, Quota]]:
     notes.most(f"resources of flavor {flavor}", quotas)
+    seen: set[str] = set()
     for one in quotas[:MOST]:
         name = plain(one.name or "")
+        if name in seen:
+            notes.problems.append(f"flavor {flavor} has two quotas for {quoted(name)}")
+        seen.add(name)
         if name not in covered:
             notes.problems.append(f"flavor {flavor} has a quota for {quoted(name)}, which is not in coveredResources")
             continue
         where = f"{name} of flavor {flavor}"
+        if one.nominal_quota is None:
+            notes.warnings.append(f"there is no nominalQuota for {where}: it is 0")
         yield (
             name,
             Quota(
@@ -237,11 +246,11 @@ def amount_of(said: Amount | None, resource: str, what: str, notes: Notes) -> in
     if said is None:
         return None
     try:
-        amount = milli(said) if resource == "cpu" else whole(said)
+        amount, negative = milli(said) if resource == "cpu" else whole(said), exact(said) < 0
     except ValueError:
         notes.problems.append(f"{what} is {quoted(str(said))}, which is no quantity")
         return 0
-    if amount < 0:
+    if negative:
         notes.problems.append(f"{what} is {quoted(str(said))}, and must not be negative")
     return max(0, amount)
 

@@ -152,6 +152,10 @@ def test_the_words_of_the_older_version_mean_the_same(said: dict[str, str], read
             "the nominalQuota for nvidia.com/gpu of flavor f is '-4', and must not be negative",
         ),
         (
+            with_quota(lendingLimit="-500m"),
+            "the lendingLimit for nvidia.com/gpu of flavor f is '-500m', and must not be negative",
+        ),
+        (
             with_quota(borrowingLimit="x"),
             "the borrowingLimit for nvidia.com/gpu of flavor f is 'x', which is no quantity",
         ),
@@ -163,6 +167,21 @@ def test_the_words_of_the_older_version_mean_the_same(said: dict[str, str], read
         (
             {"resourceGroups": [{"coveredResources": [GPU], "flavors": [{"name": "f"}]}, {"flavors": [{"name": "f"}]}]},
             "flavor 'f' is in two resource groups",
+        ),
+        (
+            {"resourceGroups": [{"coveredResources": [GPU], "flavors": [{"name": "f"}, {"name": "f"}]}]},
+            "flavor 'f' is twice in a resource group",
+        ),
+        (
+            {
+                "resourceGroups": [
+                    {
+                        "coveredResources": [GPU],
+                        "flavors": [{"name": "f", "resources": [{"name": GPU, "nominalQuota": 1}] * 2}],
+                    }
+                ]
+            },
+            "flavor f has two quotas for 'nvidia.com/gpu'",
         ),
     ],
 )
@@ -188,6 +207,9 @@ def test_what_may_not_be_meant_is_a_warning() -> None:
     assert queue(alone).warnings == (
         "it has no spec.namespaceSelector, so no namespace may use it; {} lets all use it",
         "its borrowing and lending limits mean nothing, because it is in no cohort",
+    )
+    assert queue(with_quota(nominalQuota=None)).warnings == (
+        f"there is no nominalQuota for {GPU} of flavor f: it is 0",
     )
     assert queue(with_quota(nominalQuota=4, lendingLimit=4)).warnings == ()
     (said,) = queue(with_quota(nominalQuota=4, lendingLimit=5)).warnings
