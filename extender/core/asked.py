@@ -22,6 +22,7 @@ class _Part:
     name: str
     part: PartKey
     selection: Selection
+    group: str
 
 
 class Asked:
@@ -39,7 +40,7 @@ class Asked:
             part = part_of(raw, of_job=of_job)
             if (known := by_part.get(part)) is None:
                 name = raw.series if of_job else str(len(by_part))
-                known = by_part[part] = _Part(name, part, raw.selection)
+                known = by_part[part] = _Part(name, part, raw.selection, raw.podset_group)
             self._of[pod.identity] = known
         self._parts = tuple(by_part.values())
 
@@ -50,7 +51,11 @@ class Asked:
             some = total.setdefault(self._of[pod.identity].name, {})
             for name, much in pod.requests:
                 some[name] = some.get(name, 0) + much
-        return [PodSetRequest(one.name, 1, total[one.name], one.selection) for one in self._parts if one.name in total]
+        return [
+            PodSetRequest(one.name, 1, total[one.name], one.selection, group=one.group)
+            for one in self._parts
+            if one.name in total
+        ]
 
     def flavorings(self, found: Assignment) -> dict[PartKey, Flavoring]:
         """What those flavors demand of the nodes of each part, beside what is demanded of the others already."""

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
 
+from extender.core.flavoring import part_of
 from extender.core.problems import problem, too_many_shapes
 from extender.core.quorum import lacking_roles
 from extender.core.reasons import Reason
@@ -105,11 +106,13 @@ class Demands:
         return shape
 
     def _parts(self, workload: Workload, pods: Sequence[Pod]) -> tuple[object, ...]:
-        """In a queue: how many get their flavors together. That its pods are the same does not make it alike to one
-        that needs no quota."""
+        """In a queue: how many get their flavors together, and which of them the same ones. That its pods are the same
+        does not make it alike to one that needs no quota."""
         if self._state.quotas.queue_of(workload.key) is None:
             return ()
-        return ("queue", *Counter(pod.series for pod in pods).items()) if workload.job is not None else ("queue",)
+        of_job = workload.job is not None
+        groups = Counter((part_of(pod, of_job=of_job), pod.podset_group) for pod in pods if of_job or pod.podset_group)
+        return ("queue", *groups.items())
 
 
 def to_be_planned(workload: Workload, state: State) -> tuple[list[SlotKey], Reason | None]:

@@ -32,7 +32,7 @@ from extender.kube.objects import (
     VolumeSpec,
 )
 from extender.kube.plain import is_name, plain, quoted
-from extender.kube.queues.naming import any_queue_of
+from extender.kube.queues.naming import PODSET_GROUP, any_queue_of
 from extender.kube.requests import amounts_of, requests_of
 from extender.kube.reserved import reservation_of
 from extender.kube.selections import TOO_CHOOSY, selection_of, taints_of
@@ -107,6 +107,7 @@ def said_by(meta: Meta) -> dict[str, Any]:
         "topology": topology_of(meta),
         "group": group._replace(problem=problem) if problem and group is not None else group,
         "queue": queue,
+        "podset_group": plain((meta.annotations or {}).get(PODSET_GROUP, "")),
         "stamp": stamp_of(meta.annotations or {}),
         "stays": maker is not None and maker.kind in _STAY,
         "reservation": reservation_of(meta.annotations),

@@ -51,7 +51,8 @@ class Pod:
     be what others demand something of. ``wave``: it comes when those of lower waves of its job run. ``native_group``:
     the PodGroup in ``spec.schedulingGroup``, or empty. ``removed_by_cost``: its controller removes the pods with the
     lowest deletion cost first, and nobody has said that of this one. ``queue``: the LocalQueue that it names,
-    or a Queue of Volcano, with ``VOLCANO`` before its name, or empty.
+    or a Queue of Volcano, with ``VOLCANO`` before its name, or empty. ``podset_group``: pods that name the same one get
+    the same flavors.
     ``preempts``: its PriorityClass lets it. ``stays``: it belongs to its node, which has it again when it is evicted.
     ``reservation``: the room that its gang is to have when others are gone. ``eviction``: what it says of its own.
     """
@@ -87,6 +88,7 @@ class Pod:
     removed_by_cost: bool = False
     wave: int = 0
     queue: str = ""
+    podset_group: str = ""
     preempts: bool = True
     stays: bool = False
     reservation: Reservation | None = None

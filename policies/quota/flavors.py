@@ -58,13 +58,14 @@ class Lack(IntEnum):
 @dataclass(frozen=True, slots=True)
 class PodSetRequest:
     """``requests``: what one of its ``count`` pods asks for. ``minimum``: so many are enough to start with, as
-    ``minCount`` of Kueue; None: all."""
+    ``minCount`` of Kueue; None: all. ``group``: podsets of one group get the same flavors; empty: it is alone."""
 
     name: str
     count: int
     requests: Mapping[str, int]
     selection: Selection = ANY_NODE
     minimum: int | None = None
+    group: str = ""
 
     @property
     def least(self) -> int:
@@ -140,36 +141,33 @@ class Flavors:
         taken: Counter[FlavorResource] = Counter()
         chosen: dict[str, dict[str, str]] = {}
         worst = Offer("", Fit.FITS)
-        for podset in podsets:
-            chosen[podset.name] = {}
+        for together in in_groups(podsets):
+            chosen |= {podset.name: {} for podset in together}
             for group in queue.groups:
-                wanted = {
-                    name: amount * podset.count
-                    for name in group.limited()
-                    if (amount := podset.requests.get(name, 0)) and podset.count
-                }
+                wanted = _wanted(group, together)
                 if not wanted:
                     continue
-                offer = self._best(queue, group, podset, wanted, taken)
+                offer = self._best(queue, group, together, wanted, taken)
                 worst = _worst(worst, offer)
                 if offer.fit is Fit.NONE:
                     return Assignment(Fit.NONE, lack=worst.lack, text=worst.text)
                 for name, amount in wanted.items():
-                    chosen[podset.name][name] = offer.flavor
                     taken[(offer.flavor, name)] += amount
+                for podset in together:
+                    chosen[podset.name] |= dict.fromkeys(_wanted(group, [podset]), offer.flavor)
         return Assignment(worst.fit, chosen, dict(taken), worst.level, worst.lack, worst.text)
 
     def _best(
         self,
         queue: ClusterQueue,
         group: ResourceGroup,
-        podset: PodSetRequest,
+        podsets: Sequence[PodSetRequest],
         wanted: Mapping[str, int],
         taken: Mapping[FlavorResource, int],
     ) -> Offer:
         """The one at which the search ends, else the best of all."""
         best: Offer | None = None
-        for offer in self._offers(queue, group, podset, wanted, taken):
+        for offer in self._offers(queue, group, podsets, wanted, taken):
             if _is_enough(offer, queue.fungibility):
                 return offer
             if best is None or _is_better(offer, best, queue.fungibility):
@@ -180,7 +178,7 @@ class Flavors:
         self,
         queue: ClusterQueue,
         group: ResourceGroup,
-        podset: PodSetRequest,
+        podsets: Sequence[PodSetRequest],
         wanted: Mapping[str, int],
         taken: Mapping[FlavorResource, int],
     ) -> Iterator[Offer]:
@@ -189,18 +187,18 @@ class Flavors:
             flavor = self._flavors.get(name)
             if flavor is None:
                 yield Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=f"flavor {name} does not exist")
-            elif why := unsuited(flavor, podset.selection):
+            elif why := next(filter(None, (unsuited(flavor, podset.selection) for podset in podsets)), ""):
                 text = f"its pods do not go to nodes of flavor {name}: {why}"
                 yield Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
             else:
-                yield self._offer(queue, flavor, quotas, podset, wanted, taken)
+                yield self._offer(queue, flavor, quotas, podsets, wanted, taken)
 
     def _offer(
         self,
         queue: ClusterQueue,
         flavor: ResourceFlavor,
         quotas: Mapping[str, Quota],
-        podset: PodSetRequest,
+        podsets: Sequence[PodSetRequest],
         wanted: Mapping[str, int],
         taken: Mapping[FlavorResource, int],
     ) -> Offer:
@@ -212,8 +210,9 @@ class Flavors:
                 text = f"queue {queue.name} has no quota for {resource} of flavor {flavor.name}"
                 return Offer(flavor.name, Fit.NONE, lack=Lack.EXCEEDS, text=text)
             worst = _worst(worst, self._of_one(queue, what, amount + taken.get(what, 0), quotas[resource]))
-        if worst.fit > Fit.NO_CANDIDATES and (text := self._places(podset, flavor)):
-            return Offer(flavor.name, Fit.NO_CANDIDATES, worst.level, Lack.NODES, text)
+        for podset in podsets if worst.fit > Fit.NO_CANDIDATES else ():
+            if text := self._places(podset, flavor):
+                return Offer(flavor.name, Fit.NO_CANDIDATES, worst.level, Lack.NODES, text)
         return worst
 
     def _of_one(self, queue: ClusterQueue, what: FlavorResource, amount: int, quota: Quota) -> Offer:
@@ -236,6 +235,20 @@ class Flavors:
         """Whether it may evict others and borrow then."""
         rules = queue.preemption
         return rules.borrow is not Evicts.NEVER or (self._fair and rules.reclaim is not Evicts.NEVER)
+
+
+def in_groups(podsets: Sequence[PodSetRequest]) -> list[list[PodSetRequest]]:
+    """Those that get their flavors together, in the order of the first of each."""
+    found: dict[tuple[str, str], list[PodSetRequest]] = {}
+    for podset in podsets:
+        found.setdefault((podset.group, "" if podset.group else podset.name), []).append(podset)
+    return [*found.values()]
+
+
+def _wanted(group: ResourceGroup, podsets: Sequence[PodSetRequest]) -> dict[str, int]:
+    """What they ask for together of the resources of which it has quota."""
+    total = {name: sum(one.requests.get(name, 0) * one.count for one in podsets) for name in group.limited()}
+    return {name: amount for name, amount in total.items() if amount}
 
 
 def suits(flavor: ResourceFlavor, selection: Selection) -> bool:

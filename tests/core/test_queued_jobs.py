@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import JobSeen, QueueSeen
-from policies.model import Dialect, GroupRef, Pod, PodSet, Taint, Toleration
+from policies.model import Dialect, GroupRef, Pod, PodSet, PodSets, Taint, Toleration
 from policies.model.queues import VOLCANO, ResourceFlavor, Stop, VolcanoQueue
 from policies.model.workload import Job
-from tests.builders import GPU, cluster, gang, key, node
+from tests.builders import GPU, cluster, gang, key, node, requests
 from tests.core.jobs import Controlled, job, template
-from tests.core.queues import FLAVOR, cluster_queue, flavor, show, sort, used
+from tests.core.queues import FLAVOR, cluster_queue, come, flavor, in_queue, leave, show, sort, used
 from tests.core.script import Script
 
 
@@ -87,6 +87,37 @@ def test_a_job_starts_with_its_flavors_and_what_its_pods_tolerate() -> None:
     script.see(replace(nodes[0], labels={**nodes[0].labels, "note": "x"}))
     controlled.settle()
     assert not controlled.stops, "its pods tolerate the taint of its flavor"
+
+
+@pytest.mark.parametrize(
+    ("group", "flavors"),
+    [("", ("first", "second")), ("all", ("second", "second"))],
+)
+def test_podsets_of_a_group_start_with_the_same_flavor(group: str, flavors: tuple[str, str]) -> None:
+    rows = {"first": "a: 2x8", "second": "b: 3x8"}
+    nodes = [replace(one, labels={**one.labels, FLAVOR: name}) for name, row in rows.items() for one in cluster(row)]
+    script = Script(*nodes)
+    show(script, sort("first"), sort("second"), cluster_queue("team", {"first": 16, "second": 24}))
+    podsets = [PodSet(template(series=name, podset_group=group), size, size) for name, size in (("a", 2), ("b", 1))]
+    whole = job(0)
+    controlled = Controlled(script, replace(whole, podsets=PodSets(whole.podsets.key, tuple(podsets)), queue="team"))
+    (start,) = controlled.starts
+    assert [start.flavors[name][GPU] for name in ("a", "b")] == [*flavors]
+
+
+def test_a_gang_whose_pods_name_a_group_is_on_nodes_of_one_flavor() -> None:
+    rows = {"first": "a: 2x8", "second": "b: 3x8"}
+    nodes = [replace(one, labels={**one.labels, FLAVOR: name}) for name, row in rows.items() for one in cluster(row)]
+    script = Script(*nodes)
+    show(script, sort("first"), sort("second"), cluster_queue("team", {"first": 16, "second": 24}))
+    for name, group in (("alone", ""), ("grouped", "one")):
+        pods = in_queue(name, 3, podset_group=group)
+        pods[2] = replace(pods[2], requests=requests(7))
+        come(script, pods)
+        assert {node[0] for node in script.core.state.workloads[key(name)].placement.values()} == (
+            {"a", "b"} if not group else {"b"}
+        )
+        leave(script, pods)
 
 
 def test_a_job_that_somebody_else_started_uses_quota_at_once() -> None:

@@ -220,6 +220,12 @@ def test_volume_claims_of_both_kinds() -> None:
     assert pod(volumes=volumes).claims == ("c", "p-b")
 
 
+def test_the_group_of_its_podset_is_an_annotation() -> None:
+    said = {"annotations": {"kueue.x-k8s.io/podset-group-name": "leader-and-workers"}}
+    assert pod(said).podset_group == "leader-and-workers"
+    assert not pod().podset_group
+
+
 def test_native_groups_and_device_claims_are_noticed() -> None:
     assert pod(schedulingGroup={"podGroupName": "x"}).native_group == "x"
     assert pod(schedulingGroup={}).native_group

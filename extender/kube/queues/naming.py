@@ -10,6 +10,8 @@ from policies.model.queues import VOLCANO
 
 OF_VOLCANO = "scheduling.volcano.sh/queue-name"
 """The annotation of jobs and pods that names a Queue of Volcano."""
+PODSET_GROUP = "kueue.x-k8s.io/podset-group-name"
+"""The annotation of pod templates: podsets that say the same get the same flavors."""
 SHOWN = QUEUES[1]
 """The annotation of an object that shows which queue its job names."""
 TWO_QUEUES = "its labels {} and {} name different queues"

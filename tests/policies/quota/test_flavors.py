@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -191,3 +192,50 @@ def test_quota_without_nodes_is_not_enough_and_the_next_flavor_is_tried() -> Non
     only = ClusterQueue("q", gpus(("a100", Quota(8))))
     found = Flavors(QuotaTree([only]), EXISTING, places).assign(only, wants(4))
     assert (found.fit, found.lack, found.text) == (Fit.NO_CANDIDATES, Lack.NODES, "0 of 4 members fit at once")
+
+
+def in_group(name: str, count: int, selection: Selection | None = None, **requests: int) -> PodSetRequest:
+    named = {GPU if resource == "gpu" else resource: amount for resource, amount in requests.items()}
+    return PodSetRequest(name, count, named, selection or Selection(), group="one")
+
+
+def cpus_and_gpus(*quotas: tuple[str, int, int]) -> tuple[ResourceGroup, ...]:
+    flavors = tuple((name, {"cpu": Quota(cpu), GPU: Quota(gpu)}) for name, cpu, gpu in quotas)
+    return (ResourceGroup(("cpu", GPU), flavors),)
+
+
+def test_podsets_of_a_group_get_the_flavor_that_has_enough_for_all_of_them() -> None:
+    """Kueue's leader and workers that ask for the same: 9 cpus, and the first flavor has 4."""
+    queue = ClusterQueue("q", cpus_and_gpus(("a100", 8, 0), ("h100", 9, 0)))
+    podsets = [in_group("worker", 4, cpu=2), in_group("leader", 1, cpu=1)]
+    found = assigned(queue, podsets)
+    assert found.flavors == {"worker": {"cpu": "h100"}, "leader": {"cpu": "h100"}}
+    assert found.usage == {("h100", "cpu"): 9}
+    alone = assigned(queue, [replace(one, group="") for one in podsets])
+    assert alone.flavors == {"worker": {"cpu": "a100"}, "leader": {"cpu": "h100"}}
+
+
+def test_a_podset_of_a_group_gets_flavors_of_what_it_asks_for_itself() -> None:
+    queue = ClusterQueue("q", cpus_and_gpus(("a100", 10, 0), ("h100", 5, 4)))
+    found = assigned(queue, [in_group("leader", 1, cpu=1), in_group("worker", 4, cpu=1, gpu=1)])
+    assert found.flavors == {"leader": {"cpu": "h100"}, "worker": {"cpu": "h100", GPU: "h100"}}
+
+
+def test_a_group_that_no_flavor_holds_is_refused_though_each_podset_alone_would_be_held() -> None:
+    queue = ClusterQueue("q", cpus_and_gpus(("a100", 4, 4), ("h100", 5, 0)))
+    podsets = [in_group("worker", 4, cpu=1, gpu=1), in_group("leader", 1, cpu=1)]
+    assert assigned(queue, podsets).fit is Fit.NONE
+    assert assigned(queue, [replace(one, group="") for one in podsets]).fit is Fit.FITS
+
+
+def test_a_flavor_has_to_suit_and_to_have_nodes_for_all_of_a_group() -> None:
+    queue = ClusterQueue("q", cpus_and_gpus(("spot", 9, 9), ("h100", 9, 9)))
+    podsets = [in_group("worker", 1, TOLERANT, gpu=1), in_group("leader", 1, gpu=1)]
+    assert assigned(queue, podsets).flavors == {"worker": {GPU: "h100"}, "leader": {GPU: "h100"}}
+
+    def places(podset: PodSetRequest, flavor: ResourceFlavor) -> str:
+        return "no room" if (podset.name, flavor.name) == ("leader", "spot") else ""
+
+    tolerant = [replace(one, selection=TOLERANT) for one in podsets]
+    found = Flavors(QuotaTree([queue]), EXISTING, places).assign(queue, tolerant)
+    assert found.flavors == {"worker": {GPU: "h100"}, "leader": {GPU: "h100"}}
