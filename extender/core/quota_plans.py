@@ -11,7 +11,7 @@ from extender.core.asked import Asked, must_of
 from extender.core.demands import Demands
 from extender.core.planner import Changed, Plan, Planner
 from extender.core.quota_awaited import awaited
-from extender.core.quota_words import shortage, uncovered
+from extender.core.quota_words import shortage
 from extender.core.reasons import Reason
 from extender.core.shape import Demand, Shape
 from extender.core.shortfalls import Amounts, Lack, Scope, Shortfalls
@@ -19,6 +19,7 @@ from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import Pod
 from policies.model.queues import ClusterQueue
+from policies.quota.asking import uncovered
 from policies.quota.choices import Choices
 from policies.quota.flavors import Assignment, Fit
 from policies.quota.partial_admission import most

@@ -12,15 +12,6 @@ from policies.words import amount, listed
 _NAMED = 3
 
 
-def uncovered(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> str:
-    """What the pods ask for that no resource group of the queue covers; empty if there is nothing."""
-    covered = {name for group in queue.groups for name in group.covered} | {"pods"}
-    asked = dict.fromkeys(name for one in podsets for name, much in one.requests.items() if much)
-    missing = [name for name in asked if name not in covered]
-    refuses = bool(missing) and not queue.open
-    return f"{queue.title} does not cover {listed(missing)}, which it asks for" if refuses else ""
-
-
 def shortage(
     quotas: Quotas,
     queue: ClusterQueue,

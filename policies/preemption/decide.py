@@ -15,6 +15,7 @@ from policies.placement.snapshot import Others, Snapshot
 from policies.placement.tenants import Tenants
 from policies.preemption.allowed import Why
 from policies.preemption.candidates import Candidate, Limits, Request
+from policies.preemption.checked import check
 from policies.preemption.reclaim import Queues
 from policies.preemption.victims import Choice, search
 from policies.quota.tree import QuotaTree
@@ -44,8 +45,14 @@ class Decision:
 
 
 def decide(world: World, preemptor: Request) -> Decision:
-    """Whom it evicts; an empty mapping if it can start as it is."""
+    """Whom it evicts; an empty mapping if it can start as it is.
+
+    Raises a ValueError for what makes no sense: a negative amount, two candidates of one name.
+    """
+    check(world, preemptor)
     tree = QuotaTree(world.queues, world.cohorts)
+    if preemptor.queue and preemptor.queue not in tree.queues:
+        return Decision(None, tree.problems.get(preemptor.queue, f"queue {preemptor.queue} does not exist"))
     for one in world.running:
         if one.queue in tree.queues:
             tree.use(one.queue, one.usage)

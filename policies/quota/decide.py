@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
-from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy, Usage
+from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Stop, Strategy, Usage
+from policies.quota.asking import uncovered, with_pods
 from policies.quota.books import Books, Evicting, NoEvictions, Victims
+from policies.quota.checked import check
 from policies.quota.flavors import Assignment, Fit, Flavors, Lack, Places, PodSetRequest, no_place_needed
 from policies.quota.history import History
 from policies.quota.partial_admission import whole_or_part
@@ -84,11 +86,14 @@ class World:
 def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
     """Everyone once: those that are admitted in their order, then those that wait, in the order in which they were
     looked at. Whoever has others evicted keeps its quota from then on: those after it have what is left.
+
+    Raises a ValueError for what makes no sense: a negative amount, two queues of one name.
     """
+    line, world = list(incoming), replace(world, admitted=list(world.admitted))
+    check(world, line)
     books = Books(world.queues, world.cohorts)
     for one in world.admitted:
         books.admit(one.queue, one.usage)
-    line = list(incoming)
     lines = _Lines(world.queues, books.now, line, deepcopy(dict(world.histories)))
     rank = by_borrowing(books.now) if world.fair else None
     if world.order is not None:
@@ -146,9 +151,11 @@ class _Turns:
 
     def _assign(self, queue: ClusterQueue, one: Incoming, podsets: Sequence[PodSetRequest]) -> Assignment:
         """By preempting only if there are victims for all of it together."""
+        if text := "it has no podsets" if not podsets else uncovered(queue, podsets):
+            return Assignment(Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
         world, books, evicting = self._world, self._books, self._evicting(one)
         flavors = Flavors(books.now, world.flavors, world.places, evicting.preempts, fair=world.fair, later=books.later)
-        found = flavors.assign(queue, podsets)
+        found = flavors.assign(queue, with_pods(queue, podsets))
         if Fit.PREEMPT <= found.fit < Fit.FITS and isinstance(why_not := evicting.victims(found.usage), str):
             return replace(found, fit=Fit.NO_CANDIDATES, text=f"{found.text}; {why_not}")
         return found
@@ -172,11 +179,17 @@ class _Lines:
         self._lines: dict[str, list[Incoming]] = {}
         self._refused: list[Decision] = []
         for one in sorted(incoming, key=lambda one: one.place):
-            if one.queue in tree.queues:
-                self._lines.setdefault(one.queue, []).append(one)
-            else:
-                text = tree.problems.get(one.queue, f"queue {one.queue} does not exist")
+            if text := self._closed(tree, one.queue):
                 self._refused.append(Decision(one, Assignment(Fit.NONE, lack=Lack.NO_FLAVOR, text=text)))
+            else:
+                self._lines.setdefault(one.queue, []).append(one)
+
+    def _closed(self, tree: QuotaTree, name: str) -> str:
+        """Why nobody is admitted to that queue; empty if somebody may be."""
+        if name not in tree.queues:
+            return tree.problems.get(name, f"queue {name} does not exist")
+        queue = self._queues[name]
+        return "" if queue.stop is Stop.NONE else f"queue {name} is stopped: stopPolicy {queue.stop}"
 
     def heads(self) -> Iterator[tuple[ClusterQueue, Incoming]]:
         for name, line in self._lines.items():

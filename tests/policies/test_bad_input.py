@@ -1,0 +1,206 @@
+"""What makes no sense is a ValueError that says what to do, in both decisions; what cannot be had is a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from policies.model import Pod
+from policies.model.queues import (
+    ClusterQueue,
+    Cohort,
+    Evicts,
+    Fungibility,
+    Preemption,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    Stop,
+    Strategy,
+)
+from policies.preemption import decide as eviction
+from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
+from policies.quota.decide import Admitted, Incoming, World, decide
+from policies.quota.flavors import Fit, PodSetRequest
+
+GPU = "nvidia.com/gpu"
+NAN = float("nan")
+HUGE = 1 << 200
+
+
+def group(quota: Any = Quota(8), *covered: str, flavor: str = "h100") -> ResourceGroup:  # noqa: B008
+    return ResourceGroup(covered or (GPU,), ((flavor, {GPU: quota}),))
+
+
+def queue(name: str = "q", *groups: ResourceGroup, **facts: Any) -> ClusterQueue:
+    return replace(ClusterQueue(name, groups or (group(),), "all"), **facts)
+
+
+def wants(count: int = 1, requests: Any = None, **facts: Any) -> Incoming:
+    podsets = [PodSetRequest("main", count, {GPU: 1} if requests is None else requests)]
+    return replace(Incoming("w", "q", podsets), **facts)
+
+
+def world(*queues: ClusterQueue, **facts: Any) -> World:
+    return replace(World(queues or [queue()], flavors={"h100": ResourceFlavor("h100")}), **facts)
+
+
+BAD: dict[str, tuple[World, list[Incoming], str]] = {
+    "negative quota": (world(queue("q", group(Quota(-1)))), [], "give 0 or more"),
+    "negative limit": (world(queue("q", group(Quota(1, -1)))), [], "borrowing of .* give 0 or more"),
+    "half a device": (world(queue("q", group(Quota(1.5)))), [], "give a whole number"),  # type: ignore[arg-type]
+    "no quota": (world(queue("q", group(4))), [], "give a Quota"),
+    "a quota that is not covered": (world(queue("q", group(Quota(1), "cpu"))), [], "name it in covered"),
+    "a resource in two groups": (world(queue("q", group(), group(flavor="a100"))), [], "is there twice"),
+    "a flavor twice": (
+        world(queue("q", ResourceGroup((GPU,), (("h100", {GPU: Quota(1)}), ("h100", {GPU: Quota(2)}))))),
+        [],
+        "flavor h100 is there twice",
+    ),
+    "two queues of a name": (world(queue(), queue()), [], "queue q is there twice"),
+    "two cohorts of a name": (world(cohorts=[Cohort("c"), Cohort("c")]), [], "cohort c is there twice"),
+    "a weight that is no number": (world(queue(weight=NAN)), [], "give a finite number"),
+    "a negative weight": (world(cohorts=[Cohort("c", weight=Fraction(-1))]), [], "give 0 or more"),
+    "a policy as text": (world(queue(preemption=Preemption("Never"))), [], "give one of NEVER"),  # type: ignore[arg-type]
+    "a strategy as text": (world(queue(strategy="StrictFIFO")), [], "give one of STRICT"),
+    "a search as text": (
+        world(queue(fungibility=Fungibility(when_can_borrow="TryNextFlavor"))),  # type: ignore[arg-type]
+        [],
+        "give one of STOP",
+    ),
+    "borrowing from anybody": (world(queue(preemption=Preemption(borrow=Evicts.ANY))), [], "give Never or Lower"),
+    "negative usage": (world(admitted=[Admitted("q", {("h100", GPU): -1})]), [], "give 0 or more"),
+    "usage of no flavor": (world(admitted=[Admitted("q", {GPU: 1})]), [], r"\(flavor, resource\)"),  # type: ignore[dict-item]
+    "a flavor by another name": (world(flavors={"a100": ResourceFlavor("h100")}), [], "by its own name"),
+    "two workloads of a name": (world(), [wants(), wants()], "workload w is there twice"),
+    "two podsets of a name": (
+        world(),
+        [wants(podsets=[PodSetRequest("main", 1, {}), PodSetRequest("main", 1, {})])],
+        "podset main is there twice",
+    ),
+    "a negative count": (world(), [wants(-1)], "give 0 or more"),
+    "a minimum of nobody": (
+        world(),
+        [wants(podsets=[PodSetRequest("main", 2, {GPU: 1}, minimum=0)])],
+        "give 1 or more",
+    ),
+    "a negative request": (world(), [wants(1, {GPU: -1})], "give 0 or more"),
+    "a request in words": (world(), [wants(1, {GPU: "1"})], "give a whole number"),
+    "an age that is no number": (world(), [wants(since=NAN)], "give a finite number"),
+    "a priority beyond 32 bits": (world(), [wants(priority=1 << 31)], "of 32 bits"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_the_decision_by_quota_refuses_what_makes_no_sense(case: str) -> None:
+    there, incoming, text = BAD[case]
+    with pytest.raises(ValueError, match=text):
+        decide(there, incoming)
+
+
+REASONS: dict[str, tuple[World, Incoming, str]] = {
+    "a flavor that does not exist": (world(flavors={}), wants(), "flavor h100 does not exist"),
+    "a queue that does not exist": (world(), wants(queue="x"), "queue x does not exist"),
+    "no flavors": (
+        world(queue("q", ResourceGroup((GPU,), ()))),
+        wants(),
+        "",
+    ),
+    "a resource that is not covered": (
+        world(),
+        wants(1, {"cpu": 1}),
+        "ClusterQueue q does not cover cpu, which it asks for",
+    ),
+    "no podsets": (world(), wants(podsets=[]), "it has no podsets"),
+    "a stopped queue": (world(queue(stop=Stop.HOLD)), wants(), "queue q is stopped: stopPolicy Hold"),
+    "more than there ever is": (
+        world(),
+        wants(HUGE),
+        f"queue q can have 8 {GPU} of flavor h100, and it asks for {HUGE}",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REASONS)
+def test_what_cannot_be_had_is_a_reason(case: str) -> None:
+    there, incoming, text = REASONS[case]
+    (found,) = decide(there, [incoming])
+    if text:
+        assert (found.assignment.fit, found.assignment.text) == (Fit.NONE, text)
+    else:
+        assert found.assignment.fit is Fit.FITS, "a covered resource without quota in any flavor is not limited"
+
+
+def test_nothing_fits_nothing() -> None:
+    assert decide(world(), []) == []
+    assert decide(World([]), []) == []
+    (found,) = decide(world(), [wants(0)])
+    assert (found.assignment.fit, found.assignment.usage) == (Fit.FITS, {})
+    (found,) = decide(world(queue("q", group(Quota(0)))), [wants(1, {"cpu": 0})])
+    assert found.assignment.fit is Fit.FITS, "nothing of what is not covered"
+
+
+def test_pods_count_where_they_are_covered() -> None:
+    pods = ResourceGroup(("pods",), (("any", {"pods": Quota(2)}),))
+    there = world(queue("q", group(), pods), flavors={name: ResourceFlavor(name) for name in ("h100", "any")})
+    assert [one.assignment.fit for one in decide(there, [wants(2)])] == [Fit.FITS]
+    assert [one.assignment.fit for one in decide(there, [wants(3)])] == [Fit.NONE]
+
+
+def test_a_strict_queue_is_held_up_by_what_it_does_not_cover() -> None:
+    line = [wants(1, {"cpu": 1}), wants(uid="second", since=1.0)]
+    assert [one.assignment.fit for one in decide(world(queue(strategy=Strategy.STRICT)), line)] == [
+        Fit.NONE,
+        Fit.NO_CANDIDATES,
+    ]
+
+
+RUNS = Candidate("runs", Unit.WORKLOAD, queue="q", usage={("h100", GPU): 8})
+ASKS = Request("new", (), 0, 5, queue="q", usage={("h100", GPU): 8})
+
+
+def there(*running: Candidate, **facts: Any) -> eviction.World:
+    rules = Preemption(within=Evicts.LOWER)
+    return replace(eviction.World(running or [RUNS], [queue(preemption=rules)]), **facts)
+
+
+BAD_EVICTIONS: dict[str, tuple[Callable[[], eviction.World], Request, str]] = {
+    "two candidates of a name": (lambda: there(RUNS, RUNS), ASKS, "candidate runs is there twice"),
+    "negative usage": (lambda: there(replace(RUNS, usage={("h100", GPU): -1})), ASKS, "give 0 or more"),
+    "an age that is no number": (lambda: there(replace(RUNS, created=NAN)), ASKS, "give a finite number"),
+    "more pods than it has": (there, replace(ASKS, needed=1), "no more than its 0 pods"),
+    "a negative budget": (lambda: there(limits=Limits(budgets={"b": -1})), ASKS, "give 0 or more"),
+    "no time": (lambda: there(limits=Limits(NAN)), ASKS, "now is nan"),
+    "strategies in words": (lambda: there(fair=("Fair",)), ASKS, "give one of FINAL, INITIAL"),
+    "a negative saturation": (lambda: there(saturation=Fraction(-1)), ASKS, "give 0 or more"),
+    "a kind in words": (lambda: there(replace(RUNS, unit="gang")), ASKS, "give one of POD"),  # type: ignore[arg-type]
+    "more than a node has": (
+        lambda: there(replace(RUNS, claims=(Held("a", ((GPU, HUGE),)),))),
+        ASKS,
+        "give no more than",
+    ),
+    "pods of that size": (
+        there,
+        replace(ASKS, pods=[Pod("u", "n", "p", ((GPU, HUGE),))], needed=1),
+        "give no more than",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_EVICTIONS)
+def test_the_decision_on_preemption_refuses_what_makes_no_sense(case: str) -> None:
+    made, request, text = BAD_EVICTIONS[case]
+    with pytest.raises(ValueError, match=text):
+        eviction.decide(made(), request)
+
+
+def test_who_is_in_no_queue_that_is_there_evicts_nobody() -> None:
+    found = eviction.decide(there(), replace(ASKS, queue="x"))
+    assert (found.victims, found.text) == (None, "queue x does not exist")
+    ring = [Cohort("all", "other"), Cohort("other", "all")]
+    found = eviction.decide(there(cohorts=ring), ASKS)
+    assert (found.victims, found.text) == (None, "its cohorts are each other's parents: all, other")
