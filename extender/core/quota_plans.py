@@ -13,6 +13,7 @@ from extender.core.planner import Changed, Plan, Planner
 from extender.core.quota_awaited import awaited
 from extender.core.quota_words import shortage
 from extender.core.reasons import Reason
+from extender.core.reclaiming import tree_without_leaving
 from extender.core.shape import Demand, Shape
 from extender.core.shortfalls import Amounts, Lack, Scope, Shortfalls
 from extender.core.state import State
@@ -23,10 +24,12 @@ from policies.quota.asking import uncovered
 from policies.quota.choices import Choices
 from policies.quota.flavors import Assignment, Fit
 from policies.quota.partial_admission import most
+from policies.quota.tree import QuotaTree
 from policies.steps import Steps
 
 _TRIES = 16
 """Assignments of flavors that are tried for one workload in one pass."""
+_PROMISED = "what is left of it is kept for those to whom others give way"
 _ASSIGN = 10
 """What it costs to assign flavors, in units of ``policies.steps``."""
 
@@ -59,10 +62,16 @@ class QuotaPlans:
         asked = Asked(workload, demand.pods, queue, picture)
         if text := uncovered(queue, asked.podsets(demand.pods)):
             return Refused(Lack.QUOTA, Reason("NoQuota", text), queue.name, waits_for=())
-        choices = Choices(picture.tree, picture.flavors, queue, closed := asked.closed())
+        closed, later = asked.closed(), self._later(workload, queue)
+        choices = Choices(picture.tree, picture.flavors, queue, closed, later=later)
         must = must_of(workload, demand.pods, shape)
         tried_as: dict[Shape, None] = {}
-        pods, lack, last, found = demand.pods, Lack.QUOTA, "", choices.first(asked.podsets(demand.pods))
+        pods, lack, last, found = (
+            demand.pods,
+            Lack.QUOTA,
+            _PROMISED if later else "",
+            choices.first(asked.podsets(demand.pods)),
+        )
         for _ in range(_TRIES):
             if found.fit is not Fit.FITS:
                 pods, found = _fewer(demand.pods, must, lambda some: choices.first(asked.podsets(some)))
@@ -82,6 +91,13 @@ class QuotaPlans:
         partial = lack is Lack.ROOM and len(must) < len(demand.pods)
         known = None if held or partial else awaited(picture, queue, asked.podsets(must), choices.refused, lack)
         return Refused(lack, reason, queue.name, (*tried_as,), known)
+
+    def _later(self, workload: Workload, queue: ClusterQueue) -> QuotaTree | None:
+        """What will be used when others have given way to those who have asked for it; None if nobody does."""
+        state = self._state
+        if not state.preemptions.under_way.keys() - {workload.key}:
+            return None
+        return tree_without_leaving(state, queue.name, workload.key)
 
     def least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[tuple[Demand, Shape]]:
         """Of what it asks for, no more than has to start together."""

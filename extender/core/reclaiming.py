@@ -138,11 +138,13 @@ def may_not_evict(state: State, preemptor: Workload, victim: Workload) -> str:
     return forbids(request, candidate, {name: known[name] for name in tree.below(tree.root_of(ours))})
 
 
-def tree_without_leaving(state: State, queue: str) -> QuotaTree:
+def tree_without_leaving(state: State, queue: str, besides: GroupKey | None = None) -> QuotaTree:
     """The hierarchy of that queue as it will be when everybody has gone who gives way to somebody now, and these have
-    started."""
+    started. ``besides``: but for that one, who may start before that."""
     quotas, tree = state.quotas, state.quotas.queues.picture.tree.fork(queue)
     for key, preemption in state.preemptions.under_way.items():
+        if key == besides:
+            continue
         for victim in preemption.left:
             _free(tree, _used_by(state, victim))
         own = quotas.members.queue_of(key)

@@ -13,8 +13,8 @@ from policies.quota.tree import QuotaTree
 
 class Choices:
     """``refused``: by podset and flavor, why it is not to be chosen; what is in it from the start stays there.
-    ``preempts``: what preempting gives, where flavors will do that others have to give way for. ``fair``: as in
-    ``Flavors``."""
+    ``preempts``: what preempting gives, where flavors will do that others have to give way for. ``fair``, ``later``: as
+    in ``Flavors``."""
 
     def __init__(
         self,
@@ -25,12 +25,13 @@ class Choices:
         preempts: Preempts | None = None,
         *,
         fair: bool = False,
+        later: QuotaTree | None = None,
     ) -> None:
         self.refused = dict(refused or {})
         self._always = tuple(self.refused)
         self._queue = queue
         self._least = Fit.FITS if preempts is None else Fit.PREEMPT
-        self._flavors = Flavors(tree, flavors, self._why_not, preempts or nobody, fair=fair)
+        self._flavors = Flavors(tree, flavors, self._why_not, preempts or nobody, fair=fair, later=later)
         self._group_of = {name: number for number, group in enumerate(queue.groups) for name, _ in group.flavors}
 
     def first(self, podsets: Sequence[PodSetRequest]) -> Assignment:

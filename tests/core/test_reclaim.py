@@ -13,7 +13,7 @@ from extender.core.events import JobSeen, QueueGone
 from extender.core.limits import Limits, Preempts
 from extender.core.turns import Turn
 from policies.model import Job, Node, Pod
-from policies.model.queues import Evicts, Preemption, QueueObject, Strategy
+from policies.model.queues import Cohort, Evicts, Preemption, QueueObject, Quota, Strategy
 from tests.builders import cluster, key, node, single
 from tests.core.jobs import Controlled, job
 from tests.core.preempting import ON, Cluster
@@ -435,3 +435,30 @@ def test_who_takes_quota_back_evicts_the_surplus_of_the_borrower_and_its_gang_ru
     assert all(map(script.planned, owner))
     assert (used(script, "research"), used(script, "production")) == (16, 16)
     assert script.core.state.workloads[key("borrower")].whole
+
+
+def test_nobody_gets_quota_that_would_be_too_much_when_others_have_given_way() -> None:
+    """There are 2 of 8 left, and the preemptor is in the same cohort, which may not have more than its 6."""
+    things = (
+        flavor("gpus"),
+        Cohort("all"),
+        Cohort("theirs", "all"),
+        Cohort("ours", "all", cluster_queue("", {"gpus": Quota(6, borrowing=0)}).groups),
+        cluster_queue("lender", {"gpus": 2}, cohort="theirs"),
+        cluster_queue("first", {"gpus": 0}, cohort="ours", preemption=RECLAIMS),
+        cluster_queue("second", {"gpus": 0}, cohort="ours"),
+    )
+    script = Queued(*cluster("a: 2x8"), things=things)
+    borrower = script.start("borrower", 1, "lender", gpus=4)
+    wants = script.come("wants", 1, "first", gpus=6)
+    assert script.evicted == ["borrower-0"]
+    later = script.come("later", 1, "second", gpus=2)
+    assert script.reason("later") == "NoQuota"
+    assert not script.planned(later[0])
+    why = script.core.state.workloads[key("later")].telling.reason.message
+    assert why == "ClusterQueue second: what is left of it is kept for those to whom others give way"
+    script.leave(*borrower)
+    assert script.planned(wants[0])
+    script.run(wants)
+    script.leave(*wants)
+    assert script.planned(later[0])
