@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from policies.model import Node, Pod, Requirement, Selection, Terms, Toleration
 from policies.model.queues import ClusterQueue, ResourceFlavor
-from policies.quota.flavors import suits
+from policies.quota.suiting import suits
 
 PartKey = object
 """Pods of a workload that get their flavors together: of a job those of one podset, by its name; of a gang of pods

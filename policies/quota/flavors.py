@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from policies.model.node import ANY_NODE, Node, Selection
+from policies.model.node import ANY_NODE, Selection
 from policies.model.queues import (
     ClusterQueue,
     Evicts,
@@ -24,7 +24,7 @@ from policies.model.queues import (
     Search,
     Usage,
 )
-from policies.placement.matching import admits
+from policies.quota.suiting import unsuited
 from policies.quota.tree import QuotaTree
 
 
@@ -249,36 +249,6 @@ def _wanted(group: ResourceGroup, podsets: Sequence[PodSetRequest]) -> dict[str,
     """What they ask for together of the resources of which it has quota."""
     total = {name: sum(one.requests.get(name, 0) * one.count for one in podsets) for name in group.limited()}
     return {name: amount for name, amount in total.items() if amount}
-
-
-def suits(flavor: ResourceFlavor, selection: Selection) -> bool:
-    """Whether such a pod goes to nodes of the flavor. Of its selector and required affinity only what is said of labels
-    that the flavor has counts: the others are for the nodes to have. A term without such lets it in."""
-    if not flavor.node_labels and not flavor.taints and selection.affinity != ():
-        return True
-    labels = flavor.node_labels
-    selector = tuple((key, value) for key, value in selection.node_selector if key in labels)
-    affinity = selection.affinity
-    if affinity is not None:
-        terms = tuple(tuple(one for one in term if not one.is_field and one.key in labels) for term in affinity)
-        affinity = terms if all(terms) else None
-    asked = Selection(selector, affinity, (*selection.tolerations, *flavor.tolerations))
-    return admits(Node(flavor.name, (), labels, flavor.taints), asked)
-
-
-def unsuited(flavor: ResourceFlavor, selection: Selection) -> str:
-    """Why such a pod does not go to nodes of the flavor; empty if it does."""
-    if suits(flavor, selection):
-        return ""
-    tolerant = Selection(tolerations=(*selection.tolerations, *flavor.tolerations))
-    for taint in flavor.taints:
-        if not admits(Node(flavor.name, (), {}, (taint,)), tolerant):
-            value = f"={taint.value}" if taint.value else ""
-            return f"they do not tolerate its taint {taint.key}{value}:{taint.effect}"
-    for key, wanted in selection.node_selector:
-        if (has := flavor.node_labels.get(key, wanted)) != wanted:
-            return f"they select {key}={wanted}, and its label is {has}"
-    return "their required node affinity rules out its labels"
 
 
 def _worst(one: Offer, other: Offer) -> Offer:
