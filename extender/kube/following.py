@@ -12,7 +12,8 @@ from extender.core.events import Event
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.discovery import Served, served
-from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeClass, container_limits
+from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeClass
+from extender.kube.kinds.limit_ranges import limits_of
 from extender.kube.kinds.owners import OWNER_KINDS, owners_of
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES, jobs_of
@@ -159,7 +160,7 @@ class JobFollower:
 
     def _completion(self) -> Completion:
         return Completion(
-            limits=container_limits(self._limits.known),
+            limits=limits_of(self._limits.known),
             runtimes=_by_name(self._runtimes),
             priorities=_by_name(self._priorities),
             workload_priorities=self.queues.priorities,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from extender.kube.kinds.keys import PRIORITY_CLASS
-from extender.kube.objects import Amounts, Container, Meta, PodSpec, Resources, Tolerates
+from extender.kube.kinds.limit_ranges import LimitItem, default, refused
+from extender.kube.objects import Amounts, Meta, PodSpec, Tolerates
 from extender.kube.plain import plain
 
 
@@ -17,21 +18,6 @@ class TemplateSpec(PodSpec):
 
     runtime_class_name: str | None = None
     priority_class_name: str | None = None
-
-
-class LimitItem(Struct, rename="camel"):
-    type: str | None = None
-    default: Amounts | None = None
-    default_request: Amounts | None = None
-
-
-class LimitSpec(Struct):
-    limits: list[LimitItem] | None = None
-
-
-class LimitRange(Struct):
-    metadata: Meta | None = None
-    spec: LimitSpec | None = None
 
 
 class Overhead(Struct, rename="camel"):
@@ -68,10 +54,9 @@ class Completion:
 
     def complete(self, namespace: str, spec: TemplateSpec) -> str:
         """Write into the spec what its pods will have. Returns why there will be none, or nothing."""
-        for container in (*(spec.containers or ()), *(spec.init_containers or ())):
-            for limit in self.limits.get(namespace, ()):
-                _default(container, limit)
-        return self._run(spec) or self._prefer(spec)
+        limits = self.limits.get(namespace, ())
+        default(spec, limits)
+        return refused(spec, limits) or self._run(spec) or self._prefer(spec)
 
     def priority_of(self, job: Meta) -> tuple[int | None, str]:
         """The priority by which the job waits, if it names a WorkloadPriorityClass; and why it cannot be told."""
@@ -107,20 +92,3 @@ class Completion:
             return f"its PriorityClass {spec.priority_class_name} does not exist"
         spec.priority, spec.preemption_policy = priority.value or 0, priority.preemption_policy
         return ""
-
-
-def container_limits(ranges: Iterable[LimitRange]) -> dict[str, tuple[LimitItem, ...]]:
-    """By namespace, what LimitRanges say of containers that say nothing."""
-    found: dict[str, tuple[LimitItem, ...]] = {}
-    for one in sorted(ranges, key=lambda one: (one.metadata and one.metadata.name) or ""):
-        namespace = (one.metadata and one.metadata.namespace) or ""
-        items = tuple(item for item in (one.spec and one.spec.limits) or () if item.type == "Container")
-        found[namespace] = (*found.get(namespace, ()), *items)
-    return found
-
-
-def _default(container: Container, limit: LimitItem) -> None:
-    """A request that is not there is the container's own limit first, then what the LimitRange says."""
-    said = container.resources or Resources()
-    requests = {**(limit.default_request or {}), **(said.limits or {}), **(said.requests or {})}
-    container.resources = Resources(requests=requests, limits={**(limit.default or {}), **(said.limits or {})})

@@ -9,8 +9,9 @@ import msgspec
 
 from extender.core.events import Event, JobGone, JobSeen
 from extender.kube.convert import UnreadableError
-from extender.kube.kinds.completion import LimitRange, PriorityClass, RuntimeClass
+from extender.kube.kinds.completion import PriorityClass, RuntimeClass
 from extender.kube.kinds.kind import Kind
+from extender.kube.kinds.limit_ranges import LimitRange
 from extender.kube.kinds.read import Reader
 from extender.kube.objects import AnyObject, Meta
 from extender.kube.resources import Resource

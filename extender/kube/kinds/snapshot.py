@@ -18,14 +18,13 @@ from extender.kube.convert import UnreadableError
 from extender.kube.dialects import POD_GROUP
 from extender.kube.kinds.completion import (
     Completion,
-    LimitRange,
     PriorityClass,
     RuntimeClass,
     TemplateSpec,
-    container_limits,
 )
 from extender.kube.kinds.keys import MIN_PARALLELISM, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError
+from extender.kube.kinds.limit_ranges import LimitRange, limits_of
 from extender.kube.kinds.read import Reader, decoded, meta_of, templates_of
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES
 from extender.kube.kinds.template import Kept, bare, kept_of
@@ -213,7 +212,7 @@ def _makers(pod: PodObject) -> Iterator[str]:
 async def _completion(kube: Kube) -> Completion:
     limits = [msgspec.json.decode(raw, type=LimitRange) async for raw in _items(kube, LIMITS.path)]
     return Completion(
-        limits=container_limits(limits),
+        limits=limits_of(limits),
         runtimes=await _by_name(kube, RUNTIMES.path, RuntimeClass),
         priorities=await _by_name(kube, PRIORITIES.path, PriorityClass),
     )

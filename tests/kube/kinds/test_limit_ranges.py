@@ -1,0 +1,78 @@
+"""What LimitRanges add to the containers of a template, and what they forbid, which is known before its pods fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from extender.kube.kinds.completion import Completion, TemplateSpec
+from extender.kube.kinds.limit_ranges import LimitItem, LimitRange, limits_of
+
+
+def completed(*items: LimitItem, limits: Any = None, **requests: str) -> tuple[dict[str, Any], str]:
+    """What its container asks for then, and why there will be no pod."""
+    container = {"resources": {"requests": requests, "limits": limits}}
+    spec = msgspec.convert({"containers": [container]}, TemplateSpec)
+    why = Completion({"team": items}).complete("team", spec)
+    assert spec.containers is not None
+    resources = spec.containers[0].resources
+    return dict((resources and resources.requests) or {}), why
+
+
+def test_what_is_said_first_counts() -> None:
+    """Of several LimitRanges that by name, as in Kueue."""
+    said = [
+        {"metadata": {"name": name, "namespace": "team"}, "spec": {"limits": [one]}}
+        for name, one in (
+            ("b", {"type": "Container", "defaultRequest": {"cpu": "2", "memory": "2Gi"}}),
+            ("a", {"type": "Container", "defaultRequest": {"cpu": "1"}}),
+            ("c", {"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}),
+        )
+    ]
+    items = limits_of(msgspec.convert(said, list[LimitRange]))["team"]
+    assert completed(*items) == ({"cpu": "1", "memory": "2Gi"}, "")
+    assert completed(*items, limits={"cpu": "4"})[0]["cpu"] == "4", (
+        "as the API server takes it, before it looks at them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("item", "requests", "why"),
+    [
+        (LimitItem("Container", max={"cpu": "2"}), {"cpu": "2"}, ""),
+        (
+            LimitItem("Container", max={"cpu": "2"}),
+            {"cpu": "2500m"},
+            "a container is to have 2.5 cpu, and a LimitRange lets it have 2 cpu at most",
+        ),
+        (LimitItem("Container", min={"cpu": "1"}), {"memory": "1Gi"}, ""),
+        (
+            LimitItem("Container", min={"cpu": "1"}),
+            {"cpu": "500m"},
+            "a container asks for 0.5 cpu, and a LimitRange has it ask for 1 cpu at least",
+        ),
+        (
+            LimitItem("Pod", max={"nvidia.com/gpu": "4"}),
+            {"nvidia.com/gpu": "8"},
+            "a pod is to have 8 nvidia.com/gpu, and a LimitRange lets it have 4 nvidia.com/gpu at most",
+        ),
+        (LimitItem("Pod", default_request={"cpu": "9"}), {"cpu": "1"}, ""),
+    ],
+)
+def test_what_a_limit_range_forbids_is_the_reason(item: LimitItem, requests: dict[str, str], why: str) -> None:
+    assert completed(item, **requests) == (requests, why)
+
+
+def test_a_limit_counts_where_it_is_more_than_the_request() -> None:
+    _, why = completed(LimitItem("Container", max={"cpu": "2"}), limits={"cpu": "3"}, cpu="1")
+    assert why == "a container is to have 3 cpu, and a LimitRange lets it have 2 cpu at most"
+
+
+def test_more_than_its_own_limit_is_never_made() -> None:
+    assert completed(limits={"cpu": "1"}, cpu="2")[1] == "a container asks for 2 cpu, and its limit is 1 cpu"
+
+
+def test_what_cannot_be_read_is_told_by_others() -> None:
+    assert completed(LimitItem("Container", max={"cpu": "much"}), cpu="2")[1] == ""
