@@ -73,9 +73,11 @@ class Apply:
         self._recovery = recovery
 
     def pod_seen(self, event: PodSeen, now: float) -> None:
-        if event.pod.node:
-            self._state.confirm_bound(event.pod.uid)
-        self._see(self._owners.claimed(event.pod), now)
+        state, pod = self._state, event.pod
+        if pod.node:
+            state.kube_queue.shown(pod, state.pods.get(pod.uid), state.schedulers, now)
+            state.confirm_bound(pod.uid)
+        self._see(self._owners.claimed(pod), now)
 
     def _see(self, pod: Pod, now: float) -> None:
         """Take it over: as the watch shows it, or as it is known, with something about it that has changed."""
@@ -122,8 +124,7 @@ class Apply:
     def _drop(self, uid: str, now: float) -> None:
         """Forget the pod; but whether it was bound by us stays known."""
         state = self._state
-        pod = state.pods.get(uid)
-        if pod is None:
+        if (pod := state.pods.get(uid)) is None:
             return
         self._recovery.find_out(pod.group_key, now)
         unseen = state.binds.unseen.get(uid)
@@ -192,8 +193,7 @@ class Apply:
     def group_gone(self, event: GroupGone, now: float) -> None:
         state, key = self._state, event.key
         self._recovery.find_out(key, now)
-        known = state.groups.get((key, event.dialect))
-        if known is None or known.uid != event.uid:
+        if (known := state.groups.get((key, event.dialect))) is None or known.uid != event.uid:
             return
         del state.groups[key, event.dialect]
         self._enqueues.gone(known)

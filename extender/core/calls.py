@@ -107,6 +107,7 @@ class Calls:
             return self._bindings.asked_again(event, binding)
         if self._advisory is not None:
             return self._advisory.bind(pod, event, now)
+        state.kube_queue.taken(pod, now)
         return self._bindings.arrived(event, now)
 
     def disconnected(self, event: BindDisconnected, now: float) -> None:

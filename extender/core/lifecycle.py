@@ -142,7 +142,7 @@ class Lifecycle:
         workload.retries.expire(now)
         self._expire_holds(workload, now)
         if awaits_uptake(workload) and now >= workload.plan_deadline:
-            self._refusals.plan_failed(workload, now)
+            self._refusals.not_taken_up(workload, now)
         state.touch(workload)
 
     def _expire_holds(self, workload: Workload, now: float) -> None:

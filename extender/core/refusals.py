@@ -15,6 +15,7 @@ from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.telling import explain
 from extender.core.turns import Cause
+from extender.core.uptake import is_still_queued
 from extender.core.verdicts import parked, part_of_plugins, words_of
 from extender.core.workload import Workload
 from policies.model import Pod
@@ -116,8 +117,12 @@ class Refusals:
         if workload.retries.nodes and workload.retries.hear(part_of_plugins(member.pod)) and not workload.whole:
             explain(self._state, workload, worded(workload, workload.telling.reason, self._state), now)
 
-    def plan_failed(self, workload: Workload, now: float) -> None:
-        """kube-scheduler has not taken the placement up. If its plugins refuse the pods, their nodes have refused."""
+    def not_taken_up(self, workload: Workload, now: float) -> None:
+        """kube-scheduler has not taken the placement up in time. While it takes pods that are before these in its
+        queue, they get more. If its plugins refuse the pods, their nodes have refused."""
+        queue = self._state.kube_queue
+        if now < (until := queue.taken_at + self._state.limits.plan_s) and is_still_queued(workload, queue):
+            return workload.wait_until(until)
         why = "kube-scheduler did not take up the placement in time"
         members = [one for one in workload.members.placed.values() if not one.pod.node and words_of(one.pod)]
         if not members:

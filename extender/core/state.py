@@ -13,6 +13,7 @@ from extender.core.claims import Claim, Claims, Owner, SlotOf
 from extender.core.creation import Creation
 from extender.core.effects import AnswerBind, Effect, PostBinding
 from extender.core.kept_out import KeptOut
+from extender.core.kube_queue import KubeQueue
 from extender.core.limits import Limits
 from extender.core.member import Member, MemberState
 from extender.core.news import News
@@ -54,14 +55,13 @@ class State:
     preemptions: Preemptions = field(init=False)
     singles: WaitingSingles = field(default_factory=WaitingSingles)
     news: News = field(default_factory=News)
-    """What has changed around them."""
     refusing: Refusing = field(default_factory=Refusing)
     kept_out: KeptOut = field(default_factory=KeptOut)
+    kube_queue: KubeQueue = field(default_factory=KubeQueue)
     timers: Timers = field(default_factory=Timers)
     advised: Counter[str] = field(default_factory=Counter)
     """In advisory mode: how often enforcing would have said what (``extender.core.advisory``)."""
     policy_errors: Counter[str] = field(default_factory=Counter)
-    """How often which policy has failed."""
     synced: bool = False
     recovered: bool = False
     """What the objects tell of an earlier life of ours is known: calls can be answered."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from extender.core.kube_queue import KubeQueue
 from extender.core.member import Step
 from extender.core.workload import Workload
 
@@ -20,3 +21,11 @@ def awaits_uptake(workload: Workload) -> bool:
     members = workload.members
     for_others = members.holds or workload.releasing or carrying_out(workload) or workload.being_started
     return len(members.placed) > len(members.unknown) and not for_others
+
+
+def is_still_queued(workload: Workload, queue: KubeQueue) -> bool:
+    """Whether kube-scheduler has yet to come to its pods, for all that is known: it takes others that were before
+    them."""
+    waiting = [member.pod for member in workload.members.placed.values() if not member.pod.node]
+    tried = workload.retries.words or any(pod.refusal is not None for pod in waiting)
+    return not tried and not any(map(queue.has_passed, waiting))

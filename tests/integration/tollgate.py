@@ -48,9 +48,11 @@ class TollGate:
         }
 
     def close_after(self, pods: int) -> None:
-        """Let so many pods pass from now on; the one after them is kept waiting, and kube-scheduler with it."""
+        """Let so many pods pass from now on; the one after them is kept waiting, and kube-scheduler with it. One that
+        waits is the first of them."""
         with self._changed:
             self._left = pods
+            self._changed.notify_all()
 
     def open(self) -> None:
         with self._changed:
@@ -65,15 +67,13 @@ class TollGate:
 
     def pass_through(self) -> None:
         with self._changed:
-            if self._left is None:
-                return
-            if self._left > 0:
+            if self._left == 0:
+                self._stopped += 1
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._left != 0, PATIENCE_S)
+                self._stopped -= 1
+            if self._left:
                 self._left -= 1
-                return
-            self._stopped += 1
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._left is None, PATIENCE_S)
-            self._stopped -= 1
 
 
 class _Handler(BaseHTTPRequestHandler):

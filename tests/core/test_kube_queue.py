@@ -1,0 +1,96 @@
+"""A gang behind others in kube-scheduler's queue keeps its plan while kube-scheduler takes those."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from policies.model import Pod
+from tests.builders import cluster, gang, single
+from tests.core.script import Script
+
+UNSCHEDULABLE = "0/2 nodes are available: 2 Insufficient cpu."
+
+
+def _behind(count: int) -> tuple[Script, list[Pod], list[Pod]]:
+    """A gang that is planned, and pods of no gang that were created before it and that are yet to be bound."""
+    plain = [single(f"plain-{n}", gpus=0, created=1) for n in range(count)]
+    train, rival = gang("train", 2, created=2), gang("rival", 2, created=4)
+    script = Script(*cluster("a: 2x8"), *plain, *train, *rival)
+    assert all(map(script.planned, train))
+    assert not script.planned(rival[0])
+    return script, plain, train
+
+
+def _has_lost_its_plan(script: Script) -> bool:
+    """Then its rival has the room."""
+    return bool(script.planned(script.pods["uid-rival-0"]))
+
+
+def _bind_each(script: Script, pods: list[Pod], every_s: float) -> None:
+    for pod in pods:
+        script.advance(every_s)
+        script.change(pod, node="a-0")
+
+
+def test_a_gang_keeps_its_plan_while_kube_scheduler_takes_pods_that_were_before_it() -> None:
+    script, plain, train = _behind(6)
+    _bind_each(script, plain, 15)
+    assert all(map(script.planned, train)), "90 s after it was planned"
+    script.bind_all(train)
+    script.post_all()
+    assert len(script.bound(train)) == 2
+
+
+def test_the_time_of_a_gang_runs_from_the_last_pod_that_was_before_it() -> None:
+    script, plain, train = _behind(2)
+    _bind_each(script, plain, 15)
+    script.advance(19)
+    assert all(map(script.planned, train))
+    script.advance(1.5)
+    assert _has_lost_its_plan(script), "kube-scheduler takes nobody any more, nor this gang"
+
+
+@pytest.mark.parametrize("late", [{"created": 3.0}, {"created": 3.0, "priority": -1}])
+def test_a_gang_that_was_passed_by_gets_no_more_time(late: dict[str, float]) -> None:
+    script, plain, train = _behind(2)
+    script.see(newer := replace(single("newer", gpus=0), **late))  # type: ignore[arg-type]
+    script.advance(10)
+    script.change(newer, node="a-0")
+    _bind_each(script, plain, 5)
+    assert _has_lost_its_plan(script)
+
+
+def test_a_pod_of_higher_priority_passes_nobody_by() -> None:
+    script, plain, train = _behind(2)
+    script.see(urgent := replace(single("urgent", gpus=0), created=3.0, priority=1))
+    script.advance(10)
+    script.change(urgent, node="a-0")
+    _bind_each(script, plain, 6)
+    assert all(map(script.planned, train))
+
+
+def test_a_gang_that_kube_scheduler_has_tried_gets_no_more_time() -> None:
+    script, plain, train = _behind(3)
+    script.change(train[0], refusal=UNSCHEDULABLE)
+    _bind_each(script, plain, 8)
+    assert _has_lost_its_plan(script)
+
+
+def test_pods_of_another_scheduler_are_in_another_queue() -> None:
+    script, _, train = _behind(0)
+    others = [replace(single(f"foreign-{n}", gpus=0, created=1), scheduler="foreign") for n in range(3)]
+    script.see(*others)
+    _bind_each(script, others, 8)
+    assert _has_lost_its_plan(script)
+
+
+def test_a_bind_that_is_held_shows_that_kube_scheduler_has_come_there() -> None:
+    script, _, train = _behind(0)
+    other = gang("earlier", 2, created=1)
+    script.see(*other)
+    script.advance(10)
+    script.bind(other[0])
+    script.advance(15)
+    assert all(map(script.planned, train))
