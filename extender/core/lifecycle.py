@@ -25,12 +25,10 @@ from extender.core.steering import Leading
 from extender.core.taking_back import take_job_back
 from extender.core.telling import explain, tell, turned
 from extender.core.turns import Turn
-from extender.core.uptake import awaits_uptake
+from extender.core.uptake import awaits_uptake, is_still_queued, too_few_held, too_slow
 from extender.core.waiting_index import index
 from extender.core.workload import Workload
-from policies.words import counted, many
-
-_LONGER = "raise httpTimeout of kube-scheduler's entry with bindVerb and bind_timeout_s of Muster's settings"
+from policies.words import counted
 
 
 class Lifecycle:
@@ -147,6 +145,8 @@ class Lifecycle:
 
     def _expire_holds(self, workload: Workload, now: float) -> None:
         state, members = self._state, workload.members
+        if self._bindings.is_late(workload, now) and is_still_queued(workload, state.kube_queue):
+            members.holds.wait_from(state.kube_queue.taken_at)
         late = self._bindings.is_late(workload, now)
         over = [member for member in members.unknown.values() if now >= member.doubt_ends]
         if over or (workload.doubtful and late):
@@ -162,17 +162,11 @@ class Lifecycle:
             self._revocations.let_go(workload, "another Binding of its gang has not ended in time", now)
         elif not workload.releasing:
             lacking = uncreated(workload) if workload.admitted else 0
-            why = _too_slow(workload, lacking) if lacking else self._too_few_held(workload, now)
+            cut_short = now < self._bindings.patience(workload)
+            why = too_slow(workload, lacking) if lacking else too_few_held(workload, cut_short=cut_short)
             if self._revocations.run_out(workload, why, now) and lacking:
                 # Every try makes all of its pods, and the next one ends no better before somebody does something.
                 workload.retries.rest_long(now, state.limits.retry_max_s)
-
-    def _too_few_held(self, workload: Workload, now: float) -> str:
-        members, held = workload.members, workload.share(Stage.ARRIVED)
-        missing = sorted(one.pod.name for one in members.placed.values() if one.hold is None)[:3]
-        why = f"only {held} reached bind before the deadline; missing: {', '.join(missing)}"
-        in_rounds = members.steps[Step.LATER] and now < self._bindings.patience(workload)
-        return why + (f"; they are let in one after the other: {_LONGER}" if in_rounds else "")
 
     def _set_timer(self, workload: Workload, now: float) -> None:
         """Have it looked at again at the first of its deadlines."""
@@ -290,11 +284,3 @@ def _is_declared_whole(workload: Workload) -> bool:
     """A bound member says so of this release: what was needed when it was posted counts, whatever is needed now."""
     stamps = (member.pod.stamp for member in workload.members.confirmed.values())
     return any(stamp is not None and stamp.release == workload.release.name for stamp in stamps)
-
-
-def _too_slow(workload: Workload, lacking: int) -> str:
-    pods = many(len(workload.members.slots.templates), "pod")
-    return (
-        f"{lacking} of {pods} did not exist when kube-scheduler gave up the binds of the others: "
-        f"{_LONGER} (muster doctor says to what), or --kube-api-qps of kube-controller-manager"
-    )

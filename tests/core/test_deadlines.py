@@ -75,7 +75,7 @@ def test_a_spare_member_that_does_not_come_gives_its_room_back_after_a_release_t
     script.advance(2)
     script.post_all()
     assert not script.planned(other[0])
-    script.advance(5)
+    script.advance(20)
     assert script.planned(other[0])
 
 

@@ -54,7 +54,7 @@ def test_the_time_of_a_gang_runs_from_the_last_pod_that_was_before_it() -> None:
 
 @pytest.mark.parametrize("late", [{"created": 3.0}, {"created": 3.0, "priority": -1}])
 def test_a_gang_that_was_passed_by_gets_no_more_time(late: dict[str, float]) -> None:
-    script, plain, train = _behind(2)
+    script, plain, _ = _behind(2)
     script.see(newer := replace(single("newer", gpus=0), **late))  # type: ignore[arg-type]
     script.advance(10)
     script.change(newer, node="a-0")
@@ -79,7 +79,7 @@ def test_a_gang_that_kube_scheduler_has_tried_gets_no_more_time() -> None:
 
 
 def test_pods_of_another_scheduler_are_in_another_queue() -> None:
-    script, _, train = _behind(0)
+    script, _, _ = _behind(0)
     others = [replace(single(f"foreign-{n}", gpus=0, created=1), scheduler="foreign") for n in range(3)]
     script.see(*others)
     _bind_each(script, others, 8)
@@ -94,3 +94,30 @@ def test_a_bind_that_is_held_shows_that_kube_scheduler_has_come_there() -> None:
     script.bind(other[0])
     script.advance(15)
     assert all(map(script.planned, train))
+
+
+def test_members_that_are_held_wait_for_the_others_while_kube_scheduler_takes_pods_that_were_before_those() -> None:
+    script, plain, train = _behind(8)
+    call = script.bind(train[0], expires_s=600)
+    _bind_each(script, plain, 15)
+    assert call not in script.answers, "120 s after it came"
+    script.advance(31)
+    assert "only 1 of 2 members reached bind" in script.answers[call]
+
+
+def test_members_that_reach_bind_one_by_one_are_held_until_the_last_has() -> None:
+    train = gang("train", 8, gpus=1)
+    script = Script(*cluster("a: 1x8"), *train)
+    for one in train[:-1]:
+        script.bind(one, expires_s=600)
+        script.advance(15)
+    script.bind(train[-1], expires_s=600)
+    script.post_all()
+    assert len(script.bound(train)) == 8
+
+
+def test_members_are_not_held_for_longer_than_kube_scheduler_waits() -> None:
+    script, plain, train = _behind(8)
+    call = script.bind(train[0], expires_s=50)
+    _bind_each(script, plain, 7)
+    assert "only 1 of 2 members reached bind" in script.answers[call]
