@@ -83,11 +83,15 @@ class Settings(BaseSettings):
         30.0,
         ge=5,
         description="How long the first held bind of a gang waits for the others; of a job, whose pods may be created "
-        "slowly, from the last pod that came; of members that are led in rounds, from the beginning of the last round.",
+        "slowly, from the last pod that came; of members that are led in rounds, from the beginning of the last round; "
+        "while kube-scheduler tries pods that are before the others in its queue, from the last of them.",
     )
     bind_margin_s: float = Field(2.0, ge=0.1, description="Time set aside before that for posting a gang's Bindings.")
     plan_timeout_s: float = Field(
-        20.0, ge=1, description="A placement that kube-scheduler does not take up by then is planned anew."
+        20.0,
+        ge=1,
+        description="A placement that kube-scheduler does not take up by then is planned anew. While kube-scheduler "
+        "tries pods that are before those of the gang in its queue, the time runs from the last of them.",
     )
     partial_grace_s: float = Field(
         60.0, ge=1, description="How long a broken release keeps room for replacements of lost members."

@@ -43,6 +43,7 @@ class Calls:
         pod = state.pods.get(event.pod.uid, event.pod)
         if self._advisory is not None:
             return self._advisory.filter(event, pod)
+        state.kube_queue.taken(pod, now)
         if pod.native_group:
             return state.out.append(AnswerFilter(event.call, event.candidates))
         if pod.group_key is None:
@@ -107,7 +108,6 @@ class Calls:
             return self._bindings.asked_again(event, binding)
         if self._advisory is not None:
             return self._advisory.bind(pod, event, now)
-        state.kube_queue.taken(pod, now)
         return self._bindings.arrived(event, now)
 
     def disconnected(self, event: BindDisconnected, now: float) -> None:

@@ -86,14 +86,17 @@ def test_pods_of_another_scheduler_are_in_another_queue() -> None:
     assert _has_lost_its_plan(script)
 
 
-def test_a_bind_that_is_held_shows_that_kube_scheduler_has_come_there() -> None:
+def test_a_question_shows_how_far_kube_scheduler_has_come_but_not_one_that_it_has_asked_before() -> None:
     script, _, train = _behind(0)
-    other = gang("earlier", 2, created=1)
-    script.see(*other)
-    script.advance(10)
-    script.bind(other[0])
+    first, again = single("first", created=1), single("again", created=1, refusal=UNSCHEDULABLE)
+    script.see(first, again)
+    script.advance(15)
+    script.filter(first)
     script.advance(15)
     assert all(map(script.planned, train))
+    script.filter(again)
+    script.advance(6)
+    assert not any(map(script.planned, train))
 
 
 def test_members_that_are_held_wait_for_the_others_while_kube_scheduler_takes_pods_that_were_before_those() -> None:
@@ -109,6 +112,7 @@ def test_members_that_reach_bind_one_by_one_are_held_until_the_last_has() -> Non
     train = gang("train", 8, gpus=1)
     script = Script(*cluster("a: 1x8"), *train)
     for one in train[:-1]:
+        script.filter(one)
         script.bind(one, expires_s=600)
         script.advance(15)
     script.bind(train[-1], expires_s=600)

@@ -50,6 +50,7 @@ from tests.simulation.queue_plan import (
 )
 from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes, takes_many_rounds
 from tests.simulation.role_plan import cast, has_roles
+from tests.simulation.slow_plan import ahead, is_slow, slow
 from tests.simulation.terms import Terms
 from tests.simulation.uptake_plan import has_uptake, hold_back
 from tests.simulation.volcano_plan import draw_volcano, has_volcano, of_one_flavor, volcano_name
@@ -211,6 +212,7 @@ def draw(seed: int) -> Plan:
     plan = _with_preemption(plan, chance) if has_preemption(seed) else plan
     plan = _with_checkpoints(plan, chance) if has_checkpoints(seed) else plan
     plan = _with_volcano(plan, chance) if has_volcano(seed) else plan
+    plan = _slowed(plan, chance) if is_slow(seed) else plan
     return _with_queues(plan, chance) if has_queues(seed) and not has_owners(seed) else plan
 
 
@@ -288,6 +290,11 @@ def _with_relations(plan: Plan, chance: Chance) -> Plan:
         plan = replace(plan, profile=replace(plan.profile, bind_timeout_s=30.0))
     faults = (*plan.faults, *(Fault(*one) for one in strikes(chance, calm=plan.calm)))
     return replace(plan, nodes=found.nodes, jobs=found.jobs, batch=batch, faults=faults)
+
+
+def _slowed(plan: Plan, chance: Chance) -> Plan:
+    """The same seed, where kube-scheduler is slow and has much to do."""
+    return replace(plan, profile=slow(plan.profile, chance), jobs=(*plan.jobs, *ahead(chance)))
 
 
 def _with_owners(plan: Plan, chance: Chance) -> Plan:

@@ -40,6 +40,7 @@ from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR, MADE
+from tests.simulation.queue_turns import QueueTurns
 from tests.simulation.quota import QuotaJudge, flavors_of
 from tests.simulation.reclaims import Reclaims
 from tests.simulation.room import judge_room
@@ -89,12 +90,15 @@ class Referee:
 
     def attach(self, world: World) -> None:
         self._world = world
+        self._first_scheduler = world.scheduler
+        self._turns = QueueTurns(self._shown, self._first_scheduler)
         self.wholeness.attach(world)
 
     def extender_killed(self) -> None:
         """What it had under way is nobody's any more."""
         self._calls.clear()
         self._begin_life()
+        self._turns = QueueTurns(self._shown, self._first_scheduler)
 
     def extender_suspended(self, until: float) -> None:
         self._manners.excused_until = until
@@ -164,6 +168,7 @@ class Referee:
             complain(self.sends.judge_outcome(event, binding, self._world.api.pods.get(event.uid)))
         self._fairness.hear(event, now)
         self.sends.hear(event)
+        self._turns.hear(event, now)
         shown.watch(event)
         self._claims.hear(event, now)
         self._admissions.hear(event, now)
@@ -347,7 +352,9 @@ class Referee:
         since = self.wholeness.partial.get(effect.job.key) if isinstance(effect, SuspendJob) else None
         if isinstance(effect, SuspendJob) and since is not None and now >= since + self._terms.grace_s - PATIENCE_S:
             self._admissions.break_off(effect.job.key)
-        complain(self._admissions.judge(effect, list(self._claims.calls.values()), now))
+        held = list(self._claims.calls.values())
+        complain(self._turns.judge(effect, held, self._world))
+        complain(self._admissions.judge(effect, held, now))
 
     def _note_eviction(self, effect: Effect) -> None:
         match effect:

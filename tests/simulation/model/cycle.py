@@ -21,7 +21,8 @@ AnswerT = TypeVar("AnswerT")
 class Profile:
     """kube-scheduler's configuration and speed. ``score_all``: look at every node, or at an adaptive sample.
 
-    Durations are in seconds; ``node_s`` is what one more node to look at costs.
+    Durations are in seconds; ``node_s`` is what one more node to look at costs. Until ``slow_until`` a cycle takes
+    ``slow_s``.
     """
 
     name: str = "muster"
@@ -31,6 +32,12 @@ class Profile:
     filter_timeout_s: float = 5.0
     bind_timeout_s: float = 30.0
     longest_backoff_s: float = 10.0
+    slow_s: float = 0.0
+    slow_until: float = 0.0
+
+    def takes_s(self, now: float) -> float:
+        """How long a cycle takes that begins now."""
+        return self.slow_s if now < self.slow_until else self.cycle_s
 
     def sees_all(self, nodes: int) -> bool:
         """Whether each cycle looks at all of so many nodes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
@@ -10,7 +10,7 @@ from random import Random
 from extender.simulation.clock import Timer
 from policies.model import Pod
 from tests.simulation.model.apiserver import NOT_FOUND, OK, ApiServer
-from tests.simulation.model.backlog import Backlog, PodWent, Queued
+from tests.simulation.model.backlog import Backlog, Place, PodWent, Queued
 from tests.simulation.model.cache import Bars, Cache, no_bars
 from tests.simulation.model.cycle import BindRequest, Chosen, Cycle, Failed, Profile, Refused, Verbs
 from tests.simulation.model.network import Network
@@ -90,6 +90,12 @@ class KubeScheduler:
         queued = self._backlog.pods.get(uid)
         return () if queued is None else queued.rejectors
 
+    def has_yet_to_try(self, uids: Iterable[str]) -> bool:
+        """Whether some of these pods are in its queue, and none of them was tried in vain."""
+        queued = [one for one in map(self._backlog.pods.get, uids) if one is not None]
+        untried = (Place.ACTIVE, Place.FLYING)
+        return bool(queued) and all(one.place in untried and not (one.refusals or one.errors) for one in queued)
+
     def _go_on(self) -> None:
         """Somebody may be there to be scheduled."""
         if self._loop is None:
@@ -115,7 +121,7 @@ class KubeScheduler:
     def _schedule(self, queued: Queued) -> Process[None]:
         pod = queued.pod
         self.cycles += 1
-        yield self._profile.cycle_s
+        yield self._profile.takes_s(self._clock.now)
         verdict = yield from self._cycle.run(pod)
         if self._left(pod.uid):
             return

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from extender.core import lifecycle
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
+from extender.core.kube_queue import KubeQueue
 from extender.core.workload import Workload
 from extender.runtime.budget import Lane
 from extender.runtime.job_writes import JobWrites
@@ -146,3 +148,12 @@ def later_waves_counted_on(patch: pytest.MonkeyPatch) -> None:
 
 def started_jobs_lose_their_room_before_their_start_is_shown(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Workload, "being_started", property(lambda self: False))
+
+
+def pods_before_a_job_give_it_no_time(patch: pytest.MonkeyPatch) -> None:
+    """Whoever has yet to be tried seems to have been passed by in kube-scheduler's queue."""
+    patch.setattr(KubeQueue, "has_passed", lambda self, pod: True)
+
+
+def held_members_do_not_wait_for_kube_schedulers_queue(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lifecycle, "is_still_queued", lambda workload, queue: False)

@@ -1,0 +1,57 @@
+"""No job is started over because its pods wait their turn in kube-scheduler's queue."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import inf
+
+from extender.core.effects import Effect, SuspendJob
+from extender.core.events import Event, FilterCalled, PodSeen
+from policies.model import GroupKey
+from tests.simulation.model.world import World
+from tests.simulation.shown import Shown
+
+_PLAN_S, _HOLD_S = 20.0, 30.0
+"""How long kube-scheduler may try nobody new, before a gang starts and while some of its members are held."""
+_MARGIN_S = 1.0
+
+
+class QueueTurns:
+    """Of one life of the extender, and of the first one of kube-scheduler: the next one lines all pods up anew."""
+
+    def __init__(self, shown: Shown, first: object) -> None:
+        self._shown = shown
+        self._first = first
+        self._taken_at = -inf
+        self._unlike: set[GroupKey] = set()
+        """Gangs of which kube-scheduler has refused a pod, so that it has come to them, or whose pods had gates: their
+        place in its queue is another one."""
+
+    def hear(self, event: Event, now: float) -> None:
+        """Before ``shown`` knows of it."""
+        match event:
+            case FilterCalled(pod=pod) if self._shown.pods.get(pod.uid, pod).refusal is None:
+                self._taken_at = now
+            case PodSeen(pod):
+                if (pod.refusal is not None or pod.gates) and pod.group_key is not None:
+                    self._unlike.add(pod.group_key)
+                before = self._shown.pods.get(pod.uid)
+                if pod.node and before is not None and not before.node:
+                    self._taken_at = now
+            case _:
+                pass
+
+    def judge(self, effect: Effect, held: Collection[str], world: World) -> str | None:
+        """``held``: the pods whose bind waits for an answer."""
+        if not isinstance(effect, SuspendJob) or world.scheduler is None or world.scheduler is not self._first:
+            return None
+        key, reason = effect.job.key, effect.reason
+        since_s = world.clock.now - self._taken_at
+        early = ("did not take up" in reason and since_s < _PLAN_S - _MARGIN_S) or (
+            "reached bind before the deadline" in reason and since_s < _HOLD_S - _MARGIN_S
+        )
+        members = [pod for pod in self._shown.members.get(key, {}).values() if pod.live and not pod.node]
+        awaited = [pod.uid for pod in members if pod.uid not in held]
+        if not early or key in self._unlike or not world.scheduler.has_yet_to_try(awaited):
+            return None
+        return f"{key} is started over {since_s:.1f} s after kube-scheduler took a pod, with {awaited} yet in its queue"
