@@ -12,11 +12,11 @@ from extender.simulation.chance import Chance
 from policies.model import GANG_GATE, Dialect, GroupKey, GroupRef, Node, Pod, PodSet, Selection
 from tests.builders import node, requests
 from tests.simulation.batch_plan import BatchPlan
+from tests.simulation.checkpoint_plan import has_checkpoints
 from tests.simulation.model.autoscaler import Pool, Whim
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.jobs import JobSpec
 from tests.simulation.owner_plan import has_owners
-from tests.simulation.preemption_plan import has_preemption
 from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION
 from tests.simulation.relation_plan import has_relations
 
@@ -54,8 +54,8 @@ class ElasticPlan:
 
 
 def has_elastic(seed: int) -> bool:
-    """One in sixty, of those with queues; none that planted bugs are remembered by."""
-    return seed % 120 in (74, 88, 118) and not (has_relations(seed) or has_owners(seed) or has_preemption(seed))
+    """One in fifty, of those with queues."""
+    return seed % 120 in (74, 88, 118) and not (has_relations(seed) or has_owners(seed) or has_checkpoints(seed))
 
 
 def has_taints(seed: int) -> bool:
@@ -76,6 +76,15 @@ def _tolerant(job: BatchJob) -> BatchJob:
     own = Selection(tolerations=(MADE_TOLERATION,))
     podsets = (replace(one, template=replace(one.template, selection=own)) for one in job.podsets)
     return replace(job, podsets=tuple(podsets))
+
+
+def crowded(plan: ElasticPlan, chance: Chance, *, calm: bool) -> ElasticPlan:
+    """The same with more jobs that need such nodes, so that some give way to others that await theirs."""
+    dice = chance.stream("who else needs nodes that are made")
+    more = tuple((40 * dice.random(), _job(dice, f"more{at}")) for at in range(dice.choice((2, 3, 4))))
+    whims = plan.pool.whims if calm else dice.choice(_WHIMS[1:])
+    pool = replace(plan.pool, whims=whims, most=dice.choice((2, 4, 6)))
+    return replace(plan, pool=pool, jobs=(*plan.jobs, *more))
 
 
 def draw_elastic(chance: Chance, *, calm: bool) -> ElasticPlan:

@@ -123,6 +123,8 @@ class Evictions:
     def _judge_choice(
         self, key: GroupKey, reservation: Reservation, effects: list[Effect], now: float
     ) -> Iterator[str]:
+        if (awaits := self._admissions.awaiting.of.get(key)) is not None and awaits.shown:
+            yield f"{_named(_Kept(reservation))} are to give way to {key}, which is let go and awaits nodes"
         yield from self._judge_room(key, reservation)
         others = [one.reservation for other, one in self._kept.items() if other != key]
         yield from self._protections.judge(key, reservation, others, now)

@@ -21,6 +21,7 @@ from tests.simulation.batch_plan import NONE, BatchPlan, draw_batch, draw_starte
 from tests.simulation.checkpoint_plan import Save, alike, draw_saves, has_checkpoints, in_devices
 from tests.simulation.elastic_plan import (
     ElasticPlan,
+    crowded,
     draw_elastic,
     has_elastic,
     has_taints,
@@ -204,6 +205,7 @@ def draw(seed: int) -> Plan:
     )
     elastic = draw_elastic(chance, calm=calm) if has_elastic(seed) else None
     elastic = with_taints(elastic, chance) if elastic is not None and has_taints(seed) else elastic
+    elastic = crowded(elastic, chance, calm=calm) if elastic is not None and has_preemption(seed) else elastic
     plan = _with_jobs(plan, chance, elastic) if has_jobs(seed) or elastic is not None else plan
     plan = _with_relations(plan, chance) if has_relations(seed) else plan
     plan = _with_owners(plan, chance) if has_owners(seed) else plan

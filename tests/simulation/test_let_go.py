@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from extender.core.effects import CleanJob, StartJob
+from extender.core.effects import CleanJob, Reserve, StartJob
 from extender.core.events import JobSeen, QueueSeen
 from extender.simulation.clock import Clock
-from policies.model import Job, LetGo, Pod, Selection, Toleration
+from policies.model import Job, LetGo, Pod, Reservation, Selection, Toleration, Victim
 from policies.model.queues import ResourceFlavor
-from tests.builders import GPU, node, requests
+from tests.builders import GPU, key, node, requests
 from tests.core.jobs import job
 from tests.simulation.elastic_plan import has_elastic, has_taints
 from tests.simulation.judged_life import batch
@@ -22,6 +22,8 @@ from tests.simulation.model.autoscaler import Autoscaler, Pool, Whim
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.plan import draw
 from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION
+from tests.simulation.referee import Referee
+from tests.simulation.terms import Terms
 
 POOL = Pool(node(MADE, 8, labels={FLAVOR: MADE}), (Whim.WHOLE,), delay_s=1.0, late_s=50.0, idle_s=10.0, most=4)
 REFUSED = Pod("", "default", "", requests(8), refusal="0/0 nodes", selection=Selection(((FLAVOR, MADE),)))
@@ -154,13 +156,22 @@ def test_it_is_planned_when_there_are_nodes() -> None:
     assert "there have been some" in (it.roomy({SHOWN.key}, 66.0) or "")
 
 
-def test_one_in_sixty_seeds_has_such_nodes_and_no_other_is_changed() -> None:
+def test_nobody_gives_way_to_one_that_awaits_nodes() -> None:
+    referee, asked = Referee(Terms(calm=False, preempts=True)), Reservation((), (Victim(key("other")),), 60.0)
+    referee._shown.watch(JobSeen(SHOWN))
+    effect = Reserve(SHOWN.key, None, SHOWN, asked)
+    assert "awaits" not in (referee._evictions.judge([effect], 60.0) or "")
+    referee._admissions.awaiting.hear(JobSeen(SHOWN), 55.0)
+    assert "is let go and awaits nodes" in (referee._evictions.judge([effect], 60.0) or "")
+
+
+def test_one_in_fifty_seeds_has_such_nodes_and_no_other_is_changed() -> None:
     plans = [draw(seed) for seed in range(1, 600)]
     assert all((one.elastic is not None) == has_elastic(one.seed) for one in plans)
     with_nodes = [one for one in plans if one.elastic is not None]
-    assert len(with_nodes) == 10
+    assert len(with_nodes) == 13
     assert any(one.calm for one in with_nodes)
     assert all(one.queues.things and one.batch.jobs for one in with_nodes)
     assert not any(one.limits.elastic.flavors for one in plans if one.elastic is None)
     tainted = [one.seed for one in with_nodes if one.elastic is not None and one.elastic.tainted]
-    assert tainted == [one.seed for one in with_nodes if has_taints(one.seed)] == [478]
+    assert tainted == [one.seed for one in with_nodes if has_taints(one.seed)] == [434, 448, 478]

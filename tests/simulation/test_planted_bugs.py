@@ -178,6 +178,11 @@ FOUND: list[tuple[Plant, int, str]] = [
     (elastic.nodes_stay_for_ever, 74, "are to stay, and nobody is awaited there"),
     (elastic.what_a_flavor_tolerates_is_not_written, 914, "no autoscaler would make nodes of made"),
     (elastic.taints_of_flavors_are_not_read, 928, "no autoscaler would make nodes of made"),
+    (
+        elastic.others_give_way_to_those_who_await_nodes,
+        12838,
+        "are to give way to .*, which is let go and awaits nodes",
+    ),
     (elastic.no_node_is_kept, 1754, "is taken away, and pods of a job are awaited there"),
     (queues.changed_queues_are_no_news, 83, "and its queue .* does not exist|wait, and after a restart"),
 ]

@@ -10,11 +10,14 @@ import pytest
 
 from extender.core import quotas
 from extender.core.effects import Effect, StartJob, SuspendJob
+from extender.core.elastic import Elastic
 from extender.core.events import Event, JobSeen, QueueSeen
 from extender.core.kept_nodes import kept_nodes
 from extender.core.quota_counting import unseen_of
 from extender.core.quotas import Quotas
+from extender.core.shape import Shape
 from extender.core.state import State
+from extender.core.workload import Workload
 from extender.kube.queues import protection
 from policies.model import GroupKey, PodSets
 from policies.model.queues import ResourceFlavor
@@ -97,6 +100,17 @@ def no_node_is_kept(patch: pytest.MonkeyPatch) -> None:
 @asks
 def what_a_flavor_tolerates_is_not_written(effect: Effect, core: Core) -> Iterable[Effect]:
     yield replace(effect, tolerations={}) if isinstance(effect, StartJob) else effect
+
+
+def others_give_way_to_those_who_await_nodes(patch: pytest.MonkeyPatch) -> None:
+    """As if nothing were on its way for these."""
+    pending = Elastic.pending
+
+    def asked(self: Elastic, workload: Workload, shape: Shape) -> Any:
+        awaits = workload.job is not None and workload.job.awaits_nodes
+        return None if awaits else pending(self, workload, shape)
+
+    patch.setattr(Elastic, "pending", asked)
 
 
 @hears
