@@ -75,17 +75,17 @@ def queue_document(document: Any) -> QueueSeen | tuple[str, int]:
     """The same of one object. Raises UnreadableError, and what msgspec raises for a field of another type."""
     if not isinstance(document, dict):
         raise UnreadableError("it is no object with apiVersion and kind")
-    kind, said = document.get("kind"), str(document.get("apiVersion"))
+    kind, said = str(document.get("kind")), str(document.get("apiVersion"))
     group, _, version = said.rpartition("/")
     of_volcano = (said, kind) == (_OF_VOLCANO, "Queue")
     if not of_volcano and (group != QUEUE_GROUP or version not in VERSIONS or kind not in _KINDS):
         known = f"{', '.join(_KINDS)} of {QUEUE_GROUP}/{' and '.join(VERSIONS)}, and Queue of {_OF_VOLCANO}"
-        raise UnreadableError(f"a {quoted(str(kind))} of {quoted(said)} is not read here, but {known}")
+        raise UnreadableError(f"a {quoted(kind)} of {quoted(said)} is not read here, but {known}")
     meta = document.get("metadata")
     if kind == "LocalQueue" and isinstance(meta, dict):
         meta.setdefault("namespace", _NAMESPACE)
     raw = msgspec.Raw(msgspec.json.encode(document))
-    reader = VOLCANO_QUEUES if of_volcano else _reader(_KINDS[str(kind)], version)
+    reader = VOLCANO_QUEUES if of_volcano else _reader(_KINDS[kind], version)
     found: QueueSeen | tuple[str, int] | None = reader.read(raw)[1]
     if found is None:
         raise UnreadableError(f"the {kind} cannot be read")
