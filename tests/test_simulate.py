@@ -228,7 +228,11 @@ def test_what_cannot_be_used_is_said_in_a_sentence(args: tuple[str | Path, ...],
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("time,gpus\n1,2\n", "the trace has no column submission_time, duration, num_gpu; its columns are time, gpus"),
+        (
+            "time,gpus\n1,2\n",
+            "the trace has no column submission_time, duration, num_gpu; its columns are time, gpus: say which it is "
+            "with --submit-column, --duration-column, --gpus-column",
+        ),
         (TRACE + "a,0,10,many\n", "line 2 of the trace: num_gpu is 'many', not a number"),
         (TRACE + "a,0,-10,8\n", "line 2 of the trace: 8 GPUs for -10 s is not a job"),
         (TRACE, "there is no job in the input"),

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from extender.simulation.replay.arrivals import LONGEST_S, Arrival, from_zero
 from extender.simulation.replay.shape import InputError
@@ -67,7 +67,9 @@ def _rows(lines: Iterable[str], layout: Layout, by_cluster: bool) -> Iterator[tu
         if not there:
             raise InputError("the trace is empty: its first line has to name the columns")
         if lacking := [name for name in needed if name not in there]:
-            raise InputError(f"the trace has no column {', '.join(lacking)}; its columns are {', '.join(there)}")
+            options = [f"--{one.name}-column" for one in fields(layout) if getattr(layout, one.name) in lacking]
+            said = f"the trace has no column {', '.join(lacking)}; its columns are {', '.join(there)}"
+            raise InputError(f"{said}: say which it is with {', '.join(options)}")
         if twice := next((name for name in needed if there.count(name) > 1), None):
             raise InputError(f"the trace has several columns {twice}")
         for row in reader:
