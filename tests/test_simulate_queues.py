@@ -208,6 +208,16 @@ def test_virtual_clusters_share_a_cluster_by_what_they_ask_for(tmp_path: Path) -
     assert "Waiting by queue" in page
 
 
+def test_two_virtual_clusters_that_would_have_one_name_are_refused(tmp_path: Path) -> None:
+    options = ("--cluster", "4 nodes x 8 GPUs", "--queue-column", "vc", "--scheduler", "muster")
+    trace = write(tmp_path / "trace.csv", TRACE + "Team A,0,60,8\nTeam A ,1,60,8\n")
+    assert simulate("--trace", trace, *options)[0] == 0
+    write(trace, TRACE + "Team A,0,60,8\nteam_a,1,60,8\n")
+    code, said = simulate("--trace", trace, *options)
+    assert code == 2
+    assert "line 3 of the trace: the queues 'Team A' and 'team_a' would both be called team-a" in " ".join(said.split())
+
+
 def test_idle_quota_is_lent_unless_a_limit_says_otherwise(tmp_path: Path) -> None:
     rows = [f"a,{at},3600,8" for at in range(4)] + ["b,20000,3600,16"]
     trace = write(tmp_path / "trace.csv", TRACE + "\n".join(rows) + "\n")

@@ -52,6 +52,8 @@ def read_trace(
             known = ", ".join(sorted(clusters)[:_SHOWN])
             raise InputError(f"no job of cluster {cluster!r} is in the trace; it has {known}")
         rows = [(line, row) for line, row in rows if row[layout.cluster] == cluster]
+    if layout.queue:
+        _tell_apart(rows, layout.queue)
     found = [one for line, row in rows if (one := _arrival(line, row, layout, gpus_per_pod)) is not None]
     return from_zero(from_zero(found)[:jobs])
 
@@ -103,6 +105,16 @@ def _queue(line: int, said: str) -> str:
     if not name:
         raise InputError(f"line {line} of the trace: {said!r} is no name of a queue")
     return name
+
+
+def _tell_apart(rows: Iterable[tuple[int, Mapping[str, str]]], column: str) -> None:
+    """Raises InputError if two queues of the trace would have one name."""
+    said: dict[str, str] = {}
+    for line, row in rows:
+        cell = row[column].strip()
+        name = _queue(line, cell)
+        if (first := said.setdefault(name, cell)) != cell:
+            raise InputError(f"line {line} of the trace: the queues {first!r} and {cell!r} would both be called {name}")
 
 
 def _count(line: int, row: Mapping[str, str], column: str) -> int:
