@@ -108,6 +108,13 @@ def test_a_mistake_in_the_settings_is_a_sentence(tmp_path: Path, settings: str, 
     assert str(caught.value) == message
 
 
+def test_a_setting_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "muster.yaml"
+    file.write_text("fair_sharing: true\nfair_sharing: false\n")
+    with pytest.raises(SettingsError, match="fair_sharing is there twice, line 1"):
+        load(file)
+
+
 @pytest.mark.usefixtures("_foreign")
 def test_a_policy_of_an_installed_package_is_found_by_its_name() -> None:
     chosen = load(None, topology_policy="emptiest").policies

@@ -146,6 +146,7 @@ def test_a_queue_of_volcano_is_a_partition_of_what_it_deserves_by_weight(tmp_pat
     [
         ("- a", JOBS, "document 1: it is no object with apiVersion and kind"),
         ("a: [", JOBS, "this is not YAML"),
+        ("kind: Pod\nspec: {a: 1, a: 2}\n", JOBS, "queues.yaml: a is there twice, line 2"),
         ("apiVersion: v1\nkind: [Pod]\n", JOBS, "document 1: a \"['Pod']\" of 'v1' is not read here"),
         ("apiVersion: v1\nkind: Pod\n", JOBS, "a 'Pod' of 'v1' is not read here, but Topology, ResourceFlavor, Cohort"),
         ("apiVersion: kueue.x-k8s.io/v1beta1\nkind: Cohort\n", JOBS, "document 1: the Cohort has no name"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,20 @@ NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
 """What PyYAML raises. ValueError: bytes that are no text, or a date like 2026-99-99. RecursionError: deep nesting."""
 
 
+class SameKeyError(ValueError):
+    """A mapping has a key twice."""
+
+
+class Loader(yaml.SafeLoader):
+    """Where YAML would let the last of two equal keys win, raises SameKeyError, as kubectl does."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = Counter(key.value for key, _ in node.value if isinstance(key.value, str))
+        if twice := next((name for name, times in keys.items() if times > 1), None):
+            raise SameKeyError(f"{twice} is there twice, line {node.start_mark.line + 1}")
+        return super().construct_mapping(node, deep)
+
+
 class UnreadableYamlError(ValueError):
     """The file is not there, or is no YAML; the message says which file, and why."""
 
@@ -18,9 +33,11 @@ class UnreadableYamlError(ValueError):
 def read_yaml(path: Path) -> Any:
     """What the file says, None if nothing. Raises UnreadableYamlError."""
     try:
-        return yaml.safe_load(path.read_text())
+        return yaml.load(path.read_text(), Loader)  # noqa: S506 - it is a safe one
     except OSError as error:
         raise UnreadableYamlError(f"{path}: {error.strerror}") from None
+    except SameKeyError as error:
+        raise UnreadableYamlError(f"{path}: {error}") from None
     except NOT_YAML as error:
         raise UnreadableYamlError(f"{path} is not YAML: {error}") from None
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from extender.config.reading import NOT_YAML, Loader, SameKeyError
 from extender.core.events import Event, QueueSeen
 from extender.kube.convert import UnreadableError
 from extender.kube.objects import UNDECODABLE
@@ -27,7 +28,6 @@ from extender.kube.queues.resources import (
 from extender.kube.queues.unread import unread
 from extender.kube.resources import Resource
 
-NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
 _KINDS = {
     "Topology": TOPOLOGIES,
     "ResourceFlavor": "resourceflavors",
@@ -45,7 +45,9 @@ def queue_documents(text: str) -> Iterator[QueueSeen | tuple[str, int]]:
     """Each object as the extender would be told of it; of a WorkloadPriorityClass its name and value. Raises
     UnreadableError. A field that nobody reads is a warning."""
     try:
-        documents = [one for one in yaml.safe_load_all(text) if one is not None]
+        documents = [one for one in yaml.load_all(text, Loader) if one is not None]
+    except SameKeyError as error:
+        raise UnreadableError(str(error)) from None
     except NOT_YAML as error:
         raise UnreadableError(f"this is not YAML: {error}") from None
     for number, document in enumerate(documents, 1):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from extender.config.reading import NOT_YAML
+from extender.config.reading import NOT_YAML, Loader, SameKeyError
 from extender.simulation.replay.arrivals import LONGEST_S, Arrival
 from extender.simulation.replay.course import Terms
 from extender.simulation.replay.shape import InputError, Pool, pools_from
@@ -122,21 +122,11 @@ def read_scenario(text: str, name: str, classes: Mapping[str, int]) -> Scenario:
     return Scenario(f"Scenario {name}", sorted(arrivals, key=lambda one: one.submit_s), pools, terms)
 
 
-class _Loader(yaml.SafeLoader):
-    """Where YAML would let the last of two equal keys win, says so."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value]
-        if twice := _twice([key for key in keys if isinstance(key, str)]):
-            raise InputError(f"the scenario says {twice} twice, line {node.start_mark.line + 1}")
-        return super().construct_mapping(node, deep)
-
-
 def _read(text: str) -> dict[Any, Any]:
     try:
-        values = yaml.load(text, _Loader)  # noqa: S506
-    except InputError:
-        raise
+        values = yaml.load(text, Loader)  # noqa: S506 - it is a safe one
+    except SameKeyError as error:
+        raise InputError(f"the scenario cannot be used: {error}") from None
     except NOT_YAML as error:
         raise InputError(f"the scenario is not YAML: {error}") from None
     if not isinstance(values, dict):
