@@ -31,7 +31,8 @@ test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" 
 	@# Three workers for two cores: an integration test waits for its control plane for much of its time.
 	@# PYTHONDONTWRITEBYTECODE would have each worker compile all tests anew: that takes longer than to import them.
 	@# GOGC: control planes that live for a minute need not collect garbage as often; it saves a tenth of their processor time.
-	GOGC=400 env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile $(ARGS)
+	@# The order of files is that of tests/conftest.py, and not that of how many tests each has.
+	GOGC=400 env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 soak: $(SYNC) ## Inject faults into simulated clusters until stopped or a guarantee is violated (ARGS="--seed 7" replays)
 	@$(BIN)/python -m tests.simulation.soak $(ARGS)

@@ -8,7 +8,7 @@ import base64
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -47,7 +47,7 @@ def start_controller(cluster: Cluster, name: str, progress: Progress = silent) -
     place = Place(cluster.directory / name, cluster.kubeconfig, cluster.free_port(), cluster.free_port())
     place.certificates.mkdir(parents=True)
     cluster.api.create("/api/v1/namespaces", {"metadata": {"name": controller.namespace}})
-    _install_crds(cluster, source, controller.crds)
+    _create_crds(cluster, _crds(source, controller.crds))
     if controller.config is not None:
         place.config.write_text(yaml.safe_dump(controller.config(place)))
     if controller.webhooks is not None:
@@ -62,11 +62,15 @@ def start_controller(cluster: Cluster, name: str, progress: Progress = silent) -
     return process
 
 
-def install_crds(cluster: Cluster, name: str, progress: Progress = silent) -> None:
-    """Its kinds alone, without its process and its webhooks; returns when they are served."""
-    controller = CATALOGUE[name]
-    source = Module(controller.folder, {name: controller.package}).source(controller.module, progress)
-    _install_crds(cluster, source, controller.crds)
+def install_crds(cluster: Cluster, *names: str) -> None:
+    """Their kinds alone, without their processes and webhooks; returns when they are served. All at once: until the API
+    server has taken up new ones, it takes as long for many as for one."""
+    crds: list[Object] = []
+    for name in names:
+        controller = CATALOGUE[name]
+        source = Module(controller.folder, {name: controller.package}).source(controller.module, silent)
+        crds += _crds(source, controller.crds)
+    _create_crds(cluster, crds)
 
 
 def _documents(source: Path, pattern: str) -> Iterator[Object]:
@@ -76,15 +80,19 @@ def _documents(source: Path, pattern: str) -> Iterator[Object]:
                 yield document
 
 
-def _install_crds(cluster: Cluster, source: Path, pattern: str) -> None:
+def _crds(source: Path, pattern: str) -> list[Object]:
     found = [one for one in _documents(source, pattern) if one["kind"] == "CustomResourceDefinition"]
     if not found:
         raise ClusterError(f"no CRD matches {pattern} in {source}")
-    for crd in found:
+    return found
+
+
+def _create_crds(cluster: Cluster, crds: Sequence[Object]) -> None:
+    for crd in crds:
         cluster.api.create(CRDS, crd)
-    for crd in found:
+    for crd in crds:
         until_established(cluster.api, crd["metadata"]["name"])
-    for crd in found:
+    for crd in crds:
         _until_admitted(cluster, crd["spec"])
 
 

@@ -23,8 +23,7 @@ OUR_MARKS = {"muster.dev/pod-group": "gang", "muster.dev/min-member": "2", WORKL
 def cluster() -> Iterator[Cluster]:
     with Cluster() as running:
         install(running)
-        for name in ("jobset", "training-operator", "kuberay"):
-            install_crds(running, name)
+        install_crds(running, "jobset", "training-operator", "kuberay")
         yield running
 
 

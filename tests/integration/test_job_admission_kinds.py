@@ -31,8 +31,7 @@ def cluster() -> Iterator[Cluster]:
         install_gate(running)
         install_job_admission(running)
         start_controller(running, "jobset")
-        for operator in ("training-operator", "mpi-operator", "kuberay", "trainer", "appwrapper"):
-            install_crds(running, operator)
+        install_crds(running, "training-operator", "mpi-operator", "kuberay", "trainer", "appwrapper")
         yield running
 
 

@@ -71,8 +71,7 @@ def cluster(authority: Authority) -> Iterator[Cluster]:
     """With Muster as it ships, except that kube-scheduler and Muster show each other certificates."""
     with Cluster(audited=True) as running:
         install(running)
-        for controller in ("jobset", "training-operator", "mpi-operator", "kuberay", "lws", "appwrapper"):
-            install_crds(running, controller)
+        install_crds(running, "jobset", "training-operator", "mpi-operator", "kuberay", "lws", "appwrapper")
         install_podgroups(running.api)
         install_kind(running.api, JOBS, "Job")
         install_queues(running.api)
