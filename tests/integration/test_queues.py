@@ -340,3 +340,20 @@ def test_the_next_flavor_is_taken_where_there_is_quota_and_no_node(stage: RealSt
     )
     cleaned = queues.until("cheap", lambda job: "muster.dev/flavors" not in job["metadata"].get("annotations", {}))
     assert "tolerations" not in cleaned["spec"]["template"]["spec"]
+
+
+def test_podsets_of_a_group_get_nodes_of_one_flavor(stage: RealStage, queues: Queues) -> None:
+    """Two spot nodes would do for the workers, and not for their leader as well."""
+    queues.apply(SPOT)
+    stage.add_nodes(2, labels={"capacity": "spot"})
+    on_demand = stage.add_nodes(3, labels={"capacity": "on-demand"})
+    members = gated("pair", 3)
+    for one in members:
+        one["metadata"]["labels"] = {"muster.dev/queue-name": "both"}
+        one["metadata"]["annotations"]["kueue.x-k8s.io/podset-group-name"] = "leader-and-workers"
+    (container,) = members[-1]["spec"]["containers"]
+    for amounts in container["resources"].values():
+        amounts["nvidia.com/gpu"] = "7"
+    stage.create(*members)
+    pods = bound(stage.until(lambda pods: len(bound(pods, "pair")) == 3), "pair")
+    assert {one.node for one in pods} == set(on_demand)
