@@ -257,12 +257,13 @@ class Admission:
 
     def _hold_up(self, line: Line, workload: Workload) -> Steps[None]:
         """If it was refused, nobody passes it by in a queue that is StrictFIFO, but for those that have had their turn:
-        others give way to them."""
+        others give way to them, or they have quota and await nodes."""
         state = self._state
         if (why := self._queued.strict.see(workload, self._now)) is None:
             return
         for other in line.rest_of(why.queue):
-            if other.key in state.preemptions.under_way and state.workloads.get(other.key) is other:
+            had_turn = other.key in state.preemptions.under_way or state.quotas.has_own(other.key)
+            if had_turn and state.workloads.get(other.key) is other:
                 yield from self._attempts.admit(other, self._now)
                 continue
             state.waiting.looked_at(other.key)

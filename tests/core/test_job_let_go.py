@@ -10,8 +10,9 @@ import pytest
 from extender.core.answers import Ungated
 from extender.core.effects import CleanJob, StartJob, SuspendJob, Ungate
 from extender.core.events import CapacityServed, JobSeen
-from extender.core.limits import Limits
+from extender.core.limits import Limits, Preempts
 from policies.model import GANG_GATE, Job, Node, Pod, PodSet, Selection
+from policies.model.queues import Strategy
 from tests.core.jobs import Controlled, fixed, job, template
 from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
@@ -142,6 +143,22 @@ def test_nobody_else_gets_its_quota_until_its_nodes_are_too_late() -> None:
     assert script.reason("first") == "NoRoom"
     assert VAIN in script.message("first")
     assert used(script, "team", "spot") == 0
+
+
+def test_nobody_who_comes_before_it_in_a_strict_queue_keeps_it_from_the_nodes_that_come() -> None:
+    """It has quota, and the other one lacks that very quota, and is looked at whenever somebody may give way to it."""
+    script = scene(served=False, strategy=Strategy.STRICT, limits=replace(LIMITS, preemption=Preempts.ON))
+    first = come(script)
+    pods = first.create()
+    wanted = wanting(name="urgent")
+    (podset,) = wanted.podsets.podsets
+    podset = replace(podset, template=replace(podset.template, priority=10))
+    urgent = come(script, replace(wanted, podsets=replace(wanted.podsets, podsets=(podset,))))
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    assert script.reason("urgent") == "NoQuota"
+    assert set(map(script.planned, pods)) == {"spot-0", "spot-1"}
+    assert (len(first.starts), len(urgent.starts)) == (2, 0)
 
 
 def test_each_time_it_rests_longer_and_meanwhile_it_starts_where_there_is_room() -> None:
