@@ -39,6 +39,8 @@ class LetGoGangs:
         let_go: dict[GroupKey, None] = {}
         for effect in effects:
             match effect:
+                case Turned(turn=Turn.UNRESERVED):
+                    pass  # it is planned by then, or goes on to wait
                 case Turned(key, turn):
                     self._until.pop(key, None)
                     self._planned.discard(key)

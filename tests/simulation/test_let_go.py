@@ -7,22 +7,25 @@ from random import Random
 
 import pytest
 
-from extender.core.effects import CleanJob, Reserve, StartJob
+from extender.core.effects import CleanJob, Reserve, StartJob, Turned, Ungate
 from extender.core.events import JobSeen, QueueSeen
+from extender.core.turns import Turn
 from extender.simulation.clock import Clock
 from policies.model import Job, LetGo, Pod, Reservation, Selection, Toleration, Victim
 from policies.model.queues import ResourceFlavor
-from tests.builders import GPU, key, node, requests
+from tests.builders import GPU, gang, key, node, requests
 from tests.core.jobs import job
 from tests.simulation.elastic_plan import has_elastic, has_taints
 from tests.simulation.judged_life import batch
 from tests.simulation.let_go import LetGoJobs
+from tests.simulation.let_go_gangs import LetGoGangs
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.autoscaler import Autoscaler, Pool, Whim
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.plan import draw
 from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION
 from tests.simulation.referee import Referee
+from tests.simulation.shown import Shown
 from tests.simulation.terms import Terms
 
 POOL = Pool(node(MADE, 8, labels={FLAVOR: MADE}), (Whim.WHOLE,), delay_s=1.0, late_s=50.0, idle_s=10.0, most=4)
@@ -163,6 +166,16 @@ def test_nobody_gives_way_to_one_that_awaits_nodes() -> None:
     assert "awaits" not in (referee._evictions.judge([effect], 60.0) or "")
     referee._admissions.awaiting.hear(JobSeen(SHOWN), 55.0)
     assert "is let go and awaits nodes" in (referee._evictions.judge([effect], 60.0) or "")
+
+
+@pytest.mark.parametrize(("turn", "goes"), [(Turn.UNRESERVED, False), (Turn.FORGOTTEN, True)])
+def test_a_gang_is_let_go_when_its_gates_come_off_and_it_has_no_plan(turn: Turn, *, goes: bool) -> None:
+    it, (member,) = LetGoGangs(Shown(), 10.0), gang("train", 1)
+    told = [Turned(key("train"), one, 1, 0.0) for one in (Turn.PLANNED, turn)]
+    for one in told:
+        assert not it.watch([one], {}, 1.0)
+    ungated = Ungate(member.uid, "default", member.name, key("train"), ())
+    assert bool(it.watch([ungated], {}, 2.0)) is goes
 
 
 def test_one_in_fifty_seeds_has_such_nodes_and_no_other_is_changed() -> None:
