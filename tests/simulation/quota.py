@@ -95,6 +95,8 @@ class QuotaJudge:
                 if effect.let_go is not None:
                     return self._judge_letting_go(effect, now)
                 self._starts[job.key] = effect
+                if job.let_go is not None and self._is_bound(effect):
+                    return None  # an earlier plan is written once more, when nobody knows whether it was
                 nodes = {node for names in effect.plan.values() for node in names}
                 gpus = any(dict(one.template.requests).get(GPU) for one in job.podsets.podsets)
                 flavors = self._flavors_of(nodes)
@@ -112,6 +114,12 @@ class QuotaJudge:
                 self._ours[uid] = node
                 return self._judge_posting(uid, node, now)
         return None
+
+    def _is_bound(self, effect: StartJob) -> bool:
+        """Whether its pods are where it is planned: they use no more by that."""
+        pods = self._shown.members.get(effect.job.key, {}).values()
+        there = Counter(pod.node for pod in pods if pod.node and pod.live and pod.owner == effect.job.uid)
+        return not Counter(node for names in effect.plan.values() for node in names if node) - there
 
     def judge_gangs(self, effects: Iterable[Effect], now: float) -> str | None:
         """Whether those that these effects let go have quota for all of their pods, which go to nodes that are made."""

@@ -10,7 +10,7 @@ from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import Effect, StartJob, Turned
 from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Synced, Tick
 from extender.core.turns import Turn
-from policies.model import Pod
+from policies.model import LetGo, Pod
 from policies.model.queues import VOLCANO, LocalQueue, QueueObject, VolcanoQueue
 from tests.builders import GPU, cluster, gang, key
 from tests.core.queues import cluster_queue, flavor
@@ -139,3 +139,17 @@ def test_who_was_planned_before_a_job_was_started_by_others_may_be_bound_for_a_w
     life.tell(BindingPosted(first.uid, Outcome.REFUSED))
     life.now += 1000.0
     assert (life.bind(member("second"), "a-1") or "").endswith("team would use 16 GPUs of 8")
+
+
+@pytest.mark.parametrize("bound", [1, 2])
+def test_a_plan_of_what_is_bound_already_uses_no_more_quota(bound: int) -> None:
+    """It was let go, and nobody knows whether its plan was written; meanwhile its queue has less."""
+    life, job = Life(), replace(batch(2), queue="team")
+    led = written(job, StartJob(job.shown(), {}, 2, {"": {GPU: "fast"}}, let_go=LetGo(1100.0, 1)))
+    assert isinstance(led, BatchJob)
+    life.tell(JobSeen(led.shown()))
+    for at in range(2):
+        pod = led.pod(job.podsets[0], at, f"pod-{at}", 0.0)
+        life.tell(PodSeen(replace(pod, gates=(), node=f"a-{at}") if at < bound else pod))
+    said = life.ask(StartJob(led.shown(), {"": ("a-0", "a-1")}, 2, {"": {GPU: "fast"}}))
+    assert bool(said) is (bound < 2)
