@@ -144,6 +144,14 @@ def test_the_help_of_every_command_fits_on_its_line() -> None:
     assert "..." not in listed.partition("Commands:")[2]
 
 
+@pytest.mark.parametrize("command", [["--help"], ["simulate", "--help"], ["--version"]])
+def test_a_full_disk_is_told_in_a_sentence(command: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run([MUSTER, *command], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == "the output could not be written: no space is left where it goes\n"
+
+
 def test_the_version_is_told() -> None:
     assert CliRunner().invoke(main, ["--version"]).output == f"muster {version('muster-scheduler')}\n"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -61,6 +63,16 @@ class Commands(TyperGroup):
         super().__init__(**given)
         for name, (place, summary) in _DEFERRED.items():
             self.add_command(Deferred(name, place, summary))
+
+    def main(self, *args: Any, **given: Any) -> Any:
+        """Where the output goes to a disk that is full, end with a sentence and exit code 1."""
+        try:
+            return super().main(*args, **given)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is yet to be written would fail again at the end
+            sys.exit("the output could not be written: no space is left where it goes")
 
 
 main = typer.Typer(
