@@ -14,6 +14,8 @@ from tests.simulation.shown import Shown
 _PLAN_S, _HOLD_S = 20.0, 30.0
 """How long kube-scheduler may try nobody new, before a gang starts and while some of its members are held."""
 _MARGIN_S = 1.0
+_PATIENT_S = 100.0
+"""A kube-scheduler that waits for so long for the answers to its binds does not give one up meanwhile."""
 
 
 class QueueTurns:
@@ -48,7 +50,9 @@ class QueueTurns:
         key, reason = effect.job.key, effect.reason
         since_s = world.clock.now - self._taken_at
         early = ("did not take up" in reason and since_s < _PLAN_S - _MARGIN_S) or (
-            "reached bind before the deadline" in reason and since_s < _HOLD_S - _MARGIN_S
+            "reached bind before the deadline" in reason
+            and since_s < _HOLD_S - _MARGIN_S
+            and world.profile.bind_timeout_s >= _PATIENT_S
         )
         members = [pod for pod in self._shown.members.get(key, {}).values() if pod.live and not pod.node]
         awaited = [pod.uid for pod in members if pod.uid not in held]
