@@ -19,11 +19,10 @@ _PATIENT_S = 100.0
 
 
 class QueueTurns:
-    """Of one life of the extender, and of the first one of kube-scheduler: the next one lines all pods up anew."""
+    """Of one life of the extender."""
 
-    def __init__(self, shown: Shown, first: object) -> None:
+    def __init__(self, shown: Shown) -> None:
         self._shown = shown
-        self._first = first
         self._taken_at = -inf
         self._unlike: set[GroupKey] = set()
         """Gangs of which kube-scheduler has refused a pod, so that it has come to them, or whose pods had gates: their
@@ -45,7 +44,7 @@ class QueueTurns:
 
     def judge(self, effect: Effect, held: Collection[str], world: World) -> str | None:
         """``held``: the pods whose bind waits for an answer."""
-        if not isinstance(effect, SuspendJob) or world.scheduler is None or world.scheduler is not self._first:
+        if not isinstance(effect, SuspendJob) or world.scheduler is None:
             return None
         key, reason = effect.job.key, effect.reason
         since_s = world.clock.now - self._taken_at

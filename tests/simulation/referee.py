@@ -27,33 +27,27 @@ from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, Pree
 from extender.core.invariants import validate
 from extender.core.turns import Turn
 from policies.model import CLIQUE, GroupKey, Pod
-from tests.builders import GPU
 from tests.simulation.admissions import Admissions
 from tests.simulation.broken import BrokenPromiseError, complain
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
 from tests.simulation.evictions import Evictions
 from tests.simulation.fairness import OURS, Fairness
-from tests.simulation.let_go import pods_of
 from tests.simulation.losses import Losses
+from tests.simulation.made_nodes import MadeNodes
 from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
-from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.queue_turns import QueueTurns
-from tests.simulation.quota import QuotaJudge, flavors_of
+from tests.simulation.quota import QuotaJudge
 from tests.simulation.reclaims import Reclaims
 from tests.simulation.room import judge_room
-from tests.simulation.seating import seats
 from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import GANG_UID, Shown
 from tests.simulation.sight import lets_in, slot, take
 from tests.simulation.stamps import could_know, judge_confirmation, judge_stamp
 from tests.simulation.terms import Terms
 from tests.simulation.wholeness import PATIENCE_S, Wholeness
-
-_KEPT_S = 8.0
-"""By then a node on which pods of a job are awaited says that it is to stay."""
 
 
 class Referee:
@@ -81,8 +75,8 @@ class Referee:
         """The code of the reason that was reported of each gang last."""
         self.sends = Sends(self._terms.writes_at_once)
         self._company = Company(self._shown, self._claims)
-        self._awaited: dict[str, float] = {}
-        """Nodes that are made, where pods of jobs are yet to come, and since when."""
+        self._made = MadeNodes(self._shown, self._claims, self._admissions, self._quota)
+        self._turns = QueueTurns(self._shown)
         reclaims = Reclaims(self._shown, self._quota, fair=self._terms.fair, saturation=self._terms.saturation)
         self._fairness = Fairness(self._shown, self._claims, self._company, self._terms)
         self._losses = Losses(self._shown, self._claims, self._quota, self._terms, lambda: self._fairness.unsure)
@@ -91,14 +85,12 @@ class Referee:
     def attach(self, world: World) -> None:
         self._world = world
         self._first_scheduler = world.scheduler
-        self._turns = QueueTurns(self._shown, self._first_scheduler)
         self.wholeness.attach(world)
 
     def extender_killed(self) -> None:
         """What it had under way is nobody's any more."""
         self._calls.clear()
         self._begin_life()
-        self._turns = QueueTurns(self._shown, self._first_scheduler)
 
     def extender_suspended(self, until: float) -> None:
         self._manners.excused_until = until
@@ -110,47 +102,15 @@ class Referee:
         if self._world.extender is not None and self._judges_order:
             complain(self._fairness.look(self._world.clock.now))
         complain(self._evictions.look(self._world.clock.now))
-        self._look_at_let_go(self._world.clock.now)
-
-    @property
-    def awaited_nodes(self) -> set[str]:
-        """Nodes of the flavor that is made, where jobs with quota of it have slots whose pods are yet to come."""
-        books, admissions, found = self._quota.books(self._world.clock.now - 120.0), self._admissions, set[str]()
-        for key, one in admissions.of.items():
-            queues = [book.queue_of(self._quota.local_of(key)) for book in books]
-            if not one.trouble and all(queue is not None and MADE in flavors_of(queue) for queue in queues):
-                slots = admissions.unfilled(key, self._claims.on_their_way)
-                found |= {node for _, node, requests in slots if dict(requests).get(GPU)}
-        labels = {name: node.labels.get(FLAVOR) for name, node in self._shown.nodes.items()}
-        return {node for node in found if labels.get(node) == MADE}
+        complain(self._made.look(self._world, calm=self._terms.calm))
 
     def node_taken_away(self, name: str) -> None:
         """By whoever makes nodes, because it is empty."""
-        since = self._awaited.get(name)
-        if since is not None and self._world.clock.now - since > _KEPT_S:
-            raise BrokenPromiseError(f"{name} is taken away, and pods of a job are awaited there since {since:.1f} s")
+        complain(self._made.taken_away(name, self._world.clock.now))
 
     def judge_kept(self, kept: Iterable[str]) -> None:
         """At rest: ``kept`` are the nodes that say that they are to stay."""
-        if idle := set(kept) - self.awaited_nodes:
-            raise BrokenPromiseError(f"at rest: {sorted(idle)} are to stay, and nobody is awaited there")
-
-    def _look_at_let_go(self, now: float) -> None:
-        """Who awaits nodes: beyond the deadline, or while there are some."""
-        idle, let_go = self._admissions.left_alone(), self._admissions.awaiting
-        extender = self._world.extender
-        if extender is None or not extender.recovered or extender.frozen or self._world.network.api_down:
-            return self._awaited.clear()
-        self._awaited = {name: self._awaited.get(name, now) for name in self.awaited_nodes}
-        complain(let_go.late(idle, now))
-        if not self._terms.calm:
-            return
-        fitting = set()
-        for key in (key for key in idle if let_go.of[key].shown):
-            pods = pods_of(job := let_go.of[key].job, let_go.tolerated(job))
-            if seats(self._shown.nodes, self._claims.left(self._shown.nodes), pods, (), len(pods)) >= len(pods):
-                fitting.add(key)
-        complain(let_go.roomy(fitting, now))
+        complain(self._made.judge_kept(kept, self._world.clock.now))
 
     @property
     def _judges_order(self) -> bool:
@@ -353,7 +313,8 @@ class Referee:
         if isinstance(effect, SuspendJob) and since is not None and now >= since + self._terms.grace_s - PATIENCE_S:
             self._admissions.break_off(effect.job.key)
         held = list(self._claims.calls.values())
-        complain(self._turns.judge(effect, held, self._world))
+        if self._world.scheduler is self._first_scheduler:  # the next one lines all pods up anew
+            complain(self._turns.judge(effect, held, self._world))
         complain(self._admissions.judge(effect, held, now))
 
     def _note_eviction(self, effect: Effect) -> None:

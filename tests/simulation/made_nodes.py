@@ -1,0 +1,70 @@
+"""Nodes that are made: who awaits them and for how long, and which of them are to stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.builders import GPU
+from tests.simulation.admissions import Admissions
+from tests.simulation.claims import Claims
+from tests.simulation.let_go import pods_of
+from tests.simulation.model.world import World
+from tests.simulation.queue_plan import FLAVOR, MADE
+from tests.simulation.quota import QuotaJudge, flavors_of
+from tests.simulation.seating import seats
+from tests.simulation.shown import Shown
+
+_KEPT_S = 8.0
+"""By then a node on which pods of a job are awaited says that it is to stay."""
+
+
+class MadeNodes:
+    """Of one life of the extender."""
+
+    def __init__(self, shown: Shown, claims: Claims, admissions: Admissions, quota: QuotaJudge) -> None:
+        self._shown = shown
+        self._claims = claims
+        self._admissions = admissions
+        self._quota = quota
+        self._since: dict[str, float] = {}
+        """Those where pods of jobs are yet to come, and since when."""
+
+    def look(self, world: World, *, calm: bool) -> str | None:
+        """Who awaits nodes: beyond the deadline, or while there are some."""
+        now, extender, let_go = world.clock.now, world.extender, self._admissions.awaiting
+        if extender is None or not extender.recovered or extender.frozen or world.network.api_down:
+            self._since.clear()
+            return None
+        self._since = {name: self._since.get(name, now) for name in self._awaited(now)}
+        idle = self._admissions.left_alone()
+        if (late := let_go.late(idle, now)) is not None or not calm:
+            return late
+        fitting = set()
+        for key in (key for key in idle if let_go.of[key].shown):
+            pods = pods_of(job := let_go.of[key].job, let_go.tolerated(job))
+            if seats(self._shown.nodes, self._claims.left(self._shown.nodes), pods, (), len(pods)) >= len(pods):
+                fitting.add(key)
+        return let_go.roomy(fitting, now)
+
+    def taken_away(self, name: str, now: float) -> str | None:
+        """By whoever makes nodes, because it is empty."""
+        since = self._since.get(name)
+        if since is None or now - since <= _KEPT_S:
+            return None
+        return f"{name} is taken away, and pods of a job are awaited there since {since:.1f} s"
+
+    def judge_kept(self, kept: Iterable[str], now: float) -> str | None:
+        """At rest: ``kept`` are the nodes that say that they are to stay."""
+        idle = set(kept) - self._awaited(now)
+        return f"at rest: {sorted(idle)} are to stay, and nobody is awaited there" if idle else None
+
+    def _awaited(self, now: float) -> set[str]:
+        """Nodes of the flavor that is made, where jobs with quota of it have slots whose pods are yet to come."""
+        books, admissions, found = self._quota.books(now - 120.0), self._admissions, set[str]()
+        for key, one in admissions.of.items():
+            queues = [book.queue_of(self._quota.local_of(key)) for book in books]
+            if not one.trouble and all(queue is not None and MADE in flavors_of(queue) for queue in queues):
+                slots = admissions.unfilled(key, self._claims.on_their_way)
+                found |= {node for _, node, requests in slots if dict(requests).get(GPU)}
+        labels = {name: node.labels.get(FLAVOR) for name, node in self._shown.nodes.items()}
+        return {node for node in found if labels.get(node) == MADE}
