@@ -97,6 +97,21 @@ def check_queues(queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort]) -> N
         _check_rules(queue)
 
 
+def contradiction(queue: ClusterQueue) -> str:
+    """Why nobody can be admitted to a queue that contradicts itself, as people write it; empty if it does not."""
+    covered = Counter(name for group in queue.groups for name in dict.fromkeys(group.covered))
+    flavors = Counter(name for group in queue.groups for name, _ in group.flavors)
+    for what, counts in (("resource", covered), ("flavor", flavors)):
+        if twice := [name for name, count in counts.items() if count > 1]:
+            return f"queue {queue.name}: {what} {twice[0]} is there twice"
+    for flavor, quotas in (one for group in queue.groups for one in group.flavors):
+        for resource, quota in quotas.items() if not flavor.startswith(VOLCANO) else ():
+            said = (quota.nominal, quota.borrowing, quota.lending) if isinstance(quota, Quota) else ()
+            if any(isinstance(amount, Real) and amount < 0 for amount in said):
+                return f"queue {queue.name}: the quota of {resource} of flavor {flavor} must not be negative"
+    return ""
+
+
 def _check_groups(what: str, groups: Sequence[ResourceGroup]) -> None:
     check_once(f"{what}: resource", (name for group in groups for name in dict.fromkeys(group.covered)))
     check_once(f"{what}: flavor", (name for group in groups for name, _ in group.flavors))

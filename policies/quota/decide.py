@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
+from policies.checks import contradiction
 from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Stop, Strategy, Usage
 from policies.quota.asking import uncovered, with_pods
 from policies.quota.books import Books, Evicting, NoEvictions, Victims
@@ -87,14 +88,17 @@ def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
     """Everyone once: those that are admitted in their order, then those that wait, in the order in which they were
     looked at. Whoever has others evicted keeps its quota from then on: those after it have what is left.
 
-    Raises a ValueError for what makes no sense: a negative amount, two queues of one name.
+    A queue that contradicts itself (a resource in two groups, a negative quota) gives nothing, and says so to its
+    workloads. Raises a ValueError for what makes no sense: a negative request, two queues of one name.
     """
-    line, world = list(incoming), replace(world, admitted=list(world.admitted))
+    line, troubles = list(incoming), {one.name: text for one in world.queues if (text := contradiction(one))}
+    queues = [replace(one, groups=()) if one.name in troubles else one for one in world.queues]
+    world = replace(world, queues=queues, admitted=list(world.admitted))
     check(world, line)
     books = Books(world.queues, world.cohorts)
     for one in world.admitted:
         books.admit(one.queue, one.usage)
-    lines = _Lines(world.queues, books.now, line, deepcopy(dict(world.histories)))
+    lines = _Lines(world.queues, books.now, line, deepcopy(dict(world.histories)), troubles)
     rank = by_borrowing(books.now) if world.fair else None
     if world.order is not None:
         rank = world.order.rank(books.now, _requested(books.now, line))
@@ -165,7 +169,8 @@ class _Turns:
 
 
 class _Lines:
-    """The queues, each in its order. ``histories``: those of LocalQueues, which are changed here."""
+    """The queues, each in its order. ``histories``: those of LocalQueues, which are changed here. ``troubles``: why
+    nobody is admitted to a queue, by name."""
 
     def __init__(
         self,
@@ -173,7 +178,9 @@ class _Lines:
         tree: QuotaTree,
         incoming: Iterable[Incoming],
         histories: Mapping[str, History],
+        troubles: Mapping[str, str],
     ) -> None:
+        self._troubles = troubles
         self._queues = {one.name: one for one in queues}
         self._histories = histories
         self._lines: dict[str, list[Incoming]] = {}
@@ -189,6 +196,8 @@ class _Lines:
         if name not in tree.queues:
             return tree.problems.get(name, f"queue {name} does not exist")
         queue = self._queues[name]
+        if name in self._troubles:
+            return self._troubles[name]
         return "" if queue.stop is Stop.NONE else f"queue {name} is stopped: stopPolicy {queue.stop}"
 
     def heads(self) -> Iterator[tuple[ClusterQueue, Incoming]]:

@@ -50,17 +50,9 @@ def world(*queues: ClusterQueue, **facts: Any) -> World:
 
 
 BAD: dict[str, tuple[World, list[Incoming], str]] = {
-    "negative quota": (world(queue("q", group(Quota(-1)))), [], "give 0 or more"),
-    "negative limit": (world(queue("q", group(Quota(1, -1)))), [], "borrowing of .* give 0 or more"),
     "half a device": (world(queue("q", group(Quota(1.5)))), [], "give a whole number"),  # type: ignore[arg-type]
     "no quota": (world(queue("q", group(4))), [], "give a Quota"),
     "a quota that is not covered": (world(queue("q", group(Quota(1), "cpu"))), [], "name it in covered"),
-    "a resource in two groups": (world(queue("q", group(), group(flavor="a100"))), [], "is there twice"),
-    "a flavor twice": (
-        world(queue("q", ResourceGroup((GPU,), (("h100", {GPU: Quota(1)}), ("h100", {GPU: Quota(2)}))))),
-        [],
-        "flavor h100 is there twice",
-    ),
     "two queues of a name": (world(queue(), queue()), [], "queue q is there twice"),
     "two cohorts of a name": (world(cohorts=[Cohort("c"), Cohort("c")]), [], "cohort c is there twice"),
     "a weight that is no number": (world(queue(weight=NAN)), [], "give a finite number"),
@@ -103,6 +95,26 @@ def test_the_decision_by_quota_refuses_what_makes_no_sense(case: str) -> None:
 
 
 REASONS: dict[str, tuple[World, Incoming, str]] = {
+    "negative quota": (
+        world(queue("q", group(Quota(-1)))),
+        wants(),
+        f"queue q: the quota of {GPU} of flavor h100 must not be negative",
+    ),
+    "negative limit": (
+        world(queue("q", group(Quota(1, -1)))),
+        wants(),
+        f"queue q: the quota of {GPU} of flavor h100 must not be negative",
+    ),
+    "a resource in two groups": (
+        world(queue("q", group(), group(flavor="a100"))),
+        wants(),
+        f"queue q: resource {GPU} is there twice",
+    ),
+    "a flavor twice": (
+        world(queue("q", ResourceGroup((GPU,), (("h100", {GPU: Quota(1)}), ("h100", {GPU: Quota(2)}))))),
+        wants(),
+        "queue q: flavor h100 is there twice",
+    ),
     "a flavor that does not exist": (world(flavors={}), wants(), "flavor h100 does not exist"),
     "a queue that does not exist": (world(), wants(queue="x"), "queue x does not exist"),
     "no flavors": (
@@ -204,3 +216,10 @@ def test_who_is_in_no_queue_that_is_there_evicts_nobody() -> None:
     ring = [Cohort("all", "other"), Cohort("other", "all")]
     found = eviction.decide(there(cohorts=ring), ASKS)
     assert (found.victims, found.text) == (None, "its cohorts are each other's parents: all, other")
+
+
+def test_a_queue_that_contradicts_itself_takes_nothing_from_others() -> None:
+    there = world(queue("q", group(Quota(-8))), queue("other", group(Quota(1))))
+    one, other = decide(there, [wants(queue="other"), wants(uid="v")])
+    assert (one.workload.uid, one.assignment.fit) == ("w", Fit.FITS)
+    assert other.assignment.fit is Fit.NONE
