@@ -5,7 +5,6 @@ sense: what does not is a ValueError that says what to do, never a silent answer
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from math import isfinite
@@ -24,6 +23,7 @@ from policies.model.queues import (
     Strategy,
     Usage,
 )
+from policies.words import twice
 
 _PRIORITY = 1 << 31
 
@@ -55,8 +55,8 @@ def check_name(what: str, name: object) -> None:
 
 def check_once(what: str, names: Iterable[str]) -> None:
     """Nothing else tells them apart."""
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(f"{what} {twice[0]} is there twice: give each a name of its own")
+    if (name := twice(names)) is not None:
+        raise ValueError(f"{what} {name} is there twice: give each a name of its own")
 
 
 def check_amounts(what: str, amounts: object) -> None:
@@ -99,11 +99,11 @@ def check_queues(queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort]) -> N
 
 def contradiction(queue: ClusterQueue) -> str:
     """Why nobody can be admitted to a queue that contradicts itself, as people write it; empty if it does not."""
-    covered = Counter(name for group in queue.groups for name in dict.fromkeys(group.covered))
-    flavors = Counter(name for group in queue.groups for name, _ in group.flavors)
-    for what, counts in (("resource", covered), ("flavor", flavors)):
-        if twice := [name for name, count in counts.items() if count > 1]:
-            return f"queue {queue.name}: {what} {twice[0]} is there twice"
+    covered = [name for group in queue.groups for name in dict.fromkeys(group.covered)]
+    flavors = [name for group in queue.groups for name, _ in group.flavors]
+    for what, names in (("resource", covered), ("flavor", flavors)):
+        if (name := twice(names)) is not None:
+            return f"queue {queue.name}: {what} {name} is there twice"
     for flavor, quotas in (one for group in queue.groups for one in group.flavors):
         for resource, quota in quotas.items() if not flavor.startswith(VOLCANO) else ():
             said = (quota.nominal, quota.borrowing, quota.lending) if isinstance(quota, Quota) else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from policies.model import Requests
@@ -13,6 +14,11 @@ def listed(words: Iterable[str], most: int = 5) -> str:
     """``"a, b, c, d, e and 37 more"``; empty for none."""
     known = list(words)
     return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+
+
+def twice(words: Iterable[str]) -> str | None:
+    """The first one that is there more than once."""
+    return next((word for word, times in Counter(words).items() if times > 1), None)
 
 
 def many(count: int, thing: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from policies.words import twice
 
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
 """What PyYAML raises. ValueError: bytes that are no text, or a date like 2026-99-99. RecursionError: deep nesting."""
@@ -20,9 +21,8 @@ class Loader(yaml.SafeLoader):
     """Where YAML would let the last of two equal keys win, raises SameKeyError, as kubectl does."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = Counter(key.value for key, _ in node.value if isinstance(key.value, str))
-        if twice := next((name for name, times in keys.items() if times > 1), None):
-            raise SameKeyError(f"{twice} is there twice, line {node.start_mark.line + 1}")
+        if (name := twice(key.value for key, _ in node.value if isinstance(key.value, str))) is not None:
+            raise SameKeyError(f"{name} is there twice, line {node.start_mark.line + 1}")
         return super().construct_mapping(node, deep)
 
 

@@ -66,12 +66,8 @@ class QuotaPlans:
         choices = Choices(picture.tree, picture.flavors, queue, closed, later=later)
         must = must_of(workload, demand.pods, shape)
         tried_as: dict[Shape, None] = {}
-        pods, lack, last, found = (
-            demand.pods,
-            Lack.QUOTA,
-            _PROMISED if later else "",
-            choices.first(asked.podsets(demand.pods)),
-        )
+        pods, found = demand.pods, choices.first(asked.podsets(demand.pods))
+        lack, last = Lack.QUOTA, _PROMISED if later else ""
         for _ in range(_TRIES):
             if found.fit is not Fit.FITS:
                 pods, found = _fewer(demand.pods, must, lambda some: choices.first(asked.podsets(some)))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from policies.model.queues import ClusterQueue, FlavorResource, Usage
-from policies.preemption.candidates import Limits, Request
+from policies.preemption.candidates import Request
 from policies.preemption.decide import World, no_nodes
 from policies.preemption.reclaim import Queues
 from policies.preemption.victims import Choice, Refusal, search
@@ -33,8 +34,7 @@ class _Offers:
         for one in world.running:
             if one.name in books.leaving:
                 budgets.subtract({name: count for name, count in one.budgets if name in budgets})
-        limits = world.limits
-        self._limits = Limits(limits.now, limits.min_runtime_s, limits.evictions_per_hour, budgets)
+        self._limits = replace(world.limits, budgets=budgets)
 
     def preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
         found = self._search({what: amount})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from policies.model.queues import ClusterQueue, Cohort, FlavorResource, Usage
-from policies.quota.flavors import Fit
+from policies.quota.flavors import Fit, nobody
 from policies.quota.tree import QuotaTree
 
 
@@ -35,8 +35,8 @@ class Evicting(Protocol):
 class NoEvictions:
     """Nobody may be evicted."""
 
-    def preempts(self, _queue: ClusterQueue, _what: FlavorResource, _amount: int) -> tuple[Fit, int]:
-        return Fit.NO_CANDIDATES, 0
+    def preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
+        return nobody(queue, what, amount)
 
     def victims(self, _usage: Usage) -> Victims | str:
         return "nobody may be evicted"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from extender.core.effects import StartJob
+from extender.core.flavoring import of_job
 from policies.model import Job, Pod, PodSet
 from policies.model.queues import ResourceFlavor
 
@@ -54,8 +55,7 @@ def to_come(
 
 def _tolerant(template: Pod, job: Job, podset: PodSet, flavors: Mapping[str, ResourceFlavor]) -> Pod:
     """With what Muster writes on it: the tolerations of its flavors."""
-    names = dict.fromkeys((job.flavors or {}).get(podset.name, {}).values())
-    added = [one for name in names if name in flavors for one in flavors[name].tolerations]
+    added = of_job(flavors, (job.flavors or {}).get(podset.name, {})).tolerations
     tolerations = tuple(dict.fromkeys((*template.selection.tolerations, *added)))
     return replace(template, selection=replace(template.selection, tolerations=tolerations))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from extender.config.reading import NOT_YAML, Loader, SameKeyError
 from extender.simulation.replay.arrivals import LONGEST_S, Arrival
 from extender.simulation.replay.course import Terms
 from extender.simulation.replay.shape import InputError, Pool, pools_from
+from policies.words import twice
 
 _TERMS = Terms()
 _NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -114,8 +114,8 @@ def read_scenario(text: str, name: str, classes: Mapping[str, int]) -> Scenario:
         )
         raise InputError("the scenario cannot be used:\n" + "\n".join(lines)) from None
     arrivals = [one for part in file.jobs for one in _copies(part, classes)]
-    if twice := _twice([one.name for one in arrivals]):
-        raise InputError(f"two jobs of the scenario are called {twice}")
+    if (called := twice(one.name for one in arrivals)) is not None:
+        raise InputError(f"two jobs of the scenario are called {called}")
     pools = [Pool(one.nodes, one.gpus, one.clique, one.name, tuple(sorted(one.labels.items()))) for one in file.cluster]
     pools = pools_from(line) if line else pools
     terms = Terms(file.start_s, file.give_up_s, until_s=file.until_s, checkpoint_s=file.checkpoint_s)
@@ -153,7 +153,3 @@ def _copies(part: _JobPart, classes: Mapping[str, int]) -> list[Arrival]:
         )
         for number, name in enumerate(names)
     ]
-
-
-def _twice(names: list[str]) -> str | None:
-    return next((name for name, times in Counter(names).items() if times > 1), None)
