@@ -183,13 +183,19 @@ class Admission:
             elif self._queued.passes_by(workload, self._shortfalls):
                 yield from self._pass_by(line, workload)
             else:
-                state.waiting.look_again(workload.key)  # what it lacks from now on may be room
-                excess[workload.key.namespace] += yield from self._attempts.admit(workload, self._now)
-                self._queued.park(workload, self._shortfalls)
-                yield from self._hold_up(line, workload)
+                excess[workload.key.namespace] += yield from self._admit(line, workload)
         state.news.wary = state.news.wary and any(shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM))
         self._rest_until = self._now + min(_REST_S * self._attempts.vain, _REST_MAX_S)
         yield LOOK
+
+    def _admit(self, line: Line, workload: Workload) -> Steps[int]:
+        """It is its turn, unless that comes later by what is found now. Returns what ``Attempts.admit`` does."""
+        self._state.waiting.look_again(workload.key)  # what it lacks from now on may be room
+        spent = yield from self._attempts.admit(workload, line, self._now)
+        if not line.has_postponed(workload):
+            self._queued.park(workload, self._shortfalls)
+            yield from self._hold_up(line, workload)
+        return spent
 
     def _recovering(self, recovery: Recovery) -> Steps[None]:
         state = self._state
@@ -205,7 +211,7 @@ class Admission:
         line = yield from self._line([key for key in state.waiting.keys if fills_up(state.workloads[key])])
         while isinstance(workload := line.next(), Workload):
             # Nobody else gets the room that was kept for its pods that come later.
-            yield from self._attempts.admit(workload, self._now)
+            yield from self._attempts.admit(workload, line, self._now)
         self._refresh_at = self._now + state.limits.refresh_s
         yield from self._pass([], [], gone=False, everybody=True)
         yield from recovery.clear(self._now)
@@ -264,7 +270,7 @@ class Admission:
         for other in line.rest_of(why.queue):
             had_turn = other.key in state.preemptions.under_way or state.quotas.has_own(other.key)
             if had_turn and state.workloads.get(other.key) is other:
-                yield from self._attempts.admit(other, self._now)
+                yield from self._attempts.admit(other, line, self._now)
                 continue
             state.waiting.looked_at(other.key)
             self._attempts.tell(other, why.reason, LOOK, self._now)

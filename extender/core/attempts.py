@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.core.commit import Commit
 from extender.core.demands import Demands
 from extender.core.elastic import Elastic
+from extender.core.line import Line
 from extender.core.planner import Changed, Plan, Planner
 from extender.core.preemption import Preempting
 from extender.core.problems import running, worded
@@ -48,10 +49,11 @@ class Attempts:
         self._preempting = preempting
         self._elastic = elastic
 
-    def admit(self, workload: Workload, now: float) -> Steps[int]:
+    def admit(self, workload: Workload, line: Line, now: float) -> Steps[int]:
         """Plan it and commit the plan, or explain. Returns what it has cost beyond what a plain one would.
 
-        One that changes meanwhile is looked at again in the next pass.
+        One that changes meanwhile is looked at again in the next pass. One to whom others would give way may have its
+        turn later in ``line``.
         """
         waiting = self._state.waiting
         if workload.releasing:
@@ -75,14 +77,14 @@ class Attempts:
             why = self._queued.refused(workload, shape, self._shortfalls)
         why = why or until_started(state, workload, demand, related=shape.related)
         if why is not None:
-            why = yield from self._instead(workload, shape, why, now)
+            why = yield from self._instead(workload, shape, why, line, now)
             self.tell(workload, why, LOOK, now)
             yield LOOK
             return 0
         plain = TRY + SEAT * len(demand.pods)
         why, spent = yield from metered(self._try(workload, demand, shape, now))
         if why is not None:
-            why = yield from self._instead(workload, shape, why, now)
+            why = yield from self._instead(workload, shape, why, line, now)
             self.tell(workload, why, max(spent, plain), now)
         if spent < plain:
             yield min(plain - spent, self._state.limits.slice_units)
@@ -112,12 +114,15 @@ class Attempts:
         self._shortfalls.put(found.lack, shape, reason, scope, found.rests_on, found.waits_for)
         return reason
 
-    def _instead(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Steps[Reason]:
-        """It cannot be admitted: others give way to it, or nodes are asked for, or what else is to be said."""
+    def _instead(self, workload: Workload, shape: Shape, why: Reason, line: Line, now: float) -> Steps[Reason | None]:
+        """It cannot be admitted: others give way to it, or nodes are asked for, or what else is to be said. None if its
+        turn is yet to come."""
         if (pending := self._elastic.pending(workload, shape)) is not None:
             return pending
-        why = yield from self._preempting.instead(workload, shape, why, now)
-        said = self._elastic.instead(workload, shape, why, now)
+        instead = yield from self._preempting.instead(workload, shape, why, line, now)
+        if instead is None:
+            return None
+        said = self._elastic.instead(workload, shape, instead, now)
         if workload.key in self._state.quotas.whole:
             self._queued.quota_taken(workload, self._shortfalls)
         return said
@@ -132,9 +137,9 @@ class Attempts:
         self._explain(workload, Reason("PolicyFailed", str(error)), now)
         state.touch(workload)
 
-    def tell(self, workload: Workload, why: Reason, cost: int, now: float) -> None:
+    def tell(self, workload: Workload, why: Reason | None, cost: int, now: float) -> None:
         self.vain += cost
-        if why is not workload.telling.reason and (workload.whole or not workload.seated):
+        if why is not None and why is not workload.telling.reason and (workload.whole or not workload.seated):
             self._explain(workload, why, now)
 
     def _explain(self, workload: Workload, why: Reason, now: float) -> None:

@@ -11,6 +11,7 @@ from extender.core.shortfalls import Amounts
 from extender.core.waiting_singles import WaitingSingle
 from extender.core.workload import Workload
 from policies.api import QueuePolicy, SortKey
+from policies.model.queues import Usage
 
 
 class Line:
@@ -54,6 +55,16 @@ class Line:
         found = heapq.heappop(self._heap)[-1]
         self.gangs -= isinstance(found, Workload)
         return found
+
+    def postpone(self, workload: Workload, usage: Usage, level: int) -> bool:
+        """As ``QueueLines.postpone``."""
+        postponed = self._queues.postpone(workload, usage, level)
+        self.gangs += postponed
+        return postponed
+
+    def has_postponed(self, workload: Workload) -> bool:
+        """Whether its turn has come, and comes again."""
+        return workload.key in self._queues.postponed
 
     def rest_of(self, queue: str) -> Iterator[Workload]:
         """All others of that queue leave the line."""

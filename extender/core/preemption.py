@@ -10,6 +10,7 @@ import math
 
 from extender.core.demands import Demands
 from extender.core.limits import Preempts
+from extender.core.line import Line
 from extender.core.planner import Planner
 from extender.core.preemptions import MOST
 from extender.core.reasons import Reason
@@ -28,6 +29,8 @@ from policies.steps import Steps
 
 _Asks = tuple[Shape, str, float]
 """What tells apart for whom others have to give way: their shape, their ClusterQueue, and their age where it counts."""
+_Stamp = tuple[int, int, int, int]
+"""As of what victims were found."""
 LACKS = ("NoRoom", "NoQuota")
 """What may be had by evicting."""
 
@@ -59,6 +62,8 @@ class Preempting:
         self._vain: dict[_Asks, str] = {}
         """What was found for workloads that ask for the same, as of this epoch."""
         self._as_of = -1
+        self._postponed: dict[GroupKey, tuple[_Stamp, Found]] = {}
+        """What was found in this pass for those whose turn comes later by that."""
         self._looked_at = 0
         self._searches = 0
         self._rest_until = 0.0
@@ -76,6 +81,7 @@ class Preempting:
     def review(self, now: float) -> bool:
         """A pass begins. Returns whether everybody who waits is to be looked at because of it."""
         self._searches = 0
+        self._postponed.clear()
         if (due := self.due(now)) is None or now < due:
             return False
         if now >= self._ripe_at:
@@ -101,8 +107,25 @@ class Preempting:
         """Whether its victims have gone."""
         return self._state.preemptions.is_ready(key)
 
-    def instead(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Steps[Reason]:
-        """It cannot be admitted: whether others give way, or what else is to be said."""
+    def instead(self, workload: Workload, shape: Shape, why: Reason, line: Line, now: float) -> Steps[Reason | None]:
+        """It cannot be admitted: whether others give way, or what else is to be said; None if its turn comes later."""
+        demand, known = workload.asked, self._without_search(workload, shape, why, now)
+        if known is not None or demand is None:
+            return known or why
+        self._searches += workload.key not in self._postponed
+        found = yield from self._find(workload, demand, shape, now)
+        if found is None:
+            return why
+        if found.victims and self._mode is Preempts.ON and line.postpone(workload, found.usage, found.level):
+            self._postponed[workload.key] = self._stamp(demand), found
+            return None
+        if found.lowest is not None:
+            self._state.preemptions.looked(found.lowest)
+        said = self._conclude(workload, self._asks(workload, shape), found, now)
+        return said if isinstance(said, Reason) else why._replace(message=f"{why.message}{said}")
+
+    def _without_search(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Reason | None:
+        """What is to be said where nobody is looked for who gives way; None if somebody is to be."""
         demand, key = workload.asked, workload.key
         if self._mode is Preempts.OFF or why.code not in LACKS:
             return why
@@ -114,15 +137,21 @@ class Preempting:
             return why
         if self._as_of != self._state.preemptions.epoch:
             self._vain, self._as_of = {}, self._state.preemptions.epoch
-        asks = self._asks(workload, shape)
-        if asks in self._vain or not self.wants(workload, shape) or self._searches >= _SEARCHES:
+        asks, many = self._asks(workload, shape), self._searches >= _SEARCHES and key not in self._postponed
+        if asks in self._vain or many or not self.wants(workload, shape):
             return why._replace(message=f"{why.message}{self._vain.get(asks, '')}")
-        self._searches += 1
-        found = yield from self._victims.find(workload, demand, shape, now)
-        if found is not None and found.lowest is not None:
-            self._state.preemptions.looked(found.lowest)
-        said = "" if found is None else self._conclude(workload, asks, found, now)
-        return said if isinstance(said, Reason) else why._replace(message=f"{why.message}{said}")
+        return None
+
+    def _find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Found | None]:
+        """What was found before its turn stands if nothing has changed since."""
+        stamp, found = self._postponed.get(workload.key, (None, None))
+        if stamp == self._stamp(demand):
+            return found
+        return (yield from self._victims.find(workload, demand, shape, now))
+
+    def _stamp(self, demand: Demand) -> _Stamp:
+        state = self._state
+        return demand.version, state.preemptions.epoch, state.claims.changes, state.quotas.version
 
     def _conclude(self, workload: Workload, asks: _Asks, found: Found, now: float) -> Reason | str:
         """Have others give way; or why that is not done, to be said after why it waits."""

@@ -14,6 +14,8 @@ from extender.core.quotas import Quotas
 from extender.core.shortfalls import Amounts
 from extender.core.workload import Workload
 from policies.api import SortKey
+from policies.model import GroupKey
+from policies.model.queues import Usage
 from policies.quota.flavors import Assignment, Fit
 from policies.quota.shares import Head, Rank, fairest
 
@@ -49,6 +51,10 @@ class QueueLines:
         """Those whose first one may be another."""
         self._next: list[tuple[int, int, SortKey, int, str]] = []
         self._came = 0
+        self._taken: tuple[_Queue, Entry] | None = None
+        """Whose turn it was last."""
+        self.postponed: dict[GroupKey, Head] = {}
+        """Those whose turn comes later than it came, because others have to give way to them: what they use then."""
 
     def come(self, queue: str, entry: Entry) -> None:
         """It waits for its turn in that ClusterQueue."""
@@ -68,8 +74,22 @@ class QueueLines:
         queue = self._best()
         if queue is None:
             raise LookupError("nobody waits in a queue")
-        self._renewed[queue.name] = queue
+        self._renewed[queue.name], self._taken = queue, (queue, queue.line.first)
+        self.postponed.pop(queue.line.first[-1].key, None)
         return queue.line.pop()
+
+    def postpone(self, workload: Workload, usage: Usage, level: int) -> bool:
+        """Others would give way to the one whose turn it is, and so much is used then, borrowed from so far away: it
+        waits for the turn that it has by that, unless this one is it."""
+        queue, entry = self._taken or (None, None)
+        if queue is None or entry is None or entry[-1] is not workload:
+            return False
+        is_it = level <= queue.level if self._rank_of is None or queue.head is not None else False
+        if is_it or not any(one.line for one in self._queues.values() if one is not queue):
+            return False
+        self.postponed[workload.key] = _head(queue, workload, usage, level)
+        queue.line.push(entry, None)
+        return True
 
     def drain(self, queue: str) -> Iterator[Workload]:
         """All others of that queue, in their order: it is not their turn."""
@@ -135,13 +155,18 @@ class QueueLines:
         if queue.version == self._quotas.uses.version:
             return
         workload = queue.line.first[-1]
-        found = self._assign(workload)
-        queue.version, queue.level, queue.head = self._quotas.uses.version, 0, None
-        if found is not None and found.fit is Fit.FITS:
-            queue.level, uid = found.level, str(workload.key)
-            queue.head = Head(queue.name, found.usage, workload.priority, workload.created, uid, found.level)
+        queue.version, queue.head = self._quotas.uses.version, self.postponed.get(workload.key)
+        if queue.head is None:
+            found = self._assign(workload)
+            if found is not None and found.fit is Fit.FITS:
+                queue.head = _head(queue, workload, found.usage, found.level)
+        queue.level = 0 if queue.head is None else queue.head.level
 
     def _put(self, queue: _Queue, level: int) -> None:
         if queue.line:
             self._came += 1
             heapq.heappush(self._next, (queue.after, level, queue.line.first[0], self._came, queue.name))
+
+
+def _head(queue: _Queue, workload: Workload, usage: Usage, level: int) -> Head:
+    return Head(queue.name, usage, workload.priority, workload.created, str(workload.key), level)

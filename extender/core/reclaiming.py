@@ -107,6 +107,14 @@ class Reclaiming:
             return ""
         return f"nobody may be evicted: queue {own.name} would use more than its own, and nobody in it may go"
 
+    def level(self, usage: Usage, victims: Iterable[Candidate]) -> int:
+        """From how far away its queue borrows that when these have gone."""
+        tree = self._tree.fork(self._queue.name)
+        for one in victims:
+            if one.queue in tree.queues:
+                tree.free(one.queue, one.usage)
+        return max((tree.level(self._queue.name, what, amount)[0] for what, amount in usage.items()), default=0)
+
     def _may_evict_in_queue(self, policy: Evicts) -> bool:
         """Whether somebody in its queue has such a priority."""
         least = self._workload.priority + (policy is Evicts.LOWER_OR_NEWER)

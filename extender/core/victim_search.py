@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extender.core.candidates import Concerns, budgets_left, candidates, kept
 from extender.core.demands import Demands, siblings
@@ -31,7 +31,7 @@ class Found:
     """``chosen``: the victims, or why there are none; None where no flavor could be had by evicting. ``pods``: those
     that start then. ``usage``: the quota that they use. ``victims``: as a reservation names them. ``ripe_at``: when the
     next candidate has run for long enough, in seconds since the epoch. ``lowest``: the lowest priority of all whom it
-    may evict; None in a queue."""
+    may evict; None in a queue. ``level``: from how far away its queue borrows then."""
 
     chosen: Choice | Refusal | None = None
     pods: Sequence[Pod] = ()
@@ -39,6 +39,7 @@ class Found:
     victims: Sequence[Victim] = ()
     ripe_at: float = math.inf
     lowest: int | None = None
+    level: int = 0
 
 
 class VictimSearch:
@@ -73,6 +74,8 @@ class VictimSearch:
                 found = Found(Refusal(why))
                 continue
             found = self._search(workload, option, beside, reclaiming.queues, now, reach)
+            if isinstance(found.chosen, Choice):
+                found = replace(found, level=reclaiming.level(option.usage, found.chosen.victims))
             if not isinstance(found.chosen, Refusal):
                 break
             why = found.chosen.text
