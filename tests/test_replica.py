@@ -29,6 +29,7 @@ READY = {
     "conditions": [{"type": "Ready", "status": "True"}],
 }
 LISTS = {
+    "/api/v1/namespaces": [{"metadata": {"name": "default", "uid": "default"}}],
     "/api/v1/nodes": [{"metadata": {"name": "n0", "uid": "n0"}, "status": READY}],
     "/apis/scheduling.x-k8s.io/v1alpha1/podgroups": [],
     "/api/v1/persistentvolumeclaims": [],

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from extender.core import namespaces
 from extender.core.admission import Admission
 from extender.core.advisory import Advisory, Mode
 from extender.core.answers import (
@@ -169,8 +170,8 @@ class Engine:
             BudgetGone: self._budget_noted,
             QueueSeen: state.quotas.queues.note,
             QueueGone: state.quotas.queues.note,
-            NamespaceSeen: state.quotas.queues.note,
-            NamespaceGone: state.quotas.queues.note,
+            NamespaceSeen: partial(namespaces.noted, state),
+            NamespaceGone: partial(namespaces.noted, state),
             FilterCalled: calls.filter,
             PreemptCalled: calls.preempt,
             BindArrived: calls.bind,

@@ -135,7 +135,7 @@ class QueueGone:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceSeen:
-    """A namespace was added or changed; ClusterQueues choose those that they serve by label."""
+    """A namespace was added or changed; ClusterQueues and pod affinity terms choose by label."""
 
     name: str
     labels: Labels

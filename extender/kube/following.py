@@ -21,7 +21,17 @@ from extender.kube.podgroups.volcano_job import volcano_jobs_of
 from extender.kube.queues.following import QueueFollower
 from extender.kube.queues.resources import VOLCANO_QUEUES
 from extender.kube.reflector import Reflector
-from extender.kube.resources import BUDGETS, CLAIMS, GROUPS, GROUPS_OF_OTHERS, NODES, PODS, VOLUMES, Resource
+from extender.kube.resources import (
+    BUDGETS,
+    CLAIMS,
+    GROUPS,
+    GROUPS_OF_OTHERS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    VOLUMES,
+    Resource,
+)
 from extender.observe.sight import Sight
 
 log = logging.getLogger("muster")
@@ -47,7 +57,7 @@ def followers(
     kube: Kube, dispatch: Callable[[Event], None], sight: Sight, reader: Reader
 ) -> tuple[list[Follower], JobFollower, Reflector[Any, Event]]:
     """One for each resource that the core follows; those first that pods refer to. And that of jobs, that of pods."""
-    resources: list[Resource[Any, Event]] = [NODES, GROUPS, VOLUMES, CLAIMS, BUDGETS]
+    resources: list[Resource[Any, Event]] = [NAMESPACES, NODES, GROUPS, VOLUMES, CLAIMS, BUDGETS]
     pods: Reflector[Any, Event] = Reflector(kube, PODS, dispatch, sight=sight)
     found: list[Follower] = [Reflector(kube, resource, dispatch, sight=sight) for resource in resources]
     jobs = JobFollower(kube, dispatch, sight, reader)

@@ -16,6 +16,8 @@ from extender.core.events import (
     Event,
     GroupGone,
     GroupSeen,
+    NamespaceGone,
+    NamespaceSeen,
     NodeGone,
     NodeSeen,
     PodGone,
@@ -25,7 +27,8 @@ from extender.core.events import (
 )
 from extender.kube.budgets import BudgetObject, budget_from
 from extender.kube.convert import claim_from, node_from, volume_from
-from extender.kube.objects import ClaimObject, GroupObject, Meta, NodeObject, VolumeObject
+from extender.kube.namespaces import namespace_from
+from extender.kube.objects import AnyObject, ClaimObject, GroupObject, Meta, NodeObject, VolumeObject
 from extender.kube.podgroups.coscheduling import group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
 from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
@@ -35,6 +38,7 @@ from policies.model import DisruptionBudget, Node, Pod, PodGroup
 
 ObjectT = TypeVar(
     "ObjectT",
+    AnyObject,
     NodeObject,
     GroupObject,
     KoordinatorGroup,
@@ -97,6 +101,13 @@ NODES: Resource[Node, Event] = Resource(
     "/api/v1/nodes", _reader(NodeObject, node_from), NodeSeen, lambda node: NodeGone(node.name)
 )
 PODS: Resource[Pod, Event] = Resource("/api/v1/pods", read_pod, PodSeen, lambda pod: PodGone(pod.uid), patched=True)
+NAMESPACES: Resource[NamespaceSeen, Event] = Resource(
+    "/api/v1/namespaces",
+    _reader(AnyObject, namespace_from),
+    lambda seen: seen,
+    lambda seen: NamespaceGone(seen.name),
+    dispensable=True,
+)
 GROUPS: Resource[PodGroup, Event] = Resource(
     "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
     _reader(GroupObject, group_from),

@@ -105,9 +105,14 @@ class Tenants:
                 if said == key:
                     _forget(index, value, owner)
 
-    def describe(self, namespace: str, labels: Mapping[str, str]) -> None:
-        """The labels of a namespace, beside the one that bears its name."""
-        self._about[namespace] = dict(labels)
+    def describe(self, namespace: str, labels: Labels) -> bool:
+        """The labels of a namespace; none of one that is gone. Returns whether they are others, beside its name."""
+        about, known = dict(labels) | {NAMESPACE_NAME: namespace}, self._labels_of(namespace)
+        if len(about) > 1:
+            self._about[namespace] = about
+        else:
+            self._about.pop(namespace, None)
+        return about != known
 
     def __iter__(self) -> Iterator[tuple[Hashable, Tenant]]:
         self._settle()
@@ -229,7 +234,7 @@ class Tenants:
         return elsewhere is not None and selects(elsewhere, self._labels_of(namespace))
 
     def _labels_of(self, namespace: str) -> Mapping[str, str]:
-        return {NAMESPACE_NAME: namespace, **self._about.get(namespace, {})}
+        return self._about.get(namespace) or {NAMESPACE_NAME: namespace}
 
 
 @lru_cache(maxsize=1024)

@@ -23,7 +23,7 @@ from tests.integration.stage import RealStage
 from tests.integration.written import STAYS, Pods, node_object
 from tests.policies.exact import broken, can_start, seeds
 from tests.policies.filters import lets_in
-from tests.policies.mixed import ELSEWHERE, KEYS, LEVELS, Mixed, mixed
+from tests.policies.mixed import ELSEWHERE, KEYS, LEVELS, TIER, Mixed, mixed
 from tests.scenarios.stage import Object
 
 PATIENCE_S = 20.0
@@ -52,7 +52,7 @@ class Table:
     def __enter__(self) -> Self:
         self._stage.__enter__()
         self._elsewhere = f"{self._stage.namespace}-{ELSEWHERE}"
-        self._api.create("/api/v1/namespaces", {"metadata": {"name": self._elsewhere}})
+        self._api.create("/api/v1/namespaces", {"metadata": {"name": self._elsewhere, "labels": dict([TIER])}})
         self._api.wait_for(f"/api/v1/namespaces/{self._elsewhere}/serviceaccounts/default", bool)
         self._pods = Pods({"default": self._stage.namespace, ELSEWHERE: self._elsewhere})
         return self

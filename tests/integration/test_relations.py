@@ -47,6 +47,12 @@ def near(key: str, app: str = "") -> Change:
     return lambda one: _ask(one, "podAffinity", key, app)
 
 
+def in_gold(one: Object) -> None:
+    """What it wants to be near to is in a namespace with that label."""
+    (term,) = one["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    term["namespaceSelector"] = {"matchLabels": {"tier": "gold"}}
+
+
 def spread(key: str, app: str = "", **more: int) -> Change:
     def change(one: Object) -> None:
         hard = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", **more}
@@ -144,6 +150,20 @@ def test_a_gang_that_waits_for_a_data_pod_starts_when_that_is_bound(stage: RealS
     data = pod("data", gpus=0, affinity={"nodeAffinity": _in_zone("west")})
     data["metadata"]["labels"] = {"app": "data"}
     stage.create(data)
+    assert {one.node for one in started(stage, "train", 4)} == set(west)
+
+
+@GATES
+def test_a_gang_starts_when_the_namespace_of_its_data_gets_the_label(stage: RealStage, gates: Sequence[str]) -> None:
+    """kube-scheduler does not try its members for the label of a namespace: Muster wakes them."""
+    stage.add_nodes(1, labels={ZONE: "east"})
+    west = stage.add_nodes(2, labels={ZONE: "west"})
+    data = pod("data", gpus=0, nodeName=west[1])
+    data["metadata"]["labels"] = {"app": "data"}
+    stage.create(data)
+    stage.create_all(members("train", 4, near(ZONE, "data"), in_gold, gpus=4, gates=gates))
+    stage.until_told("train", lambda seen: seen.state == "NoRoom")
+    stage.api.patch(f"/api/v1/namespaces/{stage.namespace}", {"metadata": {"labels": {"tier": "gold"}}})
     assert {one.node for one in started(stage, "train", 4)} == set(west)
 
 

@@ -183,9 +183,9 @@ def _tolerates_all(node: Node, pod: Pod) -> bool:
 
 
 def _means(term: Term, pod: Pod) -> bool:
-    """A namespace has its name for a label, and no other here."""
-    name = {"kubernetes.io/metadata.name": pod.namespace}
-    elsewhere = term.elsewhere is not None and all(_holds(one, name) for one in term.elsewhere)
+    """A namespace has its name for a label; any but default is of the tier gold."""
+    labels = {"kubernetes.io/metadata.name": pod.namespace} | ({} if pod.namespace == "default" else {"tier": "gold"})
+    elsewhere = term.elsewhere is not None and all(_holds(one, labels) for one in term.elsewhere)
     return (pod.namespace in term.namespaces or elsewhere) and _selected(term.selector, pod)
 
 

@@ -32,6 +32,9 @@ KEYS = tuple(f"example.com/{name}" for name in LEVELS)
 HOST = "kubernetes.io/hostname"
 ELSEWHERE = "other"
 """A namespace beside that of the gang."""
+TIER = ("tier", "gold")
+"""The label of that namespace."""
+GOLD: Selector = (Requirement(TIER[0], "In", (TIER[1],)),)
 TRAIN: Selector = (Requirement("app", "In", ("train",)),)
 DATA: Selector = (Requirement("app", "In", ("data",)),)
 
@@ -62,6 +65,7 @@ class Mixed:
             claims.set_node(one)
         for pod in [pod for pod, _ in self.there] if there is None else there:
             claims.confirm(pod)
+        claims.tenants.describe(ELSEWHERE, (TIER,))
         return claims.snapshot()
 
     def told(self) -> str:
@@ -127,7 +131,7 @@ def _picky(more: Random, pod: Pod) -> Pod:
         wanted = Requirement(KEYS[0], more.choice(["In", "NotIn"]), tuple(more.sample(["r0", "r1", "r2"], 2)))
         selection = replace(selection, affinity=((wanted,),))
     if more.random() < 0.2:
-        names, elsewhere = more.choice([((ELSEWHERE,), None), (("default", ELSEWHERE), None), ((), ())])
+        names, elsewhere = more.choice([((), GOLD), (("default", ELSEWHERE), None), ((), ())])
         near, apart = (
             tuple(term._replace(namespaces=names, elsewhere=elsewhere) for term in terms)
             for terms in (asked.affinity, asked.anti_affinity)

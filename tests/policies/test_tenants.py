@@ -41,8 +41,12 @@ def test_namespaces_are_selected_by_name_and_by_what_is_known_of_them() -> None:
     tiered = near((), elsewhere=(Requirement("tier", "In", ("1",)),))
     assert names(tenants, named) == names(tenants, near((), elsewhere=())) == ["one"]
     assert names(tenants, tiered) == []
-    tenants.describe("gold", {"tier": "1"})
-    assert names(tenants, tiered) == ["one"]
+    assert tenants.describe("gold", ((NAMESPACE_NAME, "gold"), ("tier", "1")))
+    assert names(tenants, tiered) == names(tenants, named) == ["one"]
+    assert not tenants.describe("gold", (("tier", "1"),))
+    assert tenants.describe("gold", ())
+    assert not tenants.describe("gold", ((NAMESPACE_NAME, "gold"),))
+    assert (names(tenants, tiered), names(tenants, named)) == ([], ["one"])
 
 
 def test_pods_that_are_being_deleted_count_for_affinity_and_for_no_spread() -> None:

@@ -14,7 +14,6 @@ from extender.kube.discovery import Served
 from extender.kube.queues.controller import kueue_runs
 from extender.kube.queues.resources import (
     CLASSES,
-    NAMESPACES,
     PROVISIONING,
     QUEUE_GROUP,
     QUEUE_KINDS,
@@ -26,7 +25,6 @@ from extender.kube.queues.resources import (
 from extender.kube.reflector import Reflector
 from extender.kube.resources import Resource
 from extender.observe.sight import Sight
-from policies.model.queues import ClusterQueue
 
 log = logging.getLogger("muster")
 ValueT = TypeVar("ValueT")
@@ -79,17 +77,13 @@ class QueueFollower:
         self.provisions = False
         """Whether nodes can be asked for by ProvisioningRequests."""
         self._kube = kube
-        self._dispatch = dispatch
-        self._changed = changed
         self._kinds: dict[str, _Kind[Any, Any]] = {
             **{plural: _Kind(plural, of_version) for plural, of_version in QUEUE_KINDS.items()},
             CLASSES: _Kind(CLASSES, workload_priorities),
         }
         for plural, kind in self._kinds.items():
-            told = self._told if plural in QUEUE_KINDS else lambda _: changed()
+            told = dispatch if plural in QUEUE_KINDS else lambda _: changed()
             kind.reflector = Reflector(kube, kind.of_version(VERSIONS[0]), told, sight=sight, pause=pause)
-        self._namespaces = Reflector(kube, NAMESPACES, dispatch, sight=sight, pause=pause)
-        self._following_namespaces: asyncio.Task[None] | None = None
 
     async def look(self, there: Collection[Served], group: asyncio.TaskGroup) -> None:
         """Follow what is served, and return when it has been read. Raises ApiError."""
@@ -107,13 +101,11 @@ class QueueFollower:
         for kind in self._kinds.values():
             if kind.version:
                 await kind.reflector.synced.wait()
-        await self._look_at_namespaces(group)
 
     def repeat(self) -> None:
         """Dispatch everything that is known, as if it had just been listed."""
         for plural in QUEUE_KINDS:
             self._kinds[plural].reflector.repeat()
-        self._namespaces.repeat()
 
     @property
     def notice(self) -> str:
@@ -135,11 +127,6 @@ class QueueFollower:
                 within = f"namespaces/{namespace}/{plural}" if namespace else plural
                 yield seen, f"{path_of(kind.version, within)}/{seen.object.name}"
 
-    def _told(self, event: Event) -> None:
-        self._dispatch(event)
-        if self._following_namespaces is None and isinstance(event, QueueSeen):
-            self._changed()
-
     async def _look_for_kueue(self, served: bool) -> None:
         runs = served and await kueue_runs(self._kube)
         if runs != self.kueue_runs:
@@ -160,15 +147,3 @@ class QueueFollower:
                     continue
             return version
         return ""
-
-    async def _look_at_namespaces(self, group: asyncio.TaskGroup) -> None:
-        """Their labels count where there is a ClusterQueue to choose among them."""
-        wanted = any(isinstance(one.object, ClusterQueue) for one in self._kinds["clusterqueues"].reflector.known)
-        if wanted and self._following_namespaces is None:
-            self._following_namespaces = group.create_task(self._namespaces.run())
-            await self._namespaces.synced.wait()
-        elif not wanted and self._following_namespaces is not None:
-            self._following_namespaces.cancel()
-            await asyncio.wait([self._following_namespaces])
-            self._following_namespaces = None
-            self._namespaces.end()

@@ -1,4 +1,4 @@
-"""The queue objects as resources to follow, in either version; and namespaces, by whose labels they choose."""
+"""The queue objects as resources to follow, in either version."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
-from extender.core.events import Event, NamespaceGone, NamespaceSeen, QueueGone, QueueSeen
-from extender.kube.constraints import labels_of
-from extender.kube.convert import UnreadableError
-from extender.kube.objects import AnyObject, Meta
-from extender.kube.plain import plain
+from extender.core.events import Event, QueueGone, QueueSeen
+from extender.kube.objects import Meta
 from extender.kube.queues.objects import (
     ClusterQueueObject,
     CohortObject,
@@ -27,6 +24,7 @@ from extender.kube.queues.read import (
     cohort_from,
     flavor_from,
     local_queue_from,
+    name_of,
     topology_from,
 )
 from extender.kube.queues.volcano import volcano_queue_from
@@ -102,7 +100,6 @@ VOLCANO_QUEUES = _resource(
 )
 
 _CLASS = msgspec.json.Decoder(PriorityClassObject)
-_ANY = msgspec.json.Decoder(AnyObject)
 CLASSES = "workloadpriorityclasses"
 WORKLOADS = "workloads"
 """Written, and not followed."""
@@ -114,29 +111,9 @@ def workload_priorities(version: str) -> Resource[tuple[str, int], None]:
     def read(raw: msgspec.Raw) -> tuple[Meta, tuple[str, int]]:
         obj = _CLASS.decode(raw)
         meta = obj.metadata or Meta()
-        return meta, (_named(meta, "WorkloadPriorityClass"), obj.value or 0)
+        return meta, (name_of(meta, "WorkloadPriorityClass"), obj.value or 0)
 
     return Resource(path_of(version, CLASSES), read, _nothing, _nothing, optional=True, dispensable=True)
-
-
-def _read_namespace(raw: msgspec.Raw) -> tuple[Meta, NamespaceSeen]:
-    meta = _ANY.decode(raw).metadata or Meta()
-    return meta, NamespaceSeen(_named(meta, "namespace"), labels_of(meta))
-
-
-NAMESPACES: Resource[NamespaceSeen, Event] = Resource(
-    "/api/v1/namespaces",
-    _read_namespace,
-    lambda seen: seen,
-    lambda seen: NamespaceGone(seen.name),
-    dispensable=True,
-)
-
-
-def _named(meta: Meta, kind: str) -> str:
-    if not meta.name:
-        raise UnreadableError(f"the {kind} has no name")
-    return plain(meta.name)
 
 
 def _nothing(_: tuple[str, int]) -> None:

@@ -12,8 +12,8 @@ from msgspec import Struct
 from extender.core.events import NamespaceSeen, QueueSeen
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
-from extender.kube.constraints import labels_of
-from extender.kube.convert import UnreadableError
+from extender.kube.convert import UnreadableError, readable
+from extender.kube.namespaces import namespace_from
 from extender.kube.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.queues.documents import queue_document
 from extender.kube.queues.objects import (
@@ -28,7 +28,6 @@ from extender.kube.queues.objects import (
 from extender.kube.queues.past_use import past_use_from, past_use_to
 from extender.kube.queues.resources import (
     CLASSES,
-    NAMESPACES,
     QUEUE_GROUP,
     TOPOLOGIES,
     VERSIONS,
@@ -37,6 +36,7 @@ from extender.kube.queues.resources import (
     VOLCANO_VERSION,
     path_of,
 )
+from extender.kube.resources import NAMESPACES
 
 Document = dict[str, Any]
 _NOT_THERE = 404
@@ -55,13 +55,11 @@ _OBJECTS: dict[str, tuple[str, type[Struct]]] = {
 
 
 async def take_queues(kube: Kube) -> tuple[list[Document], list[AnyObject]]:
-    """All queue objects, and the namespaces if a ClusterQueue may choose among them. Raises ApiError."""
+    """All queue objects, and the namespaces, among which they choose by label. Raises ApiError."""
     found: list[Document] = []
     for kind, (plural, _) in _OBJECTS.items():
         found += await _of_kind(kube, kind, plural)
     found += await _of_volcano(kube)
-    if not any(one["kind"] == "ClusterQueue" for one in found):
-        return found, []
     raw = [item async for page in kube.list_pages(NAMESPACES.path) for item in page.items]
     named = [msgspec.json.decode(item, type=AnyObject).metadata or Meta() for item in raw]
     return found, [AnyObject(Meta(name=one.name, labels=one.labels)) for one in named]
@@ -91,9 +89,7 @@ def queue_events(
     documents: Sequence[Document], namespaces: Sequence[AnyObject], unreadable: list[str]
 ) -> Iterator[QueueSeen | NamespaceSeen]:
     """What the core is told of them; why one cannot be read is added to ``unreadable``."""
-    for namespace in namespaces:
-        meta = namespace.metadata or Meta()
-        yield NamespaceSeen(meta.name or "", labels_of(meta))
+    yield from readable(namespace_from, namespaces, unreadable)
     for document in documents:
         try:
             found = queue_document(document)

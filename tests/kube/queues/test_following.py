@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.core.events import Event, JobSeen, NamespaceGone, NamespaceSeen, QueueGone, QueueSeen
+from extender.core.events import Event, JobSeen, QueueGone, QueueSeen
 from extender.kube import following
 from extender.kube.kinds.job import JOB
 from extender.kube.queues.controller import LEASE
@@ -20,7 +20,6 @@ from tests.running import eventually
 
 GROUP = "kueue.x-k8s.io"
 LEASES = "/apis/coordination.k8s.io/v1/leases"
-NAMESPACES = "/api/v1/namespaces"
 OLD, NEW = "v1beta1", "v1beta2"
 
 
@@ -41,8 +40,6 @@ def serve(api: FakeApi, *versions: str, **objects: list[dict[str, Any]]) -> None
     api.on("GET", "/apis", served(*kinds(*versions)))
     api.on("GET", JOB.path, listed())
     api.on("GET", LEASES, listed())
-    api.on("GET", NAMESPACES, listed(obj("team", labels={"kind": "research"})))
-    api.on("WATCH", NAMESPACES, watch(stays_open=True))
     for version in versions:
         for plural in (*QUEUE_KINDS, CLASSES):
             api.on("GET", path_of(version, plural), listed(*objects.get(plural, ())))
@@ -58,10 +55,6 @@ def told(events: list[Event]) -> list[str]:
                 words.append(f"+{one.name}")
             case QueueGone(one):
                 words.append(f"-{one.name}")
-            case NamespaceSeen(name):
-                words.append(f"+ns/{name}")
-            case NamespaceGone(name):
-                words.append(f"-ns/{name}")
     return words
 
 
@@ -84,7 +77,7 @@ def test_a_cluster_without_these_kinds_is_asked_for_nothing() -> None:
         looked = one.asked("/apis")
         await eventually(lambda: one.asked("/apis") > looked + 3)
         asked = {asked.path for asked in one.api.asked}
-        assert not [path for path in asked if GROUP in path or path in (LEASES, NAMESPACES)]
+        assert not [path for path in asked if GROUP in path or path == LEASES]
 
     followed(setup, check)
 
@@ -100,21 +93,21 @@ def test_objects_of_either_version_are_told_before_jobs(version: str) -> None:
         api.on("GET", JOB.path, listed(job("a")))
 
     async def check(one: Followed) -> None:
-        assert told(one.events) == ["+f", "+all", "+cq", "+q", "+ns/team"]
+        assert told(one.events) == ["+f", "+all", "+cq", "+q"]
         (seen,) = [event for event in one.events if isinstance(event, QueueSeen) and event.object.name == "cq"]
         assert seen.problems == ("spec.admissionChecks is not implemented",)
         assert "namespaceSelector" in seen.warnings[0]
         assert isinstance(one.events[-1], JobSeen)
         one.events.clear()
         one.follower.repeat()
-        assert told(one.events) == ["+f", "+all", "+cq", "+q", "+ns/team"]
+        assert told(one.events) == ["+f", "+all", "+cq", "+q"]
 
     followed(setup, check)
 
 
 def test_of_two_versions_the_newer_one_is_followed() -> None:
     async def check(one: Followed) -> None:
-        assert told(one.events) == ["+cq", "+ns/team"]
+        assert told(one.events) == ["+cq"]
         assert not one.asked(path_of(OLD, "clusterqueues"))
 
     followed(lambda api: serve(api, OLD, NEW, clusterqueues=[obj("cq")]), check)
@@ -126,17 +119,17 @@ def test_one_that_cannot_be_converted_is_read_in_the_other_version() -> None:
         api.on("GET", path_of(NEW, "clusterqueues"), refused(500, "InternalError", "conversion webhook failed"))
 
     async def check(one: Followed) -> None:
-        assert told(one.events) == ["+cq", "+ns/team"]
+        assert told(one.events) == ["+cq"]
 
     followed(setup, check)
 
 
 def test_another_version_is_taken_up_without_losing_an_object() -> None:
     async def check(one: Followed) -> None:
-        assert told(one.events) == ["+cq", "+ns/team"]
+        assert told(one.events) == ["+cq"]
         serve(one.api, NEW, clusterqueues=[obj("cq"), obj("more")])
         await eventually(lambda: "+more" in told(one.events))
-        assert told(one.events) == ["+cq", "+ns/team", "+more"]
+        assert told(one.events) == ["+cq", "+more"]
 
     followed(lambda api: serve(api, OLD, clusterqueues=[obj("cq")]), check)
 
@@ -144,22 +137,10 @@ def test_another_version_is_taken_up_without_losing_an_object() -> None:
 def test_kinds_that_are_gone_take_their_objects_along() -> None:
     async def check(one: Followed) -> None:
         one.api.on("GET", "/apis", served(JOBS))
-        await eventually(lambda: "-ns/team" in told(one.events))
-        assert told(one.events) == ["+f", "+cq", "+ns/team", "-f", "-cq", "-ns/team"]
+        await eventually(lambda: "-cq" in told(one.events))
+        assert told(one.events) == ["+f", "+cq", "-f", "-cq"]
 
     followed(lambda api: serve(api, NEW, resourceflavors=[obj("f")], clusterqueues=[obj("cq")]), check)
-
-
-def test_namespaces_are_followed_from_the_first_cluster_queue_on() -> None:
-    def setup(api: FakeApi) -> None:
-        serve(api, NEW)
-        api.on("WATCH", path_of(NEW, "clusterqueues"), watch(change("ADDED", obj("cq")), stays_open=True))
-
-    async def check(one: Followed) -> None:
-        await eventually(lambda: "+ns/team" in told(one.events))
-        assert told(one.events) == ["+cq", "+ns/team"]
-
-    followed(setup, check)
 
 
 def test_while_kueue_runs_no_queue_is_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -171,10 +152,10 @@ def test_while_kueue_runs_no_queue_is_told(caplog: pytest.LogCaptureFixture) -> 
         assert (told(one.events), one.follower.queues.kueue_runs) == ([], True)
         assert "Muster does not manage queues" in caplog.text
         one.api.on("GET", LEASES, listed(lease(300)))
-        await eventually(lambda: told(one.events) == ["+cq", "+ns/team"])
+        await eventually(lambda: told(one.events) == ["+cq"])
         assert not one.follower.queues.kueue_runs
         one.api.on("GET", LEASES, listed(lease(0)))
-        await eventually(lambda: told(one.events)[2:] == ["-cq", "-ns/team"])
+        await eventually(lambda: told(one.events) == ["+cq", "-cq"])
 
     followed(setup, check)
 
