@@ -20,8 +20,8 @@ from extender.kube.kinds.kind import Object
 from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
 from extender.kube.queues.protection import NODES, READ_BY
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
+from tests.kube.kinds.batch_jobs import INDEXED
 from tests.kube.kinds.jobs import SUSPENDED, patched, started, stored
-from tests.kube.kinds.test_job import INDEXED
 from tests.kube.kinds.test_own import MANIFEST as OCEAN
 from tests.kube.kinds.test_own import SIMULATION
 from tests.kube.kinds.test_own import kind as own_kind

@@ -28,7 +28,7 @@ from policies.model import GANG_GATE, Job, PlannedNodes, Pod
 from tests.integration.team import Team
 from tests.integration.training import TRAINING
 from tests.kube.kinds.appwrappers import MIXED, SAMPLE, WRAPPED_JOBSET
-from tests.kube.kinds.test_job import INDEXED, PI
+from tests.kube.kinds.batch_jobs import INDEXED, PI
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
 from tests.kube.kinds.test_ray import JOB as RAY_JOB

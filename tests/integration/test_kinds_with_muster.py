@@ -23,7 +23,7 @@ from tests.integration.team import Team
 from tests.integration.test_kinds import CONTROLLERS, install_runtime, stripped, without_entry
 from tests.integration.training import TRAINING
 from tests.kube.kinds.appwrappers import MIXED
-from tests.kube.kinds.test_job import INDEXED, PI
+from tests.kube.kinds.batch_jobs import INDEXED, PI
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
 from tests.kube.kinds.test_ray import JOB as RAY_JOB

@@ -12,8 +12,8 @@ from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
 from extender.kube.objects import PodObject
 from policies.model import EvictionTerms, Pod
+from tests.kube.kinds.batch_jobs import INDEXED
 from tests.kube.kinds.jobs import stored
-from tests.kube.kinds.test_job import INDEXED
 
 
 def read(**annotations: str) -> Pod:

@@ -17,8 +17,8 @@ from extender.kube.writer import KubeApi
 from extender.runtime.requests import Response
 from policies.model import LetGo
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
+from tests.kube.kinds.batch_jobs import INDEXED
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, started, stored
-from tests.kube.kinds.test_job import INDEXED
 
 PATH = "/apis/batch/v1/namespaces/team/jobs/indexed-job"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/team/events"

@@ -10,8 +10,8 @@ import pytest
 from extender.kube.kinds.appwrapper import APP_WRAPPER
 from extender.kube.kinds.kind import Object
 from tests.kube.kinds.appwrappers import LWS, ROLES, SAMPLE, of, wrapping, written
+from tests.kube.kinds.batch_jobs import INDEXED
 from tests.kube.kinds.jobs import read, sizes, started, stored
-from tests.kube.kinds.test_job import INDEXED
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
 from tests.kube.kinds.test_ray import JOB as RAY_JOB

@@ -20,8 +20,8 @@ from extender.observe.sight import Sight
 from policies.model import Dialect, GroupKey, Job
 from policies.model.queues import VolcanoQueue
 from tests.kube.fake_api import Answer, FakeApi, fake_api, refused, watch
+from tests.kube.kinds.batch_jobs import INDEXED
 from tests.kube.kinds.jobs import stored
-from tests.kube.kinds.test_job import INDEXED
 from tests.kube.kinds.test_own import MANIFEST, kind
 from tests.running import eventually
 

@@ -19,9 +19,9 @@ from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS
 from tests.kube.kinds.appwrappers import LWS, MIXED, WRAPPED_JOBSET, wrapping
+from tests.kube.kinds.batch_jobs import INDEXED
+from tests.kube.kinds.batch_jobs import PI as WITHOUT_INDEX
 from tests.kube.kinds.jobs import SUSPENDED, started, stored
-from tests.kube.kinds.test_job import INDEXED
-from tests.kube.kinds.test_job import PI as WITHOUT_INDEX
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_own import MANIFEST as OWN
 from tests.kube.kinds.test_own import kind as own_kind

@@ -132,7 +132,7 @@ def test_it_is_given_back_as_it_was() -> None:
 
 def test_a_template_of_another_kind_keeps_what_its_author_has_written() -> None:
     """Those keys are not of Muster there, and the policy would refuse it to take them off."""
-    from tests.kube.kinds.test_job import INDEXED
+    from tests.kube.kinds.batch_jobs import INDEXED
 
     obj = stored(INDEXED)
     obj["spec"]["template"]["metadata"].setdefault("annotations", {})[PODSET] = "mine"
