@@ -12,7 +12,7 @@ from extender.kube.objects import NodeObject, PodObject
 from extender.kube.pseudonyms import anonymise
 from extender.kube.reduction import GangOwnerObject
 from extender.kube.snapshot import ClusterFile, SnapshotError, decode, encode, reduced
-from tests.test_simulate_snapshot import Tree, node, pod, simulate
+from tests.snapshots import Tree, node, pod, simulate
 
 LEADER, WORKERS = {"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "8"}
 

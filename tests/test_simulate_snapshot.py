@@ -2,114 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
 
-from extender.cli.simulate import main
 from extender.kube.budgets import BudgetObject
-from extender.kube.objects import ClaimObject, GroupObject, NodeObject, PodObject, VolumeObject
+from extender.kube.objects import NodeObject, PodObject
 from extender.kube.podgroups.kai import KaiGroup
 from extender.kube.podgroups.koordinator import KoordinatorGroup
 from extender.kube.podgroups.volcano import VolcanoGroup
 from extender.kube.pseudonyms import anonymise
 from extender.kube.snapshot import ClusterFile, SnapshotError, decode, encode, reduced
-
-Tree = dict[str, Any]
-
-
-def node(name: str, clique: str, **labels: str) -> Tree:
-    return {
-        "metadata": {
-            "name": name,
-            "labels": {"kubernetes.io/hostname": name, "nvidia.com/gpu.clique": clique, **labels},
-            "annotations": {"corp.example/note": "hush"},
-        },
-        "spec": {"taints": [{"key": "corp.example/team", "value": "vision", "effect": "NoSchedule"}]},
-        "status": {
-            "allocatable": {"nvidia.com/gpu": "8", "cpu": "64", "pods": "110"},
-            "conditions": [{"type": "Ready", "status": "True", "message": "hush"}],
-        },
-    }
-
-
-def pod(gang: str, index: int, size: int, *, gpus: int = 8, node: str | None = None, **spec: Any) -> Tree:
-    return {
-        "metadata": {
-            "name": f"{gang}-{index}",
-            "namespace": "team-vision",
-            "uid": f"0000-{gang}-{index}",
-            "creationTimestamp": "2026-08-01T10:00:00Z",
-            "ownerReferences": [{"kind": "Job", "name": f"made-{gang}", "uid": f"0000-{gang}", "controller": True}],
-            "labels": {"owner": "hush"},
-            "annotations": {
-                "muster.dev/pod-group": gang,
-                "muster.dev/min-member": str(size),
-                "kubectl.kubernetes.io/last-applied-configuration": "hush",
-            },
-        },
-        "spec": {
-            "schedulerName": "muster",
-            "nodeName": node,
-            "tolerations": [{"key": "corp.example/team", "operator": "Equal", "value": "vision"}],
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "hush",
-                    "command": ["hush"],
-                    "env": [{"name": "TOKEN", "value": "hush"}],
-                    "resources": {"requests": {"nvidia.com/gpu": str(gpus)}, "limits": {"nvidia.com/gpu": str(gpus)}},
-                }
-            ],
-            "volumes": [{"name": "v", "secret": {"secretName": "hush"}}],
-            **spec,
-        },
-        "status": {"phase": "Running" if node else "Pending"},
-    }
-
-
-def taken(
-    nodes: list[Tree], pods: list[Tree], groups: list[Tree] | None = None, budgets: Sequence[BudgetObject] = ()
-) -> ClusterFile:
-    """The snapshot of a cluster with these objects."""
-    return reduced(
-        nodes=msgspec.convert(nodes, list[NodeObject]),
-        pods=msgspec.convert(pods, list[PodObject]),
-        groups=msgspec.convert(groups or [], list[GroupObject]),
-        budgets=budgets,
-    )
-
-
-def crowded() -> ClusterFile:
-    """Clique a is free, b half full; one gang runs, one fits, one does not, one is too small."""
-    nodes = [node(f"gpu-{clique}{number}", f"rack-{clique}") for clique in "ab" for number in range(2)]
-    return taken(
-        nodes,
-        [
-            pod("running", 0, 1, node="gpu-b0"),
-            *(pod("fits", index, 2) for index in range(2)),
-            *(pod("large", index, 3) for index in range(3)),
-            pod("lonely", 0, 2),
-        ],
-    )
-
-
-def simulate(tmp_path: Path, file: ClusterFile, *args: str) -> tuple[str, list[Tree]]:
-    """What is said, and the verdicts."""
-    (tmp_path / "cluster.json").write_bytes(encode(file))
-    out = tmp_path / "verdicts.json"
-    ended = CliRunner().invoke(main, ["--snapshot", str(tmp_path / "cluster.json"), "--json", str(out), *args])
-    assert ended.exit_code == 0, ended.output
-    return " ".join(ended.output.split()), json.loads(out.read_text())["verdicts"]
-
-
-def answers(verdict: Mapping[str, Any]) -> dict[str, Tree]:
-    return {one["gang"].partition("/")[2]: one for one in verdict["answers"]}
+from tests.snapshots import Tree, answers, crowded, node, pod, simulate, taken
 
 
 def test_it_says_what_starts_where_and_what_waits_and_why(tmp_path: Path) -> None:
@@ -200,102 +106,6 @@ def test_only_what_decides_is_written() -> None:
         assert f'"{word}' not in text
 
 
-def test_a_snapshot_without_names_is_decided_alike(tmp_path: Path) -> None:
-    _, (named,) = simulate(tmp_path, crowded())
-    file = crowded()
-    file = anonymise(file)
-    text = encode(file).decode()
-    for word in ("gpu-a", "rack", "team", "vision", "corp", "fits", "lonely", "made-", "0000-"):
-        assert word not in text, word
-    _, (nameless,) = simulate(tmp_path, file)
-
-    def decisions(verdict: Tree) -> list[tuple[str, int, str]]:
-        return sorted((one["code"], len(one["nodes"]), one["reason"]) for one in verdict["answers"])
-
-    assert decisions(nameless) == decisions(named)
-    started = next(one for one in nameless["answers"] if one["nodes"])
-    assert sorted(started["nodes"].values()) == ["node-1", "node-2"], "in the order of the names they had"
-
-
-def test_selectors_affinity_and_claims_still_match_without_names(tmp_path: Path) -> None:
-    nodes = [node(f"gpu-{number}", "rack", zone=f"z{number}") for number in range(3)]
-    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z2"]}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
-    pods = [pod("chosen", 0, 1, affinity=affinity), pod("picked", 0, 1, nodeSelector={"zone": "z1"})]
-    file = taken(nodes, pods)
-    file = anonymise(file)
-    _, (verdict,) = simulate(tmp_path, file)
-    assert sorted(node for one in verdict["answers"] for node in one["nodes"].values()) == ["node-2", "node-3"]
-
-
-def test_volumes_are_reached_from_the_same_nodes_without_names(tmp_path: Path) -> None:
-    nodes = [node(f"gpu-{number}", "rack") for number in range(3)]
-    mounts = [{"name": "v", "persistentVolumeClaim": {"claimName": "scratch"}}]
-    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["gpu-2"]}]}
-    local = {"path": "/hush", "fsType": "hush"}
-    claim = {"metadata": {"name": "scratch", "namespace": "team-vision", "uid": "c"}, "spec": {"volumeName": "pv-1"}}
-    spec = {
-        "claimRef": {"namespace": "team-vision", "name": "scratch"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
-        "local": local,
-    }
-    volume = {"metadata": {"name": "pv-1", "uid": "v"}, "spec": spec, "status": {"phase": "Bound"}}
-    file = reduced(
-        nodes=msgspec.convert(nodes, list[NodeObject]),
-        pods=msgspec.convert([pod("train", 0, 1, gpus=1, volumes=mounts)], list[PodObject]),
-        groups=[],
-        claims=msgspec.convert([claim], list[ClaimObject]),
-        volumes=msgspec.convert([volume], list[VolumeObject]),
-    )
-    _, (named,) = simulate(tmp_path, file)
-    assert answers(named)["train"]["nodes"] == {"train-0": "gpu-2"}
-    file = anonymise(file)
-    for word in ("gpu-", "scratch", "pv-1", "vision", "hush"):
-        assert word not in encode(file).decode(), word
-    _, (nameless,) = simulate(tmp_path, file)
-    assert [list(one["nodes"].values()) for one in nameless["answers"]] == [["node-3"]]
-
-
-def test_what_pods_demand_of_each_other_still_holds_without_names(tmp_path: Path) -> None:
-    nodes = [node(f"gpu-{number}", "rack", **{"corp.example/row": f"row{number // 2}"}) for number in range(4)]
-    near = {"topologyKey": "corp.example/row", "labelSelector": {"matchLabels": {"corp.example/app": "vision"}}}
-    near["namespaces"] = ["team-vision"]
-    wished = {"matchExpressions": [{"key": "corp.example/row", "operator": "In", "values": ["row0"]}]}
-    affinity = {
-        "podAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": [near],
-            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": near}],
-        },
-        "nodeAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": wished}],
-        },
-    }
-    pods = [pod("data", 0, 1, gpus=1, node="gpu-2"), pod("train", 0, 1, gpus=8, affinity=affinity)]
-    pods[0]["metadata"]["labels"]["corp.example/app"] = "vision"
-    pods[1]["spec"]["containers"][0]["ports"] = [{"containerPort": 1, "hostPort": 80, "hostIP": "10.1.2.3"}]
-    file = taken(nodes, pods)
-    _, (named,) = simulate(tmp_path, file)
-    assert answers(named)["train"]["nodes"] == {"train-0": "gpu-3"}
-    file = anonymise(file)
-    for word in ("corp", "vision", "row", "10.1.2.3", "hush"):
-        assert word not in encode(file).decode(), word
-    _, (nameless,) = simulate(tmp_path, file)
-    assert [list(one["nodes"].values()) for one in nameless["answers"]] == [["node-4"]]
-
-
-def test_the_levels_of_slices_in_layers_get_the_pseudonyms_of_the_labels() -> None:
-    labels = {"corp.example/row": "r", "corp.example/hall": "h"}
-    layers = {"muster.dev/slice-size": "2,4", "muster.dev/slice-topology": "corp.example/row,corp.example/hall"}
-    one = pod("train", 0, 4)
-    one["metadata"]["annotations"] |= layers
-    file = anonymise(taken([node("gpu-1", "rack", **labels)], [one]))
-    assert file.pods[0].metadata is not None
-    said = (file.pods[0].metadata.annotations or {})["muster.dev/slice-topology"].split(",")
-    assert file.nodes[0].metadata is not None
-    assert set(said) <= set(file.nodes[0].metadata.labels or {})
-    assert len(set(said)) == 2
-
-
 def test_another_setting_shows_what_it_changes(tmp_path: Path) -> None:
     nodes = [node(f"gpu-{number}", f"clique-{number}", **{"corp.example/row": "one"}) for number in range(2)]
     pods = [pod("wide", index, 2) for index in range(2)]
@@ -362,33 +172,6 @@ def test_podgroups_of_other_projects_are_in_it(tmp_path: Path, kind: Any, spec: 
         assert [group.min_member for group in decode(encode(shown)).groups] == [2]
         _, (verdict,) = simulate(tmp_path, shown)
         assert len(verdict["answers"][0]["nodes"]) == 2
-
-
-def test_an_application_of_yunikorn_is_in_it_under_other_names(tmp_path: Path) -> None:
-    groups = json.dumps([{"name": one, "minMember": 1, "minResource": {"secret": 1}} for one in ("driver", "worker")])
-    pods = [pod("mpi", index, 2) for index in range(2)]
-    for one, role in zip(pods, ("driver", "worker"), strict=True):
-        said = {"yunikorn.apache.org/task-group-name": role, "yunikorn.apache.org/task-groups": groups}
-        one["metadata"] |= {"annotations": said, "labels": {"applicationId": "mpi"}}
-    file = taken([node("a", "r"), node("b", "r")], pods)
-    hidden = anonymise(file)
-    assert not any(word in encode(hidden) for word in (b"driver", b"mpi", b"secret"))
-    for shown in (file, hidden):
-        _, (verdict,) = simulate(tmp_path, shown)
-        assert len(verdict["answers"][0]["nodes"]) == 2
-
-
-def test_the_index_of_a_pod_of_a_kind_of_the_settings_is_in_it_under_another_label() -> None:
-    one = pod("train", 0, 2)
-    one["metadata"]["annotations"] |= {"muster.dev/podset": "solver", "muster.dev/index-label": "corp.example/rank"}
-    one["metadata"]["labels"] = {"corp.example/rank": "5", "corp.example/other": "secret"}
-    file = taken([node("a", "r")], [one])
-    hidden = anonymise(file)
-    assert not any(word in encode(hidden) for word in (b"solver", b"corp.example", b"secret"))
-    for shown in (file, hidden):
-        (found,) = decode(encode(shown)).pods
-        assert found.index == 5
-        assert found.series.startswith("1-")
 
 
 TOO_DEEP = b'{"kind": "ClusterSnapshot", "nodes": [], "pods": [], "x": ' + b"[" * 5000 + b"]" * 5000 + b"}"

@@ -20,7 +20,7 @@ from extender.kube.pseudonyms import anonymise
 from extender.kube.queues.snapshot import reduced_queue
 from extender.kube.snapshot import ClusterFile, decode, encode, reduced
 from extender.simulation.replay.jobs import to_come
-from tests.test_simulate_snapshot import answers, node, pod, simulate
+from tests.snapshots import answers, node, pod, simulate
 from tests.test_simulate_snapshot_queues import OBJECTS, cluster_queue, queue_object, written
 
 Tree = dict[str, Any]

@@ -17,7 +17,7 @@ from extender.kube.podgroups.volcano import VolcanoGroup
 from extender.kube.pseudonyms import anonymise
 from extender.kube.queues.snapshot import reduced_queue, reduced_volcano_queue
 from extender.kube.snapshot import ClusterFile, encode, reduced
-from tests.test_simulate_snapshot import answers, node, pod, simulate
+from tests.snapshots import answers, node, pod, simulate
 
 Tree = dict[str, Any]
 GPU = "nvidia.com/gpu"

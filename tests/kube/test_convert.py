@@ -8,104 +8,12 @@ import msgspec
 import pytest
 
 from extender.core.events import ClaimSeen, VolumeSeen
-from extender.kube.convert import UnreadableError, claim_from, node_from, pod_from, volume_from
-from extender.kube.objects import ClaimObject, GroupObject, GroupSpec, Meta, NodeObject, PodObject, VolumeObject
+from extender.kube.convert import UnreadableError, claim_from, volume_from
+from extender.kube.objects import ClaimObject, GroupObject, GroupSpec, Meta, VolumeObject
 from extender.kube.podgroups.coscheduling import group_from
-from extender.kube.quantity import milli, whole
 from extender.kube.selections import MOST_CONDITIONS
-from policies.model import Controller, GroupKey, Node, Pod, PodGroup, Requirement, Selection, Stamp, Taint, Toleration
-
-FULL: dict[str, Any] = {"cpu": "1", "nvidia.com/gpu": "8"}
-
-
-def pod(meta: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **spec: Any) -> Pod:
-    metadata = {"name": "p", "namespace": "team", "uid": "u", **(meta or {})}
-    return pod_from(msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, PodObject))
-
-
-def node(**fields: Any) -> Node:
-    return node_from(msgspec.convert({"metadata": {"name": "n", "uid": "u"}, **fields}, NodeObject))
-
-
-def container(restart: str | None = None, limits: Any = None, **requests: str) -> dict[str, Any]:
-    return {"restartPolicy": restart, "resources": {"requests": requests, "limits": limits}}
-
-
-@pytest.mark.parametrize(
-    ("text", "amount"),
-    [
-        ("0", 0),
-        ("8", 8),
-        ("100m", 1),
-        ("1500m", 2),
-        ("1.5", 2),
-        (".5", 1),
-        ("5.", 5),
-        ("1e3", 1000),
-        ("1E3", 1000),
-        ("2E", 2 * 10**18),
-        ("12k", 12_000),
-        ("40Gi", 40 * 2**30),
-        ("1.5Gi", 3 * 2**29),
-        ("1n", 1),
-        ("9Ei", 2**63 - 1),
-        ("1e999", 2**63 - 1),
-        (3, 3),
-        (1.5, 2),
-    ],
-)
-def test_quantities_are_rounded_up_in_their_base_unit(text: str | int | float, amount: int) -> None:
-    assert whole(text) == amount
-
-
-@pytest.mark.parametrize(("text", "amount"), [("100m", 100), ("0.1", 100), ("2", 2000), ("100u", 1), ("1500m", 1500)])
-def test_cpu_is_in_millicores(text: str, amount: int) -> None:
-    assert milli(text) == amount
-
-
-@pytest.mark.parametrize(
-    "text", ["", " 1", "1 ", "one", "1ki", "1mi", "--1", "1e", "1e99999", "0x10", "NaN", "Inf", "1_0", "٣"]
-)
-def test_what_is_not_a_quantity_is_said(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a quantity"):
-        whole(text)
-
-
-def test_containers_add_up_and_each_pod_takes_one_place() -> None:
-    found = pod(containers=[container(cpu="500m", memory="1Gi"), container(**FULL)])
-    assert found.requests == (("cpu", 1500), ("memory", 2**30), ("nvidia.com/gpu", 8), ("pods", 1))
-
-
-def test_init_containers_run_one_after_another() -> None:
-    found = pod(initContainers=[container(cpu="3"), container(cpu="2")], containers=[container(cpu="1")])
-    assert dict(found.requests)["cpu"] == 3000
-
-
-def test_sidecars_run_beside_everything_that_starts_after_them() -> None:
-    found = pod(
-        initContainers=[container(cpu="1"), container("Always", cpu="2"), container(cpu="4")],
-        containers=[container(cpu="3")],
-    )
-    assert dict(found.requests)["cpu"] == 6000  # 4 + 2 while the last init container runs; 3 + 2 afterwards
-
-
-def test_limits_stand_for_missing_requests() -> None:
-    found = pod(containers=[container(limits={"nvidia.com/gpu": "4", "cpu": "2"}, cpu="1")])
-    assert found.requests == (("cpu", 1000), ("nvidia.com/gpu", 4), ("pods", 1))
-
-
-def test_overhead_is_added_and_pod_level_resources_replace_the_sum() -> None:
-    found = pod(
-        containers=[container(memory="1", **FULL)],
-        resources={"requests": {"cpu": "5", "nvidia.com/gpu": "9"}},
-        overhead={"cpu": "250m"},
-    )
-    assert found.requests == (("cpu", 5250), ("memory", 1), ("nvidia.com/gpu", 8), ("pods", 1))
-
-
-def test_an_unreadable_amount_names_the_pod_and_the_resource() -> None:
-    with pytest.raises(UnreadableError, match=r"cpu: 'lots' is not a quantity \(pod team/p\)"):
-        pod(containers=[container(cpu="lots")])
+from policies.model import Controller, GroupKey, Pod, PodGroup, Requirement, Selection, Stamp, Taint, Toleration
+from tests.kube.converting import node, pod
 
 
 @pytest.mark.parametrize(("absent", "said"), [("name", "name"), ("namespace", "namespace"), ("uid", "UID")])

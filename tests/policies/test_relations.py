@@ -4,68 +4,29 @@ in, pod by pod, and none is missed that an exhaustive search finds."""
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
-from policies.api import Choice
 from policies.chosen import OURS
 from policies.model import (
     CLIQUE,
     Constraints,
     HostPort,
-    Node,
-    Pod,
     Requirement,
-    Selection,
-    Selector,
     Spread,
-    Taint,
-    Term,
     Topology,
 )
 from policies.placement.filling import fill
 from policies.placement.fitting import fits
-from policies.placement.place import Placed, Shortfall, place
 from policies.placement.request import roles_of
-from policies.placement.rules import Unclear, keeps
+from policies.placement.rules import Unclear
 from policies.placement.seating import rounds
-from policies.placement.snapshot import Domain, Snapshot
-from policies.steps import Steps, finish
+from policies.placement.snapshot import Domain
+from policies.steps import finish
 from tests.builders import cluster, gang, node, requests, single, snapshot
-from tests.policies.filters import There, can_start, lets_in, refusals
-
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-TRAIN: Selector = (Requirement("app", "In", ("train",)),)
-DATA: Selector = (Requirement("app", "In", ("data",)),)
-
-
-def term(key: str, selector: Selector = TRAIN) -> Term:
-    return Term(key, selector, ("default",))
-
-
-def members(size: int, *, gpus: int = 1, app: str = "train", **asked: Any) -> list[Pod]:
-    return gang(app, size, gpus=gpus, labels=(("app", app),), constraints=Constraints(**asked))
-
-
-def zones(text: str, gpus: int = 8) -> list[Node]:
-    """``zones("aab")``: three nodes, two in zone a and one in zone b; ``-`` for none."""
-    return [node(f"n{at}", gpus, labels={} if zone == "-" else {ZONE: zone}) for at, zone in enumerate(text)]
-
-
-def placed(pods: list[Pod], view: Snapshot, needed: int | None = None) -> list[str]:
-    found = place(pods, len(pods) if needed is None else needed, view)
-    assert isinstance(found, Placed), found
-    assert fits(found.nodes, [pod for pod in pods if pod.uid in found.nodes], view)
-    return list(found.nodes.values())
-
-
-def refused(pods: list[Pod], view: Snapshot) -> str:
-    found = place(pods, len(pods), view)
-    assert isinstance(found, Shortfall)
-    return found.explanation
+from tests.policies.relating import DATA, HOST, TRAIN, ZONE, members, placed, refused, term, zones
 
 
 @pytest.mark.parametrize(
@@ -79,29 +40,6 @@ def refused(pods: list[Pod], view: Snapshot) -> str:
 def test_members_that_cannot_share_a_node_get_one_each(asked: dict[str, Any]) -> None:
     view = snapshot(cluster("a: 4x8"))
     assert sorted(placed(members(4, **asked), view)) == ["a-0", "a-1", "a-2", "a-3"]
-
-
-def test_a_spread_of_two_for_each_node_comes_in_rounds() -> None:
-    nodes = placed(members(8, spread=(Spread(HOST, 1, TRAIN),)), snapshot(cluster("a: 4x8")))
-    assert sorted(nodes[:4]) == sorted(nodes[4:]) == ["a-0", "a-1", "a-2", "a-3"]
-
-
-def test_a_gang_is_asked_about_in_as_few_rounds_as_its_spread_allows() -> None:
-    view = snapshot(cluster("a: 4x8"))
-
-    def in_rounds(pods: list[Pod]) -> list[int]:
-        found = place(pods, len(pods), view)
-        assert isinstance(found, Placed)
-        return [len(one) for one in rounds([(pod, found.nodes[pod.uid]) for pod in pods], view) or ()]
-
-    assert in_rounds(members(8, spread=(Spread(HOST, 1, TRAIN),))) == [4, 4]
-    assert in_rounds(members(8, spread=(Spread(HOST, 2, TRAIN),))) == [8]
-    assert in_rounds(members(4, anti_affinity=(term(HOST),))) == [4]
-    assert in_rounds(members(4, affinity=(term(CLIQUE),))) == [1, 3]
-    assert in_rounds(members(4)) == [4]
-    # Of pods that are there none counts for an empty selector, and all do that are nominated for the node.
-    assert in_rounds(members(4, spread=(Spread(HOST, 1, ()),))) == [1, 1, 1, 1]
-    assert in_rounds(members(4, spread=(Spread(HOST, 2, ()),))) == [2, 2]
 
 
 def test_a_port_that_a_pod_takes_closes_its_node() -> None:
@@ -216,70 +154,6 @@ def test_nobody_counts_on_a_pod_that_comes_when_others_run() -> None:
     )
 
 
-def test_a_spread_counts_domains_that_are_full() -> None:
-    busy = [single("busy", gpus=8, node="n2")]
-    pods = members(3, spread=(Spread(ZONE, 1, TRAIN),))
-    why = refused(pods, snapshot(zones("aab"), *busy))
-    assert "2 nodes left for 3 members with maxSkew 1 by topology.kubernetes.io/zone (1 of 2 domains with room)" in why
-    assert len(placed(pods, snapshot(zones("aab")))) == 3
-
-
-def test_a_spread_over_fewer_domains_than_it_asks_for_says_so() -> None:
-    pods = members(3, spread=(Spread(ZONE, 1, TRAIN, min_domains=3),))
-    assert f"maxSkew 1 by {ZONE} (2 of 2 domains with room, and minDomains is 3)" in refused(
-        pods, snapshot(zones("ab"))
-    )
-    assert "minDomains" not in refused(members(3, gpus=8, spread=(Spread(ZONE, 1, TRAIN),)), snapshot(zones("ab")))
-
-
-def test_a_gang_that_a_spread_keeps_out_of_every_block_is_seated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To seat members one by one takes long: no domain is tried that they cannot all be in."""
-    tried: list[int] = []
-
-    def counted(roles: Any, choice: Choice, *others: Any) -> Steps[dict[str, str]]:
-        tried.append(len(choice))
-        return fill(roles, choice, *others)
-
-    monkeypatch.setattr("policies.placement.place.fill", counted)
-    nodes = [one for zone in "abc" for one in cluster(*(f"{zone}{clique}: 4x8" for clique in range(4)))]
-    nodes = [replace(one, labels={**one.labels, ZONE: one.name[0]}) for one in nodes]
-    spread, apart = (Spread(ZONE, 1, TRAIN),), (term(HOST),)
-    assert len(placed(members(12, spread=spread, anti_affinity=apart), snapshot(nodes))) == 12
-    assert len(tried) == 1
-
-
-def test_fewer_domains_than_min_domains_count_as_empty() -> None:
-    pods = members(3, spread=(Spread(ZONE, 1, TRAIN, min_domains=3),))
-    assert refused(pods, snapshot(zones("aabb")))
-    assert len(placed(pods, snapshot(zones("aabbc")))) == 3
-
-
-def test_a_tainted_domain_counts_unless_taints_are_honoured() -> None:
-    nodes = zones("ab")
-    nodes[1] = replace(nodes[1], taints=(Taint("dedicated", "x", "NoSchedule"),))
-    assert refused(members(2, spread=(Spread(ZONE, 1, TRAIN),)), snapshot(nodes))
-    assert placed(members(2, spread=(Spread(ZONE, 1, TRAIN, honors_taints=True),)), snapshot(nodes)) == ["n0", "n0"]
-
-
-def test_a_domain_that_the_selector_leaves_out_counts_only_if_affinity_is_ignored() -> None:
-    picky = Selection(node_selector=((ZONE, "a"),))
-
-    def pods(*, honors: bool) -> list[Pod]:
-        asked = members(2, spread=(Spread(ZONE, 1, TRAIN, honors_affinity=honors),))
-        return [replace(pod, selection=picky) for pod in asked]
-
-    assert placed(pods(honors=True), snapshot(zones("ab"))) == ["n0", "n0"]
-    assert refused(pods(honors=False), snapshot(zones("ab")))
-
-
-def test_pods_that_are_being_deleted_count_for_no_spread() -> None:
-    leaving = single("old", node="n0", labels=(("app", "train"),), deleting=True)
-    pods = members(1, spread=(Spread(ZONE, 1, TRAIN),))
-    there = replace(leaving, deleting=False)
-    assert placed(pods, snapshot(zones("a-"), leaving)) == ["n0"]
-    assert placed(pods, snapshot(zones("ab"), there)) == ["n1"]
-
-
 def test_the_nearest_clique_holds_members_with_a_port_each() -> None:
     view = snapshot(cluster("a: 2x8", "b: 4x8", "c: 8x8"))
     assert sorted(placed(members(4, ports=(HostPort(80),)), view)) == ["b-0", "b-1", "b-2", "b-3"]
@@ -335,91 +209,3 @@ def test_members_that_exclude_each_other_do_not_come_in_one_round(asked: dict[st
     view, pods = snapshot(zones("aab")), members(2, **asked, spread=(Spread(ZONE, 2, TRAIN),))
     assert rounds([(pod, "n0") for pod in pods], view) is None
     assert rounds(list(zip(pods, ("n0", "n1"), strict=True)), view) == [[0, 1]]
-
-
-@pytest.mark.parametrize("seed", range(400))
-def test_no_plan_is_refused_and_none_is_missed(seed: int) -> None:
-    chance = Random(seed)
-    nodes, there = _nodes(chance), There()
-    for number in range(chance.randint(0, 3)):
-        pod, where = _pod(chance, f"there-{number}"), chance.choice(nodes)
-        if lets_in(pod, where, nodes, there):
-            there.append((replace(pod, node=where.name, deleting=chance.random() < 0.2), where))
-    shapes = [_pod(chance, f"role-{number}") for number in range(chance.choice([1, 1, 2]))]
-    pods = [
-        replace(shape, uid=f"{shape.name}-{at}", name=f"{shape.name}-{at}", index=at, owner=shape.name, wave=wave)
-        for shape, wave in zip(shapes, (seed % 3 % 2, seed % 5 % 2), strict=False)
-        for at in range(chance.randint(1, 4 // len(shapes)))
-    ]
-    view = snapshot(nodes, *(pod for pod, _ in there))
-    found = place(pods, len(pods), view)
-    if isinstance(found, Shortfall):
-        assert not can_start(pods, nodes, there), found.explanation
-        return
-    by_uid, by_name = {pod.uid: pod for pod in pods}, {one.name: one for one in nodes}
-    assert set(found.nodes) == set(by_uid)
-    seats = sorted(((by_uid[uid], by_name[name]) for uid, name in found.nodes.items()), key=lambda seat: seat[0].wave)
-    begun = list(there)
-    for pod, where in seats:
-        assert lets_in(pod, where, nodes, there), f"{pod} on {where.name} in {found.nodes}"
-        there.append((pod, where))
-    assert not list(refusals(chance, seats, nodes, begun, rounds([(pod, where.name) for pod, where in seats], view)))
-
-
-@pytest.mark.parametrize("seed", range(300))
-def test_levels_and_slices_hold_beside_what_pods_demand(seed: int) -> None:
-    chance, there = Random(seed), There()
-    cliques = [{CLIQUE: "x"}, {CLIQUE: "y"}, {}]
-    nodes = [replace(one, labels={**one.labels, **chance.choices(cliques, [5, 5, 1])[0]}) for one in _nodes(chance)]
-    shapes = [_pod(chance, f"role-{number}") for number in range(chance.choice([1, 2]))]
-    asked = [Topology("clique"), Topology(slice_size=2), Topology("clique", slice_size=2), Topology()]
-    for where in chance.choices(nodes, k=2):
-        if lets_in(pod := _pod(chance, f"there-{len(there)}"), where, nodes, there):
-            there.append((replace(pod, node=where.name), where))
-    pods = [
-        replace(shape, uid=f"{shape.name}-{at}", name=f"{shape.name}-{at}", index=at, series=shape.name, topology=said)
-        for shape, said in zip(shapes, chance.choices(asked, k=2), strict=False)
-        for at in range(chance.choice([2, 4]) // len(shapes))
-    ]
-    view = snapshot(nodes, *(pod for pod, _ in there))
-    found = place(pods, chance.choice([1, len(pods)]), view)
-    by_uid, by_name = {pod.uid: pod for pod in pods}, {one.name: one for one in nodes}
-    if isinstance(found, Placed):
-        assert keeps([(by_uid[uid], name) for uid, name in found.nodes.items()], view)
-        for uid, name in found.nodes.items():
-            assert lets_in(by_uid[uid], by_name[name], nodes, there), f"{uid} on {name} in {found.nodes}"
-            there.append((by_uid[uid], by_name[name]))
-
-
-def _nodes(chance: Random) -> list[Node]:
-    nodes = []
-    for number in range(chance.randint(1, 5)):
-        labels = {ZONE: chance.choice("abc")} if chance.random() < 0.9 else {}
-        taints = (Taint("dedicated", "x", "NoSchedule"),) if chance.random() < 0.15 else ()
-        nodes.append(node(f"n{number}", chance.choice([1, 2, 4]), labels=labels, taints=taints))
-    return nodes
-
-
-def _pod(chance: Random, name: str) -> Pod:
-    labels = (("app", chance.choice(["train", "data"])),)
-    selection = Selection(node_selector=((ZONE, chance.choice("ab")),)) if chance.random() < 0.15 else Selection()
-    return single(name, gpus=chance.choice([0, 1, 2]), labels=labels, selection=selection, constraints=_asked(chance))
-
-
-def _asked(chance: Random) -> Constraints:
-    def some(likely: float) -> bool:
-        return chance.random() < likely
-
-    def selector() -> Selector:
-        return chance.choice([TRAIN, DATA, TRAIN, DATA, (Requirement("app", "NotIn", ("data",)),), (), None])
-
-    def terms(likely: float) -> tuple[Term, ...]:
-        return tuple(term(key, selector()) for key in (HOST, ZONE) if some(likely))
-
-    spread = tuple(
-        Spread(key, chance.choice([1, 1, 2]), selector(), chance.choice([1, 1, 2, 3]), some(0.7), some(0.3))
-        for key in (HOST, ZONE)
-        if some(0.2)
-    )
-    ports = tuple(HostPort(80, "TCP", chance.choice(["0.0.0.0", "10.0.0.1"])) for _ in range(some(0.15)))  # noqa: S104
-    return Constraints(ports, terms(0.15), terms(0.15), spread)

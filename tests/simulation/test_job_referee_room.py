@@ -27,6 +27,7 @@ from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.company import Company
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.judged_life import Life, batch
+from tests.simulation.lives import posting
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.model.world import World
 from tests.simulation.plan import draw
@@ -34,7 +35,6 @@ from tests.simulation.referee import Referee
 from tests.simulation.shown import GANG_UID
 from tests.simulation.sight import left_over
 from tests.simulation.terms import Terms
-from tests.simulation.test_referee import posting
 
 
 @pytest.mark.parametrize(("name", "wrong"), [("job-train", False), ("job-other", True)])

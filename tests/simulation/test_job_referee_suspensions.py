@@ -22,7 +22,7 @@ from tests.builders import gang, key
 from tests.simulation.admissions import Admissions
 from tests.simulation.doubts import DOUBT_S
 from tests.simulation.judged_life import Life, batch
-from tests.simulation.test_referee import posting
+from tests.simulation.lives import posting
 
 
 @pytest.mark.parametrize("restarts", [False, True])

@@ -10,12 +10,12 @@ from extender.core.engine import Engine
 from extender.core.events import OwnerGone, OwnerSeen
 from policies.model import GroupKey, Order, Pod
 from tests.builders import cluster, requests
+from tests.simulation.lives import Life
 from tests.simulation.model.owners import LWS, REPLICA_SET, STATEFUL_SET, OwnerObject
 from tests.simulation.model.world import World
 from tests.simulation.owner_plan import has_owners
 from tests.simulation.plan import draw
 from tests.simulation.sight import Sight, look
-from tests.simulation.test_referee import Life
 
 KEY = GroupKey("default", "statefulset-web")
 TEMPLATE = Pod("", "default", "web", requests(8), owner="uid-web")

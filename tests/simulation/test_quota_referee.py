@@ -18,12 +18,12 @@ from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
 from tests.simulation.doubts import DOUBT_S
 from tests.simulation.judged_life import batch
+from tests.simulation.lives import nomination, posting
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.queue_plan import FLAVOR
 from tests.simulation.quota import QuotaJudge
 from tests.simulation.quota_book import ALL_NODES
 from tests.simulation.shown import Shown
-from tests.simulation.test_referee import nomination, posting
 
 
 class Life:

@@ -2,116 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
 from extender.core.answers import BindingPosted, Nominated, Outcome
-from extender.core.effects import AnswerFilter, AnswerPreempt, Effect, Nominate, PostBinding, Turned, Ungate
+from extender.core.effects import AnswerFilter, AnswerPreempt
 from extender.core.engine import Engine
 from extender.core.events import (
-    BindArrived,
-    Event,
     FilterCalled,
-    GroupSeen,
     NodeGone,
-    NodeSeen,
     PodGone,
     PodSeen,
     PreemptCalled,
     Tick,
 )
 from extender.core.turns import Turn
-from policies.model import GANG_GATE, Controller, Dialect, Node, Pod, PodGroup, Stamp
-from tests.builders import GPU, cluster, gang, key, node, single
-from tests.simulation.admissions import Admissions
+from policies.model import Stamp
+from tests.builders import cluster, gang, key, node, single
 from tests.simulation.broken import BrokenPromiseError
-from tests.simulation.claims import Claims
-from tests.simulation.company import Company
 from tests.simulation.doubts import Claim
-from tests.simulation.fairness import Fairness
-from tests.simulation.model.cycle import BindRequest
+from tests.simulation.lives import Life, nomination, pin, posting, turned
 from tests.simulation.model.world import World
 from tests.simulation.referee import Referee
-from tests.simulation.rest import open_to
 from tests.simulation.room import judge_room
-from tests.simulation.sends import Sends, to_be_forgotten
-from tests.simulation.shown import RELEASE, Shown
-from tests.simulation.stamps import could_know
+from tests.simulation.sends import Sends
 from tests.simulation.terms import Terms
-
-
-class Life:
-    """One life of an extender, as the referee follows it. The story is told event by event."""
-
-    def __init__(self, *facts: Node | Pod | Iterable[Pod], pins: bool = False) -> None:
-        self.now = 100.0
-        self.shown = Shown()
-        self.claims = Claims(self.shown, 60.0, Admissions(self.shown, calm=False, creation_s=30.0))
-        self.sends = Sends(64)
-        self.company = Company(self.shown, self.claims)
-        self.fairness = Fairness(self.shown, self.claims, self.company, Terms(calm=False, waiting=100, pins=pins))
-        self.see(*facts)
-        self.now += 1
-
-    def see(self, *facts: Node | Pod | Iterable[Pod]) -> None:
-        for fact in facts:
-            if isinstance(fact, Node):
-                self.tell(NodeSeen(fact))
-            elif isinstance(fact, Pod):
-                self.tell(PodSeen(fact))
-            else:
-                self.see(*fact)
-
-    def tell(self, event: Event, *effects: Effect) -> list[str]:
-        """What is wrong with what the core asks for."""
-        self.fairness.hear(event, self.now)
-        self.shown.watch(event)
-        self.claims.hear(event, self.now)
-        forgotten = to_be_forgotten(effects, self.claims, self.shown)
-        complaints = []
-        for effect in effects:
-            self.sends.ask(effect)
-            complaints.append(judge_room(effect, event, self.shown, self.claims))
-            self.claims.apply(effect, event)
-            self.fairness.apply(effect)
-        complaints += [self.fairness.judge(effect, event, self.now) for effect in effects]
-        complaints.append(self.sends.judge_forgotten(uid for uid in forgotten if uid not in self.claims.promised))
-        return [complaint for complaint in complaints if complaint]
-
-    def bind(self, pod: Pod, where: str) -> None:
-        """kube-scheduler asks for the Binding, and the core for the write."""
-        self.tell(BindArrived(1, pod.uid, pod.namespace, pod.name, where, self.now + 60), posting(pod, where))
-
-    def end(self, pod: Pod, outcome: Outcome) -> None:
-        self.tell(BindingPosted(pod.uid, outcome))
-
-    def late(self) -> bool:
-        """Whether somebody waits for longer and longer although there is room."""
-        return bool([self.fairness.look(at) for at in (self.now, self.now + 3, self.now + 6)][-1])
-
-    def gpus(self, name: str) -> int:
-        """What is left of them there for sure."""
-        return self.claims.left([name])[name][GPU]
-
-
-def posting(pod: Pod, where: str) -> PostBinding:
-    marks = {RELEASE: "r", "muster.dev/gang-uid": "g"} if pod.group_key is not None else {}
-    return PostBinding(pod.uid, pod.namespace, pod.name, where, (1,), 999.0, marks, pod.group_key)
-
-
-def nomination(pod: Pod, where: str | None) -> Nominate:
-    return Nominate(pod.uid, pod.namespace, pod.name, where, group=pod.group_key)
-
-
-def pin(pod: Pod, where: str) -> Ungate:
-    return Ungate(pod.uid, pod.namespace, pod.name, pod.group_key, (where,))
-
-
-def turned(pod: Pod, turn: Turn) -> Turned:
-    assert pod.group_key is not None
-    return Turned(pod.group_key, turn, 1, 0.0)
 
 
 def test_the_room_of_a_single_whose_binding_may_have_been_written_is_taken_for_a_while() -> None:
@@ -307,190 +223,3 @@ def test_a_release_binds_nobody_where_the_room_is_known_to_be_taken_unless_it_ma
         referee._judge_node(posting(late, "a-1"), started=True)
     referee._claims.doubts.begin(late.uid, Claim(late.group_key, "a-1", late.requests), 100.0)
     referee._judge_node(posting(late, "a-1"), started=True)
-
-
-def test_a_pinned_gang_has_its_room_when_the_gang_behind_it_is_judged() -> None:
-    """It is told its node last, with its gate."""
-    first = gang("first", 1, gpus=8, priority=10, created=1)[0]
-    second = gang("second", 1, gpus=4, priority=10, created=2)[0]
-    third = gang("third", 1, gpus=1, created=3)[0]
-    planned = turned(second, Turn.PLANNED), nomination(third, "a-0"), turned(third, Turn.PLANNED)
-    nothing = Life(*cluster("a: 1x8"), first, second, third).tell(Tick(), *planned, pin(second, "a-0"))
-    assert not nothing
-    (said,) = Life(*cluster("a: 1x8"), first, third).tell(Tick(), *planned[1:])
-    assert "default/first, of priority 10, could have started" in said
-
-
-def test_a_gang_is_not_planned_with_the_room_that_a_single_of_higher_priority_could_have_had() -> None:
-    urgent, train = single("urgent", gpus=8, priority=10), gang("train", 1)[0]
-    planned = nomination(train, "a-0"), turned(train, Turn.PLANNED)
-    (said,) = Life(*cluster("a: 1x8"), urgent, train).tell(Tick(), *planned)
-    assert "default/urgent, of priority 10, could have started" in said
-    assert not Life(*cluster("a: 2x8"), urgent, train).tell(Tick(), *planned)
-    assert not Life(*cluster("a: 1x8"), replace(urgent, priority=0), train).tell(Tick(), *planned)
-    assert not Life(*cluster("a: 1x8"), replace(urgent, scheduler="other"), train).tell(Tick(), *planned)
-
-
-def test_a_single_has_the_room_that_it_is_nominated_for() -> None:
-    urgent, train = single("urgent", gpus=4, priority=10, nominated_node="a-0"), gang("train", 1, gpus=4)[0]
-    planned = nomination(train, "a-0"), turned(train, Turn.PLANNED)
-    assert not Life(*cluster("a: 1x8"), urgent, train).tell(Tick(), *planned)
-
-
-def test_a_gang_is_not_planned_beside_a_nominated_single_that_needs_the_rest_when_its_victims_are_gone() -> None:
-    victim, urgent = (
-        single("victim", gpus=4, node="a-0"),
-        single("urgent", gpus=8, priority=10, nominated_node="a-0"),
-    )
-    train = gang("train", 1, gpus=4)[0]
-    planned = nomination(train, "a-0"), turned(train, Turn.PLANNED)
-    (said,) = Life(*cluster("a: 1x8"), victim, urgent, train).tell(Tick(), *planned)
-    assert "planned on a-0, where default/urgent is nominated" in said
-    for nobody in (replace(urgent, priority=-1), replace(urgent, nominated_node="a-1")):
-        assert not Life(*cluster("a: 2x8"), victim, nobody, train).tell(Tick(), *planned)
-
-
-def test_room_may_be_kept_for_a_single_where_another_of_the_same_priority_needs_all_of_it() -> None:
-    urgent, small, train = (
-        single("urgent", gpus=8, priority=5),
-        single("small", gpus=1, priority=5),
-        gang("train", 1)[0],
-    )
-    planned = nomination(train, "a-0"), turned(train, Turn.PLANNED)
-    assert not Life(*cluster("a: 1x8"), urgent, small, train).tell(Tick(), *planned)
-    (said,) = Life(*cluster("a: 1x8"), urgent, replace(small, priority=1), train).tell(Tick(), *planned)
-    assert "default/urgent, of priority 5, could have started" in said
-
-
-def test_room_may_be_kept_for_a_single_for_a_while_from_when_a_gang_stands_behind_it() -> None:
-    urgent, train = single("urgent", gpus=8, priority=10), gang("train", 1)
-    life = Life(*cluster("a: 1x8"), urgent)
-    assert not any(life.fairness.look(life.now + after) for after in range(30))
-    life.now += 30
-    life.see(train)
-    assert not any(life.fairness.look(life.now + after) for after in range(30))
-    assert "could have been planned" in str(life.fairness.look(life.now + 31))
-
-
-@pytest.mark.parametrize(("said", "crowded"), [("pending", True), ("starting", True), ("", False)])
-def test_a_gang_whose_pods_wait_for_their_podgroup_is_one_of_the_crowd(*, said: str, crowded: bool) -> None:
-    """So many gangs of a namespace wait that some are not looked at."""
-    life, first = Life(*cluster("a: 1x8"), gang("train", 1)), key("first")
-    life.fairness = Fairness(life.shown, life.claims, life.company, Terms(calm=False, waiting=1))
-    maker = Controller("batch.volcano.sh/v1alpha1", "Job", "first", "u")
-    group = PodGroup(first, "g", 1, dialect=Dialect.VOLCANO, job=maker)
-    life.tell(GroupSeen(replace(group, pending=said == "pending", starting=said == "starting")))
-    assert life.late() is not crowded
-
-
-def test_what_room_is_left_nobody_can_say_before_the_pins_of_a_gang_are_told_that_is_nominated_in_part() -> None:
-    """Its members without a gate are nominated, and the pin of the gated one comes with its gate, after that."""
-    gated, open_one = gang("train", 2, gates=(GANG_GATE,))
-    open_one = replace(open_one, gates=())
-    waiting = gang("waits", 1)[0]
-    for pins in (False, True):
-        life = Life(*cluster("a: 2x8"), gated, open_one, waiting, pins=pins)
-        life.tell(Tick(), nomination(open_one, "a-0"), turned(open_one, Turn.PLANNED))
-        assert life.late() is not pins
-        life.tell(Nominated(open_one.uid, "a-0"), pin(gated, "a-1"))
-        assert not life.late(), "there is no room"
-        life.see(node("a-2", 8, clique="a"))
-        assert life.late()
-
-
-def test_nor_who_could_have_started_in_the_room_that_others_are_given_meanwhile() -> None:
-    gated, open_one = gang("train", 2, gpus=4, gates=(GANG_GATE,), priority=10)
-    open_one = replace(open_one, gates=())
-    first, low = gang("first", 1, gpus=8, priority=10)[0], gang("low", 1, gpus=4)[0]
-    for pins in (False, True):
-        life = Life(*cluster("a: 2x8"), gated, open_one, first, low, pins=pins)
-        life.tell(Tick(), nomination(open_one, "a-0"), turned(open_one, Turn.PLANNED))
-        said = life.tell(Tick(), nomination(low, "a-1"), turned(low, Turn.PLANNED))
-        assert bool(said) is not pins, "the gated one may have been promised the other half"
-
-
-def test_all_that_those_behind_are_given_at_once_counts_as_one_could_have_started_in_it() -> None:
-    first, *others = (
-        gang(name, 1, gpus=gpus, priority=10 * (gpus == 8))[0] for name, gpus in (("a", 8), ("b", 4), ("c", 4))
-    )
-    planned = [effect for pod in others for effect in (nomination(pod, "a-0"), turned(pod, Turn.PLANNED))]
-    said = Life(*cluster("a: 1x8"), first, *others).tell(Tick(), *planned)
-    assert said
-    assert all("default/a, of priority 10, could have started" in one for one in said)
-
-
-def test_nobody_could_have_started_in_the_room_that_is_kept_for_a_lost_member() -> None:
-    """It is kept while another member of its gang may be bound. Where else its replacement goes, they could."""
-    (first,), pods = gang("first", 1, priority=10), gang("train", 2)
-    for nodes, where in (2, "a-0"), (3, "a-2"):
-        life = Life(*cluster(f"a: {nodes}x8"), *pods, first)
-        for at, pod in enumerate(pods):
-            life.tell(Tick(), nomination(pod, f"a-{at}"))
-            life.bind(pod, f"a-{at}")
-        life.end(pods[0], Outcome.REFUSED)
-        life.end(pods[1], Outcome.UNKNOWN)
-        life.now += 1
-        said = life.tell(Tick(), nomination(pods[0], where), turned(pods[0], Turn.PLANNED))
-        assert bool(said) is (where == "a-2")
-
-
-def test_nobody_can_know_that_a_release_was_whole_when_the_only_member_that_said_so_is_gone() -> None:
-    stamp = Stamp("g", "r", complete=False, quorum=3, size=3, at=1.0)
-    pods = [replace(pod, node=f"a-{pod.index}", stamp=stamp) for pod in gang("train", 3)]
-    said = replace(pods[2], stamp=replace(stamp, complete=True))
-    ended = replace(pods[2], phase="Failed")
-    for there, known in ((pods[:2], False), ([*pods[:2], said], True), ([*pods[:2], ended], True)):
-        life = Life(*cluster("a: 3x8"), there)
-        assert could_know(pods[0].uid, life.shown, life.claims) is known
-    life = Life(*cluster("a: 3x8"), pods)
-    life.tell(PodGone(pods[2].uid))
-    assert could_know(pods[0].uid, life.shown, life.claims), "it was seen in this life"
-
-
-def test_a_nomination_of_a_promise_that_is_taken_back_is_cleared_at_once() -> None:
-    pods = gang("train", 2)
-    for cleared in (False, True):
-        life = Life(*cluster("a: 2x8"), *pods)
-        life.tell(Tick(), nomination(pods[0], "a-0"), nomination(pods[1], "a-1"))
-        clears = [nomination(pod, None) for pod in pods] if cleared else []
-        said = life.tell(Tick(), turned(pods[0], Turn.FORGOTTEN), *clears)
-        assert bool(said) is not cleared
-
-
-def test_room_that_kube_scheduler_keeps_for_a_nominated_pod_is_open_to_those_of_higher_priority_only() -> None:
-    nodes = {one.name: one for one in cluster("a: 1x8")}
-    keeper = single("keeper", gpus=8, priority=5, nominated_node="a-0")
-    for priority, there in ((0, []), (5, []), (10, ["a-0"])):
-        pod = single("waits", priority=priority)
-        assert open_to(pod, nodes, [keeper, pod]) == there
-    assert open_to(keeper, nodes, [keeper]) == ["a-0"]
-
-
-def test_who_was_answered_by_the_same_event_asks_for_no_binding() -> None:
-    referee, pods, world = Referee(Terms(calm=False)), gang("train", 2), World(7, cluster("a: 2x8"), Engine)
-    referee.attach(world)
-    assert world.extender is not None
-    for number, pod in enumerate(pods):
-        referee._shown.watch(PodSeen(pod))
-        referee._calls[number] = BindArrived(number, pod.uid, pod.namespace, pod.name, "a-0", 900.0)
-        world.extender.calls[number] = BindRequest(pod, "a-0", lambda _: None)
-    assert not referee._judge_quorum(posting(pods[0], "a-0"), referee._shown.pods)
-    del referee._calls[1]
-    with pytest.raises(BrokenPromiseError):
-        referee._judge_quorum(posting(pods[0], "a-0"), referee._shown.pods)
-
-
-@pytest.mark.parametrize("bound", [False, True])
-def test_who_is_bound_asks_for_no_binding_though_the_answer_to_that_is_yet_to_come(*, bound: bool) -> None:
-    """It goes, on a node that is silent, and its replacement makes a start of its own."""
-    referee, (old, new), world = Referee(Terms(calm=False)), gang("train", 2), World(7, cluster("a: 2x8"), Engine)
-    referee.attach(world)
-    assert world.extender is not None
-    for number, (pod, where) in enumerate(((old, "a-0"), (new, "a-1"))):
-        referee._shown.watch(PodSeen(pod))
-        referee._calls[number] = BindArrived(number, pod.uid, pod.namespace, pod.name, where, 900.0)
-        world.extender.calls[number] = BindRequest(pod, where, lambda _: None)
-    if bound:
-        referee._shown.watch(PodSeen(replace(old, node="a-0", deleting=True)))
-    asking = [(new, "a-1")] if bound else [(old, "a-0"), (new, "a-1")]
-    assert referee._asking(posting(new, "a-1")) == asking

@@ -9,11 +9,11 @@ import pytest
 
 from policies.model import Dialect, GroupKey, GroupRef, Pod, PodGroup, Stamp
 from tests.builders import cluster, requests
+from tests.simulation.lives import Life
 from tests.simulation.plan import draw
 from tests.simulation.role_plan import has_roles
 from tests.simulation.sight import look, role_of
 from tests.simulation.stamps import could_know
-from tests.simulation.test_referee import Life
 
 KEY = GroupKey("default", "train")
 GROUP = PodGroup(KEY, "g", 3, dialect=Dialect.VOLCANO, minima=(("master", 1), ("worker", 2)))

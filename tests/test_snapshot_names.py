@@ -1,0 +1,136 @@
+"""Snapshots without names are decided as those with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+
+from extender.kube.objects import ClaimObject, NodeObject, PodObject, VolumeObject
+from extender.kube.pseudonyms import anonymise
+from extender.kube.snapshot import decode, encode, reduced
+from tests.snapshots import Tree, answers, crowded, node, pod, simulate, taken
+
+
+def test_a_snapshot_without_names_is_decided_alike(tmp_path: Path) -> None:
+    _, (named,) = simulate(tmp_path, crowded())
+    file = crowded()
+    file = anonymise(file)
+    text = encode(file).decode()
+    for word in ("gpu-a", "rack", "team", "vision", "corp", "fits", "lonely", "made-", "0000-"):
+        assert word not in text, word
+    _, (nameless,) = simulate(tmp_path, file)
+
+    def decisions(verdict: Tree) -> list[tuple[str, int, str]]:
+        return sorted((one["code"], len(one["nodes"]), one["reason"]) for one in verdict["answers"])
+
+    assert decisions(nameless) == decisions(named)
+    started = next(one for one in nameless["answers"] if one["nodes"])
+    assert sorted(started["nodes"].values()) == ["node-1", "node-2"], "in the order of the names they had"
+
+
+def test_selectors_affinity_and_claims_still_match_without_names(tmp_path: Path) -> None:
+    nodes = [node(f"gpu-{number}", "rack", zone=f"z{number}") for number in range(3)]
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z2"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    pods = [pod("chosen", 0, 1, affinity=affinity), pod("picked", 0, 1, nodeSelector={"zone": "z1"})]
+    file = taken(nodes, pods)
+    file = anonymise(file)
+    _, (verdict,) = simulate(tmp_path, file)
+    assert sorted(node for one in verdict["answers"] for node in one["nodes"].values()) == ["node-2", "node-3"]
+
+
+def test_volumes_are_reached_from_the_same_nodes_without_names(tmp_path: Path) -> None:
+    nodes = [node(f"gpu-{number}", "rack") for number in range(3)]
+    mounts = [{"name": "v", "persistentVolumeClaim": {"claimName": "scratch"}}]
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["gpu-2"]}]}
+    local = {"path": "/hush", "fsType": "hush"}
+    claim = {"metadata": {"name": "scratch", "namespace": "team-vision", "uid": "c"}, "spec": {"volumeName": "pv-1"}}
+    spec = {
+        "claimRef": {"namespace": "team-vision", "name": "scratch"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        "local": local,
+    }
+    volume = {"metadata": {"name": "pv-1", "uid": "v"}, "spec": spec, "status": {"phase": "Bound"}}
+    file = reduced(
+        nodes=msgspec.convert(nodes, list[NodeObject]),
+        pods=msgspec.convert([pod("train", 0, 1, gpus=1, volumes=mounts)], list[PodObject]),
+        groups=[],
+        claims=msgspec.convert([claim], list[ClaimObject]),
+        volumes=msgspec.convert([volume], list[VolumeObject]),
+    )
+    _, (named,) = simulate(tmp_path, file)
+    assert answers(named)["train"]["nodes"] == {"train-0": "gpu-2"}
+    file = anonymise(file)
+    for word in ("gpu-", "scratch", "pv-1", "vision", "hush"):
+        assert word not in encode(file).decode(), word
+    _, (nameless,) = simulate(tmp_path, file)
+    assert [list(one["nodes"].values()) for one in nameless["answers"]] == [["node-3"]]
+
+
+def test_what_pods_demand_of_each_other_still_holds_without_names(tmp_path: Path) -> None:
+    nodes = [node(f"gpu-{number}", "rack", **{"corp.example/row": f"row{number // 2}"}) for number in range(4)]
+    near = {"topologyKey": "corp.example/row", "labelSelector": {"matchLabels": {"corp.example/app": "vision"}}}
+    near["namespaces"] = ["team-vision"]
+    wished = {"matchExpressions": [{"key": "corp.example/row", "operator": "In", "values": ["row0"]}]}
+    affinity = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [near],
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": near}],
+        },
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": wished}],
+        },
+    }
+    pods = [pod("data", 0, 1, gpus=1, node="gpu-2"), pod("train", 0, 1, gpus=8, affinity=affinity)]
+    pods[0]["metadata"]["labels"]["corp.example/app"] = "vision"
+    pods[1]["spec"]["containers"][0]["ports"] = [{"containerPort": 1, "hostPort": 80, "hostIP": "10.1.2.3"}]
+    file = taken(nodes, pods)
+    _, (named,) = simulate(tmp_path, file)
+    assert answers(named)["train"]["nodes"] == {"train-0": "gpu-3"}
+    file = anonymise(file)
+    for word in ("corp", "vision", "row", "10.1.2.3", "hush"):
+        assert word not in encode(file).decode(), word
+    _, (nameless,) = simulate(tmp_path, file)
+    assert [list(one["nodes"].values()) for one in nameless["answers"]] == [["node-4"]]
+
+
+def test_the_levels_of_slices_in_layers_get_the_pseudonyms_of_the_labels() -> None:
+    labels = {"corp.example/row": "r", "corp.example/hall": "h"}
+    layers = {"muster.dev/slice-size": "2,4", "muster.dev/slice-topology": "corp.example/row,corp.example/hall"}
+    one = pod("train", 0, 4)
+    one["metadata"]["annotations"] |= layers
+    file = anonymise(taken([node("gpu-1", "rack", **labels)], [one]))
+    assert file.pods[0].metadata is not None
+    said = (file.pods[0].metadata.annotations or {})["muster.dev/slice-topology"].split(",")
+    assert file.nodes[0].metadata is not None
+    assert set(said) <= set(file.nodes[0].metadata.labels or {})
+    assert len(set(said)) == 2
+
+
+def test_an_application_of_yunikorn_is_in_it_under_other_names(tmp_path: Path) -> None:
+    groups = json.dumps([{"name": one, "minMember": 1, "minResource": {"secret": 1}} for one in ("driver", "worker")])
+    pods = [pod("mpi", index, 2) for index in range(2)]
+    for one, role in zip(pods, ("driver", "worker"), strict=True):
+        said = {"yunikorn.apache.org/task-group-name": role, "yunikorn.apache.org/task-groups": groups}
+        one["metadata"] |= {"annotations": said, "labels": {"applicationId": "mpi"}}
+    file = taken([node("a", "r"), node("b", "r")], pods)
+    hidden = anonymise(file)
+    assert not any(word in encode(hidden) for word in (b"driver", b"mpi", b"secret"))
+    for shown in (file, hidden):
+        _, (verdict,) = simulate(tmp_path, shown)
+        assert len(verdict["answers"][0]["nodes"]) == 2
+
+
+def test_the_index_of_a_pod_of_a_kind_of_the_settings_is_in_it_under_another_label() -> None:
+    one = pod("train", 0, 2)
+    one["metadata"]["annotations"] |= {"muster.dev/podset": "solver", "muster.dev/index-label": "corp.example/rank"}
+    one["metadata"]["labels"] = {"corp.example/rank": "5", "corp.example/other": "secret"}
+    file = taken([node("a", "r")], [one])
+    hidden = anonymise(file)
+    assert not any(word in encode(hidden) for word in (b"solver", b"corp.example", b"secret"))
+    for shown in (file, hidden):
+        (found,) = decode(encode(shown)).pods
+        assert found.index == 5
+        assert found.series.startswith("1-")
