@@ -19,7 +19,7 @@ from extender.core.asking import Asking, CapacityAsk, asked_pods
 from extender.core.backoff import pause_s
 from extender.core.events import CapacityServed
 from extender.core.flavoring import Flavoring, PartKey
-from extender.core.letting_go import SHOWN, awaiting, let_go, let_job_go, misled, unseen
+from extender.core.letting_go import SHOWN, awaiting, lacking, let_go, let_job_go, unseen
 from extender.core.reasons import Reason
 from extender.core.shape import Demand, Shape
 from extender.core.state import State
@@ -98,7 +98,7 @@ class Elastic:
         if found is None:
             return why
         if keeps := self._keeps(workload, demand, asked.flavorings(found)):
-            return why._replace(message=f"{why.message}; {keeps}")
+            return why._replace(message=f"{why.message}; no nodes are asked for: {keeps}")
         if len(self._asking) >= MOST:
             self._aside[workload.key] = None
         can = (self._served is not None or workload.job is None) and len(self._asking) < MOST
@@ -191,11 +191,11 @@ class Elastic:
         """What keeps it from asking; empty for nothing."""
         flavors = self._state.quotas.queues.picture.flavors
         if workload.job is None:
-            return misled(_there(workload, demand), made, flavors)
+            return lacking(_there(workload, demand), made, flavors, of_job=False, to_come=False)
         if self._served is not False:
             return ""
         pods = [workload.members.stands_for(pod.identity) for pod in demand.pods]
-        return unseen(workload, pods) or misled(pods, made, flavors, workload.job.seen)
+        return unseen(workload, pods) or lacking(pods, made, flavors, of_job=True, to_come=True)
 
     def _may(self, workload: Workload) -> bool:
         """It has yet to start, nobody gives way to it, and all that it needs nodes for can be asked for: a job, or pods

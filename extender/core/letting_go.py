@@ -2,8 +2,8 @@
 us, and marks it as unschedulable, which is what those who make nodes look at.
 
 A gate cannot be put back, and what is written on a pod cannot be taken off. So nothing is written: that they are to
-have nodes of a flavor the pods have to say themselves. What makes the pods of a job says so for them, and what they
-tolerate for it.
+have nodes of a flavor the pods have to say themselves. What makes the pods of a job says so for them, or has the
+admission policy say it, and what they tolerate for it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from extender.core.job_start import start_of
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import GANG_GATE, Job, LetGo, Node, Pod, Selection, Toleration
+from policies.model import GANG_GATE, LetGo, Node, Pod, Selection, Toleration
 from policies.model.queues import ResourceFlavor
 from policies.placement.matching import admits
 from policies.words import listed
 
 SHOWN = "kube-scheduler has its {} without a plan, so that an autoscaler sees them"
-_IMPATIENT = "no nodes are asked for: a {} whose pods wait for nodes cannot be started as a whole"
-_IN_WAVES = "no nodes are asked for: its pods are made one after the other, so that no autoscaler sees all of them"
+_IMPATIENT = "a {} whose pods wait for nodes cannot be started as a whole"
+_IN_WAVES = "its pods are made one after the other, so that no autoscaler sees all of them"
 
 
 def let_go(state: State, workload: Workload, pods: Sequence[Pod], shown: frozenset[str]) -> frozenset[str]:
@@ -59,29 +59,30 @@ def awaiting(queue: str, flavors: Sequence[str], text: str) -> Reason:
     return Reason("AwaitingNodes", said, warning=False)
 
 
-def misled(
-    pods: Sequence[Pod],
+def lacking(
+    pods: Iterable[Pod],
     made: Mapping[PartKey, Flavoring],
     flavors: Mapping[str, ResourceFlavor],
-    job: Job | None = None,
+    *,
+    of_job: bool,
+    to_come: bool,
 ) -> str:
-    """Why whoever sees these pods would make other nodes than those of their flavors; empty if not. ``job``: whose pods
-    they are, if they are yet to be made."""
-    fixed = {one.name: one.title for one in job.podsets.podsets if one.fixed} if job is not None else {}
+    """What these pods lack so that whoever sees them makes nodes of their flavors; empty if nothing. ``to_come``: they
+    get what their flavors bring when they are made."""
     for pod in pods:
-        given = made[part_of(pod, of_job=job is not None)]
-        labels = () if job is None or pod.series in fixed else given.labels
+        if (given := made.get(part_of(pod, of_job=of_job))) is None:
+            continue
+        labels, more = (given.labels, given.tolerations) if to_come else ((), ())
         for name in dict.fromkeys(given.flavors.values()):
-            if not _asks_for(pod.selection, labels, given.tolerations, flavor := flavors[name]):
+            if not _asks_for(pod.selection, labels, more, flavor := flavors[name]):
                 asked = [f"the nodeSelector {key}={value}" for key, value in sorted(flavor.node_labels.items())]
                 asked += ["tolerations of its taints"] if flavor.taints else []
-                why = f"no autoscaler is asked for nodes of {name}: for that its pods need {listed(asked)}"
-                return f"{why}; on those of {fixed[pod.series]} Muster cannot write it" if pod.series in fixed else why
+                return f"for nodes of {name} its pods need {listed(asked)}"
     return ""
 
 
 def _asks_for(
-    selection: Selection, labels: Iterable[tuple[str, str]], more: tuple[Toleration, ...], flavor: ResourceFlavor
+    selection: Selection, labels: Iterable[tuple[str, str]], more: Iterable[Toleration], flavor: ResourceFlavor
 ) -> bool:
     """Whether such a pod goes to nodes of the flavor and to no others, with what is written on it for that."""
     named = flavor.node_labels.items() <= {**dict(labels), **dict(selection.node_selector)}.items()

@@ -14,7 +14,7 @@ from extender.core.elastic import Elastic
 from extender.core.expected import expect
 from extender.core.hindrances import HELD, to_come
 from extender.core.job import JobRecord
-from extender.core.letting_go import let_go
+from extender.core.letting_go import lacking, let_go
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.telling import explain
@@ -72,13 +72,26 @@ class Unplanned:
         if not record.coming_until:
             end = min(said.until + state.epoch, now + state.limits.elastic.within_s)
             record.expect(max(end, now + _LOOK_S))
-        if now < record.coming_until:
+        unlike = self._unlike(workload, record)
+        if now < record.coming_until and not unlike:
             self._show(workload, record)
             return ""
-        missing = len(workload.members.slots.templates) - self._there(workload)
-        detail = f"; {counted(missing, 'pod', 'was', 'were')} not even created" if missing > 0 else ""
-        detail = f"none came within {state.limits.elastic.within_s:.0f} s{detail}"
+        detail = unlike or self._late(workload)
         return self._elastic.in_vain(workload.key, said.attempt, record.seen.flavor_names, detail, now)
+
+    def _unlike(self, workload: Workload, record: JobRecord) -> str:
+        """Why its pods would not get nodes of its flavors, although what they are made of says so."""
+        pods = (pod for pod in workload.live if pod.uid not in record.shown)
+        flavors = self._state.quotas.queues.picture.flavors
+        why = lacking(pods, workload.flavoring, flavors, of_job=True, to_come=False)
+        return (
+            why and f"{why}, and got none: is the component job-admission installed as this version of Muster has it?"
+        )
+
+    def _late(self, workload: Workload) -> str:
+        missing = len(workload.members.slots.templates) - self._there(workload)
+        more = f"; {counted(missing, 'pod', 'was', 'were')} not even created" if missing > 0 else ""
+        return f"none came within {self._state.limits.elastic.within_s:.0f} s{more}"
 
     def _show(self, workload: Workload, record: JobRecord) -> None:
         """As soon as enough are there to start: for a part of it no nodes should be made."""

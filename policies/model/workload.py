@@ -34,8 +34,7 @@ class PodSet:
     The series is the podset's name. ``indexed``: its pods say which slot is theirs; else each takes one that is free.
     ``wave``: which of the starts it belongs to, where the controller makes some pods only when others run.
     ``left_out``: numbers of pods that will not come, or that nothing is planned for. ``order``: of those that come, in
-    waves of their own. ``leader``: what number 0 is like, where it is not like ``template``. ``fixed``: what nodes its
-    pods ask for cannot be written on what they are made of, and taken off again.
+    waves of their own. ``leader``: what number 0 is like, where it is not like ``template``.
     """
 
     template: Pod
@@ -46,7 +45,6 @@ class PodSet:
     left_out: frozenset[int] = frozenset()
     order: Order = Order.TOGETHER
     leader: Pod | None = None
-    fixed: bool = False
 
     @property
     def name(self) -> str:

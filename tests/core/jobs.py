@@ -28,12 +28,6 @@ def job(count: int, *more: PodSet, name: str = "job", indexed: bool = True, gpus
     return Job(PodSets(key(name), (first, *more)), owner)
 
 
-def fixed(asked: Job) -> Job:
-    """It, if what nodes its pods ask for cannot be written on what they are made of."""
-    podsets = tuple(replace(one, fixed=True) for one in asked.podsets.podsets)
-    return replace(asked, podsets=replace(asked.podsets, podsets=podsets))
-
-
 class Controlled:
     """One job whose controller obeys at once, but for its pods: ``create`` makes them, ``delete`` lets them go."""
 

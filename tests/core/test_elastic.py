@@ -15,7 +15,7 @@ from extender.core.limits import Elasticity, Limits
 from policies.model import Node, Toleration
 from policies.model.queues import ClusterQueue, Stop, Strategy
 from tests.builders import key, node
-from tests.core.jobs import Controlled, fixed, job
+from tests.core.jobs import Controlled, job
 from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
 
@@ -180,13 +180,13 @@ def test_without_quota_of_an_elastic_flavor_nobody_asks(facts: dict[str, int], s
     assert used(script, "team", "spot") == 0
 
 
-def test_where_nodes_cannot_be_asked_for_the_reason_says_what_pods_need_and_no_quota_is_kept() -> None:
+def test_where_nodes_cannot_be_asked_for_the_reason_says_why_and_no_quota_is_kept() -> None:
     script = scene(served=False)
-    first = Controlled(script, fixed(replace(job(2, name="first"), queue="team")))
+    first = Controlled(script, replace(job(2, name="first"), queue="team", waits=False))
     first.wait(0.5)
     code, said = reason(script, "first")
     assert (code, used(script, "team", "spot")) == ("NoRoom", 0)
-    assert "no autoscaler is asked for nodes of spot: for that its pods need the nodeSelector nvidia.com/f" in said
+    assert "no nodes are asked for: a Job whose pods wait for nodes cannot be started as a whole" in said
     script.feed(CapacityServed(served=True))
     first.wait(0.5)
     assert list(asks(script)) == ["first"]

@@ -13,7 +13,7 @@ from extender.core.events import CapacityServed, JobSeen
 from extender.core.limits import Limits, Preempts
 from policies.model import GANG_GATE, Job, Node, Pod, PodSet, Selection
 from policies.model.queues import Strategy
-from tests.core.jobs import Controlled, fixed, job, template
+from tests.core.jobs import Controlled, job, template
 from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
 from tests.core.test_elastic import LIMITS, SPOT, of, scene
@@ -273,10 +273,6 @@ def _in_waves() -> Job:
     [
         (_in_waves(), "its pods are made one after the other"),
         (wanting(waits=False), "a Job whose pods wait for nodes cannot be started as a whole"),
-        (
-            fixed(naming_only_its_queue()),
-            "its pods need the nodeSelector nvidia.com/flavor=spot; on those of Job 0 Muster cannot write it",
-        ),
     ],
 )
 def test_one_that_no_autoscaler_would_see_as_it_is_is_not_let_go(asked: Job, why: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from policies.model import PodSet, Selection
-from tests.core.jobs import fixed, template
-from tests.core.queues import FLAVOR, show, sort
+from tests.core.jobs import template
+from tests.core.queues import FLAVOR, show, sort, used
 from tests.core.test_elastic import SPOT, of, scene
-from tests.core.test_job_let_go import GATED, come, naming_only_its_queue, ungate
+from tests.core.test_job_let_go import GATED, come, naming_only_its_queue, stop, ungate
 
 
 def test_one_that_names_only_its_queue_asks_for_the_nodes_of_its_flavor() -> None:
@@ -33,9 +33,25 @@ def test_one_that_names_only_its_queue_asks_for_the_nodes_of_its_flavor() -> Non
 def test_a_flavor_without_labels_asks_for_nothing() -> None:
     script = scene(served=False)
     show(script, replace(sort("spot"), node_labels={}, tolerations=(SPOT,)))
-    first = come(script, fixed(naming_only_its_queue()))
+    first = come(script, naming_only_its_queue())
     (start,) = first.starts
     assert (start.let_go is not None, start.labels) == (True, {})
+
+
+def test_one_whose_pods_come_without_them_is_taken_back_and_rests() -> None:
+    script = scene(served=False)
+    first = come(script, naming_only_its_queue())
+    first.create(gates=GATED, selection=Selection(tolerations=(SPOT,)))
+    first.settle()
+    (why,) = first.stops
+    assert "for nodes of spot its pods need the nodeSelector nvidia.com/flavor=spot" in why
+    assert "is the component job-admission installed as this version of Muster has it?" in why
+    assert ungate(script) == []
+    stop(first)
+    first.wait(35)
+    assert (len(first.starts), used(script, "team", "spot")) == (1, 0)
+    first.wait(20)
+    assert (len(first.starts), used(script, "team", "spot")) == (2, 16)
 
 
 def test_each_podset_asks_for_the_nodes_of_its_own_flavor() -> None:

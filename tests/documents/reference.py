@@ -42,6 +42,7 @@ from extender.kube.kinds.keys import (
     INDEX_LABEL,
     LED,
     MIN_PARALLELISM,
+    NODE_LABELS,
     NODES,
     OWN,
     PLAN,
@@ -153,6 +154,8 @@ WRITTEN_ON_JOBS = {
     INDEX_LABEL: "Beside it, if the setting names one: the label of the pods that has their index.",
     NODES: "On a pod template: the nodes by index, which the admission policy reads and takes off the pods. Up to 8 "
     "nodes are required node affinity instead, where the kind of job allows it.",
+    NODE_LABELS: "On a pod template of a job that awaits nodes, where a node selector could not be taken off again: "
+    "the labels of the nodes of its flavor, which the admission policy makes the node selector of its pods.",
     LED: "Label of a pod template: `true` where it has that node affinity, `index` where it has `muster.dev/nodes`, in "
     "kinds that take affinity. By it the admission policies pass over pods that need nothing of them.",
 }

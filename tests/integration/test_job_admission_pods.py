@@ -9,7 +9,7 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import install_gate, install_job_admission
-from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, LED, PODSET
+from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, LED, NODE_LABELS, PODSET
 from policies.model import GANG_GATE
 from tests.integration.team import (
     COMPLETION,
@@ -82,6 +82,15 @@ def test_a_pod_of_an_appwrapper_gets_our_scheduler_where_it_names_none(team: Tea
     assert is_gated(waits)
     kept = team.pod("a", {}, annotations=said)
     assert (kept["spec"]["schedulerName"], node_names(kept)) == ("muster", ["a"])
+
+
+def test_a_pod_asks_for_the_nodes_that_its_template_says_are_yet_to_be_made(team: Team) -> None:
+    labels = {"cloud.example.com/pool": "spot", "disk": ""}
+    said = {NODE_LABELS: ",".join(f"{key}={value}" for key, value in labels.items())}
+    for own in ({}, {"zone": "a"}):
+        pod = team.pod(None, {COMPLETION: "0"}, annotations=said, **({"nodeSelector": own} if own else {}))
+        assert (pod["spec"]["nodeSelector"], is_gated(pod)) == (own | labels, True)
+    assert "nodeSelector" not in team.pod(None, {COMPLETION: "0"}, annotations={NODE_LABELS: ""})["spec"], "given back"
 
 
 @pytest.mark.parametrize(

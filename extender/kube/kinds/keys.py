@@ -32,3 +32,6 @@ COMPONENT = "muster.dev/component"
 NODES = "muster.dev/nodes"
 """On a pod template: the nodes by index, joined with commas, and those of the Jobs of a JobSet joined with semicolons.
 The admission policy reads it, and takes it off the pods."""
+NODE_LABELS = "muster.dev/node-labels"
+"""On a pod template of a job that was let go, where no node selector can be written and taken off again: the labels of
+its nodes. The admission policy makes them the node selector of the pods."""

@@ -14,14 +14,22 @@ SELECTED = "nodeSelector"
 _PATH = "spec.nodeSelector"
 
 
-def select(pod: Object, labels: Mapping[str, str]) -> str:
-    """Add those of which its author says nothing. Returns what was added, as JSON; "" for nothing."""
+def missing(pod: Object, labels: Mapping[str, str]) -> dict[str, str]:
+    """Those of which its author says nothing."""
     there = next(found(pod, _PATH), None) or {}
-    added = {key: value for key, value in labels.items() if key not in there}
-    if not added:
-        return ""
-    put(pod, _PATH, {**there, **added})
-    return msgspec.json.encode(added).decode()
+    return {key: value for key, value in labels.items() if key not in there}
+
+
+def select(pod: Object, labels: Mapping[str, str]) -> str:
+    """Add them. Returns what was added, as JSON."""
+    there = next(found(pod, _PATH), None) or {}
+    put(pod, _PATH, {**there, **labels})
+    return msgspec.json.encode(labels).decode()
+
+
+def labels_text(labels: Mapping[str, str]) -> str:
+    """As the admission policy reads it. Neither keys nor values of labels have either sign."""
+    return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
 def select_no_more(pod: Object, added: str) -> None:

@@ -37,8 +37,7 @@ _SKETCH = msgspec.json.Decoder(AnyObject)
 
 
 class PodSetObject(Struct, rename="camel"):
-    """The podsets that are made of one pod template: the fields of ``Template`` that a plan needs. ``fixed``: as
-    in PodSet."""
+    """The podsets that are made of one pod template: the fields of ``Template`` that a plan needs."""
 
     template: PodObject
     series: list[str]
@@ -49,7 +48,6 @@ class PodSetObject(Struct, rename="camel"):
     done: list[int] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
     closed: int = 0
-    fixed: bool = False
 
 
 class JobObject(Struct, rename="camel"):
@@ -180,7 +178,6 @@ def _podset(template: Template, kept: Kept, key: GroupKey, completion: Completio
         sorted(template.done),
         sorted(template.ended),
         template.closed,
-        not template.affinity,
     )
     return found, problem
 
@@ -198,7 +195,6 @@ def _templates(obj: JobObject) -> Iterator[Template]:
             done=frozenset(one.done),
             ended=frozenset(one.ended),
             closed=one.closed,
-            affinity=not one.fixed,
         )
 
 

@@ -13,9 +13,9 @@ import msgspec
 
 from extender.kube.constraints import required_spread
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
-from extender.kube.kinds.keys import LED, LED_BY_AFFINITY, LED_BY_INDEX, NODES, OWN, WORKLOAD
+from extender.kube.kinds.keys import LED, LED_BY_AFFINITY, LED_BY_INDEX, NODE_LABELS, NODES, OWN, WORKLOAD
 from extender.kube.kinds.kind import Object, Template, found, put
-from extender.kube.kinds.selected import SELECTED, select, select_no_more
+from extender.kube.kinds.selected import SELECTED, labels_text, missing, select, select_no_more
 from extender.kube.kinds.tolerated import TOLERATED, tolerate, tolerate_no_more
 from extender.kube.objects import UNDECODABLE, Meta, SpreadConstraint
 from policies.model import Toleration
@@ -23,7 +23,7 @@ from policies.model import Toleration
 MOST_TERMS = 8
 """Nodes that node affinity names where the pods have indexes, too: one term costs next to nothing."""
 MOST_TERMS_WITHOUT_INDEX = 64
-_OURS = (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES)
+_OURS = (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES, NODE_LABELS)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _AFFINITY = "affinity"
 Kept = Mapping[str, str]
@@ -45,7 +45,9 @@ def put_on(
     kept = {name: "" for name, path in _PLACES.items() if {} in found(pod, path)}
     own_labels = next(found(pod, "metadata.labels"), None) or {}
     annotations = dict(next(found(pod, "metadata.annotations"), None) or {})
-    for key, value in {**marks, **template.marks}.items():
+    asked = missing(pod, labels or {})
+    by_policy = {NODE_LABELS: labels_text(asked)} if asked and not template.affinity else {}
+    for key, value in {**marks, **template.marks, **by_policy}.items():
         if annotations.get(key):
             kept[key] = annotations[key]
         if key not in own_labels:
@@ -58,8 +60,8 @@ def put_on(
         put(pod, "metadata.labels", {**own_labels, LED: way})
     if added := tolerate(pod, tolerations):
         kept[TOLERATED] = added
-    if added := select(pod, labels or {}):
-        kept[SELECTED] = added
+    if asked and template.affinity:
+        kept[SELECTED] = select(pod, asked)
     return kept
 
 

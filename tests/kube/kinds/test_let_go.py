@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.effects import StartJob
 from extender.kube.kinds.change import lead, start
-from extender.kube.kinds.keys import LED, NODES, PLAN
+from extender.kube.kinds.keys import LED, NODE_LABELS, NODES, PLAN
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.plan import let_go_from, let_go_text, plan_from
 from extender.kube.kinds.read import templates_of
@@ -86,9 +86,16 @@ def test_its_pods_ask_for_the_nodes_of_their_flavor_until_it_is_given_back(manif
     after = let_go(obj, pool="spot")
     assert read(kind, after).podsets == read(kind, obj).podsets, "after a restart it is known what its author wrote"
     for template in templates_of(kind, after):
-        assert template.pod["spec"]["nodeSelector"] == own | {"pool": "spot"}
+        written = template.affinity
+        assert template.pod["spec"].get("nodeSelector", {}) == (own | {"pool": "spot"} if written else own)
+        by_policy = "" if written or "pool" in own else "pool=spot"
+        assert template.pod["metadata"]["annotations"].get(NODE_LABELS, "") == by_policy
         assert template.pod["spec"].get("affinity") is None
-    assert stopped_again(kind, after) == stopped_again(kind, let_go(obj)), "as after one that has brought none"
+    given_back = stopped_again(kind, after)
+    for template in templates_of(kind, given_back):
+        said = (template.pod.get("metadata") or {}).get("annotations") or {}
+        assert not said.pop(NODE_LABELS, ""), "emptied, where its controller would keep it else"
+    assert given_back == stopped_again(kind, let_go(obj)), "as after one that has brought none"
 
 
 def test_a_label_that_somebody_has_changed_since_stays() -> None:
@@ -100,15 +107,15 @@ def test_a_label_that_somebody_has_changed_since_stays() -> None:
     assert given_back["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "owned"}
 
 
-def test_what_would_stay_on_the_pods_is_not_written() -> None:
-    fixed = {
+def test_what_would_stay_on_the_pods_is_left_to_the_policy() -> None:
+    left = {
         name
         for name, manifest in MANIFESTS.items()
         for one in [stored(manifest, **SUSPENDED)]
-        if any(podset.fixed for podset in read(kind_of(one), one).podsets.podsets)
+        if not all(template.affinity for template in templates_of(kind_of(one), one))
     }
-    assert {"JobSet", "MPIJob"} <= fixed
-    assert not {"Job", "PyTorchJob"} & fixed
+    assert {"JobSet", "MPIJob"} <= left
+    assert not {"Job", "PyTorchJob"} & left
 
 
 def test_of_some_kinds_no_pods_may_wait_for_nodes() -> None:

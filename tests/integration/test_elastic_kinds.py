@@ -1,0 +1,96 @@
+"""Elastic flavors without ProvisioningRequests for kinds that keep a node selector, with their own controllers.
+
+Like test_elastic_jobs: no autoscaler runs, and what it would look at is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.controllers import start_controller
+from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
+from tests.integration.stage import RealStage
+from tests.integration.test_elastic import QUEUES, unschedulable, with_elastic
+from tests.integration.test_queues import Queues
+from tests.scenarios.pods import pod
+
+pytestmark = pytest.mark.xdist_group("elastic-kinds")
+
+PATIENCE_S = 120.0
+SPOT = {"pool": "spot"}
+
+
+@pytest.fixture(scope="module")
+def muster(cluster: Cluster) -> RunningMuster:
+    install_crds_of(cluster, "queues")
+    manifests = with_elastic(cluster.directory / "with-elastic")
+    running = start_muster(cluster, {"elastic": {"flavors": ["spot"], "timeout_s": 300}}, manifests=manifests)
+    install_gate(cluster)
+    install_job_admission(cluster)
+    for name in ("jobset", "mpi-operator"):
+        start_controller(cluster, name)
+    return running
+
+
+@pytest.fixture
+def research(stage: RealStage) -> Iterator[Queues]:
+    queues = Queues(stage)
+    stage.add_nodes(1, labels={"pool": "owned"})
+    queues.apply(QUEUES.replace("nominalQuota: 8", "nominalQuota: 4"))
+    yield queues
+    queues.remove()
+
+
+def made_of(gpus: int) -> Object:
+    return {"spec": {**pod("one", gpus=gpus)["spec"], "restartPolicy": "Never"}}
+
+
+def _jobset() -> tuple[str, Object]:
+    job = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "template": made_of(8)}
+    spec = {"replicatedJobs": [{"name": "workers", "replicas": 1, "template": {"spec": job}}]}
+    return "jobsets", {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": spec}
+
+
+def _mpi_job() -> tuple[str, Object]:
+    roles = {"Launcher": {"replicas": 1, "template": made_of(8)}, "Worker": {"replicas": 1, "template": made_of(8)}}
+    spec = {"slotsPerWorker": 1, "mpiReplicaSpecs": roles}
+    return "mpijobs", {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "spec": spec}
+
+
+@pytest.mark.parametrize("kind", [_jobset(), _mpi_job()], ids=["JobSet", "MPIJob"])
+def test_its_pods_ask_for_the_nodes_of_their_flavor_until_they_get_another(
+    kind: tuple[str, Object], stage: RealStage, research: Queues, muster: RunningMuster
+) -> None:
+    """What the job's controller keeps of its templates is no more on the pods of its next start."""
+    plural, obj = kind
+    path = f"/apis/{obj['apiVersion']}/namespaces/{stage.namespace}/{plural}"
+    meta = {"name": "first", "labels": {"kueue.x-k8s.io/queue-name": "research"}}
+    stage.api.create(path, {**obj, "metadata": meta})
+    for one in unschedulable(stage, 2):
+        assert (one["spec"]["nodeSelector"], one["spec"].get("affinity")) == (SPOT, None)
+    nodes = stage.add_nodes(2, labels=SPOT)
+    assert set(on_nodes(stage, 2)) == set(nodes)
+    stage.api.patch(
+        f"{path}/first", {"spec": {"runPolicy": {"suspend": True}} if plural == "mpijobs" else {"suspend": True}}
+    )
+    quota = [{"name": "owned", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 16}]}]
+    groups = [{"coveredResources": ["cpu", "memory", "nvidia.com/gpu"], "flavors": quota}]
+    stage.api.patch(research.path("ClusterQueue", "research"), {"spec": {"resourceGroups": groups}})
+    stage.add_nodes(1, labels={"pool": "owned"})
+    found = on_nodes(stage, 2, but=frozenset(nodes))
+    assert not any("nodeSelector" in one["spec"] for one in found.values())
+    stage.api.delete(f"{path}/first")
+
+
+def on_nodes(stage: RealStage, count: int, but: frozenset[str] = frozenset()) -> dict[str, Object]:
+    """So many pods, by their nodes, when all have one that is none of those."""
+
+    def found(pods: list[Object]) -> dict[str, Object]:
+        live = [one for one in pods if "deletionTimestamp" not in one["metadata"]]
+        return {one["spec"]["nodeName"]: one for one in live if one["spec"].get("nodeName", "") not in {*but, ""}}
+
+    return found(stage.api.wait_for(stage.pods_path, lambda pods: len(found(pods)) == count, PATIENCE_S))
