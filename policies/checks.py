@@ -97,18 +97,20 @@ def check_queues(queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort]) -> N
         _check_rules(queue)
 
 
-def contradiction(queue: ClusterQueue) -> str:
-    """Why nobody can be admitted to a queue that contradicts itself, as people write it; empty if it does not."""
-    covered = [name for group in queue.groups for name in dict.fromkeys(group.covered)]
-    flavors = [name for group in queue.groups for name, _ in group.flavors]
+def contradiction(one: ClusterQueue | Cohort) -> str:
+    """Why nobody can be admitted to a queue, or to those of a cohort, that contradicts itself, as people write it;
+    empty if it does not."""
+    what_it_is = f"{'queue' if isinstance(one, ClusterQueue) else 'cohort'} {one.name}"
+    covered = [name for group in one.groups for name in dict.fromkeys(group.covered)]
+    flavors = [name for group in one.groups for name, _ in group.flavors]
     for what, names in (("resource", covered), ("flavor", flavors)):
         if (name := twice(names)) is not None:
-            return f"queue {queue.name}: {what} {name} is there twice"
-    for flavor, quotas in (one for group in queue.groups for one in group.flavors):
+            return f"{what_it_is}: {what} {name} is there twice"
+    for flavor, quotas in (pair for group in one.groups for pair in group.flavors):
         for resource, quota in quotas.items() if not flavor.startswith(VOLCANO) else ():
             said = (quota.nominal, quota.borrowing, quota.lending) if isinstance(quota, Quota) else ()
             if any(isinstance(amount, Real) and amount < 0 for amount in said):
-                return f"queue {queue.name}: the quota of {resource} of flavor {flavor} must not be negative"
+                return f"{what_it_is}: the quota of {resource} of flavor {flavor} must not be negative"
     return ""
 
 

@@ -14,10 +14,11 @@ _MOST_USED = 1 << 62
 
 Level = tuple[int, int, int]
 """A priority, with that of the queue; how many device-hours victims of it lose, rounded down; and how many they are."""
-Cost = tuple[int, tuple[Level, ...], int, int, int, tuple[str, ...]]
+Cost = tuple[int, tuple[Level, ...], int, int, int, int, tuple[str, ...]]
 """Compared as Python compares tuples, and the smaller one is better: the highest unit; what each priority loses, the
 highest first; what their LocalQueues have used, as less than nothing; the domains that are broken and need not be; the
-ages in seconds, added up; the names."""
+ages in seconds, added up, then how long they have run; the names. As many go in both by then, so that it does not
+matter what time it is."""
 
 
 class Costed:
@@ -30,7 +31,8 @@ class Costed:
         self.priority = candidate.standing
         self.hours = int(candidate.lost(now) // HOUR_S)
         self.past = int(min(candidate.past, _MOST_USED))
-        self.age = int(max(0.0, now - candidate.created))
+        self.age = -int(candidate.created)
+        self.run = self.age if candidate.started is None else -int(candidate.started)
         self._snapshot = snapshot
 
     @cached_property
@@ -42,9 +44,9 @@ class Costed:
         return frozenset(levels[0].codes[there].tolist()) - {-1}
 
     @property
-    def value(self) -> tuple[int, int, int, int, int, str]:
+    def value(self) -> tuple[int, int, int, int, int, int, str]:
         """The order in which candidates are given up, each seen alone."""
-        return self.priority, self.unit, self.hours, -self.past, self.age, self.name
+        return self.priority, self.unit, self.hours, -self.past, self.age, self.run, self.name
 
 
 def cost(gone: Sequence[Costed], home: Collection[int] = ()) -> Cost:
@@ -58,6 +60,7 @@ def cost(gone: Sequence[Costed], home: Collection[int] = ()) -> Cost:
         -sum(one.past for one in gone),
         len(broken.difference(home)),
         sum(one.age for one in gone),
+        sum(one.run for one in gone),
         tuple(sorted(one.name for one in gone)),
     )
 

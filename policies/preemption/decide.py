@@ -5,7 +5,7 @@ entry for conformance tests.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,6 +19,7 @@ from policies.preemption.checked import check
 from policies.preemption.reclaim import Queues
 from policies.preemption.victims import Choice, search
 from policies.quota.tree import QuotaTree
+from policies.quota.usable import Usable
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,12 @@ def decide(world: World, preemptor: Request) -> Decision:
 
     Raises a ValueError for what makes no sense: a negative amount, two candidates of one name.
     """
+    usable = Usable(world.queues, world.cohorts)
+    world = replace(world, queues=usable.queues, cohorts=usable.cohorts, running=sheltered(world.running, usable))
     check(world, preemptor)
     tree = QuotaTree(world.queues, world.cohorts)
-    if preemptor.queue and preemptor.queue not in tree.queues:
-        return Decision(None, tree.problems.get(preemptor.queue, f"queue {preemptor.queue} does not exist"))
+    if preemptor.queue and (text := usable.why_closed(tree, preemptor.queue)):
+        return Decision(None, text)
     for one in world.running:
         if one.queue in tree.queues:
             tree.use(one.queue, one.usage)
@@ -60,6 +63,14 @@ def decide(world: World, preemptor: Request) -> Decision:
     snapshot = no_nodes() if world.snapshot is None else world.snapshot
     found = search(preemptor, snapshot, world.running, world.limits, queues=queues)
     return Decision(found.why if isinstance(found, Choice) else None, found.text)
+
+
+def sheltered(running: Sequence[Candidate], usable: Usable) -> list[Candidate]:
+    """Of a queue that contradicts itself nobody can tell what it has borrowed: nobody in it gives way."""
+    return [
+        replace(one, protected=one.protected or text) if (text := usable.troubles.get(one.queue)) else one
+        for one in running
+    ]
 
 
 def no_nodes() -> Snapshot:

@@ -7,18 +7,20 @@ from dataclasses import replace
 
 from policies.model.queues import ClusterQueue, FlavorResource, Usage
 from policies.preemption.candidates import Request
-from policies.preemption.decide import World, no_nodes
+from policies.preemption.decide import World, no_nodes, sheltered
 from policies.preemption.reclaim import Queues
 from policies.preemption.victims import Choice, Refusal, search
 from policies.quota.books import Books, Victims
 from policies.quota.decide import Evictions, Incoming
 from policies.quota.flavors import Fit
+from policies.quota.usable import Usable
 
 
 def offers(world: World) -> Evictions:
     """``evictions`` of ``policies.quota.decide.World``, for whoever runs in this world; their quota is that which its
     ``admitted`` use. Nodes are not asked for."""
     known = {one.name: one for one in world.queues}
+    world = replace(world, running=sheltered(world.running, Usable(world.queues, world.cohorts)))
     return lambda workload, books: _Offers(world, known, workload, books)
 
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
-from policies.checks import contradiction
-from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Stop, Strategy, Usage
+from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy, Usage
 from policies.quota.asking import uncovered, with_pods
 from policies.quota.books import Books, Evicting, NoEvictions, Victims
 from policies.quota.checked import check
@@ -19,6 +18,7 @@ from policies.quota.history import History
 from policies.quota.partial_admission import whole_or_part
 from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_age, by_borrowing, fairest
 from policies.quota.tree import QuotaTree
+from policies.quota.usable import Usable
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,13 @@ def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
     A queue that contradicts itself (a resource in two groups, a negative quota) gives nothing, and says so to its
     workloads. Raises a ValueError for what makes no sense: a negative request, two queues of one name.
     """
-    line, troubles = list(incoming), {one.name: text for one in world.queues if (text := contradiction(one))}
-    queues = [replace(one, groups=()) if one.name in troubles else one for one in world.queues]
-    world = replace(world, queues=queues, admitted=list(world.admitted))
+    line, usable = list(incoming), Usable(world.queues, world.cohorts, world.flavors)
+    world = replace(world, queues=usable.queues, cohorts=usable.cohorts, admitted=list(world.admitted))
     check(world, line)
     books = Books(world.queues, world.cohorts)
     for one in world.admitted:
         books.admit(one.queue, one.usage)
-    lines = _Lines(world.queues, books.now, line, deepcopy(dict(world.histories)), troubles)
+    lines = _Lines(world.queues, books.now, line, deepcopy(dict(world.histories)), usable)
     rank = by_borrowing(books.now) if world.fair else None
     if world.order is not None:
         rank = world.order.rank(books.now, _requested(books.now, line))
@@ -169,8 +168,7 @@ class _Turns:
 
 
 class _Lines:
-    """The queues, each in its order. ``histories``: those of LocalQueues, which are changed here. ``troubles``: why
-    nobody is admitted to a queue, by name."""
+    """The queues, each in its order. ``histories``: those of LocalQueues, which are changed here."""
 
     def __init__(
         self,
@@ -178,27 +176,17 @@ class _Lines:
         tree: QuotaTree,
         incoming: Iterable[Incoming],
         histories: Mapping[str, History],
-        troubles: Mapping[str, str],
+        usable: Usable,
     ) -> None:
-        self._troubles = troubles
         self._queues = {one.name: one for one in queues}
         self._histories = histories
         self._lines: dict[str, list[Incoming]] = {}
         self._refused: list[Decision] = []
         for one in sorted(incoming, key=lambda one: one.place):
-            if text := self._closed(tree, one.queue):
+            if text := usable.why_closed(tree, one.queue):
                 self._refused.append(Decision(one, Assignment(Fit.NONE, lack=Lack.NO_FLAVOR, text=text)))
             else:
                 self._lines.setdefault(one.queue, []).append(one)
-
-    def _closed(self, tree: QuotaTree, name: str) -> str:
-        """Why nobody is admitted to that queue; empty if somebody may be."""
-        if name not in tree.queues:
-            return tree.problems.get(name, f"queue {name} does not exist")
-        queue = self._queues[name]
-        if name in self._troubles:
-            return self._troubles[name]
-        return "" if queue.stop is Stop.NONE else f"queue {name} is stopped: stopPolicy {queue.stop}"
 
     def heads(self) -> Iterator[tuple[ClusterQueue, Incoming]]:
         for name, line in self._lines.items():

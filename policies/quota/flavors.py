@@ -154,7 +154,9 @@ class Flavors:
                 for name, amount in wanted.items():
                     taken[(offer.flavor, name)] += amount
                 for podset in together:
-                    chosen[podset.name] |= dict.fromkeys(_wanted(group, [podset]), offer.flavor)
+                    if _wanted(group, [podset]):
+                        asked = (name for name in group.limited() if name in podset.requests)
+                        chosen[podset.name] |= dict.fromkeys(asked, offer.flavor)
         return Assignment(worst.fit, chosen, dict(taken), worst.level, worst.lack, worst.text)
 
     def _best(

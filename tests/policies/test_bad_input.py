@@ -24,6 +24,7 @@ from policies.model.queues import (
 )
 from policies.preemption import decide as eviction
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
+from policies.preemption.offers import offers
 from policies.quota.decide import Admitted, Incoming, World, decide
 from policies.quota.flavors import Fit, PodSetRequest
 
@@ -115,7 +116,17 @@ REASONS: dict[str, tuple[World, Incoming, str]] = {
         wants(),
         "queue q: flavor h100 is there twice",
     ),
+    "a cohort with a negative quota": (
+        world(cohorts=[Cohort("all", "up"), Cohort("up", groups=(group(Quota(-1)),))]),
+        wants(),
+        f"cohort up: the quota of {GPU} of flavor h100 must not be negative",
+    ),
     "a flavor that does not exist": (world(flavors={}), wants(), "flavor h100 does not exist"),
+    "one flavor of two that does not exist": (
+        world(queue("q", ResourceGroup((GPU,), (("gone", {GPU: Quota(8)}), ("h100", {GPU: Quota(8)}))))),
+        wants(),
+        "flavor gone does not exist",
+    ),
     "a queue that does not exist": (world(), wants(queue="x"), "queue x does not exist"),
     "no flavors": (
         world(queue("q", ResourceGroup((GPU,), ()))),
@@ -216,6 +227,44 @@ def test_who_is_in_no_queue_that_is_there_evicts_nobody() -> None:
     ring = [Cohort("all", "other"), Cohort("other", "all")]
     found = eviction.decide(there(cohorts=ring), ASKS)
     assert (found.victims, found.text) == (None, "its cohorts are each other's parents: all, other")
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (there(), ""),
+        (
+            there(queues=[queue("q", group(Quota(-8)))]),
+            f"queue q: the quota of {GPU} of flavor h100 must not be negative",
+        ),
+        (there(queues=[queue("q", group(), group(flavor="a100"))]), f"queue q: resource {GPU} is there twice"),
+        (
+            there(cohorts=[Cohort("all", groups=(group(Quota(-1)),))]),
+            f"cohort all: the quota of {GPU} of flavor h100 must not be negative",
+        ),
+        (there(queues=[queue(stop=Stop.DRAIN)]), "queue q is stopped: stopPolicy HoldAndDrain"),
+    ],
+)
+def test_who_is_in_a_queue_that_cannot_be_used_evicts_nobody(made: eviction.World, text: str) -> None:
+    found = eviction.decide(made, ASKS)
+    assert (found.victims, found.text) == ((None, text) if text else ({"runs": "InClusterQueue"}, found.text))
+
+
+def test_nobody_gives_way_in_a_queue_that_contradicts_itself() -> None:
+    """All that it uses would count as borrowed."""
+    queues = [queue(preemption=Preemption(reclaim=Evicts.ANY)), queue("other", group(), group(flavor="a100"))]
+    runs = replace(RUNS, queue="other")
+    found = eviction.decide(there(runs, queues=queues), ASKS)
+    assert (found.victims, "1 candidate may not: queue other" in found.text) == (None, True)
+    given = World(queues, (), {"h100": ResourceFlavor("h100")}, [Admitted("other", runs.usage)])
+    (one,) = decide(replace(given, evictions=offers(there(runs, queues=queues))), [wants(8)])
+    assert (one.assignment.fit, one.victims) == (Fit.NO_CANDIDATES, {})
+
+
+def test_a_queue_lacking_a_flavor_admits_nobody_and_goes_on_lending() -> None:
+    both = queue("other", ResourceGroup((GPU,), (("gone", {GPU: Quota(8)}), ("h100", {GPU: Quota(8)}))))
+    found = decide(world(queue(), both), [wants(16), wants(uid="v", queue="other")])
+    assert [(one.workload.uid, one.assignment.fit) for one in found] == [("w", Fit.FITS), ("v", Fit.NONE)]
 
 
 def test_a_queue_that_contradicts_itself_takes_nothing_from_others() -> None:

@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from policies.model import Topology
+from policies.model.queues import ClusterQueue, Evicts, Preemption
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
+from policies.preemption.decide import World, decide
 from policies.preemption.victims import Choice, Refusal, search
 from tests.builders import busy, cluster, gang, requests, snapshot
+from tests.policies.quota.worlds import GPU as WHAT
+from tests.policies.quota.worlds import quota
 
 HOUR = 3600
 NOW = 1000 * HOUR
@@ -78,6 +82,22 @@ def test_no_domain_is_broken_that_need_not_be() -> None:
 
 def test_the_youngest_goes() -> None:
     assert evicted(on("a-0", started=None, created=NOW - 9), on("b-0", started=None, created=NOW - 5)) == ["b-0"]
+
+
+def test_of_one_age_those_that_started_last_go() -> None:
+    assert evicted(on("a-0", created=0, started=NOW - 9), on("b-0", created=0, started=NOW - 5)) == ["b-0"]
+
+
+def test_age_and_start_are_compared_whatever_time_it_is() -> None:
+    """A decision on quota alone need not be told."""
+    q = ClusterQueue("q", quota(8), preemption=Preemption(Evicts.LOWER))
+    old, late, new = (
+        Candidate(name, Unit.WORKLOAD, 0, created, started=started, queue="q", usage={WHAT: 4})
+        for name, created, started in (("a", 1.0, 3.0), ("b", 1.0, 4.0), ("c", 2.0, 2.0))
+    )
+    asks = Request("new", (), 0, 1, queue="q", usage={WHAT: 4})
+    assert list(decide(World([old, late], [q]), asks).victims or ()) == ["b"]
+    assert list(decide(World([late, new], [q]), asks).victims or ()) == ["c"]
 
 
 @pytest.mark.parametrize(

@@ -240,3 +240,14 @@ def test_a_flavor_has_to_suit_and_to_have_nodes_for_all_of_a_group() -> None:
     tolerant = [replace(one, selection=TOLERANT) for one in podsets]
     found = Flavors(QuotaTree([queue]), EXISTING, places).assign(queue, tolerant)
     assert found.flavors == {"worker": {GPU: "h100"}, "leader": {GPU: "h100"}}
+
+
+def test_what_is_asked_for_as_nothing_gets_the_flavor_of_its_group_and_decides_nothing() -> None:
+    """Kueue's: the launcher's own resources have it. Of a group of which it asks for nothing it has none here."""
+    both = ResourceGroup((GPU, "cpu"), tuple((name, {GPU: Quota(0), "cpu": Quota(4)}) for name in ("a100", "h100")))
+    memory = ResourceGroup(("memory",), (("spot", {"memory": Quota(4)}),))
+    queue = ClusterQueue("q", (both, memory))
+    launcher = PodSetRequest("launcher", 1, {GPU: 0, "cpu": 4, "memory": 0, "disk": 0})
+    found = Flavors(QuotaTree([queue]), EXISTING).assign(queue, [launcher])
+    assert (found.fit, found.flavors) == (Fit.FITS, {"launcher": {GPU: "a100", "cpu": "a100"}})
+    assert found.usage == {("a100", "cpu"): 4}

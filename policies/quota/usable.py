@@ -1,0 +1,45 @@
+"""Which queues can be used, and why nobody is admitted to the others: asked alike by the decisions on quota and on
+preemption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from policies.checks import contradiction
+from policies.model.queues import ClusterQueue, Cohort, Stop
+from policies.quota.tree import QuotaTree
+
+
+class Usable:
+    """``queues``, ``cohorts``: those that contradict themselves (a resource in two groups, a negative quota) have
+    nothing. ``troubles``: why a queue cannot be used, by its name; ``flavors``: the names of those that exist, None if
+    that is not asked. A queue with a flavor that does not exist goes on lending what it has, as in Kueue."""
+
+    def __init__(
+        self, queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort], flavors: Collection[str] | None = None
+    ) -> None:
+        cohorts = list(cohorts)
+        wrong = {one.name: text for one in queues if (text := contradiction(one))}
+        self._above = {one.name: text for one in cohorts if (text := contradiction(one))}
+        self.queues = [replace(one, groups=()) if one.name in wrong else one for one in queues]
+        self.cohorts = [replace(one, groups=()) if one.name in self._above else one for one in cohorts]
+        gone = {one.name: text for one in self.queues if (text := _missing(one, flavors))}
+        self.troubles = gone | wrong
+        self._stops = {one.name: one.stop for one in queues}
+
+    def why_closed(self, tree: QuotaTree, name: str) -> str:
+        """Why nobody is admitted to that queue; empty if somebody may be."""
+        if (node := tree.queues.get(name)) is None:
+            return tree.problems.get(name, f"queue {name} does not exist")
+        above = (self._above[at.name] for at in node.path() if at.is_cohort and at.name in self._above)
+        if text := self.troubles.get(name) or next(above, ""):
+            return text
+        stop = self._stops[name]
+        return "" if stop is Stop.NONE else f"queue {name} is stopped: stopPolicy {stop}"
+
+
+def _missing(queue: ClusterQueue, flavors: Collection[str] | None) -> str:
+    names: Iterator[str] = (name for group in queue.groups for name, _ in group.flavors)
+    return next((f"flavor {name} does not exist" for name in names if flavors is not None and name not in flavors), "")
