@@ -12,7 +12,7 @@ from policies.model import Job, PodSet, PodSets
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
-from tests.core.test_slices import ONE, step
+from tests.core.sliced import ONE, step
 
 
 def test_an_elastic_job_starts_with_what_fits_and_grows_pod_by_pod() -> None:

@@ -13,7 +13,7 @@ from extender.core.turns import Turn
 from tests.builders import cluster, gang, key, single
 from tests.core.preempting import ON, Cluster, running
 from tests.core.script import Script
-from tests.core.test_enqueues import KEY, WAITS, made
+from tests.core.taken_up import KEY, WAITS, made
 
 
 def test_a_gang_of_a_higher_priority_evicts_a_whole_gang_and_starts_there() -> None:

@@ -9,8 +9,8 @@ import pytest
 from extender.core.events import OwnerSeen
 from policies.model import Dialect, GangOwner, GroupRef, Order
 from tests.builders import cluster, gang, key
+from tests.core.owned import owned, owner
 from tests.core.preempting import Cluster, running
-from tests.core.test_owners import owned, owner
 
 WEB = "statefulset-web"
 

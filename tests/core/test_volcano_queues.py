@@ -20,7 +20,7 @@ from tests.builders import GPU, cluster, gang, key, node
 from tests.core.preempting import ON
 from tests.core.queues import cluster_queue, come, flavor, in_queue, leave, planned, reason, show, used
 from tests.core.script import Script
-from tests.core.test_enqueues import WAITS, made
+from tests.core.taken_up import WAITS, made
 from tests.core.test_reclaim import Queued
 
 NODES = f"{VOLCANO}nodes"

@@ -16,8 +16,8 @@ from extender.kube.objects import Meta, PodObject, PodSpec
 from extender.kube.recent import pod_sent, read_pod
 from policies.model import Pod
 from tests.kube.whole_pods import (
-    _PORTS,
-    _SPREAD,
+    PORTS,
+    SPREAD,
     WHOLE,
     Path,
     changed,
@@ -34,8 +34,8 @@ SAME_POD: set[Path] = {
     ("spec", "initContainers", 0, "restartPolicy"),
     # They count where it is.
     ("spec", "initContainers", 0, "ports"),
-    *(("spec", "initContainers", 0, "ports", at, field) for at, port in enumerate(_PORTS) for field in port),
-    *(("spec", "initContainers", 0, "ports", at) for at in range(len(_PORTS))),
+    *(("spec", "initContainers", 0, "ports", at, field) for at, port in enumerate(PORTS) for field in port),
+    *(("spec", "initContainers", 0, "ports", at) for at in range(len(PORTS))),
 }
 """Another text there makes no other Pod of this one."""
 
@@ -195,7 +195,7 @@ def test_what_the_pods_of_a_job_ask_for_is_converted_once(monkeypatch: pytest.Mo
     "spec",
     [
         {"volumes": [{"name": "data", "ephemeral": {}}]},
-        {"topologySpreadConstraints": [{**_SPREAD, "matchLabelKeys": ["index"]}]},
+        {"topologySpreadConstraints": [{**SPREAD, "matchLabelKeys": ["index"]}]},
         {
             "affinity": {
                 "podAntiAffinity": {

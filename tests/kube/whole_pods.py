@@ -8,11 +8,11 @@ from typing import Any
 
 Path = tuple[str | int, ...]
 _TERM = {"key": "zone", "operator": "In", "values": ["a", "b"]}
-_PORTS: list[dict[str, Any]] = [{"containerPort": 80, "protocol": "TCP", "hostIP": "10.0.0.1"}, {"hostPort": 81}]
+PORTS: list[dict[str, Any]] = [{"containerPort": 80, "protocol": "TCP", "hostIP": "10.0.0.1"}, {"hostPort": 81}]
 _CONTAINER = {
     "restartPolicy": "Never",
     "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}},
-    "ports": _PORTS,
+    "ports": PORTS,
 }
 _SELECTOR = {"matchLabels": {"app": "train"}, "matchExpressions": [_TERM]}
 _LABEL = "muster.dev/min-member"
@@ -24,7 +24,7 @@ _NEAR = {
     "matchLabelKeys": [_LABEL],
     "mismatchLabelKeys": ["team"],
 }
-_SPREAD = {
+SPREAD = {
     "topologyKey": "rack",
     "whenUnsatisfiable": "DoNotSchedule",
     "maxSkew": 1,
@@ -88,7 +88,7 @@ WHOLE: dict[str, Any] = {
             },
         },
         "hostNetwork": True,
-        "topologySpreadConstraints": [_SPREAD],
+        "topologySpreadConstraints": [SPREAD],
         "tolerations": [{"key": "gpu", "operator": "Exists", "value": "v", "effect": "NoSchedule"}],
     },
     "status": {

@@ -2,113 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from fractions import Fraction
 from typing import Any
 
-from extender.core.events import Event, GroupGone, GroupSeen, JobGone, JobSeen, QueueGone, QueueSeen
+from extender.core.events import GroupGone, GroupSeen, JobSeen, QueueGone, QueueSeen
 from extender.kube import following
-from extender.kube.following import JobFollower
 from extender.kube.kinds.job import JOB
-from extender.kube.kinds.kind import Kind, Object
-from extender.kube.kinds.read import Reader
-from extender.kube.kinds.registry import Registry
 from extender.kube.queues.resources import VOLCANO_QUEUES
 from extender.kube.resources import GROUPS_OF_OTHERS, KAI_GROUPS
-from extender.observe.sight import Sight
-from policies.model import Dialect, GroupKey, Job
+from policies.model import Dialect, GroupKey
 from policies.model.queues import VolcanoQueue
-from tests.kube.fake_api import Answer, FakeApi, fake_api, refused, watch
-from tests.kube.kinds.batch_jobs import INDEXED
+from tests.kube.fake_api import Answer, FakeApi, refused, watch
+from tests.kube.kinds.following import (
+    JOBS,
+    LIMITS,
+    PRIORITIES,
+    RUNTIMES,
+    Followed,
+    change,
+    followed,
+    job,
+    listed,
+    served,
+)
 from tests.kube.kinds.jobs import stored
 from tests.kube.kinds.test_own import MANIFEST, kind
 from tests.running import eventually
-
-LIMITS = "/api/v1/limitranges"
-RUNTIMES = "/apis/node.k8s.io/v1/runtimeclasses"
-PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-
-
-def job(name: str = "train", **meta: Any) -> Object:
-    obj = stored(INDEXED)
-    obj["metadata"] |= {"name": name, "uid": f"uid-of-{name}"} | meta
-    return obj
-
-
-def listed(*items: Object) -> Answer:
-    return Answer(body={"metadata": {"resourceVersion": "1"}, "items": list(items)})
-
-
-def served(*resources: tuple[str, str, str]) -> Answer:
-    """As kube-apiserver 1.36 answers to /apis: of each group the versions, of each the resources."""
-    items = [
-        {
-            "metadata": {"name": group, "creationTimestamp": None},
-            "versions": [
-                {
-                    "version": version,
-                    "resources": [
-                        {"resource": plural, "scope": "Namespaced", "subresources": [{"subresource": "status"}]}
-                    ],
-                    "freshness": "Current",
-                }
-            ],
-        }
-        for group, version, plural in resources
-    ]
-    return Answer(body={"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items})
-
-
-JOBS = ("batch", "v1", "jobs")
-
-
-class Followed:
-    """A follower on an API server that a test plays. Pauses are none."""
-
-    def __init__(self, api: FakeApi, follower: JobFollower, events: list[Event], sight: Sight, reader: Reader) -> None:
-        self.api, self.follower, self.events, self.sight, self.reader = api, follower, events, sight, reader
-
-    @property
-    def told(self) -> list[str]:
-        return [f"+{one.job.key.name}" if isinstance(one, JobSeen) else f"-{one.key.name}" for one in self._of_jobs]
-
-    @property
-    def _of_jobs(self) -> list[JobSeen | JobGone]:
-        return [one for one in self.events if isinstance(one, JobSeen | JobGone)]
-
-    def last(self) -> Job:
-        return next(one.job for one in reversed(self.events) if isinstance(one, JobSeen))
-
-    def asked(self, path: str) -> int:
-        return sum(one.path == path for one in self.api.asked)
-
-
-def followed(setup: Callable[[FakeApi], None], check: Callable[[Followed], Awaitable[None]], *own: Kind) -> None:
-    async def scenario() -> None:
-        async with fake_api() as (api, kube):
-            for path in (LIMITS, RUNTIMES, PRIORITIES):
-                api.on("GET", path, listed())
-                api.on("WATCH", path, watch(stays_open=True))
-            api.on("GET", "/apis", served(JOBS))
-            api.on("WATCH", JOB.path, watch(stays_open=True))
-            setup(api)
-            events: list[Event] = []
-            sight, reader = Sight(), Reader(registry=Registry(own))
-            follower = JobFollower(kube, events.append, sight, reader, pause=lambda _: asyncio.sleep(0))
-            running = asyncio.create_task(follower.run())
-            try:
-                await asyncio.wait_for(follower.synced.wait(), 20)
-                await check(Followed(api, follower, events, sight, reader))
-            finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
-
-    asyncio.run(scenario())
-
-
-def change(kind: str, obj: Object) -> dict[str, Any]:
-    return {"type": kind, "object": obj}
 
 
 def test_managed_jobs_are_told_and_others_are_not() -> None:

@@ -28,8 +28,8 @@ from extender.kube.snapshot import ClusterFile, decode, encode, reduced
 from policies.model import Job
 from tests.kube.fake_api import fake_api
 from tests.kube.kinds.appwrappers import STOPPED, wrapping
+from tests.kube.kinds.following import job, listed
 from tests.kube.kinds.jobs import started, stopped_again, stored
-from tests.kube.kinds.test_following import job, listed
 from tests.kube.kinds.test_hostile_jobs import MANIFESTS, kind_of
 from tests.kube.kinds.test_own import MANIFEST as OWN
 from tests.kube.kinds.test_own import kind as own_kind

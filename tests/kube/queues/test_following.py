@@ -15,7 +15,7 @@ from extender.kube.queues.controller import LEASE
 from extender.kube.queues.resources import QUEUE_KINDS, path_of
 from policies.model.queues import LocalQueue
 from tests.kube.fake_api import FakeApi, refused, watch
-from tests.kube.kinds.test_following import JOBS, Followed, change, followed, job, listed, served
+from tests.kube.kinds.following import JOBS, Followed, change, followed, job, listed, served
 from tests.running import eventually
 
 GROUP = "kueue.x-k8s.io"

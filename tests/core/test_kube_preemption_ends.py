@@ -1,0 +1,224 @@
+"""How preempting for a pod of no gang ends: by a restart, by room elsewhere, or by others who stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.core.advisory import Mode
+from extender.core.effects import Nominate
+from extender.core.turns import Turn
+from policies.model import Victim
+from tests.builders import GPU, cluster, gang, key, single
+from tests.core.preempting import Cluster, running
+from tests.core.script import Script
+from tests.core.urgent import OFF, Asked, urgent
+
+
+def test_room_elsewhere_ends_it() -> None:
+    asked = Asked()
+    script = asked.script
+    asked.ask()
+    script.leave(*asked.low)
+    script.see(*cluster("b: 1x8"))
+    script.bind(asked.pod, "b-0")
+    assert script.kept is None
+    assert asked.node in script.filter(single("other", gpus=8))
+
+
+def test_a_gang_that_does_not_go_in_time_ends_it_until_room_comes_free() -> None:
+    asked = Asked()
+    script = asked.script
+    asked.ask()
+    script.advance(61)
+    assert script.kept is None
+    assert script.turns(Turn.UNRESERVED) == 1
+    told = len(script.evicted)
+    assert asked.ask() == {}
+    script.advance(60)
+    assert len(script.evicted) == told
+
+
+def test_a_restart_goes_on_with_it() -> None:
+    asked = Asked()
+    asked.ask()
+    asked.script.leave(asked.low[0])
+    again = asked.restart()
+    again.advance(1)
+    assert again.evicted == ["low-1"]
+    again.leave(asked.low[1])
+    assert again.filter(single("other", gpus=8), [asked.node]) == ()
+    assert again.filter(asked.pod, [asked.node]) == (asked.node,)
+
+
+def test_what_somebody_else_has_written_on_a_pod_evicts_nobody_it_may_not() -> None:
+    asked = Asked()
+    script = asked.script
+    asked.ask()
+    kept = script.kept
+    assert kept is not None
+    (room,) = kept.rooms
+    forged = (
+        replace(kept, rooms=((asked.node, ((GPU, 9),)),)),
+        replace(kept, rooms=(room, (asked.other, room[1]))),
+        replace(kept, rooms=()),
+        replace(kept, victims=(Victim(key("low"), "", ("another",)),)),
+        replace(kept, until=0.0),
+    )
+    for one in forged:
+        script.pods[asked.pod.uid] = replace(script.pods[asked.pod.uid], reservation=one)
+        again = asked.restart()
+        assert not again.evicted
+        assert again.kept is None
+        assert len(again.written) == 1
+    script.pods[asked.pod.uid] = replace(script.pods[asked.pod.uid], reservation=kept, priority=0)
+    assert not asked.restart().evicted
+
+
+def test_what_is_left_on_a_pod_that_runs_is_taken_off_after_a_restart() -> None:
+    asked = Asked()
+    asked.ask()
+    script = asked.script
+    script.pods[asked.pod.uid] = replace(script.pods[asked.pod.uid], node="a-9")
+    again = asked.restart()
+    assert [effect.reservation for effect in again.written] == [None]
+    assert not again.evicted
+
+
+def test_nobody_goes_who_has_run_for_less_than_the_minimum() -> None:
+    asked = Asked(limits=replace(OFF, min_runtime_s=100.0))
+    assert asked.ask() == {}
+    assert not asked.script.evicted
+    asked.script.advance(101)
+    asked.ask()
+    assert sorted(asked.script.evicted) == ["low-0", "low-1"]
+
+
+def test_a_gang_goes_for_nobody_whom_promised_room_would_keep_out() -> None:
+    script = Cluster(*cluster("a: 1x8"), limits=OFF)
+    running(script, "low", 1, gpus=4)
+    starting = gang("starting", 1, gpus=4, priority=5)
+    script.see(starting)
+    assert script.planned(starting[0]) == "a-0"
+    pod = urgent()
+    script.see(pod)
+    assert script.preempt(pod, {"a-0": ("uid-low-0",)}) == {}
+    assert not script.written
+
+
+def test_a_nomination_that_leads_nowhere_is_cleared() -> None:
+    asked = Asked()
+    asked.script.change(asked.pod, nominated_node=asked.node)
+    asked.ask()
+    assert any(isinstance(effect, Nominate) and effect.node is None for effect in asked.script.effects)
+
+
+def test_a_pod_that_was_refused_while_its_victims_went_is_woken_when_they_have_gone() -> None:
+    """kube-scheduler may see that they have gone before we do, and hears of it no more."""
+    script = Cluster(*cluster("a: 1x8"), limits=OFF)
+    low, pod, starting = running(script, "low", 1, gpus=7), urgent(gpus=7), gang("starting", 1, gpus=1, priority=20)
+    script.see(pod, starting)
+    assert script.planned(starting[0]) == "a-0"
+    assert script.preempt(pod, {"a-0": (low[0].uid,)}) == {}
+    assert script.filter(pod, ["a-0"]) == ()
+    script.leave(*low)
+    assert script.woken == ["urgent"]
+    assert script.filter(pod, ["a-0"]) == ("a-0",)
+
+
+def test_muster_evicts_nobody_where_it_only_advises() -> None:
+    asked = Asked()
+    there = [pod for pod in asked.script.pods.values() if pod.uid != asked.pod.uid]
+    script = Script(*cluster("a: 2x8"), *there, asked.pod, mode=Mode.ADVISE)
+    assert script.preempt(asked.pod, {asked.node: (asked.low[0].uid,)}) == {}
+    assert not script.evicted
+
+
+def test_a_gang_that_is_still_starting_goes_once_it_runs() -> None:
+    """kube-scheduler asks again only after minutes: nothing that it hears of has changed for the pod."""
+    script = Cluster(*cluster("a: 2x8"), limits=OFF)
+    low, pod = gang("low", 2), urgent()
+    script.see(low, pod)
+    script.bind_all(low)
+    script.post(low[0])
+    node = script.pods[low[0].uid].node or ""
+    assert script.preempt(pod, {node: (low[0].uid,)}) == {}
+    script.advance(5)
+    assert not script.written
+    script.post_all()
+    script.advance(2)
+    assert sorted(script.evicted) == ["low-0", "low-1"]
+
+
+def test_nobody_goes_later_for_a_pod_that_there_is_room_for_by_then() -> None:
+    asked = Asked(limits=replace(OFF, min_runtime_s=100.0))
+    asked.ask()
+    asked.script.see(*cluster("b: 1x8"))
+    asked.script.advance(200)
+    assert not asked.script.written
+    asked.script.drop("b-0")
+    asked.script.advance(2)
+    assert sorted(asked.script.evicted) == ["low-0", "low-1"]
+
+
+def test_nobody_goes_later_for_a_pod_that_waits_no_more() -> None:
+    asked = Asked(limits=replace(OFF, min_runtime_s=100.0))
+    asked.ask()
+    asked.script.gone(asked.script.pods[asked.pod.uid])
+    asked.script.advance(200)
+    assert not asked.script.written
+    assert asked.script.core.next_wake() is None
+
+
+def test_no_gang_goes_while_it_is_not_known_who_the_others_are() -> None:
+    """A pod of no gang that is about to be gone, or that the watch has yet to show: it may be enough that it goes."""
+    asked = Asked()
+    victims: dict[str, tuple[str, ...]] = {asked.node: (asked.low[0].uid,), "a-9": ("uid-unknown",)}
+    assert asked.script.preempt(asked.pod, victims) == {}
+    assert not asked.script.written
+    asked.script.see(*cluster("b: 1x8"), replace(single("unknown", gpus=8), node="b-0"))
+    asked.script.advance(2)
+    assert not asked.script.written, "it would do"
+
+
+def test_no_gang_goes_later_from_a_node_that_others_have_filled_by_then() -> None:
+    script = Cluster(*cluster("a: 1x8"), limits=replace(OFF, min_runtime_s=100.0))
+    low, pod = running(script, "low", 1, gpus=4), urgent()
+    script.see(pod)
+    assert script.preempt(pod, {"a-0": (low[0].uid,)}) == {}
+    script.see(single("late", gpus=4, node="a-0", priority=20))
+    script.advance(200)
+    assert not script.written
+    script.gone(script.pods["uid-late"])
+    script.advance(2)
+    assert script.evicted == ["low-0"]
+
+
+def test_no_gang_goes_for_a_pod_that_does_not_fit_as_far_as_is_known() -> None:
+    """kube-scheduler knows already that somebody has ended: we will, too."""
+    script = Cluster(*cluster("a: 1x8"), single("ended", gpus=4, node="a-0", priority=20), limits=OFF)
+    low, pod = running(script, "low", 1, gpus=4), urgent()
+    script.see(pod)
+    script.preempt(pod, {"a-0": (low[0].uid,)})
+    script.advance(5)
+    assert not script.written
+    script.change(script.pods["uid-ended"], phase="Succeeded")
+    script.advance(2)
+    assert script.evicted == ["low-0"]
+
+
+def test_kube_scheduler_may_ask_for_a_pod_before_the_watch_shows_it() -> None:
+    script = Cluster(*cluster("a: 1x8"), limits=OFF)
+    low, pod = running(script, "low", 1), urgent()
+    assert script.preempt(pod, {"a-0": (low[0].uid,)}) == {}
+    assert not script.written
+    script.see(pod)
+    script.advance(2)
+    assert script.evicted == ["low-0"]
+
+
+def test_a_pod_that_the_watch_never_shows_is_forgotten() -> None:
+    script = Cluster(*cluster("a: 1x8"), limits=OFF)
+    low = running(script, "low", 1)
+    script.preempt(urgent(), {"a-0": (low[0].uid,)})
+    script.advance(60)
+    assert script.core.next_wake() is None
