@@ -11,7 +11,7 @@ import pytest
 
 import extender.core
 from extender.observe.explain.domains import domains
-from extender.observe.explain.explanation import Explanation, explain
+from extender.observe.explain.explanation import explain
 from extender.observe.explain.remedies import SAID
 from policies.model import (
     CLIQUE,
@@ -19,7 +19,6 @@ from policies.model import (
     Dialect,
     GroupRef,
     HostPort,
-    Node,
     Pod,
     PodGroup,
     Requirement,
@@ -31,21 +30,7 @@ from policies.model import (
 )
 from tests.builders import busy, cluster, coscheduled, gang, key, node, reborn, requests, single
 from tests.core.script import Script
-
-HOST = "kubernetes.io/hostname"
-TRAIN, DATA = ((Requirement("app", "In", (app,)),) for app in ("train", "data"))
-CLIQUE_ONLY = Topology(required="clique")
-
-
-def explained(name: str, *facts: Node | Pod | PodGroup) -> Explanation:
-    script = Script(*facts)
-    return explain(script.core.state, script.core.state.workloads[key(name)], script.now)
-
-
-def running(name: str, nodes: str) -> list[Pod]:
-    """A gang that is bound on these nodes."""
-    names = nodes.split()
-    return [replace(pod, node=where) for pod, where in zip(gang(name, len(names)), names, strict=True)]
+from tests.explaining import CLIQUE_ONLY, DATA, HOST, TRAIN, asking, explained, running
 
 
 def test_the_domains_are_listed_with_their_room_and_who_has_it() -> None:
@@ -251,10 +236,6 @@ def test_roles_that_have_room_each_but_not_together_are_not_told_that_there_is_r
     said = explained("wait", *cluster("a: 4x8"), *gang("wait", 4, gpus=6, min_member=8), *small)
     assert said.gang.state == "NoRoom"
     assert said.remedies == ["wait for room: the gang is planned as soon as enough is free"]
-
-
-def asking(size: int, **asked: Any) -> list[Pod]:
-    return gang("wait", size, gpus=1, labels=(("app", "train"),), constraints=Constraints(**asked))
 
 
 def test_members_that_share_no_node_need_nodes_and_an_end_counts_only_where_a_port_is_free() -> None:

@@ -5,31 +5,26 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
-import uvicorn
 import yaml
 from typer.testing import CliRunner
 
-from devcluster.certificates import Authority, KeyPair
+from devcluster.certificates import Authority
 from devcluster.tls import client_context
 from extender import probe
 from extender.cli.main import main
 from extender.config.settings import SettingsError, load
 from extender.config.tls_files import TlsFiles
 from extender.core.state import State
-from extender.http.connections import BoundedProtocol, Connections
 from extender.http.scrape import metrics_page
 from extender.http.tls import Credentials, TlsError
-from extender.http.verbs import Receive, Scope, Send
 from extender.observe.metrics import Metrics
 from extender.probe import Listener
+from tests.tls import replace, said_to, serial, serving, trusting
 
 
 @pytest.fixture
@@ -46,48 +41,6 @@ def theirs(tmp_path: Path) -> Authority:
 def files(ours: Authority) -> TlsFiles:
     pair = ours.serving("server")
     return TlsFiles(pair.certificate, pair.key, ours.certificate)
-
-
-async def hello(scope: Scope, receive: Receive, send: Send) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"ok\n"})
-
-
-@contextmanager
-def serving(credentials: Credentials, names: tuple[str, ...] = ()) -> Iterator[int]:
-    """The port of a server that says ok to everybody whom these credentials let in."""
-    config = uvicorn.Config(
-        hello,
-        http=partial(BoundedProtocol, shared=Connections(), allowed=names),  # type: ignore[arg-type]
-        ws="none",
-        loop="uvloop",
-        lifespan="off",
-        log_level="critical",
-        log_config=None,
-    )
-    config.load()
-    config.ssl = credentials.context
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            server.should_exit = True
-            thread.join()
-
-
-def said_to(context: ssl.SSLContext, port: int, host: str = "127.0.0.1") -> str:
-    """What a new connection gets as its answer; "" when it is shut out."""
-    try:
-        return httpx.get(f"https://{host}:{port}/healthz", verify=context, trust_env=False).text
-    except (httpx.NetworkError, httpx.RemoteProtocolError):
-        return ""
-
-
-def trusting(authority: Authority) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=str(authority.certificate))
 
 
 # Which settings can be used at all.
@@ -302,18 +255,3 @@ async def test_the_port_for_metrics_asks_for_the_same_certificates(files: TlsFil
 )
 def test_the_probe_finds_the_extender_at_its_address(host: str, url: str) -> None:
     assert Listener(host, 1).url == url
-
-
-def serial(context: ssl.SSLContext, port: int) -> str:
-    """Of the certificate that the server shows to a new connection."""
-    with (
-        socket.create_connection(("127.0.0.1", port)) as raw,
-        context.wrap_socket(raw, server_hostname="localhost") as wrapped,
-    ):
-        certificate = wrapped.getpeercert() or {}
-        return str(certificate["serialNumber"])
-
-
-def replace(files: TlsFiles, pair: KeyPair) -> None:
-    files.cert.write_bytes(pair.certificate.read_bytes())
-    files.key.write_bytes(pair.key.read_bytes())

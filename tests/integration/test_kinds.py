@@ -29,9 +29,9 @@ from tests.integration.team import Team
 from tests.integration.training import TRAINING
 from tests.kube.kinds.appwrappers import MIXED, SAMPLE, WRAPPED_JOBSET
 from tests.kube.kinds.batch_jobs import INDEXED, PI
+from tests.kube.kinds.rays import CLUSTER as RAY_CLUSTER
+from tests.kube.kinds.rays import JOB as RAY_JOB
 from tests.kube.kinds.test_jobset import WORKERS
-from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
-from tests.kube.kinds.test_ray import JOB as RAY_JOB
 from tests.kube.kinds.test_trainer import RUNTIME, TRAINJOB
 from tests.kube.kinds.test_training import PYTORCH
 

@@ -24,9 +24,9 @@ from tests.integration.test_kinds import CONTROLLERS, install_runtime, stripped,
 from tests.integration.training import TRAINING
 from tests.kube.kinds.appwrappers import MIXED
 from tests.kube.kinds.batch_jobs import INDEXED, PI
+from tests.kube.kinds.rays import CLUSTER as RAY_CLUSTER
+from tests.kube.kinds.rays import JOB as RAY_JOB
 from tests.kube.kinds.test_jobset import WORKERS
-from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
-from tests.kube.kinds.test_ray import JOB as RAY_JOB
 from tests.kube.kinds.test_trainer import TRAINJOB
 from tests.kube.kinds.test_training import PI as MPI_PI
 from tests.kube.kinds.test_training import PYTORCH

@@ -12,9 +12,9 @@ from extender.kube.kinds.kind import Object
 from tests.kube.kinds.appwrappers import LWS, ROLES, SAMPLE, of, wrapping, written
 from tests.kube.kinds.batch_jobs import INDEXED
 from tests.kube.kinds.jobs import read, sizes, started, stored
+from tests.kube.kinds.rays import CLUSTER as RAY_CLUSTER
+from tests.kube.kinds.rays import JOB as RAY_JOB
 from tests.kube.kinds.test_jobset import WORKERS
-from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
-from tests.kube.kinds.test_ray import JOB as RAY_JOB
 from tests.kube.kinds.test_trainer import TRAINJOB
 from tests.kube.kinds.test_training import PI as MPI_PI
 from tests.kube.kinds.test_training import PYTORCH

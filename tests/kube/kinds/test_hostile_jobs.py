@@ -22,11 +22,11 @@ from tests.kube.kinds.appwrappers import LWS, MIXED, WRAPPED_JOBSET, wrapping
 from tests.kube.kinds.batch_jobs import INDEXED
 from tests.kube.kinds.batch_jobs import PI as WITHOUT_INDEX
 from tests.kube.kinds.jobs import SUSPENDED, started, stored
+from tests.kube.kinds.rays import CLUSTER as RAY_CLUSTER
+from tests.kube.kinds.rays import JOB as RAY_JOB
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_own import MANIFEST as OWN
 from tests.kube.kinds.test_own import kind as own_kind
-from tests.kube.kinds.test_ray import CLUSTER as RAY_CLUSTER
-from tests.kube.kinds.test_ray import JOB as RAY_JOB
 from tests.kube.kinds.test_training import PI, PYTORCH
 
 JUNK: tuple[Any, ...] = (

@@ -30,10 +30,10 @@ from tests.kube.fake_api import fake_api
 from tests.kube.kinds.appwrappers import STOPPED, wrapping
 from tests.kube.kinds.following import job, listed
 from tests.kube.kinds.jobs import started, stopped_again, stored
+from tests.kube.kinds.rays import CLUSTER
 from tests.kube.kinds.test_hostile_jobs import MANIFESTS, kind_of
 from tests.kube.kinds.test_own import MANIFEST as OWN
 from tests.kube.kinds.test_own import kind as own_kind
-from tests.kube.kinds.test_ray import CLUSTER
 from tests.kube.kinds.test_trainer import jobset
 
 READER = Reader(("muster", "default-scheduler"), Completion(workload_priorities={"high": 9}))

@@ -1,0 +1,37 @@
+"""What is explained of the gangs of a small cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from extender.observe.explain.explanation import Explanation, explain
+from policies.model import (
+    Constraints,
+    Node,
+    Pod,
+    PodGroup,
+    Requirement,
+    Topology,
+)
+from tests.builders import gang, key
+from tests.core.script import Script
+
+HOST = "kubernetes.io/hostname"
+TRAIN, DATA = ((Requirement("app", "In", (app,)),) for app in ("train", "data"))
+CLIQUE_ONLY = Topology(required="clique")
+
+
+def explained(name: str, *facts: Node | Pod | PodGroup) -> Explanation:
+    script = Script(*facts)
+    return explain(script.core.state, script.core.state.workloads[key(name)], script.now)
+
+
+def running(name: str, nodes: str) -> list[Pod]:
+    """A gang that is bound on these nodes."""
+    names = nodes.split()
+    return [replace(pod, node=where) for pod, where in zip(gang(name, len(names)), names, strict=True)]
+
+
+def asking(size: int, **asked: Any) -> list[Pod]:
+    return gang("wait", size, gpus=1, labels=(("app", "train"),), constraints=Constraints(**asked))

@@ -1,0 +1,76 @@
+"""A server that asks for certificates, and those who speak to it."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import httpx
+import uvicorn
+
+from devcluster.certificates import Authority, KeyPair
+from extender.config.tls_files import TlsFiles
+from extender.http.connections import BoundedProtocol, Connections
+from extender.http.tls import Credentials
+from extender.http.verbs import Receive, Scope, Send
+
+
+async def hello(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"ok\n"})
+
+
+@contextmanager
+def serving(credentials: Credentials, names: tuple[str, ...] = ()) -> Iterator[int]:
+    """The port of a server that says ok to everybody whom these credentials let in."""
+    config = uvicorn.Config(
+        hello,
+        http=partial(BoundedProtocol, shared=Connections(), allowed=names),  # type: ignore[arg-type]
+        ws="none",
+        loop="uvloop",
+        lifespan="off",
+        log_level="critical",
+        log_config=None,
+    )
+    config.load()
+    config.ssl = credentials.context
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def said_to(context: ssl.SSLContext, port: int, host: str = "127.0.0.1") -> str:
+    """What a new connection gets as its answer; "" when it is shut out."""
+    try:
+        return httpx.get(f"https://{host}:{port}/healthz", verify=context, trust_env=False).text
+    except (httpx.NetworkError, httpx.RemoteProtocolError):
+        return ""
+
+
+def trusting(authority: Authority) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(authority.certificate))
+
+
+def serial(context: ssl.SSLContext, port: int) -> str:
+    """Of the certificate that the server shows to a new connection."""
+    with (
+        socket.create_connection(("127.0.0.1", port)) as raw,
+        context.wrap_socket(raw, server_hostname="localhost") as wrapped,
+    ):
+        certificate = wrapped.getpeercert() or {}
+        return str(certificate["serialNumber"])
+
+
+def replace(files: TlsFiles, pair: KeyPair) -> None:
+    files.cert.write_bytes(pair.certificate.read_bytes())
+    files.key.write_bytes(pair.key.read_bytes())
