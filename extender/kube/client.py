@@ -50,7 +50,7 @@ class Change(msgspec.Struct, frozen=True):
 class Kube:
     """One API server. Every method raises ApiError, or UnreachableError when there was no answer in time.
 
-    ``may_write`` is asked before every attempt of every write; where it says no, StandbyError is raised and nothing is
+    ``may_write`` is asked right before every write is sent; where it says no, StandbyError is raised and nothing is
     sent. A pod is patched only as it was last seen (``saw``): if somebody else has written to it since, that is a 409.
     """
 
@@ -95,9 +95,13 @@ class Kube:
 
     async def call(self, method: str, path: str, **request: Any) -> bytes:
         """One request, as ``Connection.call`` makes it."""
-        if method != "GET" and not self._may_write():
-            raise StandbyError
+        if method != "GET":
+            request["check"] = self._check_lead
         return await self._connection.call(method, path, **request)
+
+    def _check_lead(self) -> None:
+        if not self._may_write():
+            raise StandbyError
 
     def list_pages(self, path: str, *, selector: str = "", labels: str = "") -> AsyncGenerator[Page, None]:
         """The pages of one consistent list, of objects with these fields and labels alone. A 410 in the middle means:

@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -139,18 +139,23 @@ class Connection:
         accept: str = "application/json",
         timeout_s: float = REQUEST_TIMEOUT_S,
         silence_s: float | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> bytes:
-        """One request, answered in full within ``timeout_s`` seconds, and never silent for ``silence_s``."""
+        """One request, answered in full within ``timeout_s`` seconds, and never silent for ``silence_s``.
+
+        ``check`` is called right before it is sent, and stops it by raising; where a proxy is used, before connecting.
+        """
         headers = await self._headers(accept, content_type)
         said = b"" if body is None else msgspec.json.encode(body)
         try:
             if self._exchanges is not None and silence_s is None:
                 status, content, retry_after = await self._exchanges.ask(
-                    method, path, headers, said, query=_written(query), timeout_s=timeout_s
+                    method, path, headers, said, query=_written(query), timeout_s=timeout_s, check=check
                 )
                 if status >= 300:
                     raise self._noted(error_from(status, content[:_LONGEST_ERROR], retry_after))
                 return content
+            check()
             limits = aiohttp.ClientTimeout(total=timeout_s, sock_read=silence_s)
             async with await self._ask(method, path, limits, query, headers, said) as answer:
                 content = await _read(answer, LARGEST_ANSWER)

@@ -10,7 +10,7 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -47,15 +47,27 @@ class Exchanges:
         self._idle: list[_Exchange] = []  # the one that was used last at the end
 
     async def ask(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes, *, query: str = "", timeout_s: float
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        query: str = "",
+        timeout_s: float,
+        check: Callable[[], None] = lambda: None,
     ) -> Answer:
-        """Raises OSError without an answer in time: nobody knows then what has become of the request."""
+        """Raises OSError without an answer in time: nobody knows then what has become of the request.
+
+        ``check`` is called when there is a connection, which may take seconds: if it raises, nothing is sent.
+        """
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         target = quote(self._base + path, safe=_WRITTEN) + query
         head = f"{method} {target} HTTP/1.1\r\nHost: {self._named}\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
         async with asyncio.timeout(timeout_s), self._turns:
             exchange = self._kept() or await self._connected()
             try:
+                check()
                 answer = await exchange.ask(head.encode() + body)
             except BaseException:
                 exchange.close()

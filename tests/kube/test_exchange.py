@@ -14,7 +14,8 @@ from kubernetes.aio.client import Configuration
 
 from devcluster.certificates import Authority
 from extender.kube import exchange
-from extender.kube.connection import ApiError, Connection, UnreachableError
+from extender.kube.client import Kube
+from extender.kube.connection import ApiError, Connection, StandbyError, UnreachableError
 from extender.kube.exchange import Exchanges
 from tests.kube.fake_api import OK, fake_api
 
@@ -30,6 +31,7 @@ class Server:
     def __init__(self, *replies: bytes | asyncio.Future[bytes]) -> None:
         self.connections = 0
         self.heads: list[str] = []
+        self.asked = asyncio.Event()
         self._replies = list(replies)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -38,6 +40,7 @@ class Server:
             while self._replies:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 self.heads.append(head)
+                self.asked.set()
                 await reader.readexactly(int(head.partition("Content-Length: ")[2].partition("\r\n")[0]))
                 reply = self._replies.pop(0)
                 content = reply if isinstance(reply, bytes) else await reply
@@ -133,6 +136,28 @@ def test_a_request_beyond_the_most_waits_for_its_turn() -> None:
             assert [one.content for one in await asyncio.gather(*asked)] == [b"first", b"second"]
             exchanges.close()
         assert server.connections == 1
+
+    asyncio.run(run())
+
+
+def test_who_stops_leading_while_a_write_waits_for_its_connection_does_not_send_it() -> None:
+    async def run() -> None:
+        slow: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        server, leads = Server(slow, said(), said()), True
+        async with served(server) as port:
+            connection = Connection(Configuration(host=f"http://127.0.0.1:{port}"), connections=1)
+            kube = Kube(connection, may_write=lambda: leads)
+            first = asyncio.create_task(kube.call("GET", "/it"))
+            write = asyncio.create_task(kube.call("PATCH", "/it"))
+            await server.asked.wait()
+            leads = False
+            slow.set_result(said())
+            await first
+            with pytest.raises(StandbyError):
+                await write
+            await kube.call("GET", "/it")
+            await connection.close()
+        assert [head.partition(" ")[0] for head in server.heads] == ["GET", "GET"]
 
     asyncio.run(run())
 
