@@ -91,7 +91,8 @@ class Settings(BaseSettings):
         20.0,
         ge=1,
         description="A placement that kube-scheduler does not take up by then is planned anew. While kube-scheduler "
-        "tries pods that are before those of the gang in its queue, the time runs from the last of them.",
+        "tries pods that are before those of the gang in its queue, the time runs from the last of them. While it "
+        "tries no pod at all, one placement in that time is.",
     )
     partial_grace_s: float = Field(
         60.0, ge=1, description="How long a broken release keeps room for replacements of lost members."

@@ -16,8 +16,9 @@ _LOOK = 2
 
 
 class Ahead:
-    """kube-scheduler chooses their nodes and binds them as ever. Room is kept for ``plan_s`` at most: whoever has not
-    taken it by then is refused for a reason that Muster does not know, and is left aside for a while.
+    """kube-scheduler chooses their nodes and binds them as ever. Room is kept for ``plan_s`` at most, and on while it
+    takes others that were before them in its queue: whoever has not taken it by then is refused for a reason that
+    Muster does not know, and is left aside for a while.
     """
 
     def __init__(self, state: State, planner: Planner) -> None:
@@ -75,7 +76,11 @@ class Ahead:
 
     def lapse(self, now: float) -> None:
         """Give back what was kept for too long."""
-        state = self._state
+        state, plan_s, queue = self._state, self._state.limits.plan_s, self._state.kube_queue
         for uid in state.singles.late(now):
+            pod = state.singles.get(uid)
+            if pod is not None and now < queue.taken_at + plan_s and queue.has_yet_to_try(pod):
+                state.singles.keep_on(uid, now + plan_s)
+                continue
             state.end_kept(uid)
-            state.singles.rest(uid, now, state.limits.plan_s)
+            state.singles.rest(uid, now, plan_s)

@@ -119,13 +119,16 @@ class Refusals:
 
     def not_taken_up(self, workload: Workload, now: float) -> None:
         """kube-scheduler has not taken the placement up in time. While it takes pods that are before these in its
-        queue, they get more. If its plugins refuse the pods, their nodes have refused."""
-        queue = self._state.kube_queue
-        if now < (until := queue.taken_at + self._state.limits.plan_s) and is_still_queued(workload, queue):
+        queue, or tries no pod at all and others are given up, they get more. If its plugins refuse the pods, their
+        nodes have refused."""
+        queue, plan_s = self._state.kube_queue, self._state.limits.plan_s
+        if now < (until := queue.taken_at + plan_s) and is_still_queued(workload, queue):
             return workload.wait_until(until)
         why = "kube-scheduler did not take up the placement in time"
         members = [one for one in workload.members.placed.values() if not one.pod.node and words_of(one.pod)]
         if not members:
+            if until := queue.give_up(now, plan_s):
+                return workload.wait_until(until)
             return self._revocations.revoke(workload, why, now, Cause.PLAN_DEADLINE, penalty=True)
         caps, words = _caps(workload, members), words_of(members[0].pod)
         self._revocations.revoke(workload, why, now, Cause.NODE_REFUSED)

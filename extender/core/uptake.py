@@ -30,8 +30,7 @@ def is_still_queued(workload: Workload, queue: KubeQueue) -> bool:
     """Whether kube-scheduler has yet to come to some of its pods, for all that is known: it takes others that were
     before them."""
     waiting = [member.pod for member in workload.members.placed.values() if not member.pod.node and not member.hold]
-    tried = workload.retries.words or any(pod.refusal is not None for pod in waiting)
-    return bool(waiting) and not tried and not any(map(queue.has_passed, waiting))
+    return bool(waiting) and not workload.retries.words and all(map(queue.has_yet_to_try, waiting))
 
 
 def too_slow(workload: Workload, lacking: int) -> str:

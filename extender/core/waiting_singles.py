@@ -120,6 +120,10 @@ class WaitingSingles:
         self.kept[pod.uid] = Claim(node, pod.requests, ClaimState.RESERVED, None, until)
         self._on.setdefault(node, {})[pod.uid] = pod
 
+    def keep_on(self, uid: str, until: float) -> None:
+        """The same room until then, which is no earlier than what is kept for any other."""
+        self.kept[uid] = self.kept.pop(uid)._replace(until=until)
+
     def end(self, uid: str) -> None:
         """No room is kept for it any more."""
         kept = self.kept.pop(uid, None)

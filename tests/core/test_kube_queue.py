@@ -125,3 +125,52 @@ def test_members_are_not_held_for_longer_than_kube_scheduler_waits() -> None:
     call = script.bind(train[0], expires_s=50)
     _bind_each(script, plain, 7)
     assert "only 1 of 2 members reached bind" in script.answers[call]
+
+
+def test_room_is_kept_for_a_pod_of_no_gang_while_kube_scheduler_takes_pods_that_were_before_it() -> None:
+    plain = [single(f"plain-{n}", gpus=0, created=1) for n in range(4)]
+    alone, train = single("alone", gpus=8, created=2), gang("train", 1, created=3)
+    script = Script(*cluster("a: 1x8"), *plain, alone, *train)
+    assert not script.planned(train[0])
+    _bind_each(script, plain, 15)
+    script.advance(19)
+    assert not script.planned(train[0]), "79 s after it came"
+    script.advance(22)
+    assert script.planned(train[0]), "kube-scheduler takes nobody any more"
+
+
+def test_a_pod_of_no_gang_that_was_passed_by_stands_aside() -> None:
+    alone, newer = single("alone", gpus=8, created=1), single("newer", gpus=0, created=3)
+    train = gang("train", 1, created=2)
+    script = Script(*cluster("a: 1x8"), alone, *train, newer)
+    script.advance(15)
+    script.change(newer, node="a-0")
+    script.advance(6)
+    assert script.planned(train[0])
+
+
+def _three_gangs() -> tuple[Script, list[Pod]]:
+    pods = [pod for name in ("one", "two", "three") for pod in gang(name, 1)]
+    return Script(*cluster("a: 3x8"), *pods), pods
+
+
+def _without_plan(script: Script, pods: list[Pod]) -> int:
+    return sum(not script.planned(pod) for pod in pods)
+
+
+def test_while_kube_scheduler_tries_nobody_one_gang_at_a_time_loses_its_plan() -> None:
+    script, pods = _three_gangs()
+    script.advance(20.5)
+    assert _without_plan(script, pods) == 1, "it may stand still"
+    script.advance(15)
+    assert _without_plan(script, pods) == 0, "at 35.5 s"
+    script.advance(5)
+    assert _without_plan(script, pods) == 1
+
+
+def test_every_gang_loses_its_plan_that_kube_scheduler_does_not_take_up_while_it_tries_others() -> None:
+    script, pods = _three_gangs()
+    script.advance(15)
+    script.filter(single("again", created=1, refusal=UNSCHEDULABLE))
+    script.advance(5.5)
+    assert _without_plan(script, pods) == 3

@@ -1,9 +1,12 @@
-"""A job whose pods come late in kube-scheduler's queue is not started over for that."""
+"""A job whose pods come late in kube-scheduler's queue is not started over for that, nor all when it stands still."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import pairwise
 
 import pytest
 
@@ -47,6 +50,29 @@ def test_a_job_behind_pods_of_no_gang_keeps_its_pods_and_starts(stage: RealStage
         tollgate.wait_stopped()
     tollgate.open()
     assert _job_pods(jobs.until_running(8)) == made
+
+
+def test_while_kube_scheduler_stands_still_jobs_are_started_over_one_at_a_time(
+    stage: RealStage, tollgate: TollGate
+) -> None:
+    stage.add_nodes(1)
+    jobs = Jobs(stage)
+    tollgate.close_after(0)
+    stage.create(pod("plain", gpus=0))
+    tollgate.wait_stopped()
+    for n in range(3):
+        jobs.create(f"still-{n}", 1, gpus=1)
+    at = stage.wait(lambda: _given_up(stage), lambda found: len(found) >= 3)
+    tollgate.open()
+    jobs.until_running(4)
+    assert all((later - earlier).total_seconds() > TIMEOUT_S - 0.1 for earlier, later in pairwise(at))
+
+
+def _given_up(stage: RealStage) -> list[datetime]:
+    """When each placement was, by the log."""
+    line = rf"^(\S+ \S+),(\d+) .* gang {stage.namespace}/\S+ was forgotten \(plan-deadline\)"
+    found = re.findall(line, stage.muster.extender.log.read_text(), re.MULTILINE)
+    return [datetime.fromisoformat(f"{second}.{fraction}") for second, fraction in found]
 
 
 def _job_pods(pods: Sequence[Pod]) -> set[str]:

@@ -1,12 +1,14 @@
-"""No job is started over because its pods wait their turn in kube-scheduler's queue."""
+"""No job is started over because its pods wait their turn in kube-scheduler's queue, and not every gang loses its plan
+because kube-scheduler stands still."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from math import inf
 
-from extender.core.effects import Effect, SuspendJob
+from extender.core.effects import Effect, SuspendJob, Turned
 from extender.core.events import Event, FilterCalled, PodSeen
+from extender.core.turns import Cause
 from policies.model import GroupKey
 from tests.simulation.model.world import World
 from tests.simulation.shown import Shown
@@ -24,12 +26,16 @@ class QueueTurns:
     def __init__(self, shown: Shown) -> None:
         self._shown = shown
         self._taken_at = -inf
+        self._tried_at = -inf
+        self._given_up_at = -inf
         self._unlike: set[GroupKey] = set()
         """Gangs of which kube-scheduler has refused a pod, so that it has come to them, or whose pods had gates: their
         place in its queue is another one."""
 
     def hear(self, event: Event, now: float) -> None:
         """Before ``shown`` knows of it."""
+        if isinstance(event, FilterCalled):
+            self._tried_at = now
         match event:
             case FilterCalled(pod=pod) if self._shown.pods.get(pod.uid, pod).refusal is None:
                 self._taken_at = now
@@ -38,12 +44,14 @@ class QueueTurns:
                     self._unlike.add(pod.group_key)
                 before = self._shown.pods.get(pod.uid)
                 if pod.node and before is not None and not before.node:
-                    self._taken_at = now
+                    self._taken_at = self._tried_at = now
             case _:
                 pass
 
     def judge(self, effect: Effect, held: Collection[str], world: World) -> str | None:
         """``held``: the pods whose bind waits for an answer."""
+        if isinstance(effect, Turned) and effect.cause is Cause.PLAN_DEADLINE:
+            return self._in_vain(effect.key, world.clock.now)
         if not isinstance(effect, SuspendJob) or world.scheduler is None:
             return None
         key, reason = effect.job.key, effect.reason
@@ -58,3 +66,11 @@ class QueueTurns:
         if not early or key in self._unlike or not world.scheduler.has_yet_to_try(awaited):
             return None
         return f"{key} is started over {since_s:.1f} s after kube-scheduler took a pod, with {awaited} yet in its queue"
+
+    def _in_vain(self, key: GroupKey, now: float) -> str | None:
+        """It was not taken up in time: where kube-scheduler tries nobody at all, that may be true of all."""
+        silent_s, after_s, self._given_up_at = now - self._tried_at, now - self._given_up_at, now
+        if silent_s < _PLAN_S + _MARGIN_S or after_s > _PLAN_S - _MARGIN_S:
+            return None
+        silence = f"and kube-scheduler has tried nobody for {silent_s:.1f} s"
+        return f"{key} loses its plan {after_s:.1f} s after another has, {silence}"

@@ -17,10 +17,12 @@ def is_slow(seed: int) -> bool:
 
 
 def slow(profile: Profile, chance: Chance) -> Profile:
-    """It takes seconds for a pod, and no bind fails for that."""
+    """It takes seconds for a pod, and no bind fails for that. In a third of the seeds it stands still after each."""
     dice = chance.stream("how slow kube-scheduler is")
     slow_until = BEGIN_S + dice.choice((60.0, 90.0))
-    return replace(profile, slow_s=dice.choice((2.0, 4.0, 7.0)), slow_until=slow_until, bind_timeout_s=300.0)
+    slow_s = dice.choice((2.0, 4.0, 7.0))
+    slow_s = 50.0 if chance.stream("kube-scheduler stands still").random() < 1 / 3 else slow_s
+    return replace(profile, slow_s=slow_s, slow_until=slow_until, bind_timeout_s=300.0)
 
 
 def ahead(chance: Chance) -> tuple[tuple[float, JobSpec], ...]:

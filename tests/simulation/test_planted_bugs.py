@@ -128,6 +128,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (owners.pods_asked_for_before_they_are_planned, 59, "is to be taken up, and has no plan"),
     (owners.podgroups_never_taken_up, 59, "is not taken up, and there is room for its pods"),
     (jobs.pods_before_a_job_give_it_no_time, 846, "is started over .* yet in its queue"),
+    (jobs.every_plan_is_given_up_while_kube_scheduler_stands_still, 626, "and kube-scheduler has tried nobody"),
     (jobs.held_members_do_not_wait_for_kube_schedulers_queue, 1286, "is started over .* yet in its queue"),
     (jobs.writes_to_a_job_at_once, 60, "is sent while an earlier write to the job is under way"),
     (preemption.victims_told_before_it_is_written_down, 56, "is evicted before it is written down"),

@@ -155,5 +155,9 @@ def pods_before_a_job_give_it_no_time(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KubeQueue, "has_passed", lambda self, pod: True)
 
 
+def every_plan_is_given_up_while_kube_scheduler_stands_still(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KubeQueue, "give_up", lambda self, now, after_s: 0.0)
+
+
 def held_members_do_not_wait_for_kube_schedulers_queue(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lifecycle, "is_still_queued", lambda workload, queue: False)
