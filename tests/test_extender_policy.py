@@ -10,7 +10,19 @@ from extender.core import stamps
 from extender.kube.client import EVICTED_BY
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.eviction import EVICTED_AT
-from extender.kube.kinds.keys import COMPONENT, FLAVORS, GANG, NODE_LABELS, NODES, OWN, PLAN, PODSET, QUEUES, WORKLOAD
+from extender.kube.kinds.keys import (
+    COMPONENT,
+    FLAVORS,
+    GANG,
+    IN_VAIN,
+    NODE_LABELS,
+    NODES,
+    OWN,
+    PLAN,
+    PODSET,
+    QUEUES,
+    WORKLOAD,
+)
 from extender.kube.kinds.trainer import MANAGER
 from extender.kube.reports import CONTROLLER
 from extender.kube.reserved import PREEMPTING
@@ -88,7 +100,7 @@ def covered() -> set[tuple[str, str, str]]:
     }
 
 
-ON_JOBS = (PLAN, OWN, FLAVORS, PREEMPTING, EVICTED_AT)
+ON_JOBS = (PLAN, OWN, FLAVORS, PREEMPTING, EVICTED_AT, IN_VAIN)
 ON_TEMPLATES = (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES, NODE_LABELS)
 """The annotations that Muster writes on a job, and on its pod templates."""
 

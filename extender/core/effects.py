@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extender.core.turns import Cause, Turn
-from policies.model import Controller, Dialect, GroupKey, Job, LetGo, PlannedNodes, Pod, Reservation, Toleration
+from policies.model import Controller, Dialect, GroupKey, InVain, Job, LetGo, PlannedNodes, Pod, Reservation, Toleration
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +133,13 @@ class StartJob:
 @dataclass(frozen=True, slots=True)
 class SuspendJob:
     """PATCH the job: suspend it, because of ``reason``. Its controller then deletes its pods. ``evicted``: when it was
-    evicted in the last hour, to be written on it, if at all."""
+    evicted in the last hour; ``in_vain``: how long it rests for nodes that did not come. Both are to be written on it,
+    if there are any."""
 
     job: Job
     reason: str
     evicted: tuple[float, ...] = ()
+    in_vain: InVain | None = None
 
 
 @dataclass(frozen=True, slots=True)

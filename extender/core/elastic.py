@@ -25,7 +25,7 @@ from extender.core.shape import Demand, Shape
 from extender.core.state import State
 from extender.core.telling import explain
 from extender.core.workload import Workload
-from policies.model import GroupKey, LetGo, Pod
+from policies.model import GroupKey, InVain, LetGo, Pod
 from policies.model.queues import ClusterQueue
 from policies.quota.choices import Choices
 from policies.quota.flavors import Assignment, Fit
@@ -90,7 +90,7 @@ class Elastic:
             or not self._may(workload)
         ):
             return why
-        denied = self._denied.get(workload.key)
+        denied = self._denied.get(workload.key) or self._recall(workload, now)
         if denied is not None and now < denied.until:
             return why._replace(message=f"{why.message}; {denied.text}")
         asked = Asked(workload, demand.pods, queue, self._state.quotas.queues.picture)
@@ -229,6 +229,23 @@ class Elastic:
         text = f"nodes of {listed(flavors)} were asked for in vain: {detail}; it asks again {pause:.0f} s later"
         self._denied[key] = _Denied(attempts, now + pause, text)
         return text
+
+    def rest(self, key: GroupKey) -> InVain | None:
+        """So long it asks for nothing, to be written on its job."""
+        denied = self._denied.get(key)
+        if denied is None or not denied.until:
+            return None
+        return InVain(float(ceil(denied.until - self._state.epoch)), denied.attempts)
+
+    def _recall(self, workload: Workload, now: float) -> _Denied | None:
+        """As an earlier life of ours has written it on its job."""
+        said = None if workload.job is None else workload.job.seen.in_vain
+        if said is None:
+            return None
+        left = min(said.until + self._state.epoch - now, _LONGEST_PAUSE_S)
+        text = f"nodes were asked for in vain, {many(said.attempts, 'time')} in a row; it asks again {left:.0f} s later"
+        denied = self._denied[workload.key] = _Denied(said.attempts, now + left if left > 0 else 0.0, text)
+        return denied
 
     def _end(self, key: GroupKey) -> None:
         """It asks no more."""

@@ -40,6 +40,7 @@ class Jobs:
 
     def __init__(self, state: State, steering: Leading, revocations: Revocations, elastic: Elastic) -> None:
         self._state = state
+        self._elastic = elastic
         self._unplanned = Unplanned(state, elastic)
         self.upkeep = Upkeep(state, steering, revocations)
         self._revocations = revocations
@@ -293,6 +294,6 @@ class Jobs:
         workload.nudge()
         record.write(JobWrite.SUSPEND)
         evicted = self._state.preemptions.evictions.recent(Victim(workload.key), record.seen, now - self._state.epoch)
-        self._state.out.append(SuspendJob(record.seen, why, evicted))
+        self._state.out.append(SuspendJob(record.seen, why, evicted, self._elastic.rest(workload.key)))
         if not workload.releasing:
             self._revocations.revoke(workload, why, now, Cause.JOB_SUSPENDED, penalty=True)

@@ -93,7 +93,7 @@ def _change(kind: Kind, obj: Object, now: Job, effect: JobEffect | Reserve) -> s
                 start(kind, obj, effect)
         case SuspendJob():
             if not now.finished:
-                suspend(kind, obj, effect.evicted)
+                suspend(kind, obj, effect.evicted, effect.in_vain)
         case Reserve():
             reserve(obj, effect.reservation)
         case CleanJob():

@@ -15,6 +15,7 @@ from extender.kube.eviction import EVICTED_AT, TERMS
 from extender.kube.kinds.keys import (
     FLAVORS,
     HOLD,
+    IN_VAIN,
     INDEX_LABEL,
     MIN_PARALLELISM,
     PLAN,
@@ -38,7 +39,7 @@ from extender.kube.queues.naming import OF_VOLCANO
 from extender.kube.reserved import PREEMPTING
 from extender.kube.topology import MANAGED_BY_KUEUE, TOPOLOGY
 
-_OF_JOBS = (PLAN, FLAVORS, HOLD, MIN_PARALLELISM, PRIORITY_CLASS, WORKLOAD, EVICTED_AT)
+_OF_JOBS = (PLAN, FLAVORS, HOLD, MIN_PARALLELISM, PRIORITY_CLASS, WORKLOAD, EVICTED_AT, IN_VAIN)
 READ = frozenset(
     (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *chain(*TOPOLOGY), *MANAGED_BY_KUEUE, *QUEUES, *TERMS, PREEMPTING)
 ).union(_OF_JOBS, (OF_VOLCANO,))

@@ -12,7 +12,7 @@ from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.dialects.koordinator import NETWORK_TOPOLOGY
 from extender.kube.dialects.owner import owned_gang
 from extender.kube.eviction import EVICTED_AT, TERMS, unreadable_terms
-from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, LED, NODE_LABELS, NODES, OWN, PLAN, QUEUES, WORKLOAD
+from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, IN_VAIN, LED, NODE_LABELS, NODES, OWN, PLAN, QUEUES, WORKLOAD
 from extender.kube.numbering import ROLE
 from extender.kube.objects import Meta
 from extender.kube.plain import plain
@@ -20,7 +20,7 @@ from extender.kube.queues.naming import MISSPELT, is_misspelt
 from extender.kube.topology import MANAGED_BY_KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 
 SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
-_OF_JOBS = (*QUEUES, GANG, HOLD, PLAN, FLAVORS, OWN, WORKLOAD, LED, NODES, NODE_LABELS)
+_OF_JOBS = (*QUEUES, GANG, HOLD, PLAN, FLAVORS, OWN, WORKLOAD, LED, NODES, NODE_LABELS, IN_VAIN)
 """Read on jobs, or written on their pods by Muster."""
 _KNOWN = frozenset((*SAID_BY_PEOPLE, *STAMPED, NODE, RANK, DOMAIN, *_OF_JOBS, *TERMS, EVICTED_AT))
 _PREFIX = "muster.dev/"

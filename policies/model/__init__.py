@@ -23,7 +23,7 @@ from policies.model.owner import GangOwner
 from policies.model.pod import GANG_GATE, Pod, SlotKey, Stamp
 from policies.model.reservation import Reservation, Victim
 from policies.model.topology import NO_LEVEL, Topology
-from policies.model.workload import GroupJob, Job, LetGo, Order, PlannedNodes, PodSet, PodSets
+from policies.model.workload import GroupJob, InVain, Job, LetGo, Order, PlannedNodes, PodSet, PodSets
 
 __all__ = [
     "CLIQUE",
@@ -41,6 +41,7 @@ __all__ = [
     "GroupKey",
     "GroupRef",
     "HostPort",
+    "InVain",
     "Job",
     "Labels",
     "LetGo",

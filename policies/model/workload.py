@@ -177,6 +177,15 @@ class LetGo:
 
 
 @dataclass(frozen=True, slots=True)
+class InVain:
+    """Of a job that was let go, and no nodes came. ``until``: so long it rests, in seconds since the epoch.
+    ``attempts``: how often in a row."""
+
+    until: float
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A job of any kind, as its object shows it.
 
@@ -184,7 +193,8 @@ class Job:
     ``managed``: Muster is to admit it. ``suspended``: its spec says so. ``stopped``: it is suspended, no pod of it is
     active, and what it makes its pods of may be written. ``finished``: it has ended, or is being deleted.
     ``running``: some pod of it runs or has run. ``held``: its owner wants it to wait. ``marked``: something of ours is
-    on it. ``plan``: what it was admitted with, if anything; ``let_go``: it has no nodes yet, and is to get some.
+    on it. ``plan``: what it was admitted with, if anything; ``let_go``: it has no nodes yet, and is to get some;
+    ``in_vain``: it had none, and rests.
     ``problem``: what in it keeps it from being planned.
     ``resumes``: a slot whose pod has succeeded, and is still there, gets no other pod when the job starts again.
     ``done``: slots whose pods have succeeded, in this start or before, as its status says: they get no other, whether
@@ -219,6 +229,7 @@ class Job:
     evicted: tuple[float, ...] = ()
     in_steps: bool = False
     let_go: LetGo | None = None
+    in_vain: InVain | None = None
     waits: bool = True
 
     @property

@@ -120,9 +120,11 @@ class Controlled:
         if isinstance(effect, StartJob):
             flavors = effect.flavors or self.seen.flavors
             plan = effect.plan if effect.let_go is None else None
-            self.show(suspended=False, stopped=False, marked=True, plan=plan, flavors=flavors, let_go=effect.let_go)
+            led = {"plan": plan, "flavors": flavors, "let_go": effect.let_go, "in_vain": None}
+            self.show(suspended=False, stopped=False, marked=True, **led)
         elif isinstance(effect, SuspendJob):
-            self.show(suspended=True, stopped=not any(pod.live for pod in self.pods.values()), let_go=None)
+            stopped, rest = not any(pod.live for pod in self.pods.values()), effect.in_vain or self.seen.in_vain
+            self.show(suspended=True, stopped=stopped, let_go=None, in_vain=rest)
         else:
             self.show(marked=False, plan=None, flavors=None)
 

@@ -221,6 +221,30 @@ def test_another_leader_goes_on_with_its_quota_and_its_deadline() -> None:
     assert (adopted.cleaned, len(late.starts), used(other, "team", "spot")) == (1, 1, 16)
 
 
+def test_another_leader_lets_it_rest_as_long_as_its_job_says_and_counts_on() -> None:
+    script = scene(served=False)
+    first = come(script)
+    for attempt in (1, 2):
+        first.create()
+        script.advance(901)
+        first.settle()
+        stop(first)
+        while len(first.starts) == attempt < 2:
+            first.wait(1.0)
+    rest = first.seen.in_vain
+    assert rest is not None
+    assert rest.attempts == 2
+    assert rest.until == pytest.approx(script.now + 120, abs=3)
+    other, adopted = again(first)
+    assert "in vain, 2 times in a row; it asks again 1" in other.message("first")
+    adopted.wait(60)
+    assert (adopted.starts, used(other, "team", "spot")) == ([], 0)
+    adopted.wait(40)
+    (start,) = adopted.starts
+    assert start.let_go is not None
+    assert (start.let_go.attempt, adopted.seen.in_vain) == (3, None)
+
+
 def test_another_leader_plans_it_on_the_nodes_that_came_meanwhile() -> None:
     script = scene(served=False)
     first = come(script)

@@ -39,6 +39,7 @@ from extender.kube.kinds.keys import (
     FLAVORS,
     GANG,
     HOLD,
+    IN_VAIN,
     INDEX_LABEL,
     LED,
     MIN_PARALLELISM,
@@ -146,6 +147,8 @@ WRITTEN_ON_JOBS = {
     "room is kept for it, who gives "
     "way, and until when.",
     EVICTED_AT: "On a job that gave way to others: when, in the last hour. It stays on it.",
+    IN_VAIN: "On a job that was suspended because the nodes that it awaited did not come: how often in a row, and how "
+    "long it rests. It comes off with its next start.",
     WORKLOAD: f"On its pod templates, and so on its pods: the UID of the job; beside it `{POD_GROUP}` and "
     f"`{MIN_MEMBER}`.",
     PODSET: "On a pod template of a kind of the setting `job_kinds`, and so on its pods: its podset. Also for the pods "

@@ -46,6 +46,8 @@ class LetGoJobs:
         self._synced = False
         self._flavor = ResourceFlavor(MADE)
         """That whose nodes are made, as it was seen last: what is written for it stays when it is gone."""
+        self._rests: dict[GroupKey, tuple[str, float]] = {}
+        """Whose job says that it rests: its UID, and until when."""
         self._roomy: dict[GroupKey, float] = {}
         """Those that there are nodes for, and since when."""
 
@@ -68,6 +70,8 @@ class LetGoJobs:
                 pass
 
     def _seen(self, job: Job, now: float) -> None:
+        if job.in_vain is not None:
+            self._rests[job.key] = job.uid, job.in_vain.until
         known = self.of.get(job.key)
         if job.let_go is None or job.suspended or job.finished or not job.managed:
             told = known is not None and (known.shown or job.marked or not job.suspended or job.uid != known.job.uid)
@@ -96,6 +100,9 @@ class LetGoJobs:
             self.of.pop(key, None)
             return None
         self.of[key] = Awaiting(replace(effect.job, flavors=effect.flavors), said.until, now, shown=False)
+        uid, until = self._rests.get(key, ("", 0.0))
+        if uid == effect.job.uid and now < until - _EARLY_S:
+            return f"{key} is to be let go at {now:.1f} s, and rests until {until:.1f} s"
         if effect.plan:
             return f"{key} is to be let go, and with a plan: {effect.plan}"
         if MADE not in {name for some in effect.flavors.values() for name in some.values()}:

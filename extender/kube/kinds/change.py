@@ -10,15 +10,15 @@ import msgspec
 from extender.core.effects import StartJob
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.eviction import EVICTED_AT, evictions_text
-from extender.kube.kinds.keys import FLAVORS, OWN, PLAN, WORKLOAD
+from extender.kube.kinds.keys import FLAVORS, IN_VAIN, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found, put
-from extender.kube.kinds.plan import let_go_text, plan_text
+from extender.kube.kinds.plan import in_vain_text, let_go_text, plan_text
 from extender.kube.kinds.read import templates_of
 from extender.kube.kinds.template import kept_of, kept_text, put_on, take_off
 from extender.kube.objects import Meta
 from extender.kube.queues.flavors import flavors_text
 from extender.kube.reserved import PREEMPTING, reservation_text
-from policies.model import PlannedNodes, Reservation, Toleration
+from policies.model import InVain, PlannedNodes, Reservation, Toleration
 
 MOST_BYTES = 256 << 10
 """Of all annotations of an object together: a limit of the API."""
@@ -29,6 +29,7 @@ def start(kind: Kind, obj: Object, effect: StartJob) -> None:
     """Unsuspend it, and write the plan and its flavors on it and on its templates; of one that is let go until when it
     awaits nodes, and the labels of these. Raises UnreadableJobError."""
     clean(kind, obj)
+    _forget(obj, IN_VAIN)
     job = effect.job
     marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(effect.minimum), WORKLOAD: job.uid}
     templates = templates_of(kind, obj)
@@ -57,13 +58,16 @@ def lead(obj: Object, effect: StartJob) -> None:
         raise UnreadableJobError(TOO_LARGE)
 
 
-def suspend(kind: Kind, obj: Object, evicted: Sequence[float] = ()) -> None:
+def suspend(kind: Kind, obj: Object, evicted: Sequence[float] = (), in_vain: InVain | None = None) -> None:
     """It is admitted no more: suspended, and without its plan. The templates are cleaned when it has stopped. Its
     flavors stay until then: its pods use their quota while they are there. ``evicted``: when it was, in the last hour;
-    that stays on it. What is shown in another object has no place for it."""
+    that stays on it. ``in_vain``: how long it rests, which stays until it is started. What is shown in another object
+    has no place for either."""
     _forget(obj, PLAN)
     if evicted and kind.shown_in is None:
         _annotations(obj)[EVICTED_AT] = evictions_text(evicted)
+    if in_vain is not None and kind.shown_in is None:
+        _annotations(obj)[IN_VAIN] = in_vain_text(in_vain)
     put(obj, kind.suspend, value=True)
 
 

@@ -10,13 +10,15 @@ import re
 from datetime import UTC, datetime
 from itertools import groupby
 
-from policies.model import LetGo, PlannedNodes
+from policies.model import InVain, LetGo, PlannedNodes
 
 MOST_PODS = 10_000
 """Of one job. The names of so many nodes still fit into one annotation of a pod template."""
 
-_INSTANT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
-_LET_GO = re.compile(rf"nodes are awaited until ({_INSTANT}), attempt ([0-9]{{1,6}})")
+_AT = r"(?P<at>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"
+_NUMBER = r"(?P<number>[0-9]{1,6})"
+_LET_GO = re.compile(rf"nodes are awaited until {_AT}, attempt {_NUMBER}")
+_IN_VAIN = re.compile(rf"no nodes came by attempt {_NUMBER}; none are asked for before {_AT}")
 
 
 def plan_text(plan: PlannedNodes) -> str:
@@ -49,17 +51,37 @@ def plan_from(text: str | None) -> PlannedNodes | None:
 
 def let_go_text(let_go: LetGo) -> str:
     """No plan can be read from it. To the second."""
-    until = datetime.fromtimestamp(let_go.until, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return f"nodes are awaited until {until}, attempt {let_go.attempt}"
+    return f"nodes are awaited until {_instant(let_go.until)}, attempt {let_go.attempt}"
 
 
 def let_go_from(text: str | None) -> LetGo | None:
     """None where nobody can have written it by ``let_go_text``."""
-    said = _LET_GO.fullmatch(text or "")
+    found = _instant_and_number(_LET_GO, text)
+    return None if found is None else LetGo(*found)
+
+
+def in_vain_text(in_vain: InVain) -> str:
+    """To the second."""
+    return f"no nodes came by attempt {in_vain.attempts}; none are asked for before {_instant(in_vain.until)}"
+
+
+def in_vain_from(text: str | None) -> InVain | None:
+    """None where nobody can have written it by ``in_vain_text``."""
+    found = _instant_and_number(_IN_VAIN, text)
+    return None if found is None else InVain(*found)
+
+
+def _instant(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _instant_and_number(pattern: re.Pattern[str], text: str | None) -> tuple[float, int] | None:
+    """The number counts from 1."""
+    said = pattern.fullmatch(text or "")
     try:
-        until = datetime.fromisoformat(said[1]) if said is not None else None
+        at = datetime.fromisoformat(said["at"]) if said is not None else None
     except ValueError:
         return None
-    if said is None or until is None or not (attempt := int(said[2])):
+    if said is None or at is None or not (number := int(said["number"])):
         return None
-    return LetGo(until.timestamp(), attempt)
+    return at.timestamp(), number

@@ -11,9 +11,9 @@ from extender.kube.convert import UnreadableError
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.eviction import evictions_of, terms_of, unreadable_terms
 from extender.kube.kinds.completion import Completion, TemplateSpec
-from extender.kube.kinds.keys import FLAVORS, HOLD, MIN_PARALLELISM, OWN, PLAN
+from extender.kube.kinds.keys import FLAVORS, HOLD, IN_VAIN, MIN_PARALLELISM, OWN, PLAN
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
-from extender.kube.kinds.plan import MOST_PODS, let_go_from, plan_from
+from extender.kube.kinds.plan import MOST_PODS, in_vain_from, let_go_from, plan_from
 from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.shape import not_before_it_exists, shape_of
 from extender.kube.kinds.template import bare, is_marked, kept_of
@@ -107,6 +107,7 @@ class Reader:
             evicted=evictions_of(meta),
             in_steps=kind.shown_in is not None,
             let_go=let_go_from(planned),
+            in_vain=in_vain_from((meta.annotations or {}).get(IN_VAIN)),
             waits=kind.waits,
         )
 

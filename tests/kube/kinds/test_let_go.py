@@ -7,13 +7,13 @@ from copy import deepcopy
 import pytest
 
 from extender.core.effects import StartJob
-from extender.kube.kinds.change import lead, start
-from extender.kube.kinds.keys import LED, NODE_LABELS, NODES, PLAN
+from extender.kube.kinds.change import clean, lead, start, suspend
+from extender.kube.kinds.keys import IN_VAIN, LED, NODE_LABELS, NODES, PLAN
 from extender.kube.kinds.kind import Kind, Object
-from extender.kube.kinds.plan import let_go_from, let_go_text, plan_from
+from extender.kube.kinds.plan import in_vain_from, let_go_from, let_go_text, plan_from
 from extender.kube.kinds.read import templates_of
 from extender.kube.kinds.registry import Registry
-from policies.model import LetGo, Toleration
+from policies.model import InVain, LetGo, Toleration
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, started, stopped_again, stored
 from tests.kube.kinds.test_hostile_jobs import MANIFESTS, kind_of
 
@@ -121,6 +121,28 @@ def test_what_would_stay_on_the_pods_is_left_to_the_policy() -> None:
 def test_of_some_kinds_no_pods_may_wait_for_nodes() -> None:
     kinds = Registry().kinds
     assert {kind.name for kind in kinds if not kind.waits} == {"AppWrapper", "TrainJob"}
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
+def test_how_long_it_rests_is_written_with_its_suspension_and_stays_until_it_is_started(manifest: str) -> None:
+    obj = stored(manifest, **SUSPENDED)
+    kind, after, rest = kind_of(obj), let_go(obj), InVain(1_767_323_045.0, 3)
+    suspend(kind, after, in_vain=rest)
+    after["status"] = SUSPENDED
+    clean(kind, after)
+    if kind.shown_in is not None:
+        assert IN_VAIN not in after["metadata"].get("annotations", {})
+        return
+    said = after["metadata"]["annotations"][IN_VAIN]
+    assert said == "no nodes came by attempt 3; none are asked for before 2026-01-02T03:04:05Z"
+    job = read(kind, after)
+    assert (job.in_vain, job.marked) == (rest, False)
+    assert IN_VAIN not in started(kind, after)["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("text", [None, "", "no nodes came", "no nodes came by attempt 0; none are asked for before"])
+def test_a_rest_that_nobody_can_have_written_is_none(text: str | None) -> None:
+    assert in_vain_from(text and f"{text} 2026-01-02T03:04:05Z") is None
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)

@@ -15,6 +15,7 @@ from policies.model import (
     EvictionTerms,
     GroupKey,
     GroupRef,
+    InVain,
     Job,
     Labels,
     LetGo,
@@ -65,6 +66,7 @@ class BatchJob:
     elsewhere: PlannedNodes | None = None
     plan: PlannedNodes | None = None
     let_go: LetGo | None = None
+    in_vain: InVain | None = None
     labels: Mapping[str, Labels] = field(default_factory=dict, hash=False)
     tolerations: Mapping[str, tuple[Toleration, ...]] = field(default_factory=dict, hash=False)
     led: PlannedNodes | None = None
@@ -121,6 +123,7 @@ class BatchJob:
             marked=self.marked,
             plan=self.plan,
             let_go=self.let_go,
+            in_vain=self.in_vain,
             done=self.done,
             queue=self.queue,
             flavors=self.flavors,
@@ -183,12 +186,12 @@ def written(job: BatchJob, write: Write) -> BatchJob | str:
             led = replace(job, led=dict(plan), labels=dict(write.labels), minimum=minimum, flavors=flavors)
             led = replace(led, tolerations=dict(write.tolerations))
             led = replace(led, plan=dict(plan) if write.let_go is None else None, let_go=write.let_go)
-            return replace(led, suspended=False, reservation=None)
+            return replace(led, suspended=False, reservation=None, in_vain=None)
         case Reserve(reservation=reservation):
             return replace(job, reservation=reservation)
-        case SuspendJob(evicted=evicted):
+        case SuspendJob(evicted=evicted, in_vain=rest):
             stopped = replace(job, suspended=True, plan=None, let_go=None, flavors=None, evicted=evicted or job.evicted)
-            return job if job.ended else stopped
+            return job if job.ended else replace(stopped, in_vain=rest or job.in_vain)
         case CleanJob():
             if job.ended and not job.suspended:
                 return replace(job, plan=None, let_go=None)  # its template cannot be written any more

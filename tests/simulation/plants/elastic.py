@@ -61,6 +61,14 @@ def restart_forgets_that_nodes_are_awaited(event: Event, core: Core) -> Iterable
 
 
 @hears
+def restart_forgets_who_rests(event: Event, core: Core) -> Iterable[Event]:
+    match event:
+        case JobSeen(job) if not core.synced:
+            event = JobSeen(replace(job, in_vain=None))
+    yield event
+
+
+@hears
 def jobs_that_are_let_go_start_in_part(event: Event, core: Core) -> Iterable[Event]:
     """On the first nodes that come."""
     match event:
