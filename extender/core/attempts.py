@@ -52,8 +52,8 @@ class Attempts:
     def admit(self, workload: Workload, line: Line, now: float) -> Steps[int]:
         """Plan it and commit the plan, or explain. Returns what it has cost beyond what a plain one would.
 
-        One that changes meanwhile is looked at again in the next pass. One to whom others would give way may have its
-        turn later in ``line``.
+        One that changes meanwhile is looked at again in the next pass. It may turn out that its turn
+        comes later in ``line``.
         """
         waiting = self._state.waiting
         if workload.releasing:
@@ -82,7 +82,7 @@ class Attempts:
             yield LOOK
             return 0
         plain = TRY + SEAT * len(demand.pods)
-        why, spent = yield from metered(self._try(workload, demand, shape, now))
+        why, spent = yield from metered(self._try(workload, demand, shape, line, now))
         if why is not None:
             why = yield from self._instead(workload, shape, why, line, now)
             self.tell(workload, why, max(spent, plain), now)
@@ -90,11 +90,11 @@ class Attempts:
             yield min(plain - spent, self._state.limits.slice_units)
         return max(0, spent - plain)
 
-    def _try(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Reason | None]:
+    def _try(self, workload: Workload, demand: Demand, shape: Shape, line: Line, now: float) -> Steps[Reason | None]:
         """Commit a plan, or say why there is none; neither if it has changed meanwhile."""
         self._state.news.wary |= shape.related
         try:
-            found = yield from self._queued.plan(workload, demand, shape, self._shortfalls)
+            found = yield from self._queued.plan(workload, demand, shape, self._shortfalls, line)
         except PolicyError as error:
             self.blame(workload, error, now)
             return None

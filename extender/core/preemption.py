@@ -29,8 +29,8 @@ from policies.steps import Steps
 
 _Asks = tuple[Shape, str, float]
 """What tells apart for whom others have to give way: their shape, their ClusterQueue, and their age where it counts."""
-_Stamp = tuple[int, int, int, int]
-"""As of what victims were found."""
+_Stamp = tuple[tuple[int, ...], tuple[GroupKey, ...]]
+"""As of what victims were found: what has changed so often, and to whom others gave way."""
 LACKS = ("NoRoom", "NoQuota")
 """What may be had by evicting."""
 
@@ -151,7 +151,8 @@ class Preempting:
 
     def _stamp(self, demand: Demand) -> _Stamp:
         state = self._state
-        return demand.version, state.preemptions.epoch, state.claims.changes, state.quotas.version
+        counts = demand.version, state.preemptions.epoch, state.claims.changes, state.quotas.version
+        return counts, tuple(state.preemptions.under_way)
 
     def _conclude(self, workload: Workload, asks: _Asks, found: Found, now: float) -> Reason | str:
         """Have others give way; or why that is not done, to be said after why it waits."""

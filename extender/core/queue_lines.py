@@ -51,10 +51,10 @@ class QueueLines:
         """Those whose first one may be another."""
         self._next: list[tuple[int, int, SortKey, int, str]] = []
         self._came = 0
-        self._taken: tuple[_Queue, Entry] | None = None
-        """Whose turn it was last."""
+        self._taken: tuple[_Queue, Entry, bool] | None = None
+        """Whose turn it was last, and whether that had been postponed."""
         self.postponed: dict[GroupKey, Head] = {}
-        """Those whose turn comes later than it came, because others have to give way to them: what they use then."""
+        """Those whose turn comes later than it came: what they will use."""
 
     def come(self, queue: str, entry: Entry) -> None:
         """It waits for its turn in that ClusterQueue."""
@@ -74,17 +74,20 @@ class QueueLines:
         queue = self._best()
         if queue is None:
             raise LookupError("nobody waits in a queue")
-        self._renewed[queue.name], self._taken = queue, (queue, queue.line.first)
-        self.postponed.pop(queue.line.first[-1].key, None)
+        entry = queue.line.first
+        self._renewed[queue.name] = queue
+        self._taken = queue, entry, self.postponed.pop(entry[-1].key, None) is not None
         return queue.line.pop()
 
     def postpone(self, workload: Workload, usage: Usage, level: int) -> bool:
-        """Others would give way to the one whose turn it is, and so much is used then, borrowed from so far away: it
-        waits for the turn that it has by that, unless this one is it."""
-        queue, entry = self._taken or (None, None)
-        if queue is None or entry is None or entry[-1] is not workload:
+        """It is its turn by what it would get by quota alone. It would use this instead, borrowed from so far away,
+        because others give way to it, or its first flavors have no nodes: it waits for the turn that it has by that,
+        unless this one is it."""
+        if self._taken is None or self._taken[1][-1] is not workload:
             return False
-        is_it = level <= queue.level if self._rank_of is None or queue.head is not None else False
+        queue, entry, again = self._taken
+        by_share = self._rank_of is not None and not again
+        is_it = (queue.head is not None and queue.head.usage == usage) if by_share else level <= queue.level
         if is_it or not any(one.line for one in self._queues.values() if one is not queue):
             return False
         self.postponed[workload.key] = _head(queue, workload, usage, level)

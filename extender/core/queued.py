@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from extender.core.demands import Demands
 from extender.core.limits import Preempts
+from extender.core.line import Line
 from extender.core.parked import Entry
 from extender.core.planner import Changed, Plan, Planner
 from extender.core.queue_lines import QueueLines
@@ -164,14 +165,15 @@ class Queued:
             return  # the next pass asks again, and says so
 
     def plan(
-        self, workload: Workload, demand: Demand, shape: Shape, shortfalls: Shortfalls
+        self, workload: Workload, demand: Demand, shape: Shape, shortfalls: Shortfalls, line: Line
     ) -> Steps[Plan | Refused | Changed]:
         """A plan that can be committed now. What is half released is completed whatever quota is left; its members
         beyond that wait for quota as ever."""
         queue = self._state.quotas.queue_of(workload.key)
         broken = workload.release.partial_since is not None and not workload.seated
         if queue is not None and not broken:
-            return (yield from self._with_kept(workload, self._plans.plan(workload, demand, shape, queue, shortfalls)))
+            planning = self._plans.plan(workload, demand, shape, queue, shortfalls, line)
+            return (yield from self._with_kept(workload, planning))
         if queue is not None or (broken and self._state.quotas.route(workload).why is not None):
             found = yield from self._plan_least(workload, demand, shape)
         else:

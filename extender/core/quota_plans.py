@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from extender.core.asked import Asked, must_of
 from extender.core.demands import Demands
+from extender.core.line import Line
 from extender.core.planner import Changed, Plan, Planner
 from extender.core.quota_awaited import awaited
 from extender.core.quota_words import shortage
@@ -55,9 +56,10 @@ class QuotaPlans:
         self._demands = demands
 
     def plan(
-        self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls
+        self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
     ) -> Steps[Plan | Refused | Changed]:
-        """A plan whose quota is there, with the flavors noted on the workload; or why there is none."""
+        """A plan whose quota is there, with the flavors noted on the workload; or why there is none. One that has no
+        room but where it has to borrow from farther away may have its turn later in ``line``."""
         picture, former = self._state.quotas.queues.picture, workload.flavoring
         asked = Asked(workload, demand.pods, queue, picture)
         if text := uncovered(queue, asked.podsets(demand.pods)):
@@ -74,6 +76,8 @@ class QuotaPlans:
             yield _ASSIGN
             if found.fit is not Fit.FITS:
                 break
+            if tried_as and line.postpone(workload, found.usage, found.level):
+                return Changed()
             workload.flavor(asked.flavorings(found))
             tried = yield from self._try(workload, demand, pods, shape, shortfalls, tried_as)
             if not isinstance(tried, Reason):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from extender.core.asked import Asked, must_of
@@ -20,7 +20,9 @@ from policies.model import GroupKey, Pod, Requests, Victim
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, FlavorResource, Usage
 from policies.preemption.allowed import forbids
 from policies.preemption.candidates import Candidate, Limits, Request, Unit
+from policies.preemption.offers import offered
 from policies.preemption.reclaim import Queues, Reclaim
+from policies.preemption.victims import Choice, Refusal
 from policies.quota.choices import Choices
 from policies.quota.flavors import Assignment, Fit
 from policies.quota.proportion import deserve
@@ -29,6 +31,9 @@ from policies.steps import Steps
 
 _FAIR = (FairStrategy.FINAL, FairStrategy.INITIAL)
 """Those that Kueue takes by default, in its order."""
+
+
+ByQuota = Callable[[Usage, Queues], Choice | Refusal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +47,13 @@ class Option:
 
 
 class Reclaiming:
-    """The options of one workload, from the one that is tried first on."""
+    """The options of one workload, from the one that is tried first on. ``by_quota``: who would go for that quota."""
 
-    def __init__(self, state: State, demands: Demands, workload: Workload, demand: Demand, queue: ClusterQueue) -> None:
+    def __init__(
+        self, state: State, demands: Demands, workload: Workload, demand: Demand, queue: ClusterQueue, by_quota: ByQuota
+    ) -> None:
         self._state = state
+        self._by_quota = by_quota
         self._demands = demands
         self._workload = workload
         self._demand = demand
@@ -107,13 +115,9 @@ class Reclaiming:
             return ""
         return f"nobody may be evicted: queue {own.name} would use more than its own, and nobody in it may go"
 
-    def level(self, usage: Usage, victims: Iterable[Candidate]) -> int:
-        """From how far away its queue borrows that when these have gone."""
-        tree = self._tree.fork(self._queue.name)
-        for one in victims:
-            if one.queue in tree.queues:
-                tree.free(one.queue, one.usage)
-        return max((tree.level(self._queue.name, what, amount)[0] for what, amount in usage.items()), default=0)
+    def level(self, usage: Usage, found: Choice) -> int:
+        """From how far away its queue borrows that when the victims have gone."""
+        return offered(self._tree, self._queue.name, usage, found)[1]
 
     def _may_evict_in_queue(self, policy: Evicts) -> bool:
         """Whether somebody in its queue has such a priority."""
@@ -122,12 +126,16 @@ class Reclaiming:
         return policy is not Evicts.NEVER and any(workloads[key].priority < least for key in members)
 
     def _preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
-        """Whether it takes back what is its own by right, or has to evict for more: who would go is found out later."""
-        level, _ = self._tree.level(queue.name, what, amount)
+        """Where there is another flavor, by who would go for that quota alone; it comes last if nobody may. Else all
+        that counts is whether somebody may be evicted at all."""
         if not evicts(queue):
-            return Fit.NO_CANDIDATES, level
-        own = not self._tree.queues[queue.name].borrows(what, amount)
-        return (Fit.RECLAIM if own and queue.preemption.reclaim is not Evicts.NEVER else Fit.PREEMPT), level
+            return Fit.NO_CANDIDATES, 0
+        if not any(len(group.flavors) > 1 for group in queue.groups if what[0] in dict(group.flavors)):
+            return Fit.PREEMPT, 0
+        found = self._by_quota({what: amount}, self.queues)
+        if isinstance(found, Choice):
+            return offered(self._tree, queue.name, {what: amount}, found)
+        return Fit.PREEMPT, self._tree.queues[queue.name].root.height + 1
 
 
 def evicts(queue: ClusterQueue) -> bool:

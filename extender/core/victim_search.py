@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from extender.core.candidates import Concerns, budgets_left, candidates, kept
 from extender.core.demands import Demands, siblings
@@ -18,6 +19,7 @@ from policies.model.queues import Usage
 from policies.placement.request import Sibling
 from policies.preemption.candidates import Candidate, Request
 from policies.preemption.candidates import Limits as Protection
+from policies.preemption.decide import no_nodes
 from policies.preemption.reclaim import Queues
 from policies.preemption.victims import Choice, Refusal, search
 from policies.steps import Steps
@@ -61,7 +63,8 @@ class VictimSearch:
             found = self._search(workload, Option(demand.pods, shape, {}), beside, None, now)
             yield 100 + len(self._state.pods) // 8
             return found
-        reclaiming = Reclaiming(self._state, self._demands, workload, demand, queue)
+        by_quota = partial(self._by_quota, workload, now)
+        reclaiming = Reclaiming(self._state, self._demands, workload, demand, queue, by_quota)
         found, why, version = Found(), "", self._state.quotas.version
         for _ in range(_OPTIONS):
             option = yield from reclaiming.next(shape, why)
@@ -75,12 +78,26 @@ class VictimSearch:
                 continue
             found = self._search(workload, option, beside, reclaiming.queues, now, reach)
             if isinstance(found.chosen, Choice):
-                found = replace(found, level=reclaiming.level(option.usage, found.chosen.victims))
+                found = replace(found, level=reclaiming.level(option.usage, found.chosen))
             if not isinstance(found.chosen, Refusal):
                 break
             why = found.chosen.text
             yield 100 + len(self._state.pods) // 8
         return found
+
+    def _by_quota(self, workload: Workload, now: float, usage: Usage, queues: Queues) -> Choice | Refusal:
+        """Wherever their nodes are."""
+        state, wall = self._state, now - self._state.epoch
+        concerns = _concerns(workload.priority, queues, queues.queues)
+        some = [one for one, _ in candidates(state, concerns, wall, related=False) if one.queue]
+        own = state.quotas.members.queue_of(workload.key) or ""
+        request = Request(str(workload.key), (), 0, workload.priority, since=workload.created, queue=own, usage=usage)
+        return search(request, no_nodes(), some, self._protection(wall), queues=queues)
+
+    def _protection(self, wall: float) -> Protection:
+        state = self._state
+        often = state.limits.evictions_per_hour or None
+        return Protection(wall, state.limits.min_runtime_s, often, budgets_left(state))
 
     def _search(
         self,
@@ -109,8 +126,7 @@ class VictimSearch:
         least = state.limits.min_runtime_s
         view, policies = self._planner.view(workload), self._planner.policies
         asked = [*(one for one, _ in some), *others]
-        protection = Protection(wall, least, state.limits.evictions_per_hour or None, budgets_left(state))
-        chosen = search(request, view, asked, protection, policies, queues)
+        chosen = search(request, view, asked, self._protection(wall), policies, queues)
         named = {one.name: victim for one, victim in some}
         victims = [named[one.name] for one in chosen.victims] if isinstance(chosen, Choice) else []
         ripe_at = min(_ripe_at([one for one, _ in some], least, wall), state.preemptions.evictions.next_forgotten(wall))

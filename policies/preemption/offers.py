@@ -13,6 +13,7 @@ from policies.preemption.victims import Choice, Refusal, search
 from policies.quota.books import Books, Victims
 from policies.quota.decide import Evictions, Incoming
 from policies.quota.flavors import Fit
+from policies.quota.tree import QuotaTree
 from policies.quota.usable import Usable
 
 
@@ -22,6 +23,17 @@ def offers(world: World) -> Evictions:
     known = {one.name: one for one in world.queues}
     world = replace(world, running=sheltered(world.running, Usable(world.queues, world.cohorts)))
     return lambda workload, books: _Offers(world, known, workload, books)
+
+
+def offered(tree: QuotaTree, queue: str, usage: Usage, found: Choice) -> tuple[Fit, int]:
+    """Whether others alone go, and from how far away the queue borrows when all of them have gone."""
+    after = tree.fork(queue)
+    for victim in found.victims:
+        if victim.queue in after.queues:
+            after.free(victim.queue, victim.usage)
+    own = any(victim.queue == queue for victim in found.victims)
+    level = max((after.level(queue, what, amount)[0] for what, amount in usage.items()), default=0)
+    return (Fit.PREEMPT if own else Fit.RECLAIM), level
 
 
 class _Offers:
@@ -42,13 +54,7 @@ class _Offers:
         found = self._search({what: amount})
         if isinstance(found, Refusal):
             return Fit.NO_CANDIDATES, self._tree.level(queue.name, what, amount)[0]
-        after = self._tree.fork(queue.name)
-        for victim in found.victims:
-            if victim.queue in after.queues:
-                after.free(victim.queue, victim.usage)
-        level, _ = after.level(queue.name, what, amount)
-        own = any(victim.queue == queue.name for victim in found.victims)
-        return (Fit.PREEMPT if own else Fit.RECLAIM), level
+        return offered(self._tree, queue.name, {what: amount}, found)
 
     def victims(self, usage: Usage) -> Victims | str:
         found = self._search(usage)

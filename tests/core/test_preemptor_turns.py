@@ -1,4 +1,5 @@
-"""Whose turn it is among queues of whose workloads some have others give way: by what they borrow in the end."""
+"""Whose turn it is among queues where some get other quota than was there at first sight: others give way to them, or
+their first flavors have no nodes. And which flavor others give way for."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from extender.core.effects import Nominate, Reserve
 from extender.core.limits import Limits, Preempts
 from extender.core.turns import Turn
 from policies.model.queues import Evicts, Preemption, Strategy
-from tests.builders import cluster
+from tests.builders import cluster, node
 from tests.core.preempting import ON
-from tests.core.queues import cluster_queue, flavor, in_queue
+from tests.core.queues import FLAVOR, cluster_queue, flavor, in_queue, sort
 from tests.core.test_reclaim import Queued
 
 BORROWS = Preemption(within=Evicts.LOWER, borrow=Evicts.LOWER)
@@ -52,3 +53,36 @@ def test_one_whose_turn_is_yet_to_come_holds_nobody_up_and_is_told_once() -> Non
     assert (script.reason("high"), script.reason("small")) == ("Preempting", "QueueOrder")
     done = [one for one in script.effects if isinstance(one, (Nominate, Reserve))]
     assert [isinstance(one, Reserve) for one in done[-3:]] == [False, False, True]
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_who_has_nodes_for_borrowed_quota_alone_comes_after_who_need_not_borrow(fair: bool) -> None:
+    """Its first flavor has quota, and no nodes."""
+    things = (
+        sort("none"),
+        sort("some"),
+        cluster_queue("team", {"none": 8, "some": 0}, cohort="all"),
+        cluster_queue("owner", {"some": 8}, cohort="all"),
+    )
+    limits = Limits(fair_sharing=fair)
+    script = Queued(*(node(f"n-{at}", labels={FLAVOR: "some"}) for at in range(2)), things=things, limits=limits)
+    high, own = in_queue("high", 1, "team", priority=100), in_queue("own", 1, "owner")
+    script.see(*high, *own)
+    assert (script.planned(own[0]), script.planned(high[0])) == ("n-0", "")
+
+
+def test_of_two_flavors_the_one_is_had_that_need_not_be_borrowed_when_others_have_given_way() -> None:
+    """As it is, either would have to be borrowed."""
+    things = (
+        sort("first"),
+        sort("second"),
+        cluster_queue("team", {"first": 8, "second": 8}, cohort="all", preemption=Preemption(within=Evicts.LOWER)),
+        cluster_queue("bank", {"first": 8, "second": 8}, cohort="all"),
+    )
+    labels = ("first", "second")
+    script = Queued(*(node(f"{name}-{at}", labels={FLAVOR: name}) for name in labels for at in (0, 1)), things=things)
+    for name in ("one", "two", "three"):
+        script.start(name, 1, "team")
+    script.start("other", 1, "bank")
+    script.come("wants", 1, "team", priority=10)
+    assert script.evicted == ["three-0"]

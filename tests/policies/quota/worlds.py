@@ -13,7 +13,7 @@ GPU: FlavorResource = ("h100", "nvidia.com/gpu")
 GPUS = ("nvidia.com/gpu",)
 SEVERAL: tuple[FlavorResource, ...] = tuple(product(("h100", "a100"), ("nvidia.com/gpu", "memory")))
 """Two flavors of two resources."""
-_WEIGHTS = tuple(map(Fraction, ("1", "1", "2", "1/2", "5/3", "1/7", "0")))
+WEIGHTS = tuple(map(Fraction, ("1", "1", "2", "1/2", "5/3", "1/7", "0")))
 
 
 def quota(nominal: int, borrowing: int | None = None, lending: int | None = None) -> tuple[ResourceGroup, ...]:
@@ -29,7 +29,7 @@ def tree(chance: Random, whats: Sequence[FlavorResource] = (GPU,)) -> tuple[list
             name,
             chance.choice(["", *names[:at]]),
             _some(chance, whats) if chance.random() < 0.4 else (),
-            chance.choice(_WEIGHTS),
+            chance.choice(WEIGHTS),
         )
         for at, name in enumerate(names)
     ]
@@ -38,7 +38,7 @@ def tree(chance: Random, whats: Sequence[FlavorResource] = (GPU,)) -> tuple[list
             f"q{at}",
             _some(chance, whats),
             chance.choice(["", *names]) if names else "",
-            weight=chance.choice(_WEIGHTS),
+            weight=chance.choice(WEIGHTS),
         )
         for at in range(chance.randint(1, 6))
     ]

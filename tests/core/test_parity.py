@@ -1,0 +1,26 @@
+"""One pass of the core decides as the pure decision by quota does: who is admitted, in which order and with which
+flavors, and who has whom evicted."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.core import preemption
+from tests.core.parity import by_core, by_entry, case
+
+SEEDS, PARTS = 300, 3
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_core_decides_as_the_decision_by_quota_does(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preemption, "_SEARCHES", 100)
+    admitted = evicts = 0
+    for seed in range(part, SEEDS, PARTS):
+        some = case(seed)
+        if (wanted := by_entry(some)).apart:
+            continue
+        found = by_core(some)
+        assert (list(found.admitted.items()), found.evicts) == (list(wanted.admitted.items()), wanted.evicts), seed
+        admitted += len(wanted.admitted)
+        evicts += len(wanted.evicts)
+    assert min(admitted, 2 * evicts) > SEEDS // PARTS // 10, "they have something to decide"
