@@ -18,7 +18,7 @@ from tests.simulation.curious import CuriousExtender
 from tests.simulation.fairness import PATIENCE_S
 from tests.simulation.faults import FAULTS, SHARP_FAULTS
 from tests.simulation.job_faults import JOB_FAULTS
-from tests.simulation.model.apiserver import Change, Kind
+from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.world import BEGIN_S, World
 from tests.simulation.owner_faults import OWNER_FAULTS
 from tests.simulation.past import PastKeeper

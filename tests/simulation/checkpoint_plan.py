@@ -14,7 +14,7 @@ from policies.model import GANG_GATE, Dialect, GroupRef, Node, PodSet, Requests
 from tests.builders import GPU, requests
 from tests.simulation.batch_plan import BatchPlan
 from tests.simulation.model.batch import BatchJob
-from tests.simulation.model.jobs import JobSpec, Role
+from tests.simulation.model.job_specs import JobSpec, Role
 from tests.simulation.model.world import BEGIN_S
 
 DEVICES = 360

@@ -15,7 +15,7 @@ from tests.simulation.batch_plan import BatchPlan
 from tests.simulation.checkpoint_plan import has_checkpoints
 from tests.simulation.model.autoscaler import Pool, Whim
 from tests.simulation.model.batch import BatchJob
-from tests.simulation.model.jobs import JobSpec
+from tests.simulation.model.job_specs import JobSpec
 from tests.simulation.owner_plan import has_owners
 from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION
 from tests.simulation.relation_plan import has_relations

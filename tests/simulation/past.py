@@ -10,7 +10,7 @@ from policies.model import GroupKey
 from policies.model.queues import ClusterQueue, LocalQueue, PastUse
 from policies.quota.history import Sampling
 from tests.builders import GPU
-from tests.simulation.model.apiserver import Change, Kind
+from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR
 

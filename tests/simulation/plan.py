@@ -31,9 +31,9 @@ from tests.simulation.elastic_plan import (
 )
 from tests.simulation.elastic_plan import beside as beside_needy
 from tests.simulation.faults import FAULTS
-from tests.simulation.model.apiserver import Kind
+from tests.simulation.model.changes import Kind
 from tests.simulation.model.cycle import Profile
-from tests.simulation.model.jobs import JobSpec, Role
+from tests.simulation.model.job_specs import JobSpec, Role
 from tests.simulation.model.network import Weather
 from tests.simulation.model.owners import OwnerObject
 from tests.simulation.owner_plan import draw_owners, has_owners

@@ -10,7 +10,7 @@ from extender.simulation.chance import Chance
 from policies.model import DisruptionBudget, EvictionTerms
 from tests.simulation.batch_plan import BatchPlan
 from tests.simulation.model.batch import BatchJob
-from tests.simulation.model.jobs import JobSpec
+from tests.simulation.model.job_specs import JobSpec
 from tests.simulation.model.world import BEGIN_S
 
 Submissions = tuple[tuple[float, JobSpec], ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.simulation.model.apiserver import Kind
+from tests.simulation.model.changes import Kind
 from tests.simulation.trouble import Trouble
 
 

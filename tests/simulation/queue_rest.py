@@ -10,8 +10,8 @@ from policies.model.queues import ClusterQueue, ResourceFlavor, Stop
 from tests.builders import GPU
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR, MADE
-from tests.simulation.quota import is_unplanned, used_by
 from tests.simulation.quota_book import Book, is_strict, left_for
+from tests.simulation.quota_use import is_unplanned, used_by
 from tests.simulation.sight import Room, lets_in, tolerating
 
 

@@ -9,7 +9,7 @@ from extender.simulation.chance import Chance
 from policies.model import CLIQUE, UNCONSTRAINED, Constraints, HostPort, Labels, Node, Requirement, Spread, Term
 from tests.builders import GPU, node, requests
 from tests.simulation.model.batch import BatchJob
-from tests.simulation.model.jobs import JobSpec, Role
+from tests.simulation.model.job_specs import JobSpec, Role
 from tests.simulation.relation_faults import RELATION_FAULTS
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

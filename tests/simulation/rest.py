@@ -25,10 +25,10 @@ from policies.model import GANG_GATE, GroupKey, Node, Pod
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.fairness import OURS
 from tests.simulation.job_rest import judge_jobs
-from tests.simulation.model.apiserver import as_read
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.kubescheduler import KubeScheduler
 from tests.simulation.model.plugins import NEAR
+from tests.simulation.model.pods import as_read
 from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
 from tests.simulation.queue_rest import rooms_with_quota

@@ -8,7 +8,7 @@ from random import Random
 from extender.simulation.chance import Chance
 from policies.model import Dialect
 from tests.builders import requests
-from tests.simulation.model.jobs import JobSpec, Role
+from tests.simulation.model.job_specs import JobSpec, Role
 
 
 def has_roles(seed: int) -> bool:

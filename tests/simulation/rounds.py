@@ -15,7 +15,8 @@ from extender.kube.convert import KEPT_NODE
 from extender.kube.queues.protection import NODES, READ_BY, NodeKeeper
 from extender.kube.queues.rounds import EVERY_S
 from extender.simulation.clock import Clock
-from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.network import Network
 from tests.simulation.model.process import Extender
 

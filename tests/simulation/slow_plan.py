@@ -7,7 +7,7 @@ from dataclasses import replace
 from extender.simulation.chance import Chance
 from tests.builders import requests
 from tests.simulation.model.cycle import Profile
-from tests.simulation.model.jobs import JobSpec, Role
+from tests.simulation.model.job_specs import JobSpec, Role
 from tests.simulation.model.world import BEGIN_S
 
 

@@ -11,7 +11,7 @@ from extender.core.engine import Engine
 from extender.core.limits import Limits, Preempts
 from policies.model import Pod
 from tests.builders import cluster, node, requests, single
-from tests.simulation.model.jobs import JobSpec, Role
+from tests.simulation.model.job_specs import JobSpec, Role
 from tests.simulation.model.world import World
 from tests.simulation.test_batch import made
 

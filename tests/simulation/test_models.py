@@ -9,7 +9,7 @@ from policies.model import GANG_GATE, Pod
 from tests.builders import cluster, node, requests, single
 from tests.simulation.model.apiserver import OK
 from tests.simulation.model.cycle import Profile
-from tests.simulation.model.jobs import JobSpec, Role
+from tests.simulation.model.job_specs import JobSpec, Role
 from tests.simulation.model.tasks import Lane, Process
 from tests.simulation.model.world import World
 

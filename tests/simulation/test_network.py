@@ -9,7 +9,8 @@ from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock
 from policies.model import Node, Pod
 from tests.builders import single
-from tests.simulation.model.apiserver import CONFLICT, ApiServer, Change, Kind
+from tests.simulation.model.apiserver import CONFLICT, ApiServer
+from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.informer import Informer
 from tests.simulation.model.network import NO_ANSWER, Network, Weather
 from tests.simulation.model.requests import carry_out

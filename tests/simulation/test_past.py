@@ -12,7 +12,7 @@ import pytest
 from policies.model.queues import ClusterQueue, LocalQueue, PastUse
 from policies.quota.history import Sampling
 from tests.builders import gang, node
-from tests.simulation.model.apiserver import Kind
+from tests.simulation.model.changes import Kind
 from tests.simulation.model.world import World
 from tests.simulation.past import PastKeeper
 from tests.simulation.queue_plan import FLAVOR

@@ -9,7 +9,7 @@ import pytest
 
 from policies.model import Constraints, HostPort, Node, Pod, Term
 from tests.builders import cluster, node, requests, single
-from tests.simulation.model.jobs import JobSpec, Role
+from tests.simulation.model.job_specs import JobSpec, Role
 from tests.simulation.model.plugins import PreFilter
 from tests.simulation.plan import draw
 from tests.simulation.relating import APART, EVENLY, NEAR_DATA, members

@@ -8,7 +8,7 @@ from random import Random
 from typing import TypeVar
 
 from policies.model import Node, Pod
-from tests.simulation.model.jobs import Job
+from tests.simulation.model.job_specs import Job
 from tests.simulation.model.world import World
 from tests.simulation.referee import Referee
 

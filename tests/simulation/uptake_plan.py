@@ -8,7 +8,7 @@ from random import Random
 from extender.simulation.chance import Chance
 from policies.model import GANG_GATE
 from tests.simulation.batch_plan import has_jobs
-from tests.simulation.model.jobs import JobSpec
+from tests.simulation.model.job_specs import JobSpec
 from tests.simulation.owner_plan import has_owners
 from tests.simulation.queue_plan import has_queues
 from tests.simulation.relation_plan import has_relations

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from enum import Enum, auto
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from extender.core.stamps import stamp_of
@@ -18,12 +17,12 @@ from policies.model import (
     Pod,
     PodGroup,
     PodSets,
-    Requirement,
-    Selection,
     SlotKey,
 )
 from policies.model.queues import QueueObject
 from tests.simulation.model.batch import BatchJob, Write, written
+from tests.simulation.model.changes import Change, Kind
+from tests.simulation.model.pods import WOKEN, as_read, pinned
 
 if TYPE_CHECKING:
     from tests.simulation.model.owners import OwnerObject
@@ -32,31 +31,7 @@ ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup, BatchJob)
 
 OK, NOT_FOUND, CONFLICT, REFUSED, INVALID, TOO_MANY = 200, 404, 409, 412, 422, 429
 """Statuses of writes, as the real one gives them."""
-
-WOKEN = ("muster.dev/woken", "true")
 """The label that wakes a pod."""
-
-
-class Kind(Enum):
-    PODS = auto()
-    NODES = auto()
-    GROUPS = auto()
-    GROUP_JOBS = auto()
-    JOBS = auto()
-    OWNERS = auto()
-    QUEUES = auto()
-    BUDGETS = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One version of one object; ``gone`` when this is its end. ``uid`` tells two objects of one name apart."""
-
-    kind: Kind
-    uid: str
-    value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject | DisruptionBudget
-    version: int
-    gone: bool = False
 
 
 Listener = Callable[[Change], None]
@@ -137,7 +112,7 @@ class ApiServer:
         pod = self._named(name)
         if pod is None:
             return NOT_FOUND
-        selection = _pinned(pod.selection, pin)
+        selection = pinned(pod.selection, pin)
         if pod.uid != uid or (selection != pod.selection and not pod.gates):
             return INVALID  # the affinity of a pod without gates cannot be changed
         gates = tuple(gate for gate in pod.gates if gate != GANG_GATE)
@@ -322,18 +297,3 @@ class ApiServer:
         self.version += 1
         for listener in self.listeners[kind]:
             listener(Change(kind, uid, last.value, self.version, gone=True))
-
-
-def as_read(pod: Pod) -> Pod:
-    """As the extender reads it: without the label that wakes it."""
-    if WOKEN not in pod.labels:
-        return pod
-    return replace(pod, labels=tuple(one for one in pod.labels if one != WOKEN))
-
-
-def _pinned(selection: Selection, pin: tuple[str, ...]) -> Selection:
-    """A pin is a list of terms that stands in place of the pod's own, if it has any."""
-    if not pin:
-        return selection
-    terms = tuple((Requirement("metadata.name", "In", (node,), is_field=True),) for node in pin)
-    return replace(selection, affinity=terms)

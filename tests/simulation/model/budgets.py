@@ -9,7 +9,8 @@ from functools import partial
 from extender.simulation.clock import Clock
 from policies.model import DisruptionBudget, Pod
 from policies.model.constraints import selects
-from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.model.changes import Change, Kind
 
 
 def is_counted_by(budget: DisruptionBudget, pod: Pod) -> bool:

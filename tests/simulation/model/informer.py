@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable
 
 from extender.simulation.clock import Timer
-from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.network import Network
 
 Seen = Callable[[Change, Change | None], None]

@@ -8,8 +8,9 @@ from itertools import count
 
 from extender.simulation.clock import Clock, Timer
 from policies.model import GroupKey, Pod, PodSet, SlotKey
-from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.tasks import Process, spawn
 
 _APART_S = 10.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from extender.simulation.clock import Clock
 from policies.model import Node, Pod
-from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.model.changes import Change, Kind
 
 
 class Kubelets:

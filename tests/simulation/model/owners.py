@@ -8,7 +8,8 @@ from itertools import count
 
 from extender.simulation.clock import Clock
 from policies.model import Controller, Dialect, GangOwner, GroupKey, GroupRef, Order, Pod, PodSet
-from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.model.changes import Change, Kind
 
 REPLICA_SET, STATEFUL_SET, LWS = "ReplicaSet", "StatefulSet", "LeaderWorkerSet"
 

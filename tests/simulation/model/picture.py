@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from policies.model import Node, Pod
-from tests.simulation.model.apiserver import ApiServer, Change, Kind
+from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.backlog import Backlog, NodeCame, NodeWent, Place, PodCame, PodWent
 from tests.simulation.model.cache import Cache
+from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.informer import Informer
 from tests.simulation.model.network import Network
 

@@ -38,12 +38,14 @@ from extender.runtime.driver import Action, Driver, Watcher
 from extender.runtime.requests import Failed, Response, Send
 from extender.simulation.clock import Timer
 from policies.model import DisruptionBudget, GroupJob, Node, Pod, PodGroup
-from tests.simulation.model.apiserver import ApiServer, Change, Kind, as_read
+from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.cycle import BindRequest
 from tests.simulation.model.informer import Informer
 from tests.simulation.model.network import Network
 from tests.simulation.model.owners import OwnerObject
+from tests.simulation.model.pods import as_read
 from tests.simulation.model.requests import carry_out
 from tests.simulation.model.tasks import Process, spawn
 

@@ -10,11 +10,12 @@ from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock
 from policies.model import DisruptionBudget, Node
 from policies.model.queues import QueueObject
-from tests.simulation.model.apiserver import ApiServer, Kind
+from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.autoscaler import Autoscaler, Pool
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.budgets import DisruptionController
 from tests.simulation.model.cache import Bars, no_bars
+from tests.simulation.model.changes import Kind
 from tests.simulation.model.cycle import Profile
 from tests.simulation.model.jobcontroller import JobController
 from tests.simulation.model.jobs import Jobs

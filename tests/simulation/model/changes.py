@@ -1,0 +1,42 @@
+"""What the model of the API server tells those who watch it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from policies.model import (
+    DisruptionBudget,
+    GroupJob,
+    Node,
+    Pod,
+    PodGroup,
+)
+from policies.model.queues import QueueObject
+from tests.simulation.model.batch import BatchJob
+
+if TYPE_CHECKING:
+    from tests.simulation.model.owners import OwnerObject
+
+
+class Kind(Enum):
+    PODS = auto()
+    NODES = auto()
+    GROUPS = auto()
+    GROUP_JOBS = auto()
+    JOBS = auto()
+    OWNERS = auto()
+    QUEUES = auto()
+    BUDGETS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One version of one object; ``gone`` when this is its end. ``uid`` tells two objects of one name apart."""
+
+    kind: Kind
+    uid: str
+    value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject | DisruptionBudget
+    version: int
+    gone: bool = False

@@ -1,0 +1,106 @@
+"""What is submitted to the model of the controller of jobs, and how far it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from extender.simulation.clock import Timer
+from policies.model import (
+    UNCONSTRAINED,
+    Constraints,
+    Dialect,
+    EvictionTerms,
+    GroupKey,
+    Labels,
+    Minima,
+    Requests,
+    Selection,
+    Topology,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Some members of one shape. With a ``series`` they are numbered from 0, without one on from the last role.
+
+    ``name``: what they say that they are, for the minimum of their role.
+    """
+
+    replicas: int
+    requests: Requests
+    selection: Selection = field(default_factory=Selection)
+    series: str = ""
+    labels: Labels = ()
+    constraints: Constraints = UNCONSTRAINED
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What a user submits. ``min_member`` 0: its pods are no gang. ``minima``: of roles that have one, in its PodGroup.
+    Durations are in seconds.
+
+    It runs for ``run_s`` once ``needed`` members run and ``rendezvous_s`` has passed. ``give_up_s``: how long members
+    that run wait for the others before they end, and the job is submitted anew. ``replaces``: whether lost pods are
+    made anew, as a Job does and a bare pod does not. ``ttl_s``: how long finished pods stay. ``pending``: its pods are
+    made when its PodGroup was taken up, as those of a Volcano Job; each role has a series then.
+    """
+
+    name: str
+    roles: tuple[Role, ...]
+    min_member: int = 0
+    run_s: float = 600.0
+    namespace: str = "default"
+    priority: int = 0
+    dialect: Dialect = Dialect.ANNOTATION
+    topology: Topology = field(default_factory=Topology)
+    gates: tuple[str, ...] = ()
+    scheduler: str = "muster"
+    indexed: bool = True
+    replaces: bool = True
+    rendezvous_s: float = 1.0
+    give_up_s: float = float("inf")
+    ttl_s: float = 0.0
+    minima: Minima = ()
+    queue: str = ""
+    pending: bool = False
+    eviction: EvictionTerms = field(default_factory=EvictionTerms)
+
+    @property
+    def size(self) -> int:
+        return sum(role.replicas for role in self.roles)
+
+    @property
+    def needed(self) -> int:
+        return self.min_member or self.size
+
+    @property
+    def key(self) -> GroupKey:
+        return GroupKey(self.namespace, self.name)
+
+    @property
+    def least(self) -> list[int]:
+        """How many of each role have to start together: the first need more where all together do."""
+        stated = dict(self.minima)
+        found = [stated.get(role.name, 0) for role in self.roles]
+        for at, role in enumerate(self.roles):
+            found[at] += max(0, min(self.min_member - sum(found), role.replicas - found[at]))
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One life of a job. ``pods``: member number -> UID of the pod that stands for it now."""
+
+    spec: JobSpec
+    uid: str
+    submitted: float
+    pods: dict[int, str] = field(default_factory=dict)
+    running: dict[int, None] = field(default_factory=dict)
+    made: int = 0
+    taken_up: bool = False
+    productive_since: float | None = None
+    first_running: float | None = None
+    ended: bool = False
+    succeeded: bool = False
+    timer: Timer | None = None

@@ -1,0 +1,24 @@
+"""Pods as they are written and as whoever watches reads them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from policies.model import Pod, Requirement, Selection
+
+WOKEN = ("muster.dev/woken", "true")
+
+
+def as_read(pod: Pod) -> Pod:
+    """As the extender reads it: without the label that wakes it."""
+    if WOKEN not in pod.labels:
+        return pod
+    return replace(pod, labels=tuple(one for one in pod.labels if one != WOKEN))
+
+
+def pinned(selection: Selection, pin: tuple[str, ...]) -> Selection:
+    """A pin is a list of terms that stands in place of the pod's own, if it has any."""
+    if not pin:
+        return selection
+    terms = tuple((Requirement("metadata.name", "In", (node,), is_field=True),) for node in pin)
+    return replace(selection, affinity=terms)
