@@ -214,15 +214,16 @@ class Reflector(Generic[ValueT, EventT]):
             self._sight.heard(self._kind)
             self.denied = True
             self.synced.set()
-            await self._pause(_ABSENT_PAUSE_S * random.uniform(0.8, 1.2))  # noqa: S311
+            # An API server that has just started refuses everybody until it has read the roles.
+            await self._back_off(error, _ABSENT_PAUSE_S)
         else:
             log.warning("%s: %s", self._resource.path, error)
             if error.status not in (0, 429):
                 self._version = None
             await self._back_off(error)
 
-    async def _back_off(self, error: ApiError | None) -> None:
-        pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures, 10))
+    async def _back_off(self, error: ApiError | None, longest_s: float = _LONGEST_PAUSE_S) -> None:
+        pause = min(longest_s, _FIRST_PAUSE_S * 2 ** min(self._failures, 10))
         self._failures += 1
         asked = (error.retry_after_s if error else None) or 0.0
         await self._pause(max(pause, asked) * random.uniform(0.75, 1.25))  # noqa: S311

@@ -197,6 +197,21 @@ def test_volumes_that_may_not_be_read_hold_up_nobody() -> None:
     assert (followed.told, followed.before_sync) == (["+local:data"], []), "it counts as read, and is looked at again"
 
 
+def test_a_refusal_of_an_api_server_that_has_just_started_costs_no_more_than_moments() -> None:
+    """It refuses everybody until it has read the roles. Where the right is missing it is asked less and less often."""
+    bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "40"}}}
+
+    def setup(api: FakeApi) -> None:
+        local = volume("local", nodeAffinity=LOCAL)
+        api.on("GET", VOLUMES.path, listed(local), *(refused(403, "Forbidden") for _ in range(9)), listed())
+        api.on("WATCH", VOLUMES.path, watch(bookmark), refused(403, "Forbidden"), watch(stays_open=True))
+
+    followed = follow(VOLUMES, setup, until="-local:data")
+    assert followed.told == ["+local:data", "-local:data"], "what was read before it counts meanwhile"
+    assert sum(followed.time.pauses[:3]) < 5
+    assert followed.time.pauses[-1] > 20
+
+
 def test_a_kind_that_must_exist_is_never_taken_for_empty() -> None:
     def setup(api: FakeApi) -> None:
         api.on("GET", NODES.path, listed(node("a")), refused(404), refused(403), listed(node("a"), node("b")))
