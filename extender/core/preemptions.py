@@ -53,6 +53,8 @@ class Spared:
 
     shape: object
     freed: int
+    why: str
+    """In words for whoever waits, empty for a pod of no gang, which has no reason of ours."""
 
 
 class Preemptions:
@@ -124,14 +126,14 @@ class Preemptions:
             self.leaving.pop(victim.key, None)
         return preemption
 
-    def spare(self, key: GroupKey, shape: object) -> None:
+    def spare(self, key: GroupKey, shape: object, why: str = "") -> None:
         """It came to nothing."""
-        self.spared[key] = Spared(shape, self.freed)
+        self.spared[key] = Spared(shape, self.freed, why)
 
-    def spares(self, key: GroupKey, shape: object) -> bool:
-        """Whether nothing has changed since the last one came to nothing."""
+    def spares(self, key: GroupKey, shape: object) -> Spared | None:
+        """The last one that came to nothing, if nothing has changed since."""
         spared = self.spared.get(key)
-        return spared is not None and spared == Spared(shape, self.freed)
+        return spared if spared is not None and (spared.shape, spared.freed) == (shape, self.freed) else None
 
     def forget(self, key: GroupKey) -> None:
         """It is gone, or has started: what came to nothing is of the past."""

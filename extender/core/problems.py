@@ -65,6 +65,10 @@ def worded(workload: Workload, why: Reason, state: State) -> Reason:
     if why.code == "NoRoom" and workload.priority > 0 and state.limits.preemption is Preempts.OFF:
         text = f"{why.message}; its priority is {workload.priority}, but preemption is off"
         return Reason("NoRoom", text)
+    if why.code == "NoRoom" and (demand := workload.demand) is not None:
+        spared = state.preemptions.spares(workload.key, demand.shape)
+        if spared is not None and spared.why not in why.message:
+            return Reason("NoRoom", f"{why.message}; {spared.why}")
     return why
 
 

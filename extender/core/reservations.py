@@ -108,13 +108,12 @@ class Reservations:
         preemption, demand = self._end(workload.key), workload.demand
         if preemption is None:
             return Reason("NoRoom", why)
-        if demand is not None and demand.shape is not None:
-            self._state.preemptions.spare(workload.key, demand.shape)
-        turned(self._state, workload, Turn.UNRESERVED, now, detail=why)
         told = "" if preemption.told else ", before anybody was told"
-        return Reason(
-            "NoRoom", f"the eviction of {_named(preemption.reservation.victims)} for it has ended{told}: {why}"
-        )
+        text = f"the eviction of {_named(preemption.reservation.victims)} for it has ended{told}: {why}"
+        if demand is not None and demand.shape is not None:
+            self._state.preemptions.spare(workload.key, demand.shape, text)
+        turned(self._state, workload, Turn.UNRESERVED, now, detail=why)
+        return Reason("NoRoom", text)
 
     def restore(self, now: float) -> None:
         """After a restart: what is written on those who wait goes on, where it can be believed."""

@@ -11,7 +11,7 @@ from extender.core.effects import SuspendJob
 from extender.core.turns import Turn
 from policies.model import PodSets
 from tests.builders import cluster, gang, single
-from tests.core.jobs import Controlled, job
+from tests.core.jobs import Controlled, job, template
 from tests.core.preempting import Cluster, lacks
 
 
@@ -57,6 +57,21 @@ def test_a_pod_of_a_job_says_so_before_its_suspension_can_be_written_again() -> 
     script.see(replace(first, uid="uid-again", name="again"), gang("next", 1, priority=10))
     assert sum(isinstance(effect, SuspendJob) for effect in script.effects) == 1
     assert "default/next" in lacks(script, "low")
+
+
+def test_that_its_victims_did_not_go_is_said_after_its_reservation_has_come_off_it() -> None:
+    script, seen = Cluster(*cluster("a: 1x8")), job(1, name="high")
+    Controlled(script, job(1, name="low")).run()
+    urgent = replace(seen.podsets.podsets[0], template=template("high", priority=10))
+    high = Controlled(script, replace(seen, podsets=PodSets(seen.key, (urgent,))))
+    high.show(reservation=script.kept)
+    script.advance(61)
+    assert script.turns(Turn.UNRESERVED) == 1
+    high.show(reservation=None)
+    assert script.message("high") == (
+        "0 of 1 members fit at once: 0 of 1 nodes have room for 1 cpu, 8 nvidia.com/gpu; "
+        "the eviction of default/low for it has ended: after 60 s default/low had yet to go"
+    )
 
 
 def test_a_job_is_suspended_and_runs_again_when_there_is_room() -> None:
