@@ -180,6 +180,20 @@ def test_no_field_of_a_pod_of_a_started_job_is_tracked(team: Team) -> None:
     assert tracked == [False, False, True]
 
 
+def test_a_pod_beyond_what_was_planned_is_gated_and_bound_to_no_node_of_the_others(team: Team) -> None:
+    liked = {"preferredDuringSchedulingIgnoredDuringExecution": LIKED}
+    affinity = {"nodeAffinity": named("a", "b")["nodeAffinity"] | liked}
+    said = {"muster.dev/min-member": "2"}
+    led, beyond = (
+        team.pod(None, {LED: "true", COMPLETION: index}, annotations=said, affinity=affinity) for index in ("1", "2")
+    )
+    assert (node_names(led), is_gated(led)) == (["a", "b"], False)
+    assert (beyond["spec"]["affinity"]["nodeAffinity"], is_gated(beyond)) == (liked, True)
+    gates = [{"name": "example.com/quota"}]
+    beside = team.pod(None, {LED: "true", COMPLETION: "2"}, annotations=said, affinity=affinity, schedulingGates=gates)
+    assert beside["spec"]["schedulingGates"] == [*gates, {"name": GANG_GATE}]
+
+
 @pytest.mark.parametrize(("way", "tracked"), [("client", False), ("server", True)])
 def test_no_field_of_a_gated_pod_is_tracked_unless_somebody_applies_it(team: Team, way: str, *, tracked: bool) -> None:
     """A second server-side apply would meet a conflict."""

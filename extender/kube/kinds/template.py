@@ -55,7 +55,8 @@ def put_on(
     if _has_affinity(pod):
         kept[_AFFINITY] = ""
     put(pod, "metadata.annotations", annotations)
-    way = _lead(template, nodes, free=_AFFINITY not in kept)
+    fewer = int(marks[MIN_MEMBER]) < sum(map(len, nodes))
+    way = _lead(template, nodes, terms=template.affinity and _AFFINITY not in kept, fewer=fewer)
     if way and template.affinity and LED not in own_labels:
         put(pod, "metadata.labels", {**own_labels, LED: way})
     if added := tolerate(pod, tolerations):
@@ -140,14 +141,15 @@ def is_marked(template: Template) -> bool:
 _PLACES = {"metadata": "metadata", "annotations": "metadata.annotations", "labels": "metadata.labels"}
 
 
-def _lead(template: Template, nodes: Sequence[Sequence[str]], *, free: bool) -> str:
-    """Write the nodes, if there are any; returns what the label ``LED`` says of it, "" where none are written."""
+def _lead(template: Template, nodes: Sequence[Sequence[str]], *, terms: bool, fewer: bool) -> str:
+    """Write the nodes, if there are any; returns what the label ``LED`` says of it, "" where none are written.
+    ``terms``: they may be in node affinity; ``fewer``: it starts with fewer pods, too. The policy untracked.yaml takes
+    pods beyond that number for such that are not in the plan."""
     if not template.led or _needs_choice(template.pod):
         return ""
     if not (names := tuple(dict.fromkeys(chain.from_iterable(nodes)))):
         return ""
-    terms = template.affinity and free
-    if terms and len(names) <= MOST_TERMS and "" not in names:
+    if terms and len(names) <= MOST_TERMS and "" not in names and not (template.indexed and fewer):
         return _bind(template.pod, names)
     if template.indexed or sum(map(len, nodes)) == 1:
         # By the index of each; the Jobs of a JobSet are parted by semicolons.

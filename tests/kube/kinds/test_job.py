@@ -163,6 +163,15 @@ def test_a_plan_that_lacks_slots_is_an_annotation_with_gaps() -> None:
     assert read(JOB, after).plan == {"": ("a", "", "b")}
 
 
+def test_node_affinity_leads_only_those_whose_whole_number_has_to_start() -> None:
+    """Of others a pod whose index is not below its minMember may be in the plan."""
+    plan = {"": tuple(f"n{index}" for index in range(5))}
+    all_of_it, fewer = started(JOB, indexed(), plan, minimum=5), started(JOB, indexed(), plan, minimum=3)
+    assert len(list(affinity_names(template(all_of_it)))) == 5
+    assert "affinity" not in template(fewer)["spec"]
+    assert template(fewer)["metadata"]["annotations"]["muster.dev/nodes"] == "n0,n1,n2,n3,n4"
+
+
 def test_without_indexes_up_to_64_nodes_are_named_and_beyond_that_none() -> None:
     for count, said in ((9, 9), (64, 64), (65, 0)):
         obj = indexed(completionMode="NonIndexed", parallelism=count, completions=count)
