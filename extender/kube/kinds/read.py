@@ -25,6 +25,8 @@ from extender.kube.reserved import reservation_of
 from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, SlotKey
 
 NO_PODS = "it asks for no pod"
+NO_BOOLEAN = "write true to hold it, or false"
+_BOOLEANS = ("true", "false", "")
 TOO_MANY_PODS = f"it has {{}} pods, and no more than {MOST_PODS:,} can be planned together"
 TWO_GANGS = f"its pod templates name different gangs in {POD_GROUP}"
 A_PODGROUP = f"its pod template names a PodGroup in {COSCHEDULING_POD_GROUP}: a job is a gang of its own"
@@ -83,6 +85,8 @@ class Reader:
         # What shows a suspended job has its plan until that is taken off the templates.
         planned = None if suspended and kind.shown_in else (meta.annotations or {}).get(PLAN)
         queue, contradiction = (shown_queue(meta), "") if kind.shown_in else any_queue_of(meta)
+        holds = meta.said(HOLD)
+        unread = next((f"{HOLD} is {quoted(one)}: {NO_BOOLEAN}" for one in holds if one not in _BOOLEANS), "")
         return Job(
             podsets=said.podsets,
             owner=owner,
@@ -91,10 +95,10 @@ class Reader:
             stopped=kind.is_stopped(obj),
             finished=finished,
             running=kind.is_running(obj),
-            held="true" in meta.said(HOLD),
+            held="true" in holds,
             marked=_is_marked(meta) or (writable and said.marked),
             plan=plan_from(planned),
-            problem=contradiction or said.problem,
+            problem=contradiction or unread or said.problem,
             resumes=kind.resumes,
             done=said.done,
             closed=said.closed,

@@ -137,6 +137,22 @@ def test_who_is_held_and_who_is_looked_after_by_somebody_else() -> None:
     assert not read(JOB, indexed(managedBy="kueue.x-k8s.io/multikueue")).managed
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "problem"),
+    [
+        ("labels", "True", "muster.dev/hold is 'True': write true to hold it, or false"),
+        ("annotations", "yes", "muster.dev/hold is 'yes': write true to hold it, or false"),
+        ("annotations", "false", ""),
+        ("labels", "", ""),
+    ],
+)
+def test_who_wants_to_hold_a_job_by_a_value_that_cannot_be_read_is_told(place: str, value: str, problem: str) -> None:
+    obj = indexed()
+    obj["metadata"].setdefault(place, {})["muster.dev/hold"] = value
+    job = read(JOB, obj)
+    assert (job.problem, job.held) == (problem, False)
+
+
 def test_a_plan_that_no_object_can_hold_is_refused() -> None:
     nodes = tuple(f"{index:060d}" for index in range(5000))
     obj = indexed(parallelism=5000, completions=5000)
