@@ -78,7 +78,15 @@ def running(workload: Workload) -> Reason:
     waiting = len(workload.members.slots.lacking)
     if waiting and workload.telling.surplus is not None:
         text += f"; {counted(waiting, 'more member', 'waits', 'wait')}: {workload.telling.surplus.message}"
+        if workload.job is not None and any(map(_is_led, workload.members.unplaced())):
+            text += "; its pod template names the nodes of the plan: suspend the job to have all of it planned anew"
     return Reason("Running", text, warning=False)
+
+
+def _is_led(pod: Pod) -> bool:
+    """It may be on nodes of certain names alone."""
+    terms = pod.selection.affinity
+    return bool(terms) and all(any(one.key == "metadata.name" for one in term) for term in terms or ())
 
 
 def _contradiction(workload: Workload, schedulers: Collection[str], owner: str) -> Reason | None:

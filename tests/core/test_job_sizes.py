@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.effects import StartJob
 from extender.core.events import JobSeen, PodSeen
-from policies.model import Job, PodSet, PodSets
+from policies.model import Job, PodSet, PodSets, Requirement, Selection
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
@@ -68,6 +68,23 @@ def test_a_job_that_is_made_larger_while_it_runs_gets_nodes_for_the_new_pods() -
     script.run(more)
     assert len(script.bound(more)) == 2
     assert not train.stops
+
+
+def test_who_makes_a_job_larger_whose_template_names_its_nodes_is_told_what_to_do() -> None:
+    """Pods without an index: the nodes of the others are full, and no other node is good for the next one."""
+    script = Script(*cluster("a: 3x8"))
+    train = Controlled(script, job(2, indexed=False))
+    train.run()
+    assert "template" not in script.message("job")
+    train.show(podsets=job(3, indexed=False).podsets)
+    names = tuple((Requirement("metadata.name", "In", (node,), is_field=True),) for node in ("a-0", "a-1"))
+    train.create(selection=Selection(affinity=names))
+    assert script.message("job") == (
+        "2 members are bound; 1 more member waits: 0 of 1 members fit at once: "
+        "0 of 3 nodes have room for 1 cpu, 8 nvidia.com/gpu; "
+        "1 node does not match the pod's selector, affinity or tolerations, or is not ready; "
+        "its pod template names the nodes of the plan: suspend the job to have all of it planned anew"
+    )
 
 
 def test_a_job_that_is_made_smaller_while_it_runs_gives_room_back() -> None:
