@@ -1,0 +1,25 @@
+"""Whom Kueue's own tests say is evicted, and whom it is here where that is otherwise on purpose."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.model.queues import FairStrategy
+from policies.preemption.decide import World, decide
+from tests.policies.tables import Case, candidates, cases, request
+
+FAIR = {
+    "fair": (FairStrategy.FINAL, FairStrategy.INITIAL),
+    "fair final": (FairStrategy.FINAL,),
+    "fair initial": (FairStrategy.INITIAL,),
+}
+
+
+@pytest.mark.parametrize("case", cases("preemption.txt"), ids=lambda case: case.where)
+def test_victims(case: Case) -> None:
+    fair = FAIR.get(case.parts[0], ())
+    runs, asks, gone, *others = case.parts[bool(fair) :]
+    found = decide(World(candidates(runs), case.queues, case.cohorts, fair), request(asks))
+    said = [f"{name} {why}" for name, why in (found.victims or {}).items()]
+    assert sorted(said or ["nobody"]) == sorted(gone.split(", "))
+    assert gone not in others

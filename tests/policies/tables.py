@@ -1,0 +1,173 @@
+"""Cases in a line each, as ``tables/*.txt`` have them: facts of Kueue's own tables, in notation of ours.
+
+``queue NAME@COHORT RULES AMOUNTS`` and ``cohort NAME@PARENT AMOUNTS`` say what the cases below them have, up to an
+empty line. RULES: for withinClusterQueue, reclaimWithinCohort and borrowWithinCohort a letter each, ``N``ever,
+``L``owerPriority, lowerOr``E``qual, ``A``ny, the last one with its threshold; ``!`` for StrictFIFO, ``*2`` for a
+weight, ``b`` and ``p`` where the next flavor is tried instead of borrowing, or the search may stop for preemption,
+``>`` for PreemptionOverBorrowing. AMOUNTS: ``FLAVOR/RESOURCE=NOMINAL+BORROWING-LENDING``, ``default`` where no flavor
+is named, and ``|`` between resource groups.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+from policies.model.queues import (
+    ClusterQueue,
+    Cohort,
+    Evicts,
+    FlavorResource,
+    Fungibility,
+    Preemption,
+    Preference,
+    Quota,
+    ResourceGroup,
+    Search,
+    Strategy,
+    Usage,
+)
+from policies.preemption.candidates import Candidate, Request, Unit
+from policies.quota.decide import Incoming
+from policies.quota.flavors import PodSetRequest
+
+_POLICIES = {"N": Evicts.NEVER, "L": Evicts.LOWER, "E": Evicts.LOWER_OR_NEWER, "A": Evicts.ANY}
+_AMOUNT = re.compile(r"(?:(?P<flavor>[\w.-]+)/)?(?P<resource>[\w./-]*?)(?:=(?P<rest>.*))?$")
+_QUOTA = re.compile(r"(\d+)(?:\+(\d+))?(?:-(\d+))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``parts``: what the line says, by its ``||``."""
+
+    queues: tuple[ClusterQueue, ...]
+    cohorts: tuple[Cohort, ...]
+    parts: tuple[str, ...]
+    where: str
+
+
+@dataclass(slots=True)
+class _Block:
+    queues: list[ClusterQueue] = field(default_factory=list)
+    cohorts: list[Cohort] = field(default_factory=list)
+
+
+def cases(name: str) -> list[Case]:
+    """Of a file."""
+    block, found = _Block(), []
+    for number, line in enumerate((Path(__file__).parent / "tables" / name).read_text().splitlines(), 1):
+        kind, _, rest = line.partition(" ")
+        if not line:
+            block = _Block()
+        elif kind == "queue":
+            block.queues.append(_queue(rest))
+        elif kind == "cohort":
+            block.cohorts.append(_cohort(rest))
+        elif kind != "#":
+            parts = tuple(part.strip() for part in line.split("||"))
+            found.append(Case((*block.queues,), (*block.cohorts,), parts, f"{name}:{number}"))
+    return found
+
+
+def candidates(text: str) -> list[Candidate]:
+    """``NAME@QUEUE PRIORITY CREATED/STARTED AMOUNTS``, with ``;`` between them; the times may be left out."""
+    found = []
+    for one in text.split(";") if text else ():
+        where, priority, *amounts = one.split()
+        name, _, queue = where.partition("@")
+        at = amounts.pop(0) if "=" not in amounts[0] else "0/0"
+        created, started = map(float, at.split("/"))
+        usage = usage_of(amounts)
+        found.append(Candidate(name, Unit.WORKLOAD, int(priority), created, (), started, queue=queue, usage=usage))
+    return found
+
+
+def request(text: str) -> Request:
+    """``QUEUE PRIORITY SINCE AMOUNTS``."""
+    queue, priority, since, *amounts = text.split()
+    return Request("new", (), 0, int(priority), since=float(since), queue=queue, usage=usage_of(amounts))
+
+
+def incoming(text: str) -> list[Incoming]:
+    """``NAME@QUEUE PRIORITY SINCE + PODSETS``, with ``;`` between them."""
+    found = []
+    for one in text.split(";"):
+        head, _, rest = one.partition(" + ")
+        where, priority, since = head.split()
+        name, _, queue = where.partition("@")
+        found.append(Incoming(name, queue, podsets(rest), int(priority), float(since)))
+    return found
+
+
+def podsets(text: str) -> list[PodSetRequest]:
+    """``NAME:COUNT:MINIMUM AMOUNTS``, with ``+`` between them."""
+    return [_podset(one) for one in text.split(" + ")]
+
+
+def _podset(text: str) -> PodSetRequest:
+    head, *amounts = text.split()
+    name, count, least = head.split(":")
+    requests = {resource: amount for (_, resource), amount in usage_of(amounts).items()}
+    return PodSetRequest(name, int(count), requests, minimum=int(least) if least else None)
+
+
+def usage_of(amounts: list[str]) -> Usage:
+    """As AMOUNTS, without limits."""
+    return {what: int(rest) for what, rest in map(_split, amounts)}
+
+
+def _split(text: str) -> tuple[FlavorResource, str]:
+    found = _AMOUNT.match(text)
+    assert found is not None, text
+    return (found["flavor"] or "default", found["resource"]), found["rest"] or ""
+
+
+def _queue(text: str) -> ClusterQueue:
+    where, rules, *rest = text.split()
+    name, _, cohort = where.partition("@")
+    (within, reclaim, borrow), threshold = (_POLICIES[one] for one in rules[:3]), rules[3:]
+    marks, groups = _groups(rest)
+    return ClusterQueue(
+        name,
+        groups,
+        cohort,
+        Strategy.STRICT if "!" in marks else Strategy.BEST_EFFORT,
+        Fungibility(
+            Search.NEXT if "b" in marks else Search.STOP,
+            Search.STOP if "p" in marks else Search.NEXT,
+            Preference.PREEMPTION if ">" in marks else Preference.BORROWING,
+        ),
+        _weight(marks),
+        preemption=Preemption(within, reclaim, borrow, int(threshold) if threshold else None),
+    )
+
+
+def _cohort(text: str) -> Cohort:
+    where, *rest = text.split()
+    name, _, parent = where.partition("@")
+    marks, groups = _groups(rest)
+    return Cohort(name, parent, groups, _weight(marks))
+
+
+def _weight(marks: list[str]) -> Fraction:
+    return next((Fraction(mark[1:]) for mark in marks if mark[0] == "*"), Fraction(1))
+
+
+def _groups(tokens: list[str]) -> tuple[list[str], tuple[ResourceGroup, ...]]:
+    """The marks among them, and the resource groups."""
+    marks, groups = [], [dict[str, dict[str, Quota]]()]
+    for text in tokens:
+        if text == "|":
+            groups.append({})
+        elif "=" not in text:
+            marks.append(text)
+        else:
+            (flavor, resource), amount = _split(text)
+            limits = _QUOTA.match(amount)
+            assert limits is not None, text
+            nominal, borrowing, lending = (None if one is None else int(one) for one in limits.groups())
+            groups[-1].setdefault(flavor, {})[resource] = Quota(nominal or 0, borrowing, lending)
+    made = (ResourceGroup(tuple(next(iter(one.values()))), tuple(one.items())) for one in groups if one)
+    return marks, tuple(made)
