@@ -65,6 +65,8 @@ class Proxy(Threaded):
         self.delay_s = 0.0
         self.writes: Counter[Write] = Counter()
         self.struck = threading.Event()
+        self.lost_reads = ""
+        """Every GET whose path has this in it is lost."""
         self._server = server
         self._tls = ssl.create_default_context(cafile=authority)
         self._strike: Strike | None = None
@@ -115,6 +117,8 @@ class Proxy(Threaded):
             strike = self._due(request)
         if strike is not None and not strike.after:
             await self._carry_out(strike)
+            return _cut(request)
+        if self.lost_reads and request.method == "GET" and self.lost_reads in request.path:
             return _cut(request)
         if "watch" in request.query and self._refusals:
             self._refusals -= 1

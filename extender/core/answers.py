@@ -16,6 +16,8 @@ class Outcome(Enum):
     """The API server said no, or the call was given up before anything was sent: nothing was written."""
     UNKNOWN = auto()
     """It may have been written: the watch will tell."""
+    UNSENT = auto()
+    """Of a job: the API server did not answer when it was to be read first, so nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)

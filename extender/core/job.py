@@ -105,6 +105,17 @@ class JobRecord:
         """It is shown, was refused, or is given up."""
         self.writing, self.written, self.until = None, False, 0.0
 
+    def take_write_back(self) -> bool:
+        """Nothing was sent, and nothing is wrong with the job: whether the same is to be asked for again, with the
+        nodes that it is planned for."""
+        starts = self.writing is JobWrite.START
+        if starts and (self.plan is None or not self.seen.suspended):
+            return False
+        if starts:
+            self.dismiss()
+        self.end_write()
+        return True
+
     def fail(self, not_before: float) -> None:
         """The write was refused."""
         self.failures += 1

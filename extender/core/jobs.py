@@ -128,7 +128,9 @@ class Jobs:
         if workload is None or record is None or record.seen.uid != event.uid or record.writing is None:
             return
         self._state.touch(workload)
-        if event.outcome is not Outcome.REFUSED:
+        if event.outcome is Outcome.UNSENT and record.take_write_back():
+            return
+        if event.outcome in (Outcome.DONE, Outcome.UNKNOWN):
             done = event.outcome is Outcome.DONE
             record.wrote(now + (_SHOWN_S if done else self._state.limits.plan_s))
             if record.writing is JobWrite.START and record.plan is not None:

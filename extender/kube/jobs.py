@@ -52,7 +52,15 @@ class JobWriter:
         if kind is None:
             return Response(404, f"{job.owner.kind} is no kind of job")
         path = (kind.shown_in or kind).path_of(job.key.namespace, job.owner.name)
-        body = await self._kube.call("GET", path, timeout_s=timeout_s)
+        try:
+            body = await self._kube.call("GET", path, timeout_s=timeout_s)
+        except ApiError as error:
+            return Response(error.status, str(error), error.retry_after_s or 0.0, unsent=True)
+        return await self._change(job, effect, kind, path, body, timeout_s)
+
+    async def _change(
+        self, job: Job, effect: JobEffect | Reserve, kind: Kind, path: str, body: bytes, timeout_s: float
+    ) -> Response:
         before, after = _decoded(body), _decoded(body)
         try:
             now = _read(self._reader, kind, before)

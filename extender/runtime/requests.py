@@ -88,12 +88,14 @@ class Response(Ended):
     """How a request ended. ``status`` is HTTP's; 0 when nobody answered: it may or may not have been carried out.
 
     ``node``, of a pod that was looked at: empty while it has none, None when it is gone or another one has its name.
+    ``unsent``: it ended before anything was asked for that changes something.
     """
 
     status: int
     detail: str = ""
     retry_after_s: float = 0.0
     node: str | None = ""
+    unsent: bool = False
 
     @property
     def done(self) -> bool:

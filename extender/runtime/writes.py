@@ -96,9 +96,10 @@ class Writes:
             answer = yield Request(effect, ATTEMPT_S)
             if answer.done:
                 return Outcome.DONE, ""
-            doubtful |= answer.outage
+            doubtful |= answer.outage and not answer.unsent
             if not (answer.passing or answer.status == 409) or self._now() >= deadline:
-                return Outcome.UNKNOWN if doubtful else Outcome.REFUSED, answer.detail
+                unwritten = Outcome.UNSENT if answer.unsent and answer.passing else Outcome.REFUSED
+                return Outcome.UNKNOWN if doubtful else unwritten, answer.detail
             self._retried("enqueue" if isinstance(effect, Enqueue) else "job")
             yield self._pause(answer, attempt, deadline)
         raise AssertionError

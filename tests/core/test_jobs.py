@@ -82,6 +82,34 @@ def test_a_start_that_is_refused_gives_the_room_back_and_is_tried_again_later() 
     assert len(train.starts) == 2
 
 
+def test_a_start_that_was_not_sent_is_asked_for_again_at_once_with_the_same_nodes() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2), obeys=False)
+    rival = gang("rival", 2, priority=1000)
+    script.see(rival)
+    for _ in range(3):
+        script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
+        assert not script.planned(rival[0]), "its nodes stay promised"
+    train.settle()
+    assert [one.plan for one in train.starts] == [train.starts[0].plan] * 4
+    train.obeys = True
+    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
+    train.settle()
+    assert len(script.bound(train.run())) == 2
+
+
+def test_a_suspension_that_was_not_sent_is_asked_for_again_at_once() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    train.create()
+    train.obeys = False
+    script.drop("a-0")
+    train.settle()
+    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
+    train.settle()
+    assert len(train.stops) == 2
+
+
 def test_a_start_in_doubt_is_believed_until_the_watch_has_had_time_to_show_it() -> None:
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(2), obeys=False)

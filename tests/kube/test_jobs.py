@@ -108,6 +108,18 @@ def test_the_plan_is_written_on_one_that_is_held_when_it_runs() -> None:
     assert (response.done, len(api.bodies("PATCH"))) == (True, 1)
 
 
+def test_a_job_that_cannot_be_read_was_not_written_to() -> None:
+    async def scenario() -> Response:
+        async with fake_api() as (api, kube):
+            api.on("GET", PATH, refused(503))
+            return await KubeApi(kube).send(START, 5.0)
+
+    response = asyncio.run(scenario())
+    assert (response.status, response.unsent) == (503, True)
+    response, _ = answered(START, waiting(), refused(503))
+    assert (response.status, response.unsent) == (503, False)
+
+
 def test_a_start_whose_answer_was_lost_is_not_written_twice() -> None:
     response, api = answered(START, started(JOB, waiting()))
     assert (response.done, api.bodies("PATCH")) == (True, [])

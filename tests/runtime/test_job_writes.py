@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.runtime.requests import OK
@@ -18,6 +20,14 @@ def sent(world: World) -> list[object]:
 
 def done(outcome: Outcome = Outcome.DONE) -> JobWritten:
     return JobWritten(JOB.key, JOB.uid, outcome)
+
+
+def leave_unread(world: World) -> None:
+    """The job cannot be read, however often it is tried."""
+    world.answer(replace(DOWN, unsent=True))
+    while not world.told:
+        world.wake()
+        world.answer(replace(DOWN, unsent=True))
 
 
 def test_the_second_is_sent_when_the_first_has_ended_and_the_core_is_told_of_the_second() -> None:
@@ -50,3 +60,20 @@ def test_what_the_core_asks_for_when_it_is_told_is_sent_at_once() -> None:
     world.answer(OK)
     assert world.told == [done()]
     assert sent(world) == [SUSPEND]
+
+
+def test_what_nobody_answered_before_anything_was_sent_is_not_in_doubt() -> None:
+    """The job is read first."""
+    world = World()
+    world.ask(START)
+    leave_unread(world)
+    assert world.told == [replace(done(Outcome.UNSENT), detail=DOWN.detail)]
+
+
+def test_what_was_sent_once_without_an_answer_stays_in_doubt() -> None:
+    world = World()
+    world.ask(START)
+    world.answer(DOWN)
+    world.wake()
+    leave_unread(world)
+    assert world.told == [replace(done(Outcome.UNKNOWN), detail=DOWN.detail)]

@@ -186,7 +186,7 @@ class Admissions:
             self.excused[key] = now + 61.0
         if isinstance(write, StartJob) and key in self.of and self.of[key].plan != write.plan:
             return  # it runs by the plan of an earlier life, whatever becomes of this one
-        if isinstance(write, StartJob) and outcome is Outcome.REFUSED:
+        if isinstance(write, StartJob) and outcome in (Outcome.REFUSED, Outcome.UNSENT):
             self._end(key)
         elif isinstance(write, StartJob) and key in self.of:
             if not self.of[key].shown:

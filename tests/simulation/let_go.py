@@ -83,7 +83,7 @@ class LetGoJobs:
             self.of[job.key] = replace(known, shown=True)
 
     def _written(self, key: GroupKey, outcome: Outcome) -> None:
-        if not self.of[key].shown and outcome is Outcome.REFUSED:
+        if not self.of[key].shown and outcome in (Outcome.REFUSED, Outcome.UNSENT):
             del self.of[key]
         elif not self.of[key].shown and outcome is Outcome.UNKNOWN:
             self.of[key] = replace(self.of[key], sure=False)

@@ -100,8 +100,9 @@ def _write_job(
 
     send = network.hung if network.hanging else network.request
     status = yield from send(look, timeout_s)
-    if status == OK:
+    unsent = status != OK
+    if not unsent:
         while (standstill_s := rests()) > 0:
             yield standstill_s
         status = yield from network.request(lambda: api.write_job(write, seen), timeout_s)
-    return Response(status, f"the API server said {status}")
+    return Response(status, f"the API server said {status}", unsent=unsent)
