@@ -185,6 +185,11 @@ FOUND: list[tuple[Plant, int, str]] = [
         12838,
         "are to give way to .*, which is let go and awaits nodes",
     ),
+    (
+        elastic.who_is_before_it_in_a_strict_queue_keeps_a_job_from_its_nodes,
+        372009568,
+        "awaits nodes, and there have been some",
+    ),
     (elastic.no_node_is_kept, 1754, "is taken away, and pods of a job are awaited there"),
     (queues.changed_queues_are_no_news, 83, "and its queue .* does not exist|wait, and after a restart"),
 ]

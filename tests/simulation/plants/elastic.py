@@ -13,6 +13,7 @@ from extender.core.effects import Effect, StartJob, SuspendJob
 from extender.core.elastic import Elastic
 from extender.core.events import Event, JobSeen, QueueSeen
 from extender.core.kept_nodes import kept_nodes
+from extender.core.queued import Queued
 from extender.core.quota_counting import unseen_of
 from extender.core.quotas import Quotas
 from extender.core.shape import Shape
@@ -128,3 +129,14 @@ def taints_of_flavors_are_not_read(event: Event, core: Core) -> Iterable[Event]:
         case QueueSeen(ResourceFlavor() as flavor):
             event = QueueSeen(replace(flavor, taints=()))
     yield event
+
+
+def who_is_before_it_in_a_strict_queue_keeps_a_job_from_its_nodes(patch: pytest.MonkeyPatch) -> None:
+    """Although it has the quota that the other one lacks."""
+    refused = Queued.refused
+
+    def held_up(self: Queued, workload: Workload, *rest: Any) -> Any:
+        queue = self._state.quotas.queue_of(workload.key)
+        return (queue and self.strict.waits_behind(queue.name, workload)) or refused(self, workload, *rest)
+
+    patch.setattr(Queued, "refused", held_up)
