@@ -63,7 +63,7 @@ def test_a_waiting_gang_is_explained_down_to_its_remedies(url: str) -> None:
         "1 more node with 8 GPUs free in clique a",
         "default/train (2 nodes)",
         "wait-0",
-        "nobody would give way to it: nobody may be evicted",
+        "nobody would give way to it: 1 of 2 members fit at once",
     ):
         assert text in said.output
     assert asked("explain", "wait", "-n", "default", "--url", url).exit_code == 0

@@ -20,6 +20,9 @@ from policies.preemption.trial import Rules
 from policies.steps import Steps, finish
 from policies.words import listed, many
 
+NOBODY = "nobody may be evicted: "
+"""How a refusal begins where there are no candidates."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -133,6 +136,6 @@ def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int]) -
     elif count:
         said = f"even without the {many(count, 'candidate')} that may be evicted for it: {lack}"
     else:
-        said = f"nobody may be evicted: {lack}"
+        said = f"{NOBODY}{lack}"
     others = listed(f"{many(much, 'candidate')} may not: {why}" for why, much in sorted(kept.items()))
     return said + (f"; {others}" if others else "")

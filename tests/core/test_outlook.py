@@ -92,7 +92,7 @@ def test_those_that_others_have_started_are_counted_among_those_that_stay() -> N
     foreign = [replace(pod, node="a-0") for pod in gang("foreign", 1)]
     script = Script(*cluster("a: 1x8"), *foreign, *gang("high", 1, priority=10))
     found = outlook(script, "high")
-    assert found.text.startswith("nobody would give way to it: nobody may be evicted: 0 of 1 members fit at once")
+    assert found.text.startswith("nobody would give way to it: 0 of 1 members fit at once")
     assert found.text.endswith("1 candidate may not: was not started by Muster")
     assert not found.victims
 

@@ -111,6 +111,8 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
         "spec.concurrentAdmissionPolicy": spec.concurrent_admission_policy,
     }
     notes.problems += [NOT_IMPLEMENTED.format(name) for name, said in fields.items() if said]
+    if obj.metadata is not None and obj.metadata.deletion_timestamp:
+        notes.problems.append("it is being deleted")
     mode = spec.admission_scope.admission_mode if spec.admission_scope else None
     if mode not in (None, "", _BY_USAGE, "NoAdmissionFairSharing"):
         notes.problems.append(NOT_IMPLEMENTED.format(f"spec.admissionScope.admissionMode {quoted(mode)}"))

@@ -201,6 +201,13 @@ def test_whom_its_workloads_may_evict() -> None:
     assert found.value.preemption == Preemption(Evicts.LOWER, Evicts.ANY, Evicts.LOWER, 100)
 
 
+def test_one_that_is_being_deleted_admits_nobody() -> None:
+    """As long as its finalizer keeps it there."""
+    meta = {"name": "q", "deletionTimestamp": "2026-11-26T02:30:00Z"}
+    found = cluster_queue_from(msgspec.convert({"metadata": meta, "spec": with_quota()}, ClusterQueueObject))
+    assert found.problems == ("it is being deleted",)
+
+
 def test_what_may_not_be_meant_is_a_warning() -> None:
     alone = with_quota(borrowingLimit=4)
     del alone["cohortName"], alone["namespaceSelector"]
