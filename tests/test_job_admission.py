@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from extender.kube.kinds.keys import QUEUES
 from policies.model import GANG_GATE
 from tests.test_manifests import document, documents
 
 FOLDER = "components/job-admission"
 JOB_POLICIES = ("muster-jobs", "muster-job-pods", "muster-untracked-pods")
-FILES = ("jobs", "owners", "pods", "untracked")
+FILES = ("jobs", "owners", "pods", "queue-names", "untracked")
 DOCUMENTS = [
     one
     for name in ("components/admission-gate/policy.yaml", *(f"{FOLDER}/{file}.yaml" for file in FILES))
@@ -43,6 +44,17 @@ def test_jobs_fail_closed_and_pods_fail_open() -> None:
         "muster-job-pods": "Ignore",
         "muster-untracked-pods": "Ignore",
     }
+
+
+def test_the_queue_of_every_kind_of_job_that_runs_stays_and_so_does_that_of_no_other() -> None:
+    policy, binding = documents(f"{FOLDER}/queue-names.yaml")
+    names = policy["metadata"]["name"]
+    assert (binding["spec"]["policyName"], binding["spec"]["validationActions"]) == (names, ["Deny"])
+    suspended = POLICIES["muster-jobs"]["matchConstraints"]["resourceRules"]
+    rules = [{**one, "operations": ["UPDATE"]} for one in suspended]
+    assert policy["spec"]["matchConstraints"]["resourceRules"] == rules
+    read = next(one["expression"] for one in policy["spec"]["variables"] if one["name"] == "names")
+    assert read == str([*QUEUES])
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from devcluster import Cluster
-from devcluster.api import Object
+from devcluster.api import ApiError, Object
 from devcluster.muster import install_gate, install_job_admission
 from tests.documents.pages import ROOT, blocks
 from tests.integration.team import GANG, PLAN, QUEUE, WAYS, Team, ours, scheduler_of
@@ -174,3 +174,27 @@ def test_a_job_can_be_taken_out_of_our_hands(team: Team) -> None:
     team.create(team.job())
     released = team.patch({"metadata": {"labels": {"muster.dev/gang": "false"}}, "spec": {"suspend": False}})
     assert not released["spec"]["suspend"]
+
+
+TAKEN_OUT: Object = {"muster.dev/gang": "false"}
+RENAMED: Object = {"kueue.x-k8s.io/queue-name": "team-b"}
+REMOVED: Object = {"kueue.x-k8s.io/queue-name": None}
+CHANGES: list[Object] = [{"labels": RENAMED}, {"labels": REMOVED}, {"labels": TAKEN_OUT}, {"annotations": TAKEN_OUT}]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=["renamed", "removed", "left-alone", "left-alone-by-annotation"])
+def test_the_queue_of_a_job_that_runs_stays(team: Team, change: Object) -> None:
+    """Its old queue would have the quota once more that the job goes on using."""
+    team.create(team.job())
+    team.start()
+    with pytest.raises(ApiError, match="it runs with the quota of the queue team-a: suspend it before"):
+        team.patch({"metadata": change})
+    team.patch({"metadata": {"labels": {"kept": "yes"}}, "spec": {"parallelism": 1}})
+    team.patch({"spec": {"suspend": True}})
+    team.patch({"metadata": change})
+
+
+def test_a_job_that_names_no_queue_may_name_one_while_it_runs(team: Team) -> None:
+    team.create(team.job(labels=GANG))
+    team.start()
+    assert team.patch({"metadata": {"labels": QUEUE}})["metadata"]["labels"].items() >= QUEUE.items()
