@@ -16,6 +16,10 @@ GATED = (
     "its pod template has the scheduling gate {}, which is not Muster's: whoever set it takes it off pods that exist, "
     "and Muster plans a job before its pods; take it out of the template"
 )
+ON_A_NODE = (
+    "its pod template names the node {} in nodeName, and no scheduler is asked about such pods: name it in "
+    "nodeSelector (kubernetes.io/hostname) instead"
+)
 DEVICES = "its pod template uses resource claims (DRA), which gangs do not support yet"
 
 
@@ -41,4 +45,6 @@ def not_before_it_exists(shape: Pod) -> str:
     """Why a pod like this cannot be planned before it exists; empty if it can."""
     if shape.foreign_gates:
         return GATED.format(listed(shape.foreign_gates))
+    if shape.node:
+        return ON_A_NODE.format(shape.node)
     return DEVICES if shape.device_claims else ""

@@ -16,7 +16,7 @@ from extender.kube.kinds.kind import Object, UnreadableJobError
 from extender.kube.kinds.limit_ranges import LimitItem
 from extender.kube.kinds.plan import plan_from
 from extender.kube.kinds.read import ANOTHER_SCHEDULER, NO_PODS, TWO_GANGS, TWO_MINIMA, Reader
-from extender.kube.kinds.shape import DEVICES, GATED
+from extender.kube.kinds.shape import DEVICES, GATED, ON_A_NODE
 from policies.model import GroupKey
 from tests.kube.kinds.batch_jobs import INDEXED, PI, indexed, template
 from tests.kube.kinds.jobs import (
@@ -119,6 +119,7 @@ def test_a_gang_that_its_template_names_is_its_gang() -> None:
             {"template": {"spec": {"schedulingGates": [{"name": "muster.dev/gang"}, {"name": "example.com/quota"}]}}},
             GATED.format("example.com/quota"),
         ),
+        ({"template": {"spec": {"nodeName": "node-2"}}}, ON_A_NODE.format("node-2")),
         ({"template": {"spec": {"resourceClaims": [{"name": "gpu"}]}}}, DEVICES),
     ],
     ids=str,
