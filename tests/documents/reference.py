@@ -120,7 +120,8 @@ SAID_OF_JOBS = {
     **dict.fromkeys(QUEUES, "Label: Muster admits the job, with quota of that LocalQueue."),
     PRIORITY_CLASS: "Label: the WorkloadPriorityClass by which the job waits, whatever the priority of its pods.",
     GANG: "`true`: Muster admits the job, with or without a queue. `false`: it leaves the job alone.",
-    HOLD: "`true`: the job stays suspended.",
+    HOLD: "`true`: the job stays suspended. A value other than `true` or `false` is a mistake, and the job waits with "
+    "the reason `InvalidJob`.",
     MIN_MEMBER: "With how few of its pods it may start: on the job, or on its first pod template. Default: all.",
     MIN_PARALLELISM: "The same for a batch/v1 Job, as an annotation.",
 }
