@@ -72,16 +72,18 @@ class Unplanned:
         if not record.coming_until:
             end = min(said.until + state.epoch, now + state.limits.elastic.within_s)
             record.expect(max(end, now + _LOOK_S))
-        unlike = self._unlike(workload, record)
+        unlike = self._unlike(workload, record, said)
         if now < record.coming_until and not unlike:
             self._show(workload, record)
             return ""
         detail = unlike or self._late(workload)
         return self._elastic.in_vain(workload.key, said.attempt, record.seen.flavor_names, detail, now)
 
-    def _unlike(self, workload: Workload, record: JobRecord) -> str:
-        """Why its pods would not get nodes of its flavors, although what they are made of says so."""
-        pods = (pod for pod in workload.live if pod.uid not in record.shown)
+    def _unlike(self, workload: Workload, record: JobRecord, said: LetGo) -> str:
+        """Why its pods would not get nodes of its flavors, although what they are made of says so. One of an
+        earlier start may be seen late."""
+        began = said.until - self._state.limits.elastic.within_s - 1.0
+        pods = (pod for pod in workload.live if pod.created >= began and pod.uid not in record.shown)
         flavors = self._state.quotas.queues.picture.flavors
         why = lacking(pods, workload.flavoring, flavors, of_job=True, to_come=False)
         return (

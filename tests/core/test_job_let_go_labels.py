@@ -41,7 +41,7 @@ def test_a_flavor_without_labels_asks_for_nothing() -> None:
 def test_one_whose_pods_come_without_them_is_taken_back_and_rests() -> None:
     script = scene(served=False)
     first = come(script, naming_only_its_queue())
-    first.create(gates=GATED, selection=Selection(tolerations=(SPOT,)))
+    first.create(gates=GATED, selection=Selection(tolerations=(SPOT,)), created=script.now)
     first.settle()
     (why,) = first.stops
     assert "for nodes of spot its pods need the nodeSelector nvidia.com/flavor=spot" in why
@@ -52,6 +52,14 @@ def test_one_whose_pods_come_without_them_is_taken_back_and_rests() -> None:
     assert (len(first.starts), used(script, "team", "spot")) == (1, 0)
     first.wait(20)
     assert (len(first.starts), used(script, "team", "spot")) == (2, 16)
+
+
+def test_a_pod_of_an_earlier_start_that_is_seen_late_does_not_end_it() -> None:
+    script = scene(served=False)
+    script.advance(60)
+    first = come(script, naming_only_its_queue())
+    first.create(selection=Selection(tolerations=(SPOT,)))
+    assert (first.stops, script.reason("first")) == ([], "AwaitingNodes")
 
 
 def test_each_podset_asks_for_the_nodes_of_its_own_flavor() -> None:
