@@ -19,6 +19,7 @@ from tests.simulation.fairness import PATIENCE_S
 from tests.simulation.faults import FAULTS, SHARP_FAULTS
 from tests.simulation.job_faults import JOB_FAULTS
 from tests.simulation.model.changes import Change, Kind
+from tests.simulation.model.provisioning import Provisioning
 from tests.simulation.model.world import BEGIN_S, World
 from tests.simulation.owner_faults import OWNER_FAULTS
 from tests.simulation.past import PastKeeper
@@ -94,7 +95,8 @@ class Run:
         if self.world.autoscaler is not None:
             self.world.autoscaler.stays = self.marks.stays
             self.world.autoscaler.removed.append(self.referee.node_taken_away)
-            Rounds(self.marks, self.world.clock, lambda: self.world.extender)
+            asked = Provisioning(self.world.api, self.world.clock, self.world.autoscaler) if plan.asks else None
+            Rounds(self.marks, self.world.clock, lambda: self.world.extender, asked)
         self._past = PastKeeper(self.world, plan.queues.past, exact=plan.queues.exact)
         self.trouble = Trouble(self.world, self.world.chance.stream("faults"), self.referee)
         for kind in Kind:

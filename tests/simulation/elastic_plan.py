@@ -63,6 +63,11 @@ def has_taints(seed: int) -> bool:
     return has_elastic(seed) and seed // 120 % 4 == 3
 
 
+def has_requests(seed: int) -> bool:
+    """One in eight of these: jobs ask for nodes by ProvisioningRequests."""
+    return has_elastic(seed) and seed // 120 % 8 == 5
+
+
 def with_taints(plan: ElasticPlan, chance: Chance) -> ElasticPlan:
     """The same, where nodes that are made have a taint. Some of the jobs that need them tolerate it themselves."""
     dice = chance.stream("taints of nodes that are made")

@@ -24,6 +24,7 @@ from tests.simulation.elastic_plan import (
     crowded,
     draw_elastic,
     has_elastic,
+    has_requests,
     has_taints,
     needing,
     with_elastic,
@@ -107,6 +108,8 @@ class Plan:
     owners: tuple[tuple[float, OwnerObject], ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
     elastic: ElasticPlan | None = None
+    asks: bool = False
+    """Nodes of ``elastic`` can be asked for."""
     saves: tuple[Save, ...] = ()
 
     @property
@@ -206,6 +209,7 @@ def draw(seed: int) -> Plan:
     elastic = draw_elastic(chance, calm=calm) if has_elastic(seed) else None
     elastic = with_taints(elastic, chance) if elastic is not None and has_taints(seed) else elastic
     elastic = crowded(elastic, chance, calm=calm) if elastic is not None and has_preemption(seed) else elastic
+    plan = replace(plan, asks=has_requests(seed))
     plan = _with_jobs(plan, chance, elastic) if has_jobs(seed) or elastic is not None else plan
     plan = _with_relations(plan, chance) if has_relations(seed) else plan
     plan = _with_owners(plan, chance) if has_owners(seed) else plan

@@ -4,10 +4,11 @@ at most."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from extender.core.answers import BindingPosted, Outcome
+from extender.core.asking import CapacityAsk
 from extender.core.effects import Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned, Ungate
 from extender.core.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen, Synced
 from extender.core.turns import Turn
@@ -34,8 +35,16 @@ _LATE_S = 120.0
 class QuotaJudge:
     """One life of the extender, and what it was shown."""
 
-    def __init__(self, shown: Shown, claims: Claims, within_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        shown: Shown,
+        claims: Claims,
+        within_s: float = 0.0,
+        asks: Callable[[], Iterable[CapacityAsk]] = tuple,
+    ) -> None:
+        """``asks``: for what it asks just now, whose quota nobody else gets."""
         self._shown = shown
+        self._asks = asks
         self.gangs = LetGoGangs(shown, within_s)
         self._claims = claims
         self._things: dict[str, QueueObject] = {}
@@ -231,10 +240,23 @@ class QuotaJudge:
             known = one.sure or one.since < unplanned_before
             if known and key not in self._starts and not (one.shown and stops(key)):
                 use_awaited(used, book, one.job, [pod.identity for pod, _ in there if pod.group_key == key])
+        for ask in self._asks():
+            self._use_asked(used, book, ask)
         for pod in self.gangs.pods(now):
             if pod.uid not in where and (queue := book.queue_of(pod.queue)) is not None:
                 used[queue.name, MADE] += dict(pod.requests).get(GPU, 0)
         return used
+
+    def _use_asked(self, used: Used, book: Book, ask: CapacityAsk) -> None:
+        """It has quota of the flavors of the nodes that it asks for."""
+        job = self.jobs.get(ask.key)
+        queue = None if job is None else book.queue_of(job.queue)
+        if job is None or queue is None or not job.suspended:
+            return
+        gpus = {one.name: dict(one.template.requests).get(GPU, 0) for one in job.podsets.podsets}
+        for one in ask.pods:
+            if (flavor := dict(one.labels).get(FLAVOR)) is not None:
+                used[queue.name, flavor] += one.count * gpus.get(one.podset, 0)
 
     def _turn_page(self, now: float) -> None:
         self._books.append((now, self._book()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from extender.core.answers import BindingPosted
+from extender.core.asking import CapacityAsk
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -28,6 +29,7 @@ from extender.core.invariants import validate
 from extender.core.turns import Turn
 from policies.model import CLIQUE, GroupKey, Pod
 from tests.simulation.admissions import Admissions
+from tests.simulation.asked_nodes import AskedNodes
 from tests.simulation.broken import BrokenPromiseError, complain
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
@@ -70,11 +72,12 @@ class Referee:
         self._shown = Shown()
         self._admissions = Admissions(self._shown, self._terms.calm, self._terms.creation_s)
         self._claims = Claims(self._shown, self._terms.grace_s, self._admissions)
-        self._quota = QuotaJudge(self._shown, self._claims, self._terms.within_s)
+        self._quota = QuotaJudge(self._shown, self._claims, self._terms.within_s, self._asks)
         self.said: dict[GroupKey, str] = {}
         """The code of the reason that was reported of each gang last."""
         self.sends = Sends(self._terms.writes_at_once)
         self._company = Company(self._shown, self._claims)
+        self._asked = AskedNodes(self._terms.within_s)
         self._made = MadeNodes(self._shown, self._claims, self._admissions, self._quota)
         self._turns = QueueTurns(self._shown)
         reclaims = Reclaims(self._shown, self._quota, fair=self._terms.fair, saturation=self._terms.saturation)
@@ -103,6 +106,7 @@ class Referee:
             complain(self._fairness.look(self._world.clock.now))
         complain(self._evictions.look(self._world.clock.now))
         complain(self._made.look(self._world, calm=self._terms.calm))
+        complain(self._asked.look(self._asks(), self._world.clock.now))
 
     def node_taken_away(self, name: str) -> None:
         """By whoever makes nodes, because it is empty."""
@@ -111,6 +115,11 @@ class Referee:
     def judge_kept(self, kept: Iterable[str]) -> None:
         """At rest: ``kept`` are the nodes that say that they are to stay."""
         complain(self._made.judge_kept(kept, self._world.clock.now))
+
+    def _asks(self) -> Sequence[CapacityAsk]:
+        """For which jobs nodes are asked for just now."""
+        extender = self._world.extender
+        return () if extender is None else extender.core.capacity_asks()
 
     @property
     def _judges_order(self) -> bool:
@@ -133,6 +142,7 @@ class Referee:
         self._claims.hear(event, now)
         self._admissions.hear(event, now)
         self._quota.hear(event, now)
+        self._asked.hear(event, now)
         if isinstance(event, FilterCalled):
             self._admissions.ask(event, self._claims.on_their_way)
         if isinstance(event, JobSeen):

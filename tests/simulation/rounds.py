@@ -19,6 +19,7 @@ from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.network import Network
 from tests.simulation.model.process import Extender
+from tests.simulation.model.provisioning import Provisioning
 
 Meta = dict[str, dict[str, str]]
 
@@ -34,6 +35,10 @@ class NodeMarks:
 
     def stays(self, name: str) -> bool:
         return any(key in self.of.get(name, {}).get("annotations", {}) for key in READ_BY.values())
+
+    @property
+    def is_down(self) -> bool:
+        return self._network.api_down
 
     @property
     def kept(self) -> list[str]:
@@ -67,9 +72,17 @@ class NodeMarks:
 
 
 class Rounds:
-    """Those of whoever leads. ``leader``: who that is, if anybody. Nodes cannot be asked for here."""
+    """Those of whoever leads. ``leader``: who that is, if anybody. ``provisioning``: how nodes can be asked for."""
 
-    def __init__(self, marks: NodeMarks, clock: Clock, leader: Callable[[], Extender | None]) -> None:
+    def __init__(
+        self,
+        marks: NodeMarks,
+        clock: Clock,
+        leader: Callable[[], Extender | None],
+        provisioning: Provisioning | None = None,
+    ) -> None:
+        self._provisioning = provisioning
+        self._marks = marks
         self._clock = clock
         self._leader = leader
         self._told: Engine | None = None
@@ -88,7 +101,9 @@ class Rounds:
         core = self._core()
         if leader is not None and core is not None and core is not self._told:
             self._told = core
-            leader.tell_whether_nodes_can_be_asked_for(served=False)
+            leader.tell_whether_nodes_can_be_asked_for(served=self._provisioning is not None)
+        if leader is not None and core is not None and self._provisioning is not None and not self._marks.is_down:
+            self._provisioning.look(leader)
         with suppress(ApiError):
             _at_once(self._keeper.look())
 

@@ -173,6 +173,8 @@ FOUND: list[tuple[Plant, int, str]] = [
     (elastic.nodes_are_awaited_for_ever, 314, "awaits nodes, and that it did so until .* only"),
     (elastic.nodes_are_awaited_too_short, 74, "is to be suspended at .*, and awaits its nodes until"),
     (elastic.restart_forgets_that_nodes_are_awaited, 118, "awaits nodes, and that it did so until .* only"),
+    (elastic.denied_nodes_are_awaited, 1634, "asks for nodes, and was told that there are none"),
+    (elastic.quota_of_those_who_ask_is_free, 5518, r"is to be (bound|started|let go), and .* would use \d+ GPUs of"),
     (elastic.restart_forgets_who_rests, 238, "is to be let go at .*, and rests until"),
     (elastic.jobs_that_are_let_go_start_in_part, 208, "is to be started with a plan for other pods"),
     (elastic.no_labels_for_those_who_make_nodes, 74, "no autoscaler would make nodes of made"),

@@ -6,7 +6,7 @@ there and that are on their way, and knows nothing of gangs, quotas and cliques.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
@@ -59,6 +59,8 @@ class Autoscaler:
         self._clock = clock
         self._random = random
         self.pool = pool
+        self.booked: dict[Hashable, list[Pod]] = {}
+        """Pods that nodes were asked for, which have yet to exist: what they need is not taken away."""
         self._made = 0
         self._coming: dict[str, Node] = {}
         """What it reckons with, whether it comes or not."""
@@ -76,8 +78,24 @@ class Autoscaler:
         room = left_over(nodes, self._api.pods.values())
         needed: set[str] = set()
         short = [pod for pod in self._pending() if not self._seat(pod, nodes, room, needed)]
+        for pod in (one for some in self.booked.values() for one in some):
+            self._seat(pod, nodes, room, needed)
         self._order(short)
         self._take_away(needed)
+
+    def provide(self, name: Hashable, pods: list[Pod]) -> bool:
+        """Order what these pods lack together, and keep it for them. Whether all of it may be had."""
+        whim = Whim.WHOLE if self.healed else self._random.choice(self.pool.whims)
+        nodes, room = self._api.nodes | self._coming, left_over(self._api.nodes | self._coming, self._api.pods.values())
+        short = [pod for pod in pods if not self._seat(pod, nodes, room, set())]
+        made, left = self._made_for(short)
+        if left or whim is Whim.NEVER:
+            return False
+        self.booked[name] = pods
+        self._coming |= made
+        for one in made:
+            self._deliver(one, whim)
+        return True
 
     def _pending(self) -> list[Pod]:
         """Pods that kube-scheduler has marked as unschedulable, the largest first."""
@@ -94,24 +112,31 @@ class Autoscaler:
         return False
 
     def _order(self, pods: list[Pod]) -> None:
-        """As few nodes as these pods need, if its nodes would do."""
-        made: dict[str, Node] = {}
-        room: Room = {}
-        for pod in pods:
-            node = self._new()
-            if self._seat(pod, made, room, set()) or not self._may_have(len(made)):
-                continue
-            empty = {node.name: dict(node.allocatable)}
-            if self._seat(pod, {node.name: node}, empty, set()):
-                self._made += 1
-                made[node.name] = node
-                room |= empty
+        made, _ = self._made_for(pods)
         if not made:
             return
         self._coming |= made
         whim = Whim.WHOLE if self.healed else self._random.choice(self.pool.whims)
         for name in made:
             self._deliver(name, whim)
+
+    def _made_for(self, pods: list[Pod]) -> tuple[dict[str, Node], list[Pod]]:
+        """As few nodes as these pods need, if its nodes would do; and those for which there are none."""
+        made: dict[str, Node] = {}
+        room: Room = {}
+        left: list[Pod] = []
+        for pod in pods:
+            node = self._new()
+            if self._seat(pod, made, room, set()):
+                continue
+            empty = {node.name: dict(node.allocatable)}
+            if self._may_have(len(made)) and self._seat(pod, {node.name: node}, empty, set()):
+                self._made += 1
+                made[node.name] = node
+                room |= empty
+            else:
+                left.append(pod)
+        return made, left
 
     def _may_have(self, more: int) -> bool:
         ours = sum(map(self._is_ours, self._api.nodes | self._coming))

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from typing import assert_never
 
+from extender.core.answers import CapacityAnswered
+from extender.core.asking import CapacityAsk
 from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Report, Turned
 from extender.core.engine import Engine
 from extender.core.events import (
@@ -165,6 +167,11 @@ class Extender:
     def tell_whether_nodes_can_be_asked_for(self, *, served: bool) -> None:
         """It has looked at what the API server has."""
         self._dispatch(CapacityServed(served))
+
+    def tell_what_has_become_of(self, ask: CapacityAsk, *, granted: bool) -> None:
+        """It has looked at what it asked for."""
+        detail = "" if granted else "there are no such nodes"
+        self._dispatch(CapacityAnswered(ask.key, ask.attempt, granted, detail))
 
     def hang_up(self, request: BindRequest) -> None:
         """The other end of a bind's connection is closed."""

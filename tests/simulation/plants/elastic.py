@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from extender.core import quotas
+from extender.core.answers import CapacityAnswered
 from extender.core.effects import Effect, StartJob, SuspendJob
 from extender.core.elastic import Elastic
 from extender.core.events import Event, JobSeen, QueueSeen
@@ -59,6 +60,22 @@ def restart_forgets_that_nodes_are_awaited(event: Event, core: Core) -> Iterable
         case JobSeen(job) if not core.synced:
             event = JobSeen(replace(job, let_go=None))
     yield event
+
+
+@hears
+def denied_nodes_are_awaited(event: Event, core: Core) -> Iterable[Event]:
+    if not (isinstance(event, CapacityAnswered) and not event.granted):
+        yield event
+
+
+def quota_of_those_who_ask_is_free(patch: pytest.MonkeyPatch) -> None:
+    """It is theirs in name only."""
+    reserve = Quotas.reserve
+
+    def reserved(self: Quotas, key: GroupKey, usage: Any) -> None:
+        reserve(self, key, dict.fromkeys(usage, 0))
+
+    patch.setattr(Quotas, "reserve", reserved)
 
 
 @hears

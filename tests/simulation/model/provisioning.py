@@ -1,0 +1,82 @@
+"""ProvisioningRequests: what a leader asks nodes for, and what an autoscaler makes of it. All nodes of one are ordered,
+or it fails; what then comes is another question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from extender.core.asking import CapacityAsk
+from extender.simulation.clock import Clock
+from policies.model import Pod
+from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.model.autoscaler import Autoscaler
+from tests.simulation.model.process import Extender
+
+_DECIDED_S = 2.0
+_GRACE = 30
+"""Rounds after which one of an earlier life goes that nobody asks for."""
+
+
+@dataclass(slots=True)
+class _Request:
+    """``granted``: None while nothing is decided. ``told``: which life knows what has become of it."""
+
+    granted: bool | None = None
+    told: Extender | None = None
+    unasked: int = 0
+    ours: bool = True
+
+
+class Provisioning:
+    """``look`` is called round by round."""
+
+    def __init__(self, api: ApiServer, clock: Clock, autoscaler: Autoscaler) -> None:
+        self._api = api
+        self._clock = clock
+        self._autoscaler = autoscaler
+        self._requests: dict[CapacityAsk, _Request] = {}
+        self._leader: Extender | None = None
+
+    def look(self, leader: Extender) -> None:
+        if leader is not self._leader:
+            self._leader = leader
+            for one in self._requests.values():
+                one.ours = False
+        asks = leader.core.capacity_asks()
+        for ask in [one for one in self._requests if one not in asks]:
+            known = self._requests[ask]
+            known.unasked += 1
+            if known.ours or known.unasked > _GRACE:
+                del self._requests[ask]
+                self._autoscaler.booked.pop(ask, None)
+        for ask in asks:
+            if (request := self._requests.get(ask)) is None:
+                self._requests[ask] = _Request()
+                self._clock.after(_DECIDED_S, partial(self._decide, ask))
+            else:
+                self._follow(leader, ask, request)
+
+    def _follow(self, leader: Extender, ask: CapacityAsk, request: _Request) -> None:
+        request.ours, request.unasked = True, 0
+        if request.granted is not None and request.told is not leader:
+            request.told = leader
+            leader.tell_what_has_become_of(ask, granted=request.granted)
+
+    def _decide(self, ask: CapacityAsk) -> None:
+        if (request := self._requests.get(ask)) is not None:
+            pods = list(self._pods(ask))
+            request.granted = bool(pods) and self._autoscaler.provide(ask, pods)
+
+    def _pods(self, ask: CapacityAsk) -> Iterator[Pod]:
+        """As their templates in the request have them."""
+        job = self._api.jobs.get(ask.key)
+        podsets = {one.name: one for one in job.podsets} if job is not None and job.uid == ask.job.uid else {}
+        for one in ask.pods:
+            if (podset := podsets.get(one.podset)) is not None:
+                own = podset.template.selection
+                asked = tuple((dict(own.node_selector) | dict(one.labels)).items())
+                selection = replace(own, node_selector=asked, tolerations=(*own.tolerations, *one.tolerations))
+                for at in range(one.count):
+                    yield replace(podset.template, uid=f"{ask.key}-{one.podset}-{at}", selection=selection)
