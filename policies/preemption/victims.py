@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from policies.chosen import OURS, Policies
+from policies.model.queues import ClusterQueue, Evicts
 from policies.placement.place import Placed, Shortfall
 from policies.placement.snapshot import Snapshot
 from policies.preemption.allowed import Budgets, Why, allowed
@@ -95,7 +96,8 @@ def searching(
             if victims is not None:
                 return Choice(victims.candidates, victims.why, victims.nodes, _told(victims.candidates))
     lack = _near(found) if isinstance(found, Shortfall) else _lacking(rules, options)
-    return Refusal(_refused(request, lack, len(chosen), may.kept), may.kept)
+    above = "" if queues is None or queues.fair else _above_threshold(request, chosen, known)
+    return Refusal(_refused(request, lack, len(chosen), may.kept) + above, may.kept)
 
 
 def _first(rules: Sequence[Sequence[Rules]], choose: Callable[[Rules], Chooser]) -> Steps[Victims | None]:
@@ -126,6 +128,18 @@ def _lacking(rules: Sequence[Sequence[Rules]], options: Sequence[Costed]) -> str
     for one in options:
         last.change(one.candidate, 1)
     return last.lack()
+
+
+def _above_threshold(request: Request, candidates: Sequence[Candidate], queues: Mapping[str, ClusterQueue]) -> str:
+    """Whom a threshold keeps if the queue has to borrow in the end; empty if nobody."""
+    if (own := queues.get(request.queue)) is None or (threshold := own.preemption.threshold) is None:
+        return ""
+    others = [one.priority for one in candidates if one.queue != own.name]
+    count = sum(threshold < priority < request.priority for priority in others)
+    if not count or own.preemption.borrow is Evicts.NEVER:
+        return ""
+    said = f"borrowWithinCohort.maxPriorityThreshold of queue {own.name} is {threshold}"
+    return f"; {many(count, 'candidate')} may not if it has to borrow: {said}"
 
 
 def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int]) -> str:

@@ -88,6 +88,17 @@ def test_reclaim_within_the_cohort(policy: Evicts, priority: int, gone: list[str
     assert (found and list(found)) == gone
 
 
+def test_whom_the_threshold_keeps_is_told() -> None:
+    rules = Preemption(Evicts.LOWER, Evicts.ANY, Evicts.LOWER, 1)
+    world = World([has("low", "b", 8, 2), has("own", "a", 4, 9)], [queue("a", 4, rules), queue("b", 4)])
+    said = decide(world, wants("a", 4, 5)).text
+    assert said.endswith(
+        "1 candidate may not if it has to borrow: borrowWithinCohort.maxPriorityThreshold of queue a is 1"
+    )
+    lower = replace(world, running=[has("low", "b", 8, 2), has("own", "a", 4, 9)], fair=(FairStrategy.FINAL,))
+    assert "maxPriorityThreshold" not in decide(lower, wants("a", 4, 5)).text
+
+
 @pytest.mark.parametrize(
     ("borrow", "threshold", "priority", "gone"),
     [
