@@ -23,8 +23,11 @@ from policies.placement.matching import admits
 from policies.words import listed
 
 SHOWN = "kube-scheduler has its {} without a plan, so that an autoscaler sees them"
-_IMPATIENT = "a {} whose pods wait for nodes cannot be started as a whole"
-_IN_WAVES = "its pods are made one after the other, so that no autoscaler sees all of them"
+_IMPATIENT = "a {} whose pods wait for nodes cannot be started as a whole: its nodes have to be there before it"
+_IN_WAVES = (
+    "its pods are made one after the other, so that no autoscaler sees all of them: have them made together (a JobSet "
+    "without startupPolicy InOrder and dependsOn, an MPIJob with launcherCreationPolicy AtStartup)"
+)
 
 
 def let_go(state: State, workload: Workload, pods: Sequence[Pod], shown: frozenset[str]) -> frozenset[str]:

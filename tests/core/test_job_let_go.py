@@ -295,8 +295,14 @@ def _in_waves() -> Job:
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        (_in_waves(), "its pods are made one after the other"),
-        (wanting(waits=False), "a Job whose pods wait for nodes cannot be started as a whole"),
+        (
+            _in_waves(),
+            "no autoscaler sees all of them: have them made together (a JobSet without startupPolicy InOrder",
+        ),
+        (
+            wanting(waits=False),
+            "a Job whose pods wait for nodes cannot be started as a whole: its nodes have to be there before it",
+        ),
     ],
 )
 def test_one_that_no_autoscaler_would_see_as_it_is_is_not_let_go(asked: Job, why: str) -> None:
