@@ -63,7 +63,7 @@ class VictimSearch:
             found = self._search(workload, Option(demand.pods, shape, {}), beside, None, now)
             yield 100 + len(self._state.pods) // 8
             return found
-        by_quota = partial(self._by_quota, workload, now)
+        by_quota = partial(self._by_quota, workload, now, [])
         reclaiming = Reclaiming(self._state, self._demands, workload, demand, queue, by_quota)
         found, why, version = Found(), "", self._state.quotas.version
         for _ in range(_OPTIONS):
@@ -85,11 +85,15 @@ class VictimSearch:
             yield 100 + len(self._state.pods) // 8
         return found
 
-    def _by_quota(self, workload: Workload, now: float, usage: Usage, queues: Queues) -> Choice | Refusal:
-        """Wherever their nodes are."""
+    def _by_quota(
+        self, workload: Workload, now: float, known: list[Candidate], usage: Usage, queues: Queues
+    ) -> Choice | Refusal:
+        """Wherever their nodes are. ``known``: everybody who is in a queue, once gathered."""
         state, wall = self._state, now - self._state.epoch
         concerns = _concerns(workload.priority, queues, queues.queues)
-        some = [one for one, _ in candidates(state, concerns, wall, related=False) if one.queue]
+        if not known:
+            known += [one for one, _ in candidates(state, concerns, wall, related=False) if one.queue]
+        some = [one for one in known if one.usage.keys() & usage.keys()]
         own = state.quotas.members.queue_of(workload.key) or ""
         request = Request(str(workload.key), (), 0, workload.priority, since=workload.created, queue=own, usage=usage)
         return search(request, no_nodes(), some, self._protection(wall), queues=queues)
