@@ -12,9 +12,9 @@ from extender.core.turns import Turn
 from policies.model import Node, Pod
 from policies.model.queues import Preemption
 from tests.builders import cluster, gang, single
+from tests.core.lending import Queued, lent
 from tests.core.preempting import ON, Cluster, running
 from tests.core.script import Script
-from tests.core.test_reclaim import Queued, lent
 
 OFF, DRY = Limits(), Limits(preemption=Preempts.DRY_RUN)
 

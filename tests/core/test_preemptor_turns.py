@@ -10,9 +10,9 @@ from extender.core.limits import Limits, Preempts
 from extender.core.turns import Turn
 from policies.model.queues import Evicts, Preemption, Strategy
 from tests.builders import cluster, node
+from tests.core.lending import Queued
 from tests.core.preempting import ON
 from tests.core.queues import FLAVOR, cluster_queue, flavor, in_queue, sort
-from tests.core.test_reclaim import Queued
 
 BORROWS = Preemption(within=Evicts.LOWER, borrow=Evicts.LOWER)
 FAIR = Limits(preemption=Preempts.ON, preemption_s=60.0, fair_sharing=True)

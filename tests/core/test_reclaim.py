@@ -2,61 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from fractions import Fraction
-
 import pytest
 
 from extender.core import victim_search
 from extender.core.effects import Evict
-from extender.core.events import JobSeen, QueueGone
-from extender.core.limits import Limits, Preempts
 from extender.core.turns import Turn
-from policies.model import Job, Node, Pod
-from policies.model.queues import Cohort, Evicts, Preemption, QueueObject, Quota, Strategy
+from policies.model.queues import Cohort, Evicts, Preemption, Quota, Strategy
 from tests.builders import cluster, key, node, single
-from tests.core.jobs import Controlled, job
-from tests.core.preempting import ON, Cluster
+from tests.core.lending import RECLAIMS, Queued, lent
 from tests.core.queues import FLAVOR, cluster_queue, flavor, in_queue, show, sort, used
-from tests.core.test_queued_jobs import started_by_others
-
-RECLAIMS = Preemption(reclaim=Evicts.ANY)
-
-
-class Queued(Cluster):
-    """``things``: the queue objects, which are there before anything is decided."""
-
-    def __init__(self, *facts: Node | Pod, things: tuple[QueueObject, ...], limits: Limits = ON) -> None:
-        self._things = things
-        super().__init__(*facts, limits=limits)
-
-    def feed_synced(self) -> None:
-        show(self, *self._things)
-        super().feed_synced()
-
-    def start(self, name: str, size: int, queue: str, gpus: int = 8, priority: int = 0) -> list[Pod]:
-        """A gang that is bound."""
-        pods = in_queue(name, size, queue, gpus=gpus, priority=priority)
-        self.see(pods)
-        self.advance(0.5)
-        self.run(pods)
-        assert len(self.bound(pods)) == size
-        return pods
-
-    def come(self, name: str, size: int, queue: str, gpus: int = 8, priority: int = 0) -> list[Pod]:
-        pods = in_queue(name, size, queue, gpus=gpus, priority=priority)
-        self.see(pods)
-        self.advance(0.5)
-        return pods
-
-
-def lent(research: int = 8, production: int = 16, rules: Preemption = RECLAIMS) -> tuple[QueueObject, ...]:
-    """Two queues that lend each other; ``rules``: those of production."""
-    return (
-        flavor("gpus"),
-        cluster_queue("research", {"gpus": research}, cohort="all"),
-        cluster_queue("production", {"gpus": production}, cohort="all", preemption=rules),
-    )
 
 
 def test_lent_quota_is_taken_back_from_exactly_the_borrower() -> None:
@@ -157,18 +111,6 @@ def test_quota_that_comes_free_is_for_nobody_else() -> None:
     assert script.pods[first[0].uid].node
 
 
-def test_a_preemptor_that_is_deleted_keeps_no_quota() -> None:
-    script = Queued(*cluster("a: 3x8"), things=lent(production=24))
-    victim = script.start("victim", 2, "research")
-    wants = script.come("wants", 3, "production")
-    assert used(script, "production") == 8, "of 24, what its victim does not use"
-    script.leave(victim[0])
-    assert used(script, "production") == 16
-    script.gone(*wants)
-    assert used(script, "production") == 0
-    assert not script.core.state.preemptions.under_way
-
-
 def test_a_second_preemptor_counts_on_what_the_first_one_is_about_to_use() -> None:
     """What its victim gives back is not there for the second one, who needs a victim of its own."""
     script = Queued(*cluster("a: 4x8"), things=lent(research=0, production=32))
@@ -217,125 +159,12 @@ def test_the_next_flavor_is_searched_where_the_first_one_cannot_be_had() -> None
     assert sorted(map(script.planned, wants)) == ["slow-0", "slow-1"]
 
 
-def test_a_job_gives_lent_quota_back_and_runs_again_later() -> None:
-    script = Queued(*cluster("a: 2x8"), things=lent(research=0, production=8))
-    low = Controlled(script, replace(job(1, name="low"), queue="research"))
-    low.run()
-    wants = script.come("wants", 1, "production")
-    low.settle()
-    assert len(low.stops) == 1
-    assert "production needs what research has borrowed" in low.stops[0]
-    low.delete()
-    low.show(stopped=True)
-    low.settle()
-    assert script.planned(wants[0])
-    script.run(wants)
-    script.leave(*wants)
-    low.settle()
-    assert len(low.starts) == 2
-
-
-def test_a_restart_goes_on_with_it_by_the_rules_of_the_queues() -> None:
-    script = Queued(*cluster("a: 3x8"), things=lent(production=24))
-    victim = script.start("victim", 2, "research", priority=100)
-    wants = script.come("wants", 3, "production")
-    assert sorted(script.evicted) == ["victim-0", "victim-1"]
-    script.leave(victim[0])
-    left = [script.pods[pod.uid] for pod in (victim[1], *wants)]
-    again = Queued(*cluster("a: 3x8"), *left, things=lent(production=24))
-    again.advance(1)
-    assert again.evicted == ["victim-1"], "its priority is higher, and its queue borrows"
-    assert used(again, "production") == 16
-    again.leave(victim[1])
-    assert all(map(again.planned, wants))
-
-
-def test_after_a_restart_nobody_goes_whom_the_rules_do_not_give_up() -> None:
-    script = Queued(*cluster("a: 4x8"), things=lent())
-    victim = script.start("victim", 2, "research")
-    wants = script.come("wants", 2, "production")
-    left = [script.pods[pod.uid] for pod in (*victim, *wants)]
-    again = Queued(*cluster("a: 4x8"), *left, things=lent(rules=Preemption()))
-    again.advance(5)
-    assert not again.evicted
-    assert again.kept is None
-
-
-def test_a_dry_run_says_who_would_give_quota_back() -> None:
-    script = Queued(*cluster("a: 3x8"), things=lent(), limits=Limits(preemption=Preempts.DRY_RUN))
-    script.start("borrower", 2, "research")
-    script.come("wants", 2, "production")
-    assert not script.evicted
-    assert "dry run: on, it evicts 1 victim: default/borrower" in script.message("wants")
-
-
-def test_with_fair_sharing_the_larger_share_gives_way() -> None:
-    things = (
-        flavor("gpus"),
-        cluster_queue("one", {"gpus": 0}, cohort="all", preemption=RECLAIMS),
-        cluster_queue("two", {"gpus": 0}, cohort="all", preemption=RECLAIMS),
-        cluster_queue("idle", {"gpus": 32}, cohort="all"),
-    )
-    script = Queued(*cluster("a: 4x8"), things=things, limits=replace(ON, fair_sharing=True))
-    for name in ("a", "b", "c", "d"):
-        script.start(name, 1, "one")
-    script.come("first", 1, "two")
-    assert len(script.evicted) == 1
-    script.leave(script.pods[f"uid-{script.evicted[0]}"])
-    script.run([script.pods["uid-first-0"]])
-    script.come("second", 1, "two")
-    assert len(script.evicted) == 2
-    script.leave(script.pods[f"uid-{script.evicted[1]}"])
-    script.run([script.pods["uid-second-0"]])
-    script.come("third", 1, "two")
-    script.advance(30)
-    assert len(script.evicted) == 2, "the shares are equal now"
-
-
 def test_pods_of_no_gang_go_by_priority_for_a_workload_of_a_queue() -> None:
     script = Queued(*cluster("a: 1x8"), single("dev", gpus=8, node="a-0"), things=lent())
     wants = script.come("wants", 1, "production", priority=10)
     assert script.evicted == ["dev"]
     script.leave(script.pods["uid-dev"])
     assert script.planned(wants[0])
-
-
-def test_a_queue_that_is_deleted_in_between_ends_it() -> None:
-    script = Queued(*cluster("a: 3x8"), things=lent())
-    victim = script.start("victim", 2, "research")
-    script.come("wants", 2, "production")
-    script.feed(QueueGone(cluster_queue("production", {"gpus": 16}, cohort="all", preemption=RECLAIMS)))
-    script.advance(1)
-    script.leave(*victim)
-    script.advance(1)
-    assert script.reason("wants") == "QueueMissing"
-    assert not script.planned(script.pods["uid-wants-0"])
-
-
-def test_a_job_that_runs_again_keeps_its_age_and_no_two_evict_each_other_in_turn() -> None:
-    """Of two jobs of the same priority the newer one waits, however new the pods of the older one are."""
-    rules = Preemption(within=Evicts.LOWER_OR_NEWER)
-    script = Queued(*cluster("a: 1x8"), things=(flavor("gpus"), cluster_queue("team", {"gpus": 8}, preemption=rules)))
-    newer = Controlled(script, made_at(job(1, name="newer"), 20.0))
-    newer.run()
-    script.advance(5)
-    older = Controlled(script, made_at(job(1, name="older"), 10.0))
-    newer.settle()
-    assert len(newer.stops) == 1
-    newer.delete()
-    newer.show(stopped=True)
-    older.settle()
-    for pod in older.run():
-        script.change(script.pods[pod.uid], created=script.now)
-    script.see(*cluster("small: 1x1"))
-    script.advance(60)
-    older.settle()
-    assert not older.stops
-
-
-def made_at(one: Job, created: float) -> Job:
-    podsets = tuple(replace(some, template=replace(some.template, created=created)) for some in one.podsets.podsets)
-    return replace(one, queue="team", podsets=replace(one.podsets, podsets=podsets))
 
 
 def test_no_search_is_made_for_one_that_would_borrow_while_nobody_in_its_queue_may_go(
@@ -354,69 +183,6 @@ def test_no_search_is_made_for_one_that_would_borrow_while_nobody_in_its_queue_m
     assert said.endswith("nobody may be evicted: queue production would use more than its own, and nobody in it may go")
     script.come("urgent", 1, "production", priority=20)
     assert script.evicted == ["own-0", "own-1"], "then somebody may, and all of it goes"
-
-
-FAIR = replace(ON, fair_sharing=True)
-
-
-def borrowers(limits: Limits) -> Queued:
-    """One queue has 16 and uses 40, another one has 8 and uses 16; both borrow from a third one, which has 32."""
-    rules = Preemption(reclaim=Evicts.ANY)
-    has = {"one": 16, "two": 8, "lender": 32}
-    there = (cluster_queue(name, {"gpus": much}, cohort="all", preemption=rules) for name, much in has.items())
-    script = Queued(*cluster("a: 7x8"), things=(flavor("gpus"), *there), limits=limits)
-    for name, count in (("one", 5), ("two", 2)):
-        for number in range(count):
-            script.start(f"{name}-{number}", 1, name)
-    script.advance(5)
-    return script
-
-
-def test_a_queue_that_would_use_as_much_of_its_own_as_the_other_evicts_nobody_of_it() -> None:
-    """It would have borrowed 16 and the other one has borrowed 24; but that is 3 times its own beside 2.5 times."""
-    for saturation, evicted in ((None, 1), (Fraction(1), 0)):
-        script = borrowers(replace(FAIR, saturation=saturation))
-        script.come("more", 1, "two")
-        script.advance(5)
-        assert len(set(script.evicted)) == evicted
-
-
-def test_with_fair_sharing_no_victims_are_searched_for_where_no_other_share_is_as_large(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    script = borrowers(FAIR)
-    with monkeypatch.context() as context:
-        context.delattr(victim_search, "search")
-        script.come("more", 1, "one")
-        script.advance(60)
-    why = "no other queue borrows with so large a share, and nobody in queue one may go"
-    assert script.message("more").endswith(f"nobody may be evicted: {why}")
-    script.come("owed", 1, "two")
-    assert len(script.evicted) == 1, "its share would be the smaller one"
-
-
-def test_those_of_queues_that_shares_spare_are_no_candidates() -> None:
-    """It would borrow 24, as the other one does; its own queue is spared by its rules; the lender borrows nothing."""
-    script = borrowers(FAIR)
-    script.come("more", 2, "two")
-    assert script.message("more").endswith("of the 5 candidates that may be evicted for it, not enough may go together")
-
-
-def test_saturation_keeps_nobody_from_what_is_its_own() -> None:
-    script = borrowers(replace(FAIR, saturation=Fraction(2)))
-    script.come("own", 1, "lender")
-    script.advance(5)
-    assert len(set(script.evicted)) == 1
-
-
-def test_a_job_that_somebody_else_started_has_its_quota_and_evicts_for_room_alone() -> None:
-    started, pods = started_by_others(minimum=2)
-    things = (flavor("gpus"), cluster_queue("team", {"gpus": 16}, preemption=Preemption(within=Evicts.LOWER)))
-    script = Queued(*cluster("a: 2x8"), replace(single("low", gpus=8), node="a-1", phase="Running"), things=things)
-    script.feed(JobSeen(started))
-    script.see([replace(pod, priority=10) for pod in pods])
-    script.advance(0.5)
-    assert [effect.name for effect in script.effects if isinstance(effect, Evict)] == ["low"]
 
 
 def test_who_takes_quota_back_evicts_the_surplus_of_the_borrower_and_its_gang_runs_on() -> None:

@@ -1,0 +1,122 @@
+"""What becomes of reclaiming afterwards: restarts, dry runs, queues that are deleted, and jobs that run again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.core.effects import Evict
+from extender.core.events import JobSeen, QueueGone
+from extender.core.limits import Limits, Preempts
+from policies.model.queues import Evicts, Preemption
+from tests.builders import cluster, single
+from tests.core.jobs import Controlled, job
+from tests.core.lending import RECLAIMS, Queued, lent, made_at
+from tests.core.queues import cluster_queue, flavor, used
+from tests.core.test_queued_jobs import started_by_others
+
+
+def test_a_preemptor_that_is_deleted_keeps_no_quota() -> None:
+    script = Queued(*cluster("a: 3x8"), things=lent(production=24))
+    victim = script.start("victim", 2, "research")
+    wants = script.come("wants", 3, "production")
+    assert used(script, "production") == 8, "of 24, what its victim does not use"
+    script.leave(victim[0])
+    assert used(script, "production") == 16
+    script.gone(*wants)
+    assert used(script, "production") == 0
+    assert not script.core.state.preemptions.under_way
+
+
+def test_a_job_gives_lent_quota_back_and_runs_again_later() -> None:
+    script = Queued(*cluster("a: 2x8"), things=lent(research=0, production=8))
+    low = Controlled(script, replace(job(1, name="low"), queue="research"))
+    low.run()
+    wants = script.come("wants", 1, "production")
+    low.settle()
+    assert len(low.stops) == 1
+    assert "production needs what research has borrowed" in low.stops[0]
+    low.delete()
+    low.show(stopped=True)
+    low.settle()
+    assert script.planned(wants[0])
+    script.run(wants)
+    script.leave(*wants)
+    low.settle()
+    assert len(low.starts) == 2
+
+
+def test_a_restart_goes_on_with_it_by_the_rules_of_the_queues() -> None:
+    script = Queued(*cluster("a: 3x8"), things=lent(production=24))
+    victim = script.start("victim", 2, "research", priority=100)
+    wants = script.come("wants", 3, "production")
+    assert sorted(script.evicted) == ["victim-0", "victim-1"]
+    script.leave(victim[0])
+    left = [script.pods[pod.uid] for pod in (victim[1], *wants)]
+    again = Queued(*cluster("a: 3x8"), *left, things=lent(production=24))
+    again.advance(1)
+    assert again.evicted == ["victim-1"], "its priority is higher, and its queue borrows"
+    assert used(again, "production") == 16
+    again.leave(victim[1])
+    assert all(map(again.planned, wants))
+
+
+def test_after_a_restart_nobody_goes_whom_the_rules_do_not_give_up() -> None:
+    script = Queued(*cluster("a: 4x8"), things=lent())
+    victim = script.start("victim", 2, "research")
+    wants = script.come("wants", 2, "production")
+    left = [script.pods[pod.uid] for pod in (*victim, *wants)]
+    again = Queued(*cluster("a: 4x8"), *left, things=lent(rules=Preemption()))
+    again.advance(5)
+    assert not again.evicted
+    assert again.kept is None
+
+
+def test_a_dry_run_says_who_would_give_quota_back() -> None:
+    script = Queued(*cluster("a: 3x8"), things=lent(), limits=Limits(preemption=Preempts.DRY_RUN))
+    script.start("borrower", 2, "research")
+    script.come("wants", 2, "production")
+    assert not script.evicted
+    assert "dry run: on, it evicts 1 victim: default/borrower" in script.message("wants")
+
+
+def test_a_queue_that_is_deleted_in_between_ends_it() -> None:
+    script = Queued(*cluster("a: 3x8"), things=lent())
+    victim = script.start("victim", 2, "research")
+    script.come("wants", 2, "production")
+    script.feed(QueueGone(cluster_queue("production", {"gpus": 16}, cohort="all", preemption=RECLAIMS)))
+    script.advance(1)
+    script.leave(*victim)
+    script.advance(1)
+    assert script.reason("wants") == "QueueMissing"
+    assert not script.planned(script.pods["uid-wants-0"])
+
+
+def test_a_job_that_runs_again_keeps_its_age_and_no_two_evict_each_other_in_turn() -> None:
+    """Of two jobs of the same priority the newer one waits, however new the pods of the older one are."""
+    rules = Preemption(within=Evicts.LOWER_OR_NEWER)
+    script = Queued(*cluster("a: 1x8"), things=(flavor("gpus"), cluster_queue("team", {"gpus": 8}, preemption=rules)))
+    newer = Controlled(script, made_at(job(1, name="newer"), 20.0))
+    newer.run()
+    script.advance(5)
+    older = Controlled(script, made_at(job(1, name="older"), 10.0))
+    newer.settle()
+    assert len(newer.stops) == 1
+    newer.delete()
+    newer.show(stopped=True)
+    older.settle()
+    for pod in older.run():
+        script.change(script.pods[pod.uid], created=script.now)
+    script.see(*cluster("small: 1x1"))
+    script.advance(60)
+    older.settle()
+    assert not older.stops
+
+
+def test_a_job_that_somebody_else_started_has_its_quota_and_evicts_for_room_alone() -> None:
+    started, pods = started_by_others(minimum=2)
+    things = (flavor("gpus"), cluster_queue("team", {"gpus": 16}, preemption=Preemption(within=Evicts.LOWER)))
+    script = Queued(*cluster("a: 2x8"), replace(single("low", gpus=8), node="a-1", phase="Running"), things=things)
+    script.feed(JobSeen(started))
+    script.see([replace(pod, priority=10) for pod in pods])
+    script.advance(0.5)
+    assert [effect.name for effect in script.effects if isinstance(effect, Evict)] == ["low"]
