@@ -131,19 +131,6 @@ def test_a_job_of_many_nodes_is_pinned_by_index(stage: RealStage, jobs: Jobs) ->
     assert len({one.node for one in pods}) == 12
 
 
-def test_a_pod_of_a_job_that_was_made_larger_while_it_runs_goes_where_there_is_room(
-    stage: RealStage, jobs: Jobs
-) -> None:
-    """The template names the nodes of the others, which are full."""
-    stage.add_nodes(3)
-    jobs.create("train", 2)
-    before = jobs.until_running(2)
-    stage.api.patch(f"{jobs.path}/train", {"spec": {"parallelism": 3, "completions": 3}})
-    after = jobs.until_running(3)
-    assert len({one.node for one in after}) == 3
-    assert {one.uid for one in before} < {one.uid for one in after}
-
-
 def test_two_jobs_that_fit_only_one_at_a_time_never_share_the_room(stage: RealStage, jobs: Jobs) -> None:
     stage.add_nodes(4)
     jobs.create("first", 3)
