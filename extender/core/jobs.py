@@ -184,7 +184,8 @@ class Jobs:
         """Its pods may come, end and go before the watch shows its start. Others may start it with the plan that is yet
         to be taken off it."""
         self.adopt(workload, now)
-        self._note_end(workload, record)
+        if record.plan is not None:
+            self._note_end(workload, record)
         if record.writing is not JobWrite.SUSPEND:
             # What is being started stays as it was planned, even if the job was edited since.
             expect(self._state, workload, None if record.over else workload.podsets or record.planned)
@@ -255,8 +256,6 @@ class Jobs:
         """It is over if pods of it have ended well and no other of its own is there: its controller is about to say so,
         or makes those again that have failed."""
         members, own = workload.members, record.seen.uid
-        if record.plan is None:
-            return
         record.ran |= workload.release.complete
         if own in members.said.owners:
             record.go_on()

@@ -26,7 +26,7 @@ from extender.kube.connection import (
     error_from,
 )
 from extender.kube.objects import UNDECODABLE, AnyObject, Meta, PodObject
-from extender.kube.pages import Listed, Page, pages
+from extender.kube.pages import Change, Listed, Page, pages
 from extender.kube.versions import is_older
 from policies.model import GANG_GATE
 
@@ -38,13 +38,6 @@ _SILENCE_S = 30.0
 """A page of which no byte comes for so long does not come."""
 EVICTED_BY = "muster.dev/evicted-by"
 """The label that the policy in manifests/base/extender-policy.yaml demands of our evictions."""
-
-
-class Change(msgspec.Struct, frozen=True):
-    """A line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
-
-    type: str
-    object: msgspec.Raw
 
 
 class Kube:

@@ -1,4 +1,4 @@
-"""A list of the API server, page by page: the next one is asked for while one is read."""
+"""What the API server lists and watches: a list page by page, the next one asked for while one is read."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ class Listed(msgspec.Struct):
 
     metadata: _ListMeta
     items: list[msgspec.Raw] | None = None
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
+
+    type: str
+    object: msgspec.Raw
 
 
 async def pages(ask: Callable[[dict[str, str]], Coroutine[Any, Any, Listed]]) -> AsyncGenerator[Page, None]:
