@@ -124,7 +124,7 @@ class Queued:
             return shortfalls.get(shape)
         if self._state.quotas.has_own(workload.key):
             return None  # What others of its shape lack is the quota that it has.
-        return shortfalls.get(shape, queue.name) or self.strict.waits_behind(queue.name, workload)
+        return self.strict.waits_behind(queue.name, workload) or shortfalls.get(shape, queue.name)
 
     def passes_by(self, workload: Workload, shortfalls: Shortfalls) -> bool:
         """Its turn has come for what was given back, and others have that by now: nothing has changed for it."""

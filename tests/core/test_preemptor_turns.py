@@ -55,6 +55,20 @@ def test_one_whose_turn_is_yet_to_come_holds_nobody_up_and_is_told_once() -> Non
     assert [isinstance(one, Reserve) for one in done[-3:]] == [False, False, True]
 
 
+def test_in_a_strict_queue_nobody_is_evicted_for_those_behind_one_whom_others_give_way_to() -> None:
+    """Also if they ask for the same, so that it is known what they lack. Their turn comes when that one has started."""
+    strict = cluster_queue("team", {"gpus": 32}, strategy=Strategy.STRICT, preemption=BORROWS)
+    script = Queued(*cluster("a: 4x8"), things=(flavor("gpus"), strict))
+    low = [script.start(f"low-{at}", 1, "team")[0] for at in range(4)]
+    first, _ = (script.come(name, 1, "team", priority=10) for name in ("first", "second"))
+    assert script.evicted == ["low-3-0"]
+    assert (script.reason("first"), script.reason("second")) == ("Preempting", "QueueOrder")
+    script.leave(low[3])
+    assert all(map(script.planned, first))
+    assert script.evicted == ["low-3-0", "low-2-0"]
+    assert script.reason("second") == "Preempting"
+
+
 @pytest.mark.parametrize("fair", [False, True])
 def test_who_has_nodes_for_borrowed_quota_alone_comes_after_who_need_not_borrow(fair: bool) -> None:
     """Its first flavor has quota, and no nodes."""
