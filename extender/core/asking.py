@@ -36,8 +36,9 @@ class CapacityAsk:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """``attempt`` counts from 1. ``until``: by then the nodes have to be there. ``ask``: what is asked for, of a job.
-    ``granted``: they are being made, or are there. ``shown``: the pods (by UID) of a gang that were let go."""
+    """``attempt`` counts from 1. ``until``: by then the nodes have to be there; 0 for a job that is being let go, which
+    says so itself. ``ask``: what is asked for, of a job. ``granted``: they are being made, or are there. ``shown``: the
+    pods (by UID) of a gang that were let go."""
 
     attempt: int
     pods: int

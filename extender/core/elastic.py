@@ -130,7 +130,7 @@ class Elastic:
             workload = self._state.workloads.get(key)
             if workload is None or not self._goes_on(workload, asking):
                 self._end(key)
-            elif now >= asking.until:
+            elif asking.until and now >= asking.until:
                 late = "they were granted, and it has no plan on them" if asking.granted else "none came"
                 self._deny(key, asking, f"{late} within {self._limits.within_s:.0f} s", now)
         for key, denied in list(self._denied.items()):
@@ -142,8 +142,8 @@ class Elastic:
 
     def next_end(self) -> float | None:
         """When something is given up, or asked for again."""
-        ends = [one.until for one in self._asking.values()]
-        return min([*ends, *(one.until for one in self._denied.values() if one.until)], default=None)
+        ends = [one.until for one in self._asking.values()] + [one.until for one in self._denied.values()]
+        return min(filter(None, ends), default=None)
 
     def _choice(self, asked: Asked, demand: Demand, queue: ClusterQueue) -> Assignment | None:
         """The first flavors with quota for all of its pods of which one is elastic."""
@@ -174,11 +174,14 @@ class Elastic:
         names = tuple(dict.fromkeys(flavor for flavor, _ in usage))
         queue = state.quotas.members.queue_of(key) or ""
         until = now + self._limits.within_s
-        asking = self._asking[key] = Asking(attempt, len(demand.pods), shape, queue, names, until, ask)
+        lets_go = workload.job is not None and ask is None
+        # However late its start is answered, it may have been done: until then its quota is for nobody else.
+        ends = 0.0 if lets_go else until
+        asking = self._asking[key] = Asking(attempt, len(demand.pods), shape, queue, names, ends, ask)
         workload.telling.note(now, f"asks for nodes, attempt {attempt}")
         if workload.job is None:
             self._show(workload, asking)
-        elif ask is None:
+        elif lets_go:
             let_job_go(state, workload, made, LetGo(float(ceil(until - state.epoch)), attempt))
         return asking.reason
 

@@ -10,9 +10,10 @@ import pytest
 from extender.core.answers import JobWritten, Outcome
 from extender.core.events import QueueSeen
 from policies.model.queues import Stop
+from tests.core.jobs import wakes_later
 from tests.core.queues import cluster_queue, show, used
 from tests.core.test_elastic import of, scene
-from tests.core.test_job_let_go import TEAM, come, stop, wanting
+from tests.core.test_job_let_go import TEAM, VAIN, come, stop, wanting
 
 
 def test_one_that_is_suspended_by_its_owner_or_deleted_gives_its_quota_back() -> None:
@@ -93,6 +94,29 @@ def test_a_start_that_is_refused_keeps_no_quota_and_is_tried_again() -> None:
     assert len(first.starts) == 2
     assert first.seen.let_go is not None
     assert used(script, "team", "spot") == 16
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_nobody_else_gets_its_quota_while_its_start_has_no_answer_however_late_that_is(*, done: bool) -> None:
+    script = scene(served=False)
+    first = come(script, obeys=False)
+    second = come(script, wanting(name="second"))
+    script.advance(1000)
+    assert wakes_later(script, 1.0)
+    second.wait(1.0)
+    assert (second.starts, used(script, "team", "spot")) == ([], 16)
+    assert (script.reason("first"), script.reason("second")) == ("AwaitingNodes", "NoQuota")
+    script.feed(JobWritten(first.seen.key, first.seen.uid, Outcome.DONE if done else Outcome.REFUSED))
+    if done:
+        (start,) = first.starts
+        first.show(suspended=False, stopped=False, marked=True, let_go=start.let_go, flavors=start.flavors)
+        assert used(script, "team", "spot") == 16
+        first.obeys = True
+        first.wait(6.0)
+        assert [VAIN in one for one in first.stops] == [True]
+        stop(first)
+    second.wait(2.0)
+    assert (len(second.starts), used(script, "team", "spot")) == (1, 16)
 
 
 def test_a_plan_that_cannot_be_written_is_made_anew() -> None:
