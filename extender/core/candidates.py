@@ -137,15 +137,15 @@ def _whole(state: State, workload: Workload, wall: float, apart: Collection[str]
         evictions=evictions_of(state, workload, wall),
         min_runtime_s=terms.min_runtime_s,
         budgets=state.budgets.counts(pod for pod in evicted(workload) if pod.uid not in apart),
-        protected=state.budgets.bars(evicted(workload)),
+        protected=_unclear(state, workload) or state.budgets.bars(evicted(workload)),
         queue_priority=_queue_priority(state, workload),
     )
 
 
 def _surplus(state: State, workload: Workload, pod: Pod, wall: float, *, related: bool) -> Candidate:
-    use = state.quotas.uses.of(workload.key).get(pod.uid)
+    use, alone = state.quotas.uses.of(workload.key).get(pod.uid), _alone(state, pod, wall, related=related)
     return replace(
-        _alone(state, pod, wall, related=related),
+        alone,
         unit=Unit.SURPLUS,
         workload=str(workload.key),
         priority=workload.priority,
@@ -155,8 +155,15 @@ def _surplus(state: State, workload: Workload, pod: Pod, wall: float, *, related
         usage={} if use is None else use.usage,
         past=state.quotas.past_of(workload.key),
         min_runtime_s=terms_of(state, workload).min_runtime_s,
+        protected=_unclear(state, workload) or alone.protected,
         queue_priority=_queue_priority(state, workload),
     )
+
+
+def _unclear(state: State, workload: Workload) -> str:
+    """What such a queue has borrowed nobody can tell until it is corrected."""
+    queue = state.quotas.queue_of(workload.key)
+    return f"is in {queue.title}, which contradicts itself" if queue and state.quotas.queues.is_unclear(queue) else ""
 
 
 def _queue_priority(state: State, workload: Workload) -> int:

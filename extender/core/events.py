@@ -119,11 +119,13 @@ class OwnerGone:
 @dataclass(frozen=True, slots=True)
 class QueueSeen:
     """A ClusterQueue, Cohort, LocalQueue, ResourceFlavor or Queue of Volcano was added or changed. ``problems``: why it
-    cannot be used as it is; ``warnings``: what its author may not have meant."""
+    cannot be used as it is; ``warnings``: what its author may not have meant. ``unclear``: by these problems nobody can
+    tell what it has borrowed."""
 
     object: QueueObject
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    unclear: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,10 @@ class Queues:
     def local(self, namespace: str, name: str) -> LocalQueue | None:
         return self.picture.locals.get((namespace, name))
 
+    def is_unclear(self, queue: ClusterQueue) -> bool:
+        """Whether nobody can tell what it has borrowed, because it contradicts itself."""
+        return self.picture.said[key_of(queue)].unclear
+
     def _find(self, namespace: str, name: str) -> Route:
         if name.startswith(VOLCANO):
             return self._find_volcanos(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.effects import Evict
-from extender.core.events import JobSeen, QueueGone
+from extender.core.events import JobSeen, QueueGone, QueueSeen
 from extender.core.limits import Limits, Preempts
 from policies.model.queues import Evicts, Preemption
 from tests.builders import cluster, single
@@ -25,6 +25,23 @@ def test_a_preemptor_that_is_deleted_keeps_no_quota() -> None:
     script.gone(*wants)
     assert used(script, "production") == 0
     assert not script.core.state.preemptions.under_way
+
+
+def test_nobody_gives_way_in_a_queue_that_contradicts_itself_until_that_is_corrected() -> None:
+    """What is taken to be its quota then may be less than it has."""
+    script = Queued(*cluster("a: 2x8"), things=lent())
+    script.start("own", 1, "research")
+    script.start("first", 1, "production")
+    wrong = QueueSeen(cluster_queue("research", {"gpus": 0}, cohort="all"), ("its quota is negative",), unclear=True)
+    script.feed(wrong)
+    script.come("wants", 1, "production")
+    assert script.evicted == []
+    assert script.message("wants").endswith(
+        "1 candidate may not: is in ClusterQueue research, which contradicts itself"
+    )
+    script.feed(replace(wrong, problems=(), unclear=False))
+    script.advance(2)
+    assert script.evicted == ["own-0"]
 
 
 def test_a_job_gives_lent_quota_back_and_runs_again_later() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import Generic, TypeVar
@@ -67,11 +67,13 @@ _BY_USAGE = "UsageBasedAdmissionFairSharing"
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[ValueT]):
-    """``problems``: why it cannot be used as it is. ``warnings``: what may not be what its author meant."""
+    """``problems``: why it cannot be used as it is. ``warnings``: what may not be what its author meant. ``unclear``: a
+    queue contradicts itself in what it has."""
 
     value: ValueT
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    unclear: bool = False
 
 
 class Notes:
@@ -105,6 +107,8 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
     cohort = spec.cohort_name or spec.cohort or ""
     if spec.cohort and spec.cohort_name and spec.cohort != spec.cohort_name:
         notes.problems.append(f"spec.cohort is {quoted(spec.cohort)} and spec.cohortName {quoted(spec.cohort_name)}")
+    groups = tuple(_groups(spec.resource_groups or (), notes))
+    unclear = bool(notes.problems)
     fields = {
         "spec.admissionChecks": spec.admission_checks,
         "spec.admissionChecksStrategy": spec.admission_checks_strategy,
@@ -118,7 +122,7 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
         notes.problems.append(NOT_IMPLEMENTED.format(f"spec.admissionScope.admissionMode {quoted(mode)}"))
     queue = ClusterQueue(
         name_of(obj.metadata, "ClusterQueue"),
-        groups=tuple(_groups(spec.resource_groups or (), notes)),
+        groups=groups,
         cohort=plain(cohort),
         strategy=notes.one_of(Strategy, "spec.queueingStrategy", spec.queueing_strategy, Strategy.BEST_EFFORT),
         fungibility=_fungibility(spec.flavor_fungibility or FungibilitySpec(), notes),
@@ -136,7 +140,7 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
     for name, resource, quota in said:
         if cohort and quota.lending is not None and quota.lending > quota.nominal:
             notes.warnings.append(f"the lendingLimit for {resource} of flavor {name} is more than its nominalQuota")
-    return notes.read(queue)
+    return replace(notes.read(queue), unclear=unclear)
 
 
 def _said(group: ResourceGroup) -> Iterator[tuple[FlavorResource, Quota]]:

@@ -70,7 +70,7 @@ def _resource(
     def read(raw: msgspec.Raw) -> tuple[Meta, QueueSeen]:
         obj = decoder.decode(raw)
         found = convert(obj)
-        return obj.metadata or Meta(), QueueSeen(found.value, found.problems, found.warnings)
+        return obj.metadata or Meta(), QueueSeen(found.value, found.problems, found.warnings, found.unclear)
 
     return Resource(
         path,

@@ -188,6 +188,7 @@ def test_the_words_of_the_older_version_mean_the_same(said: dict[str, str], read
 def test_a_contradiction_is_a_sentence_and_no_guess(spec: dict[str, Any], problem: str | None) -> None:
     found = queue({"namespaceSelector": {}, **spec})
     assert found.problems == ((problem,) if problem else ("spec.admissionChecksStrategy is not implemented",))
+    assert found.unclear is (not spec.keys().isdisjoint(("cohort", "resourceGroups"))), "what it has"
 
 
 def test_whom_its_workloads_may_evict() -> None:
