@@ -138,7 +138,7 @@ def test_the_tolerations_of_its_users_stay(team: Team, extender: Extender) -> No
 
 
 def test_what_is_ours_comes_off_a_job_that_is_managed_no_more(team: Team, extender: Extender) -> None:
-    team.create(team.job())
+    team.create(team.job(labels={"muster.dev/gang": "true"}))
     extender.write(starting(team, ("a", "b")))
     team.patch({"metadata": {"labels": {"muster.dev/gang": "false"}}})
     extender.write(SuspendJob(seen(team.now()), "it is managed no more"))
