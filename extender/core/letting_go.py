@@ -17,7 +17,7 @@ from extender.core.job_start import start_of
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import GANG_GATE, LetGo, Node, Pod, Selection, Toleration
+from policies.model import GANG_GATE, Job, LetGo, Node, Pod, Selection, Toleration
 from policies.model.queues import ResourceFlavor
 from policies.placement.matching import admits
 from policies.words import listed
@@ -84,10 +84,32 @@ def lacking(
     return ""
 
 
+def apart(job: Job, flavors: Mapping[str, ResourceFlavor]) -> str:
+    """What keeps pods without a flavor from the nodes that are made for the others, in a domain that has to be one for
+    all; empty if nothing does. Such a domain may have other nodes, too: nobody knows it before they come."""
+    chosen = {
+        name: [flavors[one] for one in some.values() if one in flavors] for name, some in (job.flavors or {}).items()
+    }
+    asked = {one.name: one.template for one in job.podsets.podsets if one.template.topology.required}
+    for name, pod in asked.items():
+        level = pod.topology.required
+        beside = (one for other in asked if asked[other].topology.required == level for one in chosen.get(other, ()))
+        flavor = next((one for one in beside if not _tolerates(pod.selection.tolerations, one)), None)
+        if flavor is not None and not chosen.get(name):
+            return (
+                f"the pods of {name or job.key.name} have to share one {level} with those on nodes of {flavor.name}, "
+                "and need tolerations of its taints for that"
+            )
+    return ""
+
+
 def _asks_for(
     selection: Selection, labels: Iterable[tuple[str, str]], more: Iterable[Toleration], flavor: ResourceFlavor
 ) -> bool:
     """Whether such a pod goes to nodes of the flavor and to no others, with what is written on it for that."""
     named = flavor.node_labels.items() <= {**dict(labels), **dict(selection.node_selector)}.items()
-    own = Selection(tolerations=(*selection.tolerations, *more))
-    return named and admits(Node(flavor.name, (), flavor.node_labels, flavor.taints), own)
+    return named and _tolerates((*selection.tolerations, *more), flavor)
+
+
+def _tolerates(tolerations: tuple[Toleration, ...], flavor: ResourceFlavor) -> bool:
+    return admits(Node(flavor.name, (), flavor.node_labels, flavor.taints), Selection(tolerations=tolerations))

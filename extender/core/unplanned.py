@@ -14,7 +14,7 @@ from extender.core.elastic import Elastic
 from extender.core.expected import expect
 from extender.core.hindrances import HELD, to_come
 from extender.core.job import JobRecord
-from extender.core.letting_go import lacking, let_go
+from extender.core.letting_go import apart, lacking, let_go
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.telling import explain
@@ -76,7 +76,7 @@ class Unplanned:
         if now < record.coming_until and not unlike:
             self._show(workload, record)
             return ""
-        detail = unlike or self._late(workload)
+        detail = unlike or self._late(workload, record)
         return self._elastic.in_vain(workload.key, said.attempt, record.seen.flavor_names, detail, now)
 
     def _unlike(self, workload: Workload, record: JobRecord, said: LetGo) -> str:
@@ -90,9 +90,11 @@ class Unplanned:
             why and f"{why}, and got none: is the component job-admission installed as this version of Muster has it?"
         )
 
-    def _late(self, workload: Workload) -> str:
+    def _late(self, workload: Workload, record: JobRecord) -> str:
         missing = len(workload.members.slots.templates) - self._there(workload)
         more = f"; {counted(missing, 'pod', 'was', 'were')} not even created" if missing > 0 else ""
+        if why := apart(record.seen, self._state.quotas.queues.picture.flavors):
+            more += f"; {why}"
         return f"none came within {self._state.limits.elastic.within_s:.0f} s{more}"
 
     def _show(self, workload: Workload, record: JobRecord) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from policies.model import PodSet, Selection
+import pytest
+
+from policies.model import PodSet, Selection, Taint, Toleration, Topology
 from tests.core.jobs import template
 from tests.core.queues import FLAVOR, show, sort, used
 from tests.core.test_elastic import SPOT, of, scene
@@ -60,6 +62,28 @@ def test_a_pod_of_an_earlier_start_that_is_seen_late_does_not_end_it() -> None:
     first = come(script, naming_only_its_queue())
     first.create(selection=Selection(tolerations=(SPOT,)))
     assert (first.stops, script.reason("first")) == ([], "AwaitingNodes")
+
+
+@pytest.mark.parametrize("tolerations", [(), (SPOT,)])
+def test_pods_that_cannot_be_in_one_clique_with_the_nodes_that_come_are_part_of_the_reason(
+    tolerations: tuple[Toleration, ...],
+) -> None:
+    """They need no quota, and so they get no flavor."""
+    script = scene(served=False)
+    show(script, replace(sort("spot"), taints=(Taint("spot", "", "NoSchedule"),), tolerations=(SPOT,)))
+    asked = naming_only_its_queue()
+    (workers,) = asked.podsets.podsets
+    clique = Topology("clique")
+    launcher = replace(template("first", 0, "launcher"), topology=clique, selection=Selection(tolerations=tolerations))
+    workers = replace(workers, template=replace(workers.template, topology=clique))
+    first = come(script, replace(asked, podsets=replace(asked.podsets, podsets=(workers, PodSet(launcher, 1, 1)))))
+    first.create()
+    script.advance(901)
+    first.settle()
+    (why,) = first.stops
+    assert "none came within 900 s" in why
+    said = "the pods of launcher have to share one clique with those on nodes of spot, and need tolerations"
+    assert (said in why) is not bool(tolerations)
 
 
 def test_each_podset_asks_for_the_nodes_of_its_own_flavor() -> None:
