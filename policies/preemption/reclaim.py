@@ -121,7 +121,9 @@ class Reclaim:
         if not candidate.queue:
             return Why.PRIORITY
         if candidate.queue == self._request.queue:
-            return Why.IN_QUEUE
+            # Where nodes do not matter, whoever uses nothing that is contested would only make the share of its own
+            # queue smaller. In Kueue it is no candidate.
+            return Why.IN_QUEUE if self._request.pods or self._contests(candidate) else None
         # Most candidates are like others, and most often nothing has changed since these were asked about.
         alike = candidate.queue, candidate.priority, tuple(candidate.usage.items())
         if alike not in self._known:

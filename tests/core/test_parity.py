@@ -9,13 +9,15 @@ from extender.core import preemption
 from tests.core.parity import by_core, by_entry, case
 
 SEEDS, PARTS = 300, 3
+FOUND = (11354, 25721, 34164)
+"""Worlds in which they have differed."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_core_decides_as_the_decision_by_quota_does(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preemption, "_SEARCHES", 100)
     admitted = evicts = 0
-    for seed in range(part, SEEDS, PARTS):
+    for seed in [*range(SEEDS), *FOUND][part::PARTS]:
         some = case(seed)
         if (wanted := by_entry(some)).apart:
             continue

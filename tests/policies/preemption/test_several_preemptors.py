@@ -94,6 +94,16 @@ def test_with_fair_sharing_several_queues_evict_of_their_own_at_once() -> None:
     assert outcome(found) == {name: ("PREEMPT", (f"of-{name}",)) for name in names}
 
 
+def test_with_fair_sharing_nobody_goes_only_to_make_the_share_of_its_own_queue_smaller() -> None:
+    """It uses nothing of what is lacking. As it is, no other queue borrows with so large a share."""
+    queues = [queue("a", RECLAIMS, gpu=1, cpu=0), queue("b", gpu=4), queue("bank", gpu=3, cpu=10)]
+    first, second = (has(name, "b", gpu=4) for name in ("first", "second"))
+    for cpu, victims in ((8, set()), (0, {"first"})):
+        running = [has("own", "a", cpu=cpu), first, second]
+        found = decided(queues, running, [wants("new", "a", 1, gpu=2)], BOTH)
+        assert found["new"].victims.keys() == victims
+
+
 def test_nobody_is_evicted_twice_and_what_a_victim_leaves_is_for_the_next() -> None:
     """Kueue has the second one wait, and decides anew when the first victim has gone (v0.17)."""
     queues = [
