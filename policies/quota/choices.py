@@ -42,12 +42,12 @@ class Choices:
         """The next one, because there is no room for that one: another flavor for the last podset that has one."""
         pairs = dict.fromkeys((name, flavor) for name, some in tried.flavors.items() for flavor in some.values())
         found = tried
-        for podset, flavor in reversed(pairs):
+        for left, (podset, flavor) in zip(reversed(range(len(pairs))), reversed(pairs), strict=True):
             self.refused[podset, flavor] = why
             found = self.first(podsets)
             if self.will_do(found):
                 return found
-            if len(pairs) > 1:
+            if left:
                 self._allow(podset, self._group_of[flavor])
         return found if not self.will_do(found) else Assignment(Fit.NO_CANDIDATES, text=why)
 

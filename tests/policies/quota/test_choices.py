@@ -1,0 +1,44 @@
+"""One assignment of flavors after another: each once, and none when all were tried."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies.model.queues import ClusterQueue, Quota, ResourceFlavor, ResourceGroup
+from policies.quota.choices import Choices
+from policies.quota.flavors import Fit, PodSetRequest
+from policies.quota.tree import QuotaTree
+
+GPU, CPU = "nvidia.com/gpu", "cpu"
+NAMES = ("a", "b", "c")
+
+
+def offered(*names: str, resource: str = GPU) -> ResourceGroup:
+    return ResourceGroup((resource,), tuple((name, {resource: Quota(100)}) for name in names))
+
+
+@pytest.mark.parametrize(
+    ("podsets", "groups", "expected"),
+    [
+        (1, (offered(*NAMES),), 3),
+        (2, (offered(*NAMES),), 9),
+        (3, (offered("a", "b"),), 8),
+        (2, (offered("a", "b"), offered("x", "y", resource=CPU)), 16),
+    ],
+    ids=["one podset", "two", "three", "two groups of resources"],
+)
+def test_every_assignment_is_tried_once_and_none_after_the_last(
+    podsets: int, groups: tuple[ResourceGroup, ...], expected: int
+) -> None:
+    queue = ClusterQueue("q", groups)
+    flavors = {name: ResourceFlavor(name) for group in groups for name, _ in group.flavors}
+    choices = Choices(QuotaTree([queue]), flavors, queue)
+    covered = [resource for group in groups for resource in group.covered]
+    asked = [PodSetRequest(f"role{number}", 1, dict.fromkeys(covered, 1)) for number in range(podsets)]
+    tried, found = [], choices.first(asked)
+    while found.fit is Fit.FITS:
+        tried.append(str(found.flavors))
+        found = choices.after(found, asked, "no room")
+        assert len(tried) <= expected
+    assert len(set(tried)) == len(tried) == expected
+    assert choices.first(asked).fit is not Fit.FITS, "with fewer pods it would be the same once more"
