@@ -8,7 +8,7 @@ import yaml
 
 from extender.config.settings import Settings, load
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
-from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, NODES, PODSET, WORKLOAD
+from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, NODE_LABELS, NODES, PODSET, WORKLOAD
 from tests.documents.pages import ROOT, blocks
 from tests.test_manifests import MANIFESTS, document, documents
 
@@ -43,9 +43,9 @@ def test_what_the_extender_may_write_is_what_it_may_write_on_other_kinds() -> No
     assert {name: one for name, one in variables.items() if name not in {*PLACES, "marked"}}.items() <= known.items()
     assert variables.keys() > PLACES
     assert known["marked"].removeprefix(variables["marked"]).startswith(" || variables.patched."), "of a TrainJob"
-    four = f"['{POD_GROUP}', '{MIN_MEMBER}', '{WORKLOAD}', '{NODES}'"
-    assert variables["marks"] == f"{four}, '{PODSET}', '{INDEX_LABEL}']"
-    assert known["marks"] == f"{four}] + (variables.wrapper ? ['{COMPONENT}', '{PODSET}'] : [])"
+    all_kinds = f"['{POD_GROUP}', '{MIN_MEMBER}', '{WORKLOAD}', '{NODES}', '{NODE_LABELS}'"
+    assert variables["marks"] == f"{all_kinds}, '{PODSET}', '{INDEX_LABEL}']"
+    assert known["marks"] == f"{all_kinds}] + (variables.wrapper ? ['{COMPONENT}', '{PODSET}'] : [])"
     said = by("message", ours["validations"])
     assert said.items() <= by("message", shipped["validations"]).items()
     others = by("message", shipped["validations"]).keys() - said.keys()
