@@ -30,26 +30,28 @@ class Choices:
         self.refused = dict(refused or {})
         self._always = tuple(self.refused)
         self._queue = queue
+        self._ended: Assignment | None = None
         self._least = Fit.FITS if preempts is None else Fit.PREEMPT
         self._flavors = Flavors(tree, flavors, self._why_not, preempts or nobody, fair=fair, later=later)
         self._group_of = {name: number for number, group in enumerate(queue.groups) for name, _ in group.flavors}
 
     def first(self, podsets: Sequence[PodSetRequest]) -> Assignment:
-        """The best that there is quota for; else what keeps it."""
-        return self._flavors.assign(self._queue, podsets)
+        """The best that there is quota for; else what keeps it. None when all were tried, for fewer pods either."""
+        return self._ended or self._flavors.assign(self._queue, podsets)
 
     def after(self, tried: Assignment, podsets: Sequence[PodSetRequest], why: str) -> Assignment:
         """The next one, because there is no room for that one: another flavor for the last podset that has one."""
         pairs = dict.fromkeys((name, flavor) for name, some in tried.flavors.items() for flavor in some.values())
         found = tried
-        for left, (podset, flavor) in zip(reversed(range(len(pairs))), reversed(pairs), strict=True):
+        for podset, flavor in reversed(pairs):
             self.refused[podset, flavor] = why
             found = self.first(podsets)
             if self.will_do(found):
                 return found
-            if left:
+            if len(pairs) > 1:
                 self._allow(podset, self._group_of[flavor])
-        return found if not self.will_do(found) else Assignment(Fit.NO_CANDIDATES, text=why)
+        self._ended = found if not self.will_do(found) else Assignment(Fit.NO_CANDIDATES, text=why)
+        return self._ended
 
     def will_do(self, found: Assignment) -> bool:
         """Whether it is one that was asked for."""
