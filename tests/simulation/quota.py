@@ -112,10 +112,9 @@ class QuotaJudge:
                 self._starts[job.key] = effect
                 if job.let_go is not None and self._is_bound(effect):
                     return None  # an earlier plan is written once more, when nobody knows whether it was
-                nodes = {node for names in effect.plan.values() for node in names}
-                gpus = any(dict(one.template.requests).get(GPU) for one in job.podsets.podsets)
-                flavors = self._flavors_of(nodes)
-                return self._judge(job.queue, f"{job.key} is to be started", flavors, now) if gpus else None
+                asking = [one.name for one in job.podsets.podsets if dict(one.template.requests).get(GPU)]
+                flavors = self._flavors_of({node for name in asking for node in effect.plan.get(name, ())})
+                return self._judge(job.queue, f"{job.key} is to be started", flavors, now) if asking else None
             case Turned(key, Turn.BROKEN):
                 there = self._shown.members.get(key, {}).values()
                 self._broken[key] = tuple(pod.uid for pod in there if pod.live and pod.node)
