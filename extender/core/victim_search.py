@@ -86,14 +86,14 @@ class VictimSearch:
         return found
 
     def _by_quota(
-        self, workload: Workload, now: float, known: list[Candidate], usage: Usage, queues: Queues
+        self, workload: Workload, now: float, known: list[list[Candidate]], usage: Usage, queues: Queues
     ) -> Choice | Refusal:
-        """Wherever their nodes are. ``known``: everybody who is in a queue, once gathered."""
+        """Wherever their nodes are. ``known``: everybody who is in a queue, as its only element once gathered."""
         state, wall = self._state, now - self._state.epoch
-        concerns = _concerns(workload.priority, queues, queues.queues)
         if not known:
-            known += [one for one, _ in candidates(state, concerns, wall, related=False) if one.queue]
-        some = [one for one in known if one.usage.keys() & usage.keys()]
+            concerns = _concerns(workload.priority, queues, queues.queues)
+            known.append([one for one, _ in candidates(state, concerns, wall, related=False) if one.queue])
+        some = [one for one in known[0] if one.usage.keys() & usage.keys()]
         own = state.quotas.members.queue_of(workload.key) or ""
         request = Request(str(workload.key), (), 0, workload.priority, since=workload.created, queue=own, usage=usage)
         return search(request, no_nodes(), some, self._protection(wall), queues=queues)

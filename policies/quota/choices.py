@@ -36,7 +36,8 @@ class Choices:
         self._group_of = {name: number for number, group in enumerate(queue.groups) for name, _ in group.flavors}
 
     def first(self, podsets: Sequence[PodSetRequest]) -> Assignment:
-        """The best that there is quota for; else what keeps it. None when all were tried, for fewer pods either."""
+        """The best that there is quota for; else what keeps it. When all were tried, the end that ``after`` has found,
+        for fewer pods, too."""
         return self._ended or self._flavors.assign(self._queue, podsets)
 
     def after(self, tried: Assignment, podsets: Sequence[PodSetRequest], why: str) -> Assignment:
