@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,13 @@ def rather_spread(one: Object) -> None:
     one["spec"]["topologySpreadConstraints"][0]["whenUnsatisfiable"] = "ScheduleAnyway"
 
 
+def data_pod(**spec: Any) -> Object:
+    """What members want to be near to."""
+    data = pod("data", gpus=0, **spec)
+    data["metadata"]["labels"] = {"app": "data"}
+    return data
+
+
 def started(stage: RealStage, name: str, size: int) -> list[Pod]:
     """Its members, when so many have a node: by the first plan, which nobody has refused."""
     pods = bound(stage.until(lambda pods: len(bound(pods, name)) == size), name)
@@ -134,9 +142,7 @@ def test_members_of_two_sizes_are_spread_together(stage: RealStage, gates: Seque
 def test_members_start_in_the_zone_of_the_data_pod(stage: RealStage, gates: Sequence[str]) -> None:
     stage.add_nodes(2, labels={ZONE: "east"})
     west = stage.add_nodes(2, labels={ZONE: "west"})
-    data = pod("data", gpus=0, nodeName=west[1])
-    data["metadata"]["labels"] = {"app": "data"}
-    stage.create(data)
+    stage.create(data_pod(nodeName=west[1]))
     stage.create_all(members("train", 4, near(ZONE, "data"), gpus=4, gates=gates))
     assert {one.node for one in started(stage, "train", 4)} == set(west)
 
@@ -147,9 +153,7 @@ def test_a_gang_that_waits_for_a_data_pod_starts_when_that_is_bound(stage: RealS
     west = stage.add_nodes(2, labels={ZONE: "west"})
     stage.create_all(members("train", 4, near(ZONE, "data"), gpus=4, gates=gates))
     stage.until_told("train", lambda seen: seen.state == "NoRoom")
-    data = pod("data", gpus=0, affinity={"nodeAffinity": _in_zone("west")})
-    data["metadata"]["labels"] = {"app": "data"}
-    stage.create(data)
+    stage.create(data_pod(affinity={"nodeAffinity": _in_zone("west")}))
     assert {one.node for one in started(stage, "train", 4)} == set(west)
 
 
@@ -158,9 +162,7 @@ def test_a_gang_starts_when_the_namespace_of_its_data_gets_the_label(stage: Real
     """kube-scheduler does not try its members for the label of a namespace: Muster wakes them."""
     stage.add_nodes(1, labels={ZONE: "east"})
     west = stage.add_nodes(2, labels={ZONE: "west"})
-    data = pod("data", gpus=0, nodeName=west[1])
-    data["metadata"]["labels"] = {"app": "data"}
-    stage.create(data)
+    stage.create(data_pod(nodeName=west[1]))
     stage.create_all(members("train", 4, near(ZONE, "data"), in_gold, gpus=4, gates=gates))
     stage.until_told("train", lambda seen: seen.state == "NoRoom")
     stage.api.patch(f"/api/v1/namespaces/{stage.namespace}", {"metadata": {"labels": {"tier": "gold"}}})
@@ -227,9 +229,7 @@ def test_a_full_node_keeps_a_spread_gang_off_the_others(stage: RealStage, gpus: 
 def test_a_zone_that_is_too_full_keeps_a_gang_waiting(stage: RealStage, gates: Sequence[str]) -> None:
     stage.add_nodes(2, labels={ZONE: "east"})
     west = stage.add_nodes(2, labels={ZONE: "west"})
-    data, other = pod("data", gpus=0, nodeName=west[1]), pod("other", nodeName=west[0])
-    data["metadata"]["labels"] = {"app": "data"}
-    stage.create(data, other)
+    stage.create(data_pod(nodeName=west[1]), pod("other", nodeName=west[0]))
     stage.create_all(members("stuck", 4, near(ZONE, "data"), gpus=4, gates=gates))
     told = stage.until_told("stuck", lambda seen: seen.state not in ("New", "MembersMissing"))
     assert told.state == "NoRoom"
