@@ -4,8 +4,9 @@
 empty line. RULES: for withinClusterQueue, reclaimWithinCohort and borrowWithinCohort a letter each, ``N``ever,
 ``L``owerPriority, lowerOr``E``qual, ``A``ny, the last one with its threshold; ``!`` for StrictFIFO, ``*2`` for a
 weight, ``b`` and ``p`` where the next flavor is tried instead of borrowing, or the search may stop for preemption,
-``>`` for PreemptionOverBorrowing. AMOUNTS: ``FLAVOR/RESOURCE=NOMINAL+BORROWING-LENDING``, ``default`` where no flavor
-is named, and ``|`` between resource groups.
+``>`` for PreemptionOverBorrowing, ``%`` for UsageBasedAdmissionFairSharing. AMOUNTS:
+``FLAVOR/RESOURCE=NOMINAL+BORROWING-LENDING``, ``default`` where no flavor is named, and ``|`` between resource groups.
+``flavor NAME MARKS`` says more of a flavor: ``@KEY=VALUE`` for a label, ``!`` for a taint, ``~`` for a toleration.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
+from policies.model.node import Requirement, Selection, Taint, Toleration
 from policies.model.queues import (
     ClusterQueue,
     Cohort,
@@ -24,6 +26,7 @@ from policies.model.queues import (
     Preemption,
     Preference,
     Quota,
+    ResourceFlavor,
     ResourceGroup,
     Search,
     Strategy,
@@ -40,10 +43,11 @@ _QUOTA = re.compile(r"(\d+)(?:\+(\d+))?(?:-(\d+))?$")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``parts``: what the line says, by its ``||``."""
+    """``parts``: what the line says, by its ``||``. ``flavors``: those that the queues name."""
 
     queues: tuple[ClusterQueue, ...]
     cohorts: tuple[Cohort, ...]
+    flavors: dict[str, ResourceFlavor]
     parts: tuple[str, ...]
     where: str
 
@@ -52,6 +56,11 @@ class Case:
 class _Block:
     queues: list[ClusterQueue] = field(default_factory=list)
     cohorts: list[Cohort] = field(default_factory=list)
+    flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
+
+    def existing(self) -> dict[str, ResourceFlavor]:
+        names = (name for queue in self.queues for group in queue.groups for name, _ in group.flavors)
+        return {name: ResourceFlavor(name) for name in names} | self.flavors
 
 
 def cases(name: str) -> list[Case]:
@@ -65,9 +74,12 @@ def cases(name: str) -> list[Case]:
             block.queues.append(_queue(rest))
         elif kind == "cohort":
             block.cohorts.append(_cohort(rest))
+        elif kind == "flavor":
+            name, *marks = rest.split()
+            block.flavors[name] = _flavor(name, marks)
         elif kind != "#":
             parts = tuple(part.strip() for part in line.split("||"))
-            found.append(Case((*block.queues,), (*block.cohorts,), parts, f"{name}:{number}"))
+            found.append(Case((*block.queues,), (*block.cohorts,), block.existing(), parts, f"{name}:{number}"))
     return found
 
 
@@ -91,26 +103,45 @@ def request(text: str) -> Request:
 
 
 def incoming(text: str) -> list[Incoming]:
-    """``NAME@QUEUE PRIORITY SINCE + PODSETS``, with ``;`` between them."""
+    """``NAME@QUEUE/LOCAL PRIORITY SINCE + PODSETS``, with ``;`` between them; the LocalQueue may be left out."""
     found = []
     for one in text.split(";"):
         head, _, rest = one.partition(" + ")
         where, priority, since = head.split()
-        name, _, queue = where.partition("@")
-        found.append(Incoming(name, queue, podsets(rest), int(priority), float(since)))
+        name, _, queues = where.partition("@")
+        queue, _, local = queues.partition("/")
+        found.append(Incoming(name, queue, podsets(rest), int(priority), float(since), local))
     return found
 
 
 def podsets(text: str) -> list[PodSetRequest]:
-    """``NAME:COUNT:MINIMUM AMOUNTS``, with ``+`` between them."""
+    """``NAME:COUNT:MINIMUM:GROUP AMOUNTS MARKS``, with ``+`` between them. MARKS: ``@KEY=VALUE`` for the selector,
+    ``?`` for a term of the required affinity, ``~`` for a toleration."""
     return [_podset(one) for one in text.split(" + ")]
 
 
 def _podset(text: str) -> PodSetRequest:
-    head, *amounts = text.split()
-    name, count, least = head.split(":")
+    head, *rest = text.split()
+    name, count, least, group, *_ = (*head.split(":"), "")
+    amounts = [one for one in rest if one[0] not in "@?~"]
     requests = {resource: amount for (_, resource), amount in usage_of(amounts).items()}
-    return PodSetRequest(name, int(count), requests, minimum=int(least) if least else None)
+    selection = Selection(
+        _marked(rest, "@"),
+        tuple((Requirement(key, "In", (value,)),) for key, value in _marked(rest, "?")) or None,
+        tuple(Toleration(key, "Equal", value, "NoSchedule") for key, value in _marked(rest, "~")),
+    )
+    return PodSetRequest(name, int(count), requests, selection, int(least) if least else None, group)
+
+
+def _marked(marks: list[str], sign: str) -> tuple[tuple[str, str], ...]:
+    pairs = (one[1:].partition("=") for one in marks if one[0] == sign)
+    return tuple((key, value) for key, _, value in pairs)
+
+
+def _flavor(name: str, marks: list[str]) -> ResourceFlavor:
+    taints = tuple(Taint(key, value, "NoSchedule") for key, value in _marked(marks, "!"))
+    tolerations = tuple(Toleration(key, "Equal", value, "NoSchedule") for key, value in _marked(marks, "~"))
+    return ResourceFlavor(name, dict(_marked(marks, "@")), taints, tolerations)
 
 
 def usage_of(amounts: list[str]) -> Usage:
@@ -140,6 +171,7 @@ def _queue(text: str) -> ClusterQueue:
             Preference.PREEMPTION if ">" in marks else Preference.BORROWING,
         ),
         _weight(marks),
+        by_past_usage="%" in marks,
         preemption=Preemption(within, reclaim, borrow, int(threshold) if threshold else None),
     )
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import pytest
 
-from policies.model.queues import ClusterQueue, FairStrategy, FlavorResource, ResourceFlavor
+from policies.model.queues import ClusterQueue, FairStrategy, FlavorResource, Usage
 from policies.preemption import decide as eviction
 from policies.preemption.offers import offers
 from policies.quota.decide import Admitted, Decision, World, decide
 from policies.quota.flavors import Assignment, Fit, Flavors
+from policies.quota.history import History, Sampling
+from policies.quota.shares import Head, by_age, share_of
 from policies.quota.tree import QuotaTree
 from tests.policies.tables import Case, candidates, cases, incoming, podsets, usage_of
-
-
-def existing(case: Case) -> dict[str, ResourceFlavor]:
-    names = (name for queue in case.queues for group in queue.groups for name, _ in group.flavors)
-    return {name: ResourceFlavor(name) for name in names}
 
 
 @pytest.mark.parametrize("case", cases("quota.txt"), ids=lambda case: case.where)
@@ -25,7 +24,7 @@ def test_a_pass(case: Case) -> None:
     running = candidates(runs)
     evicting = eviction.World(running, case.queues, case.cohorts, (*FairStrategy,) if fair else ())
     admitted = [Admitted(one.queue, one.usage) for one in running]
-    world = World(case.queues, case.cohorts, existing(case), admitted, fair=fair, evictions=offers(evicting))
+    world = World(case.queues, case.cohorts, case.flavors, admitted, fair=fair, evictions=offers(evicting))
     assert "; ".join(map(said, decide(world, incoming(waits)))) == decided
     assert decided not in others
 
@@ -52,9 +51,7 @@ def test_flavors(case: Case) -> None:
     """``QUEUE AMOUNTS`` of who uses what; podsets; what preempting gives; what is found, and its level."""
     fair = case.parts[0] == "fair"
     used, asked, gives, found = case.parts[fair:]
-    tree, given = QuotaTree(case.queues, case.cohorts), {}
-    for name, *amounts in (one.split() for one in used.split(";") if one):
-        tree.use(name, usage_of(amounts))
+    tree, given = tree_of(case, used), {}
     for text in gives.split():
         what, _, fit = text.partition("=")
         flavor, _, resource = what.partition("/")
@@ -63,7 +60,65 @@ def test_flavors(case: Case) -> None:
     def preempts(_queue: ClusterQueue, what: FlavorResource, _amount: int) -> tuple[Fit, int]:
         return given.get(what, (Fit.PREEMPT, 0))
 
-    flavors = Flavors(tree, existing(case), preempts=preempts, fair=fair)
+    flavors = Flavors(tree, case.flavors, preempts=preempts, fair=fair)
     one = flavors.assign(case.queues[0], podsets(asked))
     text = " ".join((f"{one.fit.name}{one.level}", *flavors_of(one)))
     assert (one.fit.name if one.fit is Fit.NONE else text) == found
+
+
+@pytest.mark.parametrize("case", cases("tree.txt"), ids=lambda case: case.where)
+def test_what_is_left(case: Case) -> None:
+    used, left, could = case.parts
+    for text, name, whats in ((text, *named(text)) for text in left.split(";")):
+        node = tree_of(case, used).queues[name]
+        assert {what: max(0, node.left(what)) for what in whats} == whats, text
+    for text, name, whats in ((text, *named(text)) for text in could.split(";")):
+        assert {what: tree_of(case, used).queues[name].potential(what) for what in whats} == whats, text
+        assert {what: tree_of(case, "").queues[name].left(what) for what in whats} == whats, text
+
+
+@pytest.mark.parametrize("case", cases("shares.txt"), ids=lambda case: case.where)
+def test_shares(case: Case) -> None:
+    used, shares = case.parts
+    tree = tree_of(case, used)
+    nodes = {**tree.cohorts, **tree.queues}
+    found = {name: share_of(nodes[name]) for name in (one.partition("=")[0] for one in shares.split())}
+    said = (f"{name}={'endless' if one.endless else ceil(one.value)}" for name, one in found.items())
+    assert " ".join(said) == shares
+
+
+def tree_of(case: Case, used: str) -> QuotaTree:
+    """``QUEUE AMOUNTS``, with ``;`` between them."""
+    tree = QuotaTree(case.queues, case.cohorts)
+    for name, usage in (named(one) for one in used.split(";") if one):
+        tree.use(name, usage)
+    return tree
+
+
+def named(text: str) -> tuple[str, Usage]:
+    name, *amounts = text.split()
+    return name, usage_of(amounts)
+
+
+@pytest.mark.parametrize("case", cases("past.txt"), ids=lambda case: case.where)
+def test_past_usage(case: Case) -> None:
+    """Half of it is forgotten in 10 s, and it is sampled each second."""
+    pasts, waits, starts = case.parts
+    used = dict(map(named, pasts.split(";") if pasts else ()))
+    weights = {resource: float(weight) for (_, resource), weight in used.pop("weights", {}).items()}
+    histories = {}
+    for (name, _, weight), usage in ((one.partition("*"), usage) for one, usage in used.items()):
+        consumed = {resource: float(amount) for (_, resource), amount in usage.items()}
+        histories[name] = History(Sampling(10.0, 1.0, weights), float(weight), consumed=consumed)
+    decided = decide(World(case.queues, flavors=case.flavors, histories=histories), incoming(waits))
+    assert " ".join(one.workload.uid for one in decided if one.assignment.fit is Fit.FITS) == starts
+
+
+@pytest.mark.parametrize("case", cases("order.txt"), ids=lambda case: case.where)
+def test_the_order_of_queues(case: Case) -> None:
+    first, order, *others = case.parts
+    heads = {}
+    for name, priority, since, level in map(str.split, first.split(";")):
+        heads[name] = Head(name, {}, int(priority), float(since), name, int(level))
+    assert " ".join(one.uid for one in by_age(heads)) == order
+    assert order not in others
