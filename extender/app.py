@@ -45,9 +45,10 @@ class StartError(Exception):
 
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code; raises StartError."""
-    listener = _listen(settings.listen_host, settings.listen_port)
+    listener = _listen(settings.listen_host, settings.listen_port, "listen_port")
     # Every address of the pod: the page has no names, and changes nothing.
-    scraped = _listen("0.0.0.0", settings.metrics_port) if settings.metrics_port else None  # noqa: S104
+    everywhere = "0.0.0.0"  # noqa: S104
+    scraped = _listen(everywhere, settings.metrics_port, "metrics_port") if settings.metrics_port else None
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop, listener:
         return loop.run(_serve(settings, listener, scraped))
 
@@ -173,7 +174,8 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, setting: str) -> socket.socket:
+    """``setting``: what that port is called."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -181,6 +183,6 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise StartError(f"cannot listen on {host}:{port}: {error.strerror}; choose another listen_port") from None
+        raise StartError(f"cannot listen on {host}:{port}: {error.strerror}; choose another {setting}") from None
     listener.listen(BACKLOG)
     return listener

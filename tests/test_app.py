@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from pathlib import Path
 
 import pytest
 
-from extender.app import _essential
+from extender.app import StartError, _essential, _listen
+from extender.kube.connection import Connection
 from tests.running import running
 
 pytestmark = pytest.mark.anyio
@@ -32,3 +35,21 @@ async def test_a_part_that_is_cancelled_has_not_failed() -> None:
         task.cancel()
         await asyncio.wait([task])
         assert not one.runner.failed.is_set()
+
+
+async def test_a_port_that_is_taken_is_told_by_the_name_of_its_setting() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as other,
+        pytest.raises(StartError, match="choose another metrics_port"),
+    ):
+        _listen("127.0.0.1", other.getsockname()[1], "metrics_port")
+
+
+async def test_the_server_of_a_kubeconfig_without_a_scheme_is_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(
+        "{clusters: [{name: c, cluster: {server: 'api.example.com:6443'}}], users: [{name: u, user: {token: t}}], "
+        "contexts: [{name: c, context: {cluster: c, user: u}}], current-context: c}"
+    )
+    with pytest.raises(ValueError, match=r"6443.*without https:// before it"):
+        await Connection.open(file)

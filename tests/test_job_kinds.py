@@ -55,7 +55,7 @@ MISTAKES = {
     "an unknown key": ("suspended", "spec.stop", ".suspended: there is no such setting"),
     "an unknown key of a podset": ("podsets.0.size", 4, ".podsets.0.size: there is no such setting"),
     "what is needed is not there": ("finished", None, ".finished: it is missing"),
-    "no podset": ("podsets", [], ".podsets: Tuple should have at least 1 item after validation, not 0"),
+    "no podset": ("podsets", [], ".podsets: it has too few entries: at least 1"),
     "no version": ("version", "v1", ".version: 'v1' is not a group and a version, as in science.example.com/v1"),
     "no kind": ("kind", "simulation", ".kind: 'simulation' is not a kind, as in Simulation"),
     "no plural": (
@@ -105,7 +105,7 @@ MISTAKES = {
     "too many signs": (
         "active",
         ["Active"] * 17,
-        ".active: Tuple should have at most 16 items",
+        ".active: it has too many entries: at most 16",
     ),
 }
 
@@ -135,7 +135,7 @@ def test_two_kinds_are_not_one(tmp_path: Path) -> None:
 
 def test_there_are_not_too_many(tmp_path: Path) -> None:
     many = [SIMULATION | {"kind": f"Kind{at}", "plural": f"kinds{at}"} for at in range(33)]
-    assert said(tmp_path, *many) == "job_kinds: Tuple should have at most 32 items after validation, not 33"
+    assert said(tmp_path, *many) == "job_kinds: it has too many entries: at most 32"
 
 
 def test_a_podset_has_no_more_pods_than_can_be_planned() -> None:

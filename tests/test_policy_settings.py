@@ -79,7 +79,7 @@ def test_without_a_word_ours_are_in_force() -> None:
             "score_policies: {fifo: 1}",
             "score_policies: fifo is not a known policy; known here: affinity, packing",
         ),
-        ("score_policies: {packing: 0}", "score_policies.packing: Input should be greater than 0"),
+        ("score_policies: {packing: 0}", "score_policies.packing: it should be more than 0, and is 0"),
     ],
 )
 def test_a_name_that_does_not_answer_is_refused_with_those_that_do(tmp_path: Path, settings: str, message: str) -> None:
@@ -96,8 +96,42 @@ def test_a_name_that_does_not_answer_is_refused_with_those_that_do(tmp_path: Pat
         ("preemtion: on", "preemtion: there is no such setting; did you mean preemption?"),
         ("colour: red", "colour: there is no such setting"),
         ("elastic: {flavors: spot}", "elastic.flavors: it should be a list"),
-        ("elastic: {timeout: 1}", "elastic.timeout: there is no such setting"),
-        ("fair_sharing: maybe", "fair_sharing: it should be true or false"),
+        (
+            "elastic: {timeout: 1}",
+            "elastic.timeout: there is no such setting; did you mean elastic.timeout_s?",
+        ),
+        ("fair_sharing: maybe", "fair_sharing: it should be true or false, and is 'maybe'"),
+        ("mode: enforced", "mode: it should be 'enforce' or 'advise', and is 'enforced'"),
+        ("mode: off", "mode: it should be 'enforce' or 'advise', and is false"),
+        ("log_level: INFO", "log_level: it should be 'debug', 'info', 'warning' or 'error', and is 'INFO'"),
+        (
+            "bind_timeout_s: 600s",
+            "bind_timeout_s: it should be a number of seconds, without a unit, and is '600s'",
+        ),
+        ("bind_timeout_s: 1", "bind_timeout_s: it should be at least 5, and is 1"),
+        ("plan_timeout_s: .inf", "plan_timeout_s: it should be a finite number, and is inf"),
+        ("writes_at_once: 1.5", "writes_at_once: it should be a whole number, and is 1.5"),
+        ("scheduler_names: []", "scheduler_names: it has too few entries: at least 1"),
+        ("scheduler_names: ['']", "scheduler_names.0: it should be text, and not empty, and is ''"),
+        ("scheduler_names: [7]", "scheduler_names.0: it should be text, a number in quotation marks, and is 7"),
+        ("leader_election: true", "leader_election: it should be a mapping of names to values"),
+        (
+            "default_queue: Team A",
+            "default_queue: it should be a name of lower-case letters, digits, '-' and '.', and is 'Team A'",
+        ),
+        (
+            "allowed_hosts: ['http://muster:10290']",
+            "allowed_hosts.0: 'http://muster:10290' is not a name alone: leave out scheme and port. Addresses need not "
+            "be named",
+        ),
+        (
+            "listen_host: 127.0.0.1:10290",
+            "listen_host '127.0.0.1:10290' is not an address: the port is listen_port",
+        ),
+        (
+            "{bind_margin_s: 60, bind_timeout_s: 60}",
+            "bind_margin_s 60 leaves nothing of bind_timeout_s 60: no bind could wait for the others",
+        ),
     ],
 )
 def test_a_mistake_in_the_settings_is_a_sentence(tmp_path: Path, settings: str, message: str) -> None:
@@ -106,6 +140,11 @@ def test_a_mistake_in_the_settings_is_a_sentence(tmp_path: Path, settings: str, 
     with pytest.raises(SettingsError) as caught:
         load(file)
     assert str(caught.value) == message
+
+
+def test_a_variable_that_is_set_to_nothing_names_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_KUBECONFIG", "")
+    assert load(None).kubeconfig is None
 
 
 def test_a_setting_that_is_there_twice_is_refused(tmp_path: Path) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from extender.config.values import NAME, Text
 from extender.core.limits import Elasticity
 
 
 class Elastic(BaseModel):
     """Without any flavor nobody asks for nodes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    flavors: tuple[str, ...] = Field(default=(), description="ResourceFlavors, by name. None: no nodes are asked for.")
+    flavors: tuple[Text, ...] = Field(default=(), description="ResourceFlavors, by name. None: no nodes are asked for.")
     provisioning_class: str = Field(
         default="best-effort-atomic-scale-up.autoscaling.x-k8s.io",
-        pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+        pattern=NAME,
         max_length=253,
         description="The provisioningClassName of the ProvisioningRequests.",
     )

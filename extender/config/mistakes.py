@@ -1,26 +1,96 @@
-"""What is wrong with a setting, as a sentence for who wrote it."""
+"""What is wrong with settings, as sentences for who wrote them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterator
 from difflib import get_close_matches
+from typing import Any
 
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+_MAPPING, _WHOLE, _NUMBER = "it should be a mapping of names to values", "a whole number", "a number"
 _TOLD = {
     "extra_forbidden": "there is no such setting",
     "missing": "it is missing",
     "tuple_type": "it should be a list",
-    "bool_parsing": "it should be true or false",
+    "model_type": _MAPPING,
+    "dict_type": _MAPPING,
+    "too_short": "it has too few entries: at least {min_length}",
+    "too_long": "it has too many entries: at most {max_length}",
+    "string_too_long": "it should have at most {max_length} characters",
 }
-"""What pydantic says in words of its own."""
+"""What pydantic says in words of its own, by the type of its error."""
+_SHOULD_BE = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "enum": "{expected}",
+    "string_type": "text, a number in quotation marks",
+    "string_too_short": "text, and not empty",
+    "string_pattern_mismatch": "a name of lower-case letters, digits, '-' and '.'",
+    "path_type": "the path of a file",
+    "int_parsing": _WHOLE,
+    "int_type": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_parsing": _NUMBER,
+    "float_type": _NUMBER,
+    "finite_number": "a finite number",
+    "greater_than": "more than {gt:,g}",
+    "greater_than_equal": "at least {ge:,g}",
+    "less_than_equal": "at most {le:,g}",
+}
+"""The same, where what is written there is said besides."""
+_CHOICE = re.compile(r"\^\((\w+(?:\|\w+)*)\)\$")
+"""A pattern that allows some words. Every other pattern of a setting is that of a name."""
+_LONGEST = 60
 
 
-def mistake(error: ErrorDetails, settings: Iterable[str]) -> str:
-    """Without a name if it is wrong with several settings together. ``settings``: the names that there are."""
-    said = _TOLD.get(error["type"], error["msg"].removeprefix("Value error, "))
-    where = ".".join(map(str, error["loc"]))
-    top = len(error["loc"]) == 1
-    if top and error["type"] == "extra_forbidden" and (meant := get_close_matches(where, settings, 1)):
-        said += f"; did you mean {meant[0]}?"
+def mistakes(error: ValidationError, model: type[BaseModel]) -> str:
+    """One line for each. A list is not blamed beside the entries of it that are wrong."""
+    found = error.errors()
+    blamed = {one["loc"][:depth] for one in found for depth in range(1, len(one["loc"]))}
+    return "\n".join(_mistake(one, model) for one in found if one["loc"] not in blamed)
+
+
+def _mistake(error: ErrorDetails, model: type[BaseModel]) -> str:
+    """Without a name if it is wrong with several settings together."""
+    where, said = ".".join(map(str, error["loc"])), _said(error)
+    if error["type"] == "extra_forbidden":
+        above, name = error["loc"][:-1], str(error["loc"][-1])
+        if meant := get_close_matches(name, _names(model, above), 1):
+            said += f"; did you mean {'.'.join(map(str, (*above, *meant)))}?"
     return f"{where}: {said}" if where else said
+
+
+def _said(error: ErrorDetails) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in _TOLD:
+        return _TOLD[kind].format(**context)
+    if kind not in _SHOULD_BE:
+        return error["msg"].removeprefix("Value error, ")
+    wanted = _SHOULD_BE[kind].format(**context)
+    if choice := _CHOICE.fullmatch(str(context.get("pattern", ""))):
+        *others, last = (f"'{word}'" for word in choice[1].split("|"))
+        wanted = f"{', '.join(others)} or {last}"
+    elif str(error["loc"][-1]).endswith("_s") and wanted in (_NUMBER, _WHOLE):
+        wanted += " of seconds, without a unit"
+    return f"it should be {wanted}, and is {_shown(error['input'])}"
+
+
+def _shown(value: Any) -> str:
+    text = (
+        {True: "true", False: "false"}[value] if isinstance(value, bool) else "null" if value is None else repr(value)
+    )
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _names(model: type[BaseModel], above: tuple[int | str, ...]) -> Iterator[str]:
+    """Those that there are at that place; none inside lists."""
+    inner: Any = model
+    for part in above:
+        field = inner.model_fields.get(part)
+        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
+            return
+        inner = field.annotation
+    yield from inner.model_fields

@@ -12,7 +12,7 @@ from policies.quota.history import Sampling
 class AdmissionFairSharing(BaseModel):
     """For ClusterQueues with ``admissionScope.admissionMode: UsageBasedAdmissionFairSharing``."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     usage_half_life_time_s: float = Field(
         default=0.0,

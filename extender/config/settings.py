@@ -13,10 +13,11 @@ from extender.config import catalogue
 from extender.config.elastic import NO_FLAVORS, Elastic
 from extender.config.job_kinds import JobKinds
 from extender.config.limiting import limits_of
-from extender.config.mistakes import mistake
+from extender.config.mistakes import mistakes
 from extender.config.past_usage import AdmissionFairSharing
 from extender.config.reading import UnreadableYamlError, read_mapping
 from extender.config.tls_files import TlsFiles, unguarded
+from extender.config.values import NAME, File, HostName, NodeLoss, Text
 from extender.core.advisory import Mode
 from extender.core.engine import Engine
 from extender.core.limits import Limits, Preempts
@@ -36,9 +37,9 @@ class SettingsError(ValueError):
 class Settings(BaseSettings):
     """Everything about one running extender."""
 
-    model_config = SettingsConfigDict(env_prefix="MUSTER_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="MUSTER_", extra="forbid", frozen=True, allow_inf_nan=False)
 
-    scheduler_names: tuple[str, ...] = Field(
+    scheduler_names: tuple[Text, ...] = Field(
         ("muster",), min_length=1, description="Profiles of the kube-scheduler that calls this extender."
     )
     mode: Mode = Field(
@@ -51,7 +52,7 @@ class Settings(BaseSettings):
         description="Address to listen on; kube-scheduler runs beside Muster. Beyond loopback: mutual TLS.",
     )
     listen_port: int = Field(10290, ge=0, le=65535, description="Port to listen on.")
-    allowed_hosts: tuple[str, ...] = Field(
+    allowed_hosts: tuple[HostName, ...] = Field(
         (),
         description="Names that plain HTTP is answered under, besides localhost, listen_host and every IP address: the "
         "host of kube-scheduler's urlPrefix, if it is another. With TLS the certificate decides.",
@@ -63,11 +64,11 @@ class Settings(BaseSettings):
         description="Serve /metrics, and nothing else, on this port of all addresses too: numbers without any name of "
         "a namespace, gang or pod. With the certificates below if there are any. 0: only where everything else is.",
     )
-    tls_cert_file: Path | None = Field(
+    tls_cert_file: File = Field(
         None, description="Serve HTTPS with this certificate (PEM, with its chain). Read again when it changes."
     )
-    tls_key_file: Path | None = Field(None, description="The key of that certificate (PEM, not encrypted).")
-    tls_client_ca_file: Path | None = Field(
+    tls_key_file: File = Field(None, description="The key of that certificate (PEM, not encrypted).")
+    tls_client_ca_file: File = Field(
         None, description="Answer only callers that show a certificate signed by one of these authorities (PEM)."
     )
     tls_client_names: tuple[str, ...] = Field(
@@ -75,7 +76,7 @@ class Settings(BaseSettings):
         description="And only if it bears one of these names, as common name, DNS name or URI. Empty: any name. Needed "
         "where the authority signs certificates for others too, as a cluster's own does.",
     )
-    kubeconfig: Path | None = Field(None, description="Credentials; without it those of the pod are used.")
+    kubeconfig: File = Field(None, description="Credentials; without it those of the pod are used.")
     bind_timeout_s: float = Field(
         600.0, ge=5, le=3600, description="The httpTimeout of the extender entry with bindVerb: no bind waits longer."
     )
@@ -100,9 +101,8 @@ class Settings(BaseSettings):
     evict_partial: bool = Field(
         default=True, description="Then evict the bound members of a gang that never became whole."
     )
-    node_loss: str = Field(
+    node_loss: NodeLoss = Field(
         "restart",
-        pattern="^(restart|replace)$",
         description="What becomes of a job under which a node is lost. restart: it is suspended as a whole, planned "
         "anew without that node, and started again; its controller counts no failure. replace, new nodes for the lost "
         "pods alone, is not implemented and refused.",
@@ -130,7 +130,10 @@ class Settings(BaseSettings):
         description="Which waiting gang is served first. proportion and drf order queues, too: docs/queues.md.",
     )
     default_queue: str = Field(
-        "", max_length=253, description="The LocalQueue of those who name none, if their namespace has it. Empty: none."
+        "",
+        max_length=253,
+        pattern=f"{NAME}|^$",
+        description="The LocalQueue of those who name none, if their namespace has it. Empty: none.",
     )
     require_queue: bool = Field(default=False, description="A workload without a queue waits.")
     workload_objects: bool = Field(default=True, description="Keep a Workload object (kueue.x-k8s.io) for each job.")
@@ -227,20 +230,19 @@ class Settings(BaseSettings):
         levels_from(value)
         return value
 
-    @field_validator("node_loss")
-    @classmethod
-    def _possible(cls, value: str) -> str:
-        if value == "replace":
-            raise ValueError(
-                "replace is not implemented: the templates of a Job or JobSet are frozen while it runs, so its lost "
-                "pods cannot be led to other nodes, and for Kubeflow's kinds Muster does not do it yet. Use restart"
-            )
-        return value
-
     @model_validator(mode="after")
     def _one_order(self) -> Self:
         if self.fair_sharing and catalogue.orders_queues(self.queue_policy):
             raise ValueError(f"fair_sharing and queue_policy {self.queue_policy} both order queues: choose one")
+        return self
+
+    @model_validator(mode="after")
+    def _time_to_hold(self) -> Self:
+        if self.bind_margin_s >= self.bind_timeout_s:
+            raise ValueError(
+                f"bind_margin_s {self.bind_margin_s:g} leaves nothing of bind_timeout_s {self.bind_timeout_s:g}: no "
+                "bind could wait for the others"
+            )
         return self
 
     @model_validator(mode="after")
@@ -284,7 +286,7 @@ def load(path: Path | None, **flags: Any) -> Settings:
         given = {name: value for name, value in flags.items() if value is not None}
         return Settings.model_validate(settings.model_dump() | given) if given else settings
     except ValidationError as error:
-        raise SettingsError("\n".join(mistake(one, Settings.model_fields) for one in error.errors())) from None
+        raise SettingsError(mistakes(error, Settings)) from None
     except UnreadableYamlError as error:
         raise SettingsError(str(error)) from None
     except NotJsonError as error:

@@ -31,6 +31,8 @@ def unguarded(
         return "tls_client_ca_file needs tls_cert_file and tls_key_file"
     if client_names and authority is None:
         return "tls_client_names needs tls_client_ca_file"
+    if ":" in host and not _is_address(host):
+        return f"listen_host {host!r} is not an address: the port is listen_port"
     if authority is None and not _is_loopback(host):
         return (
             f"listen_host {host!r} can be reached from other machines, and whoever reaches Muster can "
@@ -39,8 +41,13 @@ def unguarded(
     return ""
 
 
-def _is_loopback(host: str) -> bool:
+def _is_address(host: str) -> bool:
     try:
-        return ip_address(host).is_loopback
+        ip_address(host)
     except ValueError:
-        return host == "localhost"
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return ip_address(host).is_loopback if _is_address(host) else host == "localhost"

@@ -108,6 +108,8 @@ class Connection:
             raise ValueError(f"{nowhere}{error}") from None
         except (AttributeError, KeyError, TypeError, ValueError, YAMLError, RecursionError):
             raise ValueError(f"{path} is not a kubeconfig") from None
+        if urlsplit(configuration.host).scheme not in ("http", "https"):
+            raise ValueError(f"the server of {path} is {configuration.host!r}, without https:// before it")
         connection = cls(configuration, connections=connections)
         if (token := Path(SERVICE_TOKEN_FILENAME) if loader is None else _token_file(loader)) is not None:
             configuration.refresh_api_key_hook = TokenFile(token).refresh  # type: ignore[assignment]
