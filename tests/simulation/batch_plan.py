@@ -67,6 +67,18 @@ def takes_over(seed: int) -> bool:
     return seed % 120 in (16, 28, 88, 106)
 
 
+def cannot_be_read(seed: int) -> bool:
+    """One in 35: some of those with suspended jobs where something goes wrong, and none that planted bugs are
+    remembered by."""
+    return seed % 130 in (30, 46, 68, 90, 126) and seed % 8 != 0
+
+
+def draw_unread(chance: Chance) -> tuple[tuple[str, float], ...]:
+    """When no job can be read: mostly while the first of them are to be started."""
+    dice = chance.stream("when no job can be read")
+    return tuple(("no job can be read", at * dice.random()) for at in dice.choice(((2.0,), (2.0, 60.0), (30.0, 90.0))))
+
+
 def draw_started(nodes: Sequence[Node], chance: Chance) -> tuple[BatchJob, ...]:
     """A job that another scheduler has started, and that runs when Muster comes. Its pods know of no gang."""
     dice = chance.stream("a job that others have started")

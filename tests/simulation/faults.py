@@ -45,5 +45,6 @@ SHARP_FAULTS: dict[str, Callable[[Trouble], None]] = {
     "a release breaks": object_faults.break_release,
     "the API server hangs": process_faults.hang,
     "all pods of a node fail": object_faults.fail_node,
+    "no job can be read": process_faults.jobs_unread,
 }
 """Those that need a certain moment or a certain kind of seed to do harm."""

@@ -17,7 +17,17 @@ from policies.model import GANG_GATE, Dialect, DisruptionBudget, Node, Pod, Sele
 from policies.model.levels import PRESETS
 from policies.order import FairSharing
 from tests.builders import node, requests
-from tests.simulation.batch_plan import NONE, BatchPlan, draw_batch, draw_started, has_jobs, limits_of, takes_over
+from tests.simulation.batch_plan import (
+    NONE,
+    BatchPlan,
+    cannot_be_read,
+    draw_batch,
+    draw_started,
+    draw_unread,
+    has_jobs,
+    limits_of,
+    takes_over,
+)
 from tests.simulation.checkpoint_plan import Save, alike, draw_saves, has_checkpoints, in_devices
 from tests.simulation.elastic_plan import (
     ElasticPlan,
@@ -243,6 +253,7 @@ def _with_jobs(plan: Plan, chance: Chance, elastic: ElasticPlan | None) -> Plan:
     faults = (*plan.faults, *(Fault(*one) for one in batch.faults))
     beside = chance.stream("beside suspended jobs").choice((0, 2, len(plan.jobs)))
     limits = limits_of(plan.limits, chance)
+    faults = (*faults, *(Fault(*one) for one in draw_unread(chance))) if cannot_be_read(plan.seed) else faults
     return replace(plan, jobs=plan.jobs[:beside], faults=faults, limits=limits, batch=batch)
 
 

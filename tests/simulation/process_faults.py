@@ -121,6 +121,17 @@ def api_down(trouble: Trouble) -> None:
     trouble.later(up)
 
 
+def jobs_unread(trouble: Trouble) -> None:
+    """No job can be read, for longer than a write to one is tried; watches go on."""
+    network = trouble.world.network
+    network.unread = True
+
+    def over() -> None:
+        network.unread = False
+
+    trouble.world.clock.after(trouble.random.choice((10.0, 14.0, 26.0)), over)
+
+
 def hang(trouble: Trouble) -> None:
     """Nobody hears from the API server for about as long as a bind request waits, whether it obeys or not."""
     network, seconds = trouble.world.network, trouble.world.profile.bind_timeout_s

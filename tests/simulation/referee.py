@@ -49,6 +49,7 @@ from tests.simulation.shown import GANG_UID, Shown
 from tests.simulation.sight import lets_in, slot, take
 from tests.simulation.stamps import could_know, judge_confirmation, judge_stamp
 from tests.simulation.terms import Terms
+from tests.simulation.unsent import UnsentWrites
 from tests.simulation.wholeness import PATIENCE_S, Wholeness
 
 
@@ -72,6 +73,7 @@ class Referee:
         self._shown = Shown()
         self._admissions = Admissions(self._shown, self._terms.calm, self._terms.creation_s)
         self._claims = Claims(self._shown, self._terms.grace_s, self._admissions)
+        self._unsent = UnsentWrites(self._admissions)
         self._quota = QuotaJudge(self._shown, self._claims, self._terms.within_s, self._asks)
         self.said: dict[GroupKey, str] = {}
         """The code of the reason that was reported of each gang last."""
@@ -140,6 +142,7 @@ class Referee:
         self._turns.hear(event, now)
         shown.watch(event)
         self._claims.hear(event, now)
+        self._unsent.hear(event)
         self._admissions.hear(event, now)
         self._quota.hear(event, now)
         self._asked.hear(event, now)
@@ -165,6 +168,7 @@ class Referee:
             self._claims.apply(effect, event)
             self._fairness.apply(effect)
         complain(self._quota.judge_gangs(effects, now))
+        complain(self._unsent.judge(effects))
         for effect in effects if self._judges_order else ():
             complain(self._fairness.judge(effect, event, now))
         complain(self.sends.judge_forgotten(uid for uid in forgotten if uid not in self._claims.promised))

@@ -29,7 +29,7 @@ class Trouble:
         """From now on nothing goes wrong; what is broken stays broken where users would have to mend it."""
         world, self.healed = self.world, True
         world.network.weather = replace(world.network.weather, errors=0.0, losses=0.0, spikes=0.0)
-        world.network.api_down = False
+        world.network.api_down = world.network.unread = False
         world.network.queue_s, world.network.hanging = 0.0, 0
         world.controller.blocked.clear()
         if world.autoscaler is not None:

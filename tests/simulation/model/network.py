@@ -33,7 +33,7 @@ class Network:
     """One for the whole cluster. ``weather`` may be changed at any time; ``api_down`` makes every request fail.
 
     ``queue_s``: how long a request waits in the API server before it is carried out. ``hanging``: so many of the
-    extender's next requests hang.
+    extender's next requests hang. ``unread``: no job can be read.
     """
 
     def __init__(self, clock: Clock, random: Random, weather: Weather | None = None) -> None:
@@ -42,6 +42,7 @@ class Network:
         self.api_down = False
         self.queue_s = 0.0
         self.hanging = 0
+        self.unread = False
         self._random = random
 
     def hop(self) -> float:

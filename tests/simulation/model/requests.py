@@ -98,6 +98,9 @@ def _write_job(
         seen = api.look_at_job(write)
         return OK
 
+    if network.unread:
+        yield 2 * network.hop()
+        return Response(503, "the API server reads no job", unsent=True)
     send = network.hung if network.hanging else network.request
     status = yield from send(look, timeout_s)
     unsent = status != OK

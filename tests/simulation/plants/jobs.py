@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from extender.core import lifecycle
+from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
 from extender.core.kube_queue import KubeQueue
@@ -68,6 +69,22 @@ def required_level_of_jobs_ignored(event: Event, core: Core) -> Iterable[Event]:
     if isinstance(event, JobSeen):
         podsets = event.job.podsets
         event = JobSeen(replace(event.job, podsets=replace(podsets, podsets=tuple(map(anywhere, podsets.podsets)))))
+    yield event
+
+
+@hears
+def starts_that_were_not_sent_give_their_nodes_up(event: Event, core: Core) -> Iterable[Event]:
+    """As if the API server had refused them: they are planned again after a pause."""
+    if isinstance(event, JobWritten) and event.outcome is Outcome.UNSENT:
+        event = replace(event, outcome=Outcome.REFUSED)
+    yield event
+
+
+@hears
+def writes_that_were_not_sent_are_believed(event: Event, core: Core) -> Iterable[Event]:
+    """Until the watch has had time to show them."""
+    if isinstance(event, JobWritten) and event.outcome is Outcome.UNSENT:
+        event = replace(event, outcome=Outcome.UNKNOWN)
     yield event
 
 

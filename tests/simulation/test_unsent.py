@@ -1,0 +1,40 @@
+"""What the referee expects of a write to a job that was given up before it was sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.answers import JobWritten, Outcome
+from extender.core.effects import Effect, StartJob, SuspendJob
+from extender.core.events import NodeGone
+from tests.simulation.judged_life import Life, batch
+from tests.simulation.unsent import UnsentWrites
+
+JOB = batch(2).shown()
+AGAIN = StartJob(JOB, {"": ("a-0", "a-1")}, 2)
+
+
+def said(life: Life, outcome: Outcome, *effects: Effect) -> str:
+    it = UnsentWrites(life.admissions)
+    it.hear(JobWritten(JOB.key, JOB.uid, outcome))
+    return it.judge(effects) or ""
+
+
+@pytest.mark.parametrize("effect", [replace(AGAIN, plan={"": ("a-0", "a-2")}), SuspendJob(JOB, ""), None])
+def test_the_same_start_is_asked_for_again(effect: Effect | None) -> None:
+    life = Life(batch(2), "a-0", "a-1")
+    assert not said(life, Outcome.UNSENT, AGAIN)
+    assert "was not sent" in said(life, Outcome.UNSENT, *([effect] if effect is not None else []))
+    assert not said(life, Outcome.REFUSED)
+
+
+def test_another_plan_may_be_right_when_a_node_has_gone_or_the_job_has_changed() -> None:
+    life = Life(batch(2), "a-0", "a-1")
+    life.tell(NodeGone("a-0"))
+    assert not said(life, Outcome.UNSENT)
+    life = Life(batch(2), "a-0", "a-1")
+    life.job = batch(2)
+    life.show(held=True)
+    assert not said(life, Outcome.UNSENT)

@@ -1,0 +1,53 @@
+"""A write to a job that was not sent, because the job could not even be read, changes nothing: it is asked for again at
+once, a start with the same nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extender.core.answers import JobWritten, Outcome
+from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
+from extender.core.events import Event
+from tests.simulation.admissions import Admissions
+
+
+class UnsentWrites:
+    """One life of the extender."""
+
+    def __init__(self, admissions: Admissions) -> None:
+        self._admissions = admissions
+        self._owed: JobEffect | None = None
+
+    def hear(self, event: Event) -> None:
+        """Before ``admissions`` knows of it."""
+        self._owed = None
+        if isinstance(event, JobWritten) and event.outcome is Outcome.UNSENT:
+            write = self._admissions.writing.get(event.key)
+            if write is not None and write.job.uid == event.uid and self._stands(write):
+                self._owed = write
+
+    def judge(self, effects: Iterable[Effect]) -> str | None:
+        """``effects``: all that the event has led to."""
+        owed = self._owed
+        if owed is None or any(_is_the_same(one, owed) for one in effects):
+            return None
+        return f"{owed.job.key} waits for a {type(owed).__name__} that was not sent, and is not asked for again at once"
+
+    def _stands(self, write: JobEffect) -> bool:
+        """Whether nothing has come up that another write, or another plan, may be right for. Who is let go, or is led
+        to the nodes that it has awaited, goes back to wait instead."""
+        key = write.job.key
+        if isinstance(write, StartJob) and (write.let_go is not None or not write.job.suspended):
+            return False
+        admission = self._admissions.of.get(key)
+        return self._admissions.jobs.get(key) == write.job and (admission is None or not admission.trouble)
+
+
+def _is_the_same(effect: Effect, owed: JobEffect) -> bool:
+    match effect, owed:
+        case (StartJob(job, plan=plan), StartJob()):
+            return job.uid == owed.job.uid and plan == owed.plan
+        case (SuspendJob(job), SuspendJob()) | (CleanJob(job), CleanJob()):
+            return job.uid == owed.job.uid
+        case _:
+            return False
