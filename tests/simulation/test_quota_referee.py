@@ -12,7 +12,7 @@ from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, Que
 from extender.core.turns import Turn
 from policies.model import LetGo, Pod
 from policies.model.queues import VOLCANO, LocalQueue, QueueObject, VolcanoQueue
-from tests.builders import GPU, cluster, gang, key
+from tests.builders import GPU, cluster, gang, key, requests
 from tests.core.queues import cluster_queue, flavor
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
@@ -153,3 +153,26 @@ def test_a_plan_of_what_is_bound_already_uses_no_more_quota(bound: int) -> None:
         life.tell(PodSeen(replace(pod, gates=(), node=f"a-{at}") if at < bound else pod))
     said = life.ask(StartJob(led.shown(), {"": ("a-0", "a-1")}, 2, {"": {GPU: "fast"}}))
     assert bool(said) is (bound < 2)
+
+
+@pytest.mark.parametrize(("worker", "leader", "blamed"), [("a-0", "b-0", False), ("b-0", "a-0", True)])
+def test_a_start_is_blamed_for_quota_of_those_flavors_alone_of_which_it_asks_for_gpus(
+    worker: str, leader: str, *, blamed: bool
+) -> None:
+    """What others use of slow is more than there is; on a node of it the leader, which asks for no GPU, uses none."""
+    queue = cluster_queue("team", {"fast": 8, "slow": 4})
+    life, others = (
+        Life("fast", flavor("fast"), flavor("slow"), queue, LocalQueue("default", "team", "team")),
+        member("b"),
+    )
+    (slow,) = cluster("b: 1x16")
+    life.tell(NodeSeen(replace(slow, labels={**slow.labels, FLAVOR: "slow"})))
+    life.tell(PodSeen(replace(others, node="b-0")))
+    life.tell(Synced())
+    job = replace(batch(1), queue="team")
+    (workers,) = job.podsets
+    leaders = replace(workers, template=replace(workers.template, series="leader", requests=requests(0)))
+    job = replace(job, podsets=(workers, leaders))
+    life.tell(JobSeen(job.shown()))
+    said = life.ask(StartJob(job.shown(), {"": (worker,), "leader": (leader,)}, 2))
+    assert bool(said) is blamed
