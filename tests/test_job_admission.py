@@ -12,7 +12,7 @@ from tests.test_manifests import document, documents
 
 FOLDER = "components/job-admission"
 JOB_POLICIES = ("muster-jobs", "muster-job-pods", "muster-untracked-pods")
-FILES = ("jobs", "owners", "pods", "queue-names", "untracked")
+FILES = ("jobs", "owners", "pods", "queue-names", "untracked", "values")
 DOCUMENTS = [
     one
     for name in ("components/admission-gate/policy.yaml", *(f"{FOLDER}/{file}.yaml" for file in FILES))

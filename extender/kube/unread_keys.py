@@ -15,7 +15,7 @@ from extender.kube.eviction import EVICTED_AT, TERMS, unreadable_terms
 from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, IN_VAIN, LED, NODE_LABELS, NODES, OWN, PLAN, QUEUES, WORKLOAD
 from extender.kube.numbering import ROLE
 from extender.kube.objects import Meta
-from extender.kube.plain import plain
+from extender.kube.plain import plain, quoted
 from extender.kube.queues.naming import MISSPELT, is_misspelt
 from extender.kube.topology import MANAGED_BY_KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 
@@ -47,8 +47,15 @@ def hint_of(meta: Meta) -> str | None:
         return f"{MISSPELT} in the pod template"
     found = next((one for look in (misspelt, groupless, of_others) for one in look(meta)), None)
     if found is None:
-        return next(unreadable_terms(meta), None)
+        return "; ".join((*_no_boolean(meta), *unreadable_terms(meta))) or None
     return f"{found.key} {found.what}: {found.fix} in the pod template, and create the pods again"
+
+
+def _no_boolean(meta: Meta) -> Iterator[str]:
+    """What its author says in place of true, by which the pod would be in the gang of the object that made it."""
+    for said in meta.said(GANG):
+        if said not in ("true", "false", ""):
+            yield f"{GANG} is {quoted(said)} and does not count: write true or false in the pod template"
 
 
 def misspelt(meta: Meta) -> Iterator[Unread]:

@@ -9,7 +9,8 @@ import pytest
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import Nominate, Ungate
 from extender.core.events import JobSeen
-from tests.builders import cluster, gang, single
+from policies.model import PodSets
+from tests.builders import cluster, gang, key, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
@@ -21,6 +22,17 @@ def test_it_is_started_with_a_node_for_every_pod_before_any_exists() -> None:
     assert sorted(start.plan[""]) == ["b-0", "b-1", "b-2", "b-3"], "in one clique"
     assert start.minimum == 4
     assert set(script.filter(single("other", gpus=8))) == {"a-0", "a-1"}, "its room is taken"
+
+
+def test_one_that_ends_without_a_pod_is_started_where_there_is_no_room() -> None:
+    script = Script(*cluster("a: 1x8"))
+    script.run([single("other", gpus=8)])
+    nothing = Controlled(script, replace(job(1), podsets=PodSets(key("job"), ())))
+    assert [one.plan for one in nothing.starts] == [{}]
+    nothing.wait(300)
+    assert not nothing.stops
+    nothing.show(finished=True)
+    assert nothing.cleaned == 1
 
 
 def test_each_pod_fills_its_slot_and_nothing_is_written_on_it() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devcluster import Cluster
-from devcluster.api import Object
+from devcluster.api import ApiError, Object
 from devcluster.controllers import install_crds, start_controller
 from devcluster.muster import install_gate, install_job_admission
 from tests.integration.team import GANG, NODES, PLAN, QUEUE, REQUIRED, WORKLOAD, Team, node_names, ours
@@ -354,3 +354,50 @@ def test_the_jobset_of_a_managed_trainjob_gets_our_scheduler_and_is_suspended_by
         made["metadata"]["name"] = f"train-{at}"
         created = create(team, made)
         assert (schedulers(created), suspended(created)) == (expected, False)
+
+
+def any_kind(team: Team, kind: str) -> str:
+    """The path of a managed job of that kind, which is suspended."""
+    if kind in ("JobSet", *TRAINING):
+        made, at = jobset(1, labels=QUEUE) if kind == "JobSet" else training(kind, None), collection(team, kind)
+        create(team, made)
+    elif kind.startswith("Ray"):
+        at = rays(team, kind)
+        team.api.create(at, ray(kind, "a"))
+    elif kind == "AppWrapper":
+        at = wrappers(team)
+        wrapper(team)
+    else:
+        at = trains(team)
+        train_job(team)
+    return f"{at}/train"
+
+
+def condition(kind: str) -> Object:
+    now = {"lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "Ended", "message": ""}
+    return {"conditions": [{"type": kind, "status": "True", **now}]}
+
+
+ENDED: dict[str, Object] = {
+    "JobSet": condition("Completed"),
+    "RayJob": {"jobDeploymentStatus": "Complete"},
+    "AppWrapper": {"phase": "Succeeded"},
+    "TrainJob": condition("Failed"),
+}
+
+
+@pytest.mark.parametrize("kind", ["JobSet", *TRAINING, "RayCluster", "RayJob", "TrainJob", "AppWrapper"])
+def test_the_queue_of_one_that_runs_stays_until_it_is_suspended_or_has_ended(team: Team, kind: str) -> None:
+    path = any_kind(team, kind)
+    renamed: Object = {"metadata": {"labels": {NAMED: "team-b"}}}
+    team.api.patch(path, renamed)
+    started: Object = {"metadata": {"labels": QUEUE, "annotations": {PLAN: "{}"}}}
+    team.api.patch(path, suspension(kind, to=False) | started)
+    for change in (renamed, {"metadata": {"labels": {"muster.dev/gang": "false"}}}):
+        with pytest.raises(ApiError, match="it runs with the quota of the queue team-a: suspend it before"):
+            team.api.patch(path, change)
+    if kind in ENDED:
+        team.api.patch(f"{path}/status", {"status": ENDED[kind]})
+    else:
+        team.api.patch(path, suspension(kind, to=True))
+    team.api.patch(path, renamed)

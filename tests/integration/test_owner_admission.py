@@ -115,6 +115,19 @@ def test_others_stay_as_they_are(cluster: Cluster, kind: str) -> None:
         assert "muster" not in found.schedulers
 
 
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+@pytest.mark.parametrize("kind", [*MANIFESTS, "Job"])
+def test_who_writes_neither_true_nor_false_is_warned(cluster: Cluster, kind: str, place: str) -> None:
+    team = Team(cluster)
+    manifest = team.job(labels={}) if kind == "Job" else yaml.safe_load(MANIFESTS[kind])
+    asked = ("create", "--dry-run=server", "--warnings-as-errors", "--namespace", team.name, "-f", "-")
+    manifest["metadata"][place] = {"muster.dev/gang": "false", "muster.dev/hold": "false"}
+    cluster.kubectl(*asked, stdin=json.dumps(manifest))
+    manifest["metadata"][place] = {"muster.dev/gang": "True", "muster.dev/hold": "false"}
+    with pytest.raises(ClusterError, match="gang: write true or false; other values do not count"):
+        cluster.kubectl(*asked, stdin=json.dumps(manifest))
+
+
 @pytest.mark.parametrize("kind", MANIFESTS)
 def test_the_label_of_a_namespace_means_stateful_and_leader_worker_sets_alone(cluster: Cluster, kind: str) -> None:
     means = kind in ("StatefulSet", "LeaderWorkerSet")

@@ -51,6 +51,15 @@ def test_what_is_no_instant_does_not_count_and_is_told(text: str) -> None:
     assert "does not count: write an instant in RFC 3339" in (pod.hint or "")
 
 
+def test_all_that_cannot_be_read_is_told_at_once() -> None:
+    pod = read(least="soon", saved="noon")
+    assert [part.partition(" is ")[0] for part in (pod.hint or "").split("; ")] == [MIN_RUNTIME, CHECKPOINTED]
+    obj = stored(INDEXED)
+    obj["metadata"]["annotations"] = {MIN_RUNTIME: "soon", CHECKPOINTED: "noon"}
+    hint = Reader().read(JOB, obj).hint or ""
+    assert [part.partition(" is ")[0] for part in hint.split("; ")] == [MIN_RUNTIME, CHECKPOINTED]
+
+
 def test_a_job_says_both_on_itself_or_in_its_template() -> None:
     obj = stored(INDEXED)
     obj["metadata"]["annotations"] = {CHECKPOINTED: "2026-08-01T10:00:00Z"}

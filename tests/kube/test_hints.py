@@ -87,3 +87,10 @@ def test_a_minimum_on_a_pod_that_is_in_the_gang_of_its_owner_belongs_on_that() -
     found = hint_of(meta)
     assert found is not None
     assert found.endswith("write it on that object instead of in the pod template, and create the pods again")
+
+
+@pytest.mark.parametrize("said", ["True", "yes", "1"])
+def test_a_gang_by_a_word_that_is_neither_true_nor_false_is_told(said: str) -> None:
+    told = f"muster.dev/gang is '{said}' and does not count: write true or false in the pod template"
+    assert hint({}, {"muster.dev/gang": said}) == told
+    assert hint({"muster.dev/gang": said}) == told

@@ -65,6 +65,7 @@ JOB = Kind(
     finished=("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"),
     active=("status.active",),
     ran=("status.ready", "status.succeeded", "status.failed"),
+    empty="spec.completions=0",
     managed_by="spec.managedBy",
     managers=(CONTROLLER,),
     frozen=True,

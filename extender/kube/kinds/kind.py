@@ -61,7 +61,7 @@ class Kind:
 
     What is said by signs (``says``): ``stopped``: its controller has seen that it is suspended; ``began``: its
     controller has done something with it before; ``finished``: it has ended; ``active``: pods (or Jobs) of it are
-    there; ``ran``: pods of it run or have run.
+    there; ``ran``: pods of it run or have run; ``empty``: it ends without a pod as soon as it is started.
 
     ``templates`` raises UnreadableJobError. ``frozen``: its templates may be written only while it is suspended.
     ``managed_by``: the field by which somebody else can be named to look after it; ``managers``: who may stand there.
@@ -83,6 +83,7 @@ class Kind:
     ran: tuple[str, ...]
     managed_by: str
     managers: tuple[str, ...]
+    empty: str = ""
     stopped: str = "Suspended"
     began: tuple[str, ...] = ("status.startTime",)
     frozen: bool = False
@@ -123,6 +124,10 @@ class Kind:
     def is_running(self, obj: Object) -> bool:
         """Some pod of it runs or has run."""
         return any(says(obj, one) for one in self.ran)
+
+    def is_empty(self, obj: Object) -> bool:
+        """It ends without a pod as soon as it is started."""
+        return bool(self.empty) and says(obj, self.empty)
 
     def delay(self, obj: Object) -> str:
         """Why its controller makes no pods for now; empty where it does."""

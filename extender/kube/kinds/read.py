@@ -11,7 +11,7 @@ from extender.kube.convert import UnreadableError
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.eviction import evictions_of, terms_of, unreadable_terms
 from extender.kube.kinds.completion import Completion, TemplateSpec
-from extender.kube.kinds.keys import FLAVORS, HOLD, IN_VAIN, MIN_PARALLELISM, OWN, PLAN
+from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, IN_VAIN, MIN_PARALLELISM, OWN, PLAN
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
 from extender.kube.kinds.plan import MOST_PODS, in_vain_from, let_go_from, plan_from
 from extender.kube.kinds.registry import Registry
@@ -25,7 +25,10 @@ from extender.kube.reserved import reservation_of
 from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, SlotKey
 
 NO_PODS = "it asks for no pod"
-NO_BOOLEAN = "write true to hold it, or false"
+NO_BOOLEAN = {
+    HOLD: "write true to hold it, or false",
+    GANG: "write true to have Muster admit it, or false to have it left alone",
+}
 _BOOLEANS = ("true", "false", "")
 TOO_MANY_PODS = f"it has {{}} pods, and no more than {MOST_PODS:,} can be planned together"
 TWO_GANGS = f"its pod templates name different gangs in {POD_GROUP}"
@@ -85,17 +88,18 @@ class Reader:
         # What shows a suspended job has its plan until that is taken off the templates.
         planned = None if suspended and kind.shown_in else (meta.annotations or {}).get(PLAN)
         queue, contradiction = (shown_queue(meta), "") if kind.shown_in else any_queue_of(meta)
-        holds = meta.said(HOLD)
-        unread = next((f"{HOLD} is {quoted(one)}: {NO_BOOLEAN}" for one in holds if one not in _BOOLEANS), "")
+        unread = next(unread_booleans(meta), "")
+        # Of one that nobody has suspended, and that names no queue, nobody can tell that it is to be admitted.
+        told = suspended or bool(queue) or "true" in meta.said(GANG) or kind.shown_in is not None
         return Job(
             podsets=said.podsets,
             owner=owner,
-            managed=managed and kind.is_left_to_us(obj),
+            managed=managed and told and kind.is_left_to_us(obj),
             suspended=suspended,
             stopped=kind.is_stopped(obj),
             finished=finished,
             running=kind.is_running(obj),
-            held="true" in holds,
+            held="true" in meta.said(HOLD),
             marked=_is_marked(meta) or (writable and said.marked),
             plan=plan_from(planned),
             problem=contradiction or unread or said.problem,
@@ -104,7 +108,7 @@ class Reader:
             closed=said.closed,
             queue=queue,
             flavors=flavors_from((meta.annotations or {}).get(FLAVORS)),
-            hint=MISSPELT if is_misspelt(meta) else next(unreadable_terms(meta), None),
+            hint="; ".join([*([MISSPELT] if is_misspelt(meta) else []), *unreadable_terms(meta)]) or None,
             delay=kind.delay(obj),
             reservation=reservation_of(meta.annotations),
             eviction=terms_of(meta),
@@ -134,6 +138,8 @@ class Reader:
         try:
             templates = templates_of(kind, obj)
             marked = any(map(is_marked, templates))
+            if kind.is_empty(obj):
+                return _Said(PodSets(key, ()), marked, "")
             key, podsets, problem = self._podsets(kind, meta, key, owner, templates)
             done, closed = frozenset(_ended(templates, podsets)), sum(template.closed for template in templates)
             return _Said(PodSets(key, podsets), marked, problem, done, closed)
@@ -190,6 +196,12 @@ def templates_of(kind: Kind, obj: Object) -> list[Template]:
     for template in templates:
         decoded(template.pod)
     return templates
+
+
+def unread_booleans(meta: Meta) -> Iterator[str]:
+    """One sentence for each value that is neither true nor false."""
+    for key, meant in NO_BOOLEAN.items():
+        yield from (f"{key} is {quoted(one)}: {meant}" for one in meta.said(key) if one not in _BOOLEANS)
 
 
 def _is_marked(meta: Meta) -> bool:

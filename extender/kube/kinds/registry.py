@@ -63,9 +63,9 @@ class Registry:
 
 
 def asks(meta: Meta) -> bool:
-    """Its author wants Muster to admit it."""
+    """Its author wants Muster to admit it, or writes something else than false where that is said."""
     said = meta.said(GANG)
-    return "false" not in said and ("true" in said or any((meta.labels or {}).get(key) for key in QUEUES))
+    return "false" not in said and (any(said) or any((meta.labels or {}).get(key) for key in QUEUES))
 
 
 def _group(version: str) -> str:

@@ -99,6 +99,12 @@ def test_a_gang_that_its_template_names_is_its_gang() -> None:
     assert read(JOB, obj).problem == TWO_GANGS
 
 
+def test_one_that_ends_without_a_pod_may_be_started_and_one_that_pauses_not() -> None:
+    nothing = read(JOB, indexed(completions=0))
+    assert (nothing.podsets.podsets, nothing.problem) == ((), "")
+    assert read(JOB, indexed(parallelism=0)).problem == NO_PODS
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -152,6 +158,19 @@ def test_who_wants_to_hold_a_job_by_a_value_that_cannot_be_read_is_told(place: s
     obj["metadata"].setdefault(place, {})["muster.dev/hold"] = value
     job = read(JOB, obj)
     assert (job.problem, job.held) == (problem, False)
+
+
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+def test_who_asks_for_a_gang_by_a_value_that_cannot_be_read_is_told_and_waits(place: str) -> None:
+    obj = indexed()
+    obj["metadata"]["labels"] = {}
+    obj["metadata"].setdefault(place, {})["muster.dev/gang"] = "True"
+    job = read(JOB, obj)
+    said = "muster.dev/gang is 'True': write true to have Muster admit it, or false to have it left alone"
+    assert (job.managed, job.problem) == (True, said)
+    assert not read(JOB, obj | {"spec": obj["spec"] | {"suspend": False}}).managed, "it runs: nobody stops it for that"
+    obj["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "team-queue"
+    assert read(JOB, obj | {"spec": obj["spec"] | {"suspend": False}}).managed, "by its queue"
 
 
 def test_a_plan_that_no_object_can_hold_is_refused() -> None:
