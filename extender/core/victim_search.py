@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from extender.core.candidates import Concerns, budgets_left, candidates, kept
 from extender.core.demands import Demands, siblings
@@ -63,8 +62,8 @@ class VictimSearch:
             found = self._search(workload, Option(demand.pods, shape, {}), beside, None, now)
             yield 100 + len(self._state.pods) // 8
             return found
-        by_quota = partial(self._by_quota, workload, now, [])
-        reclaiming = Reclaiming(self._state, self._demands, workload, demand, queue, by_quota)
+        by_quota = _ByQuota(self._state, workload, self._protection(now - self._state.epoch))
+        reclaiming = Reclaiming(self._state, self._demands, workload, demand, queue, by_quota.find)
         found, why, version = Found(), "", self._state.quotas.version
         for _ in range(_OPTIONS):
             option = yield from reclaiming.next(shape, why)
@@ -84,19 +83,6 @@ class VictimSearch:
             why = found.chosen.text
             yield 100 + len(self._state.pods) // 8
         return found
-
-    def _by_quota(
-        self, workload: Workload, now: float, known: list[list[Candidate]], usage: Usage, queues: Queues
-    ) -> Choice | Refusal:
-        """Wherever their nodes are. ``known``: everybody who is in a queue, as its only element once gathered."""
-        state, wall = self._state, now - self._state.epoch
-        if not known:
-            concerns = _concerns(workload.priority, queues, queues.queues)
-            known.append([one for one, _ in candidates(state, concerns, wall, related=False) if one.queue])
-        some = [one for one in known[0] if one.usage.keys() & usage.keys()]
-        own = state.quotas.members.queue_of(workload.key) or ""
-        request = Request(str(workload.key), (), 0, workload.priority, since=workload.created, queue=own, usage=usage)
-        return search(request, no_nodes(), some, self._protection(wall), queues=queues)
 
     def _protection(self, wall: float) -> Protection:
         state = self._state
@@ -136,6 +122,27 @@ class VictimSearch:
         ripe_at = min(_ripe_at([one for one, _ in some], least, wall), state.preemptions.evictions.next_forgotten(wall))
         lowest = min((one.priority for one, _ in some), default=priority) if queues is None else None
         return Found(chosen, option.pods, option.usage, victims, ripe_at, lowest)
+
+
+class _ByQuota:
+    """Who would give way to one workload for quota alone, wherever their nodes are. Who is in a queue is gathered
+    when it is first asked."""
+
+    def __init__(self, state: State, workload: Workload, protection: Protection) -> None:
+        self._state = state
+        self._workload = workload
+        self._protection = protection
+        self._in_queues: list[Candidate] | None = None
+
+    def find(self, usage: Usage, queues: Queues) -> Choice | Refusal:
+        workload, queue = self._workload, self._state.quotas.members.queue_of(self._workload.key) or ""
+        if self._in_queues is None:
+            concerns = _concerns(workload.priority, queues, queues.queues)
+            everybody = candidates(self._state, concerns, self._protection.now, related=False)
+            self._in_queues = [one for one, _ in everybody if one.queue]
+        some = [one for one in self._in_queues if one.usage.keys() & usage.keys()]
+        request = Request(str(workload.key), (), 0, workload.priority, since=workload.created, queue=queue, usage=usage)
+        return search(request, no_nodes(), some, self._protection, queues=queues)
 
 
 def _anybody(_: int, __: str) -> bool:
