@@ -1,0 +1,47 @@
+"""What the go.mod files of devcluster's controllers have in common, so that Go compiles it once for all of them."""
+
+import re
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+CONTROLLERS = Path(__file__).parents[1] / "devcluster" / "controllers"
+
+# The projects themselves, and what some of them know only by an interface that has changed since.
+OF_PROJECTS = re.compile(
+    r"github\.com/(kubeflow|project-codeflare|ray-project|open-policy-agent)/"
+    r"|sigs\.k8s\.io/(kueue|jobset|lws|scheduler-plugins|gateway-api|controller-runtime)$|volcano\.sh/"
+)
+
+
+def pinned(controller: str) -> dict[str, str]:
+    """Module -> version, as its go.mod requires them."""
+    text = (CONTROLLERS / controller / "go.mod").read_text()
+    return dict(re.findall(r"^(?:require )?\t?(\S+) (v\S+?)(?: // indirect)?$", text, re.MULTILINE))
+
+
+def minor(controller: str) -> str:
+    """That of the Kubernetes whose libraries it is compiled with: `0.36`."""
+    return ".".join(pinned(controller)["k8s.io/client-go"].lstrip("v").split(".")[:2])
+
+
+def groups() -> list[list[str]]:
+    """The controllers by Kubernetes minor version, where there are several."""
+    names = sorted((path.parent.name for path in CONTROLLERS.glob("*/go.mod")), key=lambda name: (minor(name), name))
+    return [group for _, found in groupby(names, minor) if len(group := list(found)) > 1]
+
+
+@pytest.mark.parametrize("group", groups(), ids="+".join)
+def test_controllers_of_one_kubernetes_version_pin_the_same_versions(group: list[str]) -> None:
+    """A package is compiled anew for each version of any module below it: one that differs costs minutes."""
+    everything = {name: pinned(name) for name in group}
+    for module in sorted({module for one in everything.values() for module in one if not OF_PROJECTS.match(module)}):
+        versions = {name: one[module] for name, one in everything.items() if module in one}
+        assert len(set(versions.values())) == 1, (
+            f"{module}: {versions}. Run `go get {module}@HIGHEST` in the folders of the others."
+        )
+
+
+def test_most_controllers_share_what_they_are_compiled_with() -> None:
+    assert [len(group) for group in groups()] == [5, 3]
