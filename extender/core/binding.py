@@ -24,6 +24,7 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain, turned
 from extender.core.turns import Cause, Turn
+from extender.core.uptake import carrying_out
 from extender.core.workload import Workload
 from policies.model import Pod, Stamp
 from policies.placement.fitting import crowded
@@ -176,8 +177,8 @@ class Bindings:
     def patience(self, workload: Workload) -> float:
         """The instant until which those that are held wait for the others, as long as kube-scheduler waits for them."""
         limits, holds, group = self._state.limits, workload.members.holds, workload.group
-        if workload.job is not None and uncreated(workload):
-            return inf  # its pods are still being created: whether they come in time is looked at by itself
+        if (workload.job is not None and uncreated(workload)) or carrying_out(workload):
+            return inf  # its pods are still being created, or told their nodes: that has a limit of its own
         began = max(holds.began(), 0.0 if workload.job is None else workload.job.came_at)
         hold_s = limits.hold_s if group is None or group.timeout_s is None else min(limits.hold_s, group.timeout_s)
         return began + hold_s

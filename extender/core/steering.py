@@ -96,19 +96,19 @@ class Steering:
         state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, workload.key, wakes))
 
     def nominated(self, event: Nominated, now: float) -> Workload | None:
-        """A nomination was written, or could not be: then the workload that cannot go on is returned."""
+        """A nomination was written, or could not be: then the workload that cannot go on is returned, unless the watch
+        shows that it was written."""
         found = self._state.member(event.uid)
         if found is None or found[1].step is not Step.NOMINATING or found[1].nominated != event.node:
             return None
         workload, member = found
-        if event.detail:
-            return workload
-        # Only now can kube-scheduler take it up, however long the write was in the queue.
-        self.await_uptake(workload, now)
         gated = bool(member.pod.gates)
         shown = member.pod.nominated_node == event.node
+        if event.detail and (member.clears or not shown):
+            return workload
+        # Only now can kube-scheduler take it up, however long the write was in the queue.
         workload.members.step(member, Step.LED if not gated else Step.READY if shown else Step.WRITTEN)
-        self._go_on(workload)
+        self._told(workload, now)
         return None
 
     def shown(self, workload: Workload, member: Member) -> None:
@@ -125,17 +125,23 @@ class Steering:
             workload.members.step(member, Step.NONE)
 
     def ungated(self, event: Ungated, now: float) -> Workload | None:
-        """A gate came off, or could not be taken off: then the workload that cannot go on is returned."""
+        """A gate came off, or could not be taken off: then the workload that cannot go on is returned, unless the watch
+        shows that it is off."""
         found = self._state.member(event.uid)
         if found is None or found[1].step is not Step.UNGATING:
             return None
         workload, member = found
-        if event.detail:
+        if event.detail and GANG_GATE in member.pod.gates:
             return workload
         workload.members.step(member, Step.LED)
-        self.await_uptake(workload, now)
-        self._go_on(workload)
+        self._told(workload, now)
         return None
+
+    def _told(self, workload: Workload, now: float) -> None:
+        """kube-scheduler knows more now, and those that are held wait for what follows."""
+        self.await_uptake(workload, now)
+        workload.members.holds.wait_from(now)
+        self._go_on(workload)
 
     def await_uptake(self, workload: Workload, now: float) -> None:
         """So long may kube-scheduler take to take the placement up. Of one that it has refused before it may say

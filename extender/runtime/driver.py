@@ -108,6 +108,7 @@ class Driver:
     def answered(self, ticket: int, response: Response, now: float) -> list[Action]:
         """A request has ended."""
         self.now = now
+        self._writes.heard(response)
         self._go_on(ticket, response)
         return self._taken()
 
@@ -281,8 +282,7 @@ class Driver:
         """Give the write its answer, or None to begin it; whoever gets the turn of one that ends begins, too."""
         begins: int | None = ticket
         while begins is not None:
-            begins = self._step(begins, response)
-            response = None
+            begins, response = self._step(begins, response), None
 
     def _step(self, ticket: int, response: Response | None) -> int | None:
         """One step of a write. Returns the ticket of the write that can begin for it, if this one has ended."""

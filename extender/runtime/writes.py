@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from itertools import count
+from math import inf
 from typing import TypeVar
 
 from extender.core.answers import Outcome
@@ -32,12 +33,31 @@ Procedure = Generator[Request | Pause, Response, EndingT]
 """What is sent in answer to a pause means nothing."""
 
 PATIENCE_S = 10.0
-"""How long a write that is not a Binding is repeated; a Binding has its own deadline."""
+"""How long a write that is not a Binding is repeated while the API server answers; a Binding has its own deadline."""
+_LONGEST_S = 120.0
+"""And at most, also when it answers nobody: one write alone may be what it does not answer."""
 ATTEMPT_S = 5.0
 REPORT_S = 10.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 Simple = Nominate | Ungate | Wake | Confirm | Evict
+
+
+class Patience:
+    """With one write. Time in which the API server answers nobody does not count, as the plan of nobody else would get
+    any further either; nor time in which this process stands still."""
+
+    def __init__(self, now: float) -> None:
+        self.left_s = PATIENCE_S
+        self._latest = now + _LONGEST_S
+        self._looked_at = now
+
+    def is_over(self, now: float, heard_at: float) -> bool:
+        """After an attempt in vain. ``heard_at``: when any request was answered last."""
+        if heard_at >= self._looked_at:
+            self.left_s -= min(now - self._looked_at, ATTEMPT_S + _LONGEST_PAUSE_S)
+        self._looked_at = now
+        return self.left_s <= 0 or now >= self._latest
 
 
 class Writes:
@@ -50,6 +70,12 @@ class Writes:
         self._now = now
         self._jitter = jitter
         self._retried = retried
+        self._heard_at = -inf
+
+    def heard(self, answer: Response) -> None:
+        """A request was answered so, whoever's it was."""
+        if answer.status:
+            self._heard_at = self._now()
 
     def bind(self, effect: PostBinding, still_wanted: Callable[[], bool]) -> Procedure[tuple[Outcome, str]]:
         """Bind the pod before the deadline; nothing is sent once it is no longer wanted.
@@ -88,7 +114,7 @@ class Writes:
     def job(self, effect: JobEffect | Enqueue, still_wanted: Callable[[], bool]) -> Procedure[tuple[Outcome, str]]:
         """Start, suspend or clean a job, or let it make its pods. What is written depends on the object as it is: each
         attempt looks again."""
-        deadline = self._now() + PATIENCE_S
+        patience = Patience(self._now())
         doubtful = False
         for attempt in count():
             if not still_wanted():
@@ -97,25 +123,25 @@ class Writes:
             if answer.done:
                 return Outcome.DONE, ""
             doubtful |= answer.outage and not answer.unsent
-            if not (answer.passing or answer.status == 409) or self._now() >= deadline:
+            if not (answer.passing or answer.status == 409) or patience.is_over(self._now(), self._heard_at):
                 unwritten = Outcome.UNSENT if answer.unsent and answer.passing else Outcome.REFUSED
                 return Outcome.UNKNOWN if doubtful else unwritten, answer.detail
             self._retried("enqueue" if isinstance(effect, Enqueue) else "job")
-            yield self._pause(answer, attempt, deadline)
+            yield self._pause(answer, attempt, self._now() + patience.left_s)
         raise AssertionError
 
     def reserve(self, effect: Reserve) -> Procedure[str]:
         """Write down for whom room is kept, or take that off. Empty when done, else the error: also if the workload is
         gone."""
-        deadline = self._now() + PATIENCE_S
+        patience = Patience(self._now())
         for attempt in count():
             answer = yield Request(effect, ATTEMPT_S)
             if answer.done:
                 return ""
-            if not (answer.passing or answer.status == 409) or self._now() >= deadline:
+            if not (answer.passing or answer.status == 409) or patience.is_over(self._now(), self._heard_at):
                 return answer.detail or "no answer"
             self._retried("reservation")
-            yield self._pause(answer, attempt, deadline)
+            yield self._pause(answer, attempt, self._now() + patience.left_s)
         raise AssertionError
 
     def report(self, effect: Report) -> Procedure[tuple[str, bool]]:
@@ -156,19 +182,19 @@ class Writes:
 
         An eviction is not repeated in an outage: nobody is evicted then.
         """
-        deadline = self._now() + PATIENCE_S
+        patience = Patience(self._now())
         for attempt in count():
             answer = yield Request(effect, ATTEMPT_S)
             if answer.done or answer.status == 404:
                 return ""
             if answer.status in (409, 422) and (yield from self._is_pointless(effect)):
                 return ""
-            if not (answer.passing or answer.status == 409) or self._now() >= deadline:
+            if not (answer.passing or answer.status == 409) or patience.is_over(self._now(), self._heard_at):
                 return answer.detail
             if answer.outage and isinstance(effect, Evict):
                 return answer.detail
             self._retried(kind)
-            yield self._pause(answer, attempt, deadline)
+            yield self._pause(answer, attempt, self._now() + patience.left_s)
         raise AssertionError
 
     def _is_pointless(self, effect: Simple) -> Procedure[bool]:

@@ -179,6 +179,7 @@ def test_our_own_refusal_in_the_pods_condition_is_not_taken_for_kube_schedulers(
 def test_a_nomination_that_cannot_be_written_takes_the_plan_back() -> None:
     pods = gang("train", 2)
     script = Script(*cluster("a: 2x8"), *pods, nominates=False)
+    script.change(pods[0], nominated_node=None)
     script.feed(Nominated(pods[0].uid, script.planned(pods[0]), "forbidden"))
     assert not any(script.planned(pod) for pod in pods)
     assert script.pods[pods[1].uid].nominated_node is None, "the others are told"

@@ -58,6 +58,7 @@ def test_a_member_that_could_not_be_nominated_in_the_middle_of_a_release_is_plan
     spare = pods[2]
     script.bind_all(pods[:2])
     assert script.bindings
+    script.change(spare, nominated_node=None)
     script.feed(Nominated(spare.uid, script.planned(spare), "the API server gave no answer"))
     script.effects.clear()
     script.post_all()
@@ -67,6 +68,38 @@ def test_a_member_that_could_not_be_nominated_in_the_middle_of_a_release_is_plan
     script.feed(Nominated(spare.uid, script.planned(spare)))
     script.run([spare])
     assert len(script.bound(pods)) == 3
+
+
+def test_what_the_watch_shows_of_a_write_counts_though_it_was_never_answered() -> None:
+    pods = gang("train", 2, **GATED)
+    script = Script(*cluster("a: 2x8"), *pods, nominates=False)
+    planned = [script.planned(pod) for pod in pods]
+    for pod, node in zip(pods, planned, strict=True):
+        script.feed(Nominated(pod.uid, node, "the API server gave no answer"))
+    assert [effect.uid for effect in ungates(script)] == [pod.uid for pod in pods]
+    script.change(pods[0], gates=())
+    script.feed(Ungated(pods[0].uid, "the API server gave no answer"))
+    assert [script.planned(pod) for pod in pods] == planned
+    script.feed(Ungated(pods[1].uid, "the API server gave no answer"))
+    assert [script.planned(pod) for pod in pods] != planned
+
+
+def test_held_members_wait_for_one_whose_gate_the_api_server_does_not_take_off() -> None:
+    pods = gang("train", 2, **GATED)
+    script = Script(*cluster("a: 2x8"), *pods)
+    first, second = pods
+    script.change(first, gates=())
+    script.feed(Ungated(first.uid))
+    script.bind(first, expires_s=300.0)
+    script.advance(100)
+    assert script.planned(second)
+    script.change(second, gates=())
+    script.feed(Ungated(second.uid))
+    script.advance(25)
+    assert script.planned(second)
+    script.bind(second)
+    script.post_all()
+    assert len(script.bound(pods)) == 2
 
 
 def test_a_member_that_could_not_be_ungated_in_the_middle_of_a_release_is_planned_anew() -> None:

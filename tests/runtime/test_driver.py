@@ -7,14 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.answers import BindingPosted, Enqueued, Nominated, Outcome, Untold
+from extender.core.answers import BindingPosted, Enqueued, Nominated, Outcome, Ungated, Untold
 from extender.core.effects import AnswerBind, Effect, Enqueue, Nominate, PostBinding, Report, Ungate
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, Event, Tick
 from extender.runtime.driver import Action, Driver
 from extender.runtime.requests import OK, Failed, LookAtPod, Response, Send
+from extender.runtime.writes import PATIENCE_S
 from policies.model import GroupKey
 
+SILENT = Response(0, "no answer")
 DOWN, REFUSED = Response(503, "503 Down: later"), Response(422, "422 Invalid: no")
 
 
@@ -186,6 +188,38 @@ def test_a_write_that_failed_goes_out_again_after_a_pause_and_is_given_up_in_the
     assert world.told == [Nominated("u", "n1", "503 Down: later")]
     assert tries > 10
     assert world.now == pytest.approx(10.0)
+
+
+def test_time_in_which_the_api_server_answers_nobody_does_not_count_for_a_write() -> None:
+    world = World(at_once=2)
+    world.ask(Ungate("u", "team", "u", None))
+    for _ in range(5):
+        _go_unanswered(world, 5.0)
+    assert world.told == []
+    began = world.now
+    while not any(isinstance(event, Ungated) for event in world.told):
+        world.ask(report("Placed"))
+        world.answer(OK, 1)
+        _go_unanswered(world, 1.0)
+    assert world.told == [Ungated("u", "no answer")]
+    assert world.now - began == pytest.approx(PATIENCE_S, abs=2.0)
+
+
+def test_a_write_is_given_up_in_the_end_though_nobody_else_is_answered_either() -> None:
+    world = World()
+    world.ask(nominate("n1"))
+    while world.sent:
+        _go_unanswered(world, 5.0)
+    assert world.told == [Nominated("u", "n1", "no answer")]
+    assert world.now == pytest.approx(120.0, abs=5.0)
+
+
+def _go_unanswered(world: World, seconds: float) -> None:
+    """The write that was sent last, and its pause is over."""
+    world.now += seconds
+    world.answer(SILENT)
+    if world.driver.next_wake() is not None:
+        world.wake()
 
 
 def test_a_pause_keeps_its_turn_and_hands_it_on_in_the_end() -> None:

@@ -99,6 +99,7 @@ class Referee:
 
     def extender_suspended(self, until: float) -> None:
         self._manners.excused_until = until
+        self.sends.pardon(until)
         self._fairness.pardon(until)
         self._admissions.pardon(until)
 
@@ -138,6 +139,7 @@ class Referee:
         if isinstance(event, BindingPosted) and (binding := self._claims.posting.get(event.uid)) is not None:
             complain(self.sends.judge_outcome(event, binding, self._world.api.pods.get(event.uid)))
         self._fairness.hear(event, now)
+        complain(self.sends.judge_end(event, now))
         self.sends.hear(event)
         self._turns.hear(event, now)
         shown.watch(event)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from extender.core.answers import BindingPosted, Nominated, Outcome
+from extender.core.answers import BindingPosted, JobWritten, Nominated, Outcome, Ungated
 from extender.core.effects import CleanJob, Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned
 from extender.core.events import Event
 from extender.core.turns import Turn
-from extender.runtime.requests import Asked
+from extender.runtime.requests import Asked, Response
 from policies.model import Pod
 from tests.simulation.claims import Claims
 from tests.simulation.shown import RELEASE, Shown
+
+_SILENT_S = 7.0
+"""An attempt at a write takes at most 5 s and the pause after it 1 s: within that somebody is answered, or nobody."""
+_LONGEST_SILENCE_S = 115.0
 
 
 class Sends:
@@ -28,6 +32,8 @@ class Sends:
         """Pods whose last nomination could not be written, as the core was told."""
         self._bindings: dict[str, None] = {}
         """Pods of which Bindings were sent."""
+        self._heard_at = 0.0
+        """When the API server answered anything last, whatever it said."""
 
     def hear(self, event: Event) -> None:
         if isinstance(event, Nominated) and event.detail and event.node == self._newest.get(event.uid, ""):
@@ -62,6 +68,24 @@ class Sends:
                 pass
         return None
 
+    def pardon(self, until: float) -> None:
+        """It hears of no answer until then, as it stands still."""
+        self._heard_at = max(self._heard_at, until)
+
+    def judge_end(self, event: Event, now: float) -> str | None:
+        """No write that a plan needs is given up while nobody is answered."""
+        match event:
+            case Nominated(detail=str(said)) | Ungated(detail=str(said)):
+                failed = bool(said)
+            case JobWritten(outcome=outcome):
+                failed = outcome is not Outcome.DONE
+            case _:
+                return None
+        silent_s = now - self._heard_at
+        if not failed or not _SILENT_S < silent_s < _LONGEST_SILENCE_S:
+            return None
+        return f"{event} comes when the API server has answered nobody for {silent_s:.1f} s"
+
     def judge_rest(self, pods: Mapping[str, Pod]) -> Iterator[str]:
         """When nothing is on its way any more. ``pods``: those that there are."""
         for uid, node in self._newest.items():
@@ -76,8 +100,10 @@ class Sends:
                 return f"{uid} is told to be forgotten, and keeps its nomination for {node}"
         return None
 
-    def end(self, asked: Asked) -> None:
+    def end(self, asked: Asked, response: Response, now: float) -> None:
         self._under_way.remove(asked)
+        if response.status:
+            self._heard_at = now
 
     def judge_outcome(self, event: BindingPosted, binding: PostBinding, pod: Pod | None) -> str | None:
         """What the core is told of a Binding is so. ``pod``: as it is, whatever the watch has shown.

@@ -75,6 +75,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (asking.nominations_of_lost_promises_kept, 159, "is told to be forgotten, and keeps its nomination"),
     (asking.two_members_nominated_for_one_node, 1, "where the room is promised to"),
     (driving.write_that_hangs_keeps_its_lane, 1, "a restart would have the consequence|goes on for ever"),
+    (driving.time_counts_in_which_nobody_is_answered, 190, "has answered nobody for"),
     (driving.unanswered_look_taken_for_an_unbound_pod, 43, "is reported as refused .*, and was written"),
     (driving.unanswered_binding_taken_for_refused, 1, "is reported as refused .*, and was written"),
     (driving.overload_taken_for_done, 5, "is reported as written"),

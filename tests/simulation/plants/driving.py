@@ -10,6 +10,7 @@ import pytest
 from extender.core.effects import Evict, Nominate, PostBinding
 from extender.runtime.driver import Driver
 from extender.runtime.requests import OK, Asked, LookAtPod, Response, Send
+from extender.runtime.writes import Patience
 from tests.simulation.model.apiserver import INVALID
 from tests.simulation.model.informer import Informer
 from tests.simulation.plan import Plan
@@ -49,6 +50,12 @@ def answer_given_to_another_write(asked: Asked, response: Response, driver: Boun
     if isinstance(asked, PostBinding):
         response, driver.notes["last"] = driver.notes.get("last", response), response
     return response
+
+
+def time_counts_in_which_nobody_is_answered(patch: pytest.MonkeyPatch) -> None:
+    """For how long a write is sent again and again."""
+    is_over = Patience.is_over
+    patch.setattr(Patience, "is_over", lambda self, now, heard_at: is_over(self, now, now))
 
 
 # Requests.
