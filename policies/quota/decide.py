@@ -153,15 +153,27 @@ class _Turns:
         return known
 
     def _assign(self, queue: ClusterQueue, one: Incoming, podsets: Sequence[PodSetRequest]) -> Assignment:
-        """By preempting only if there are victims for all of it together."""
+        """By preempting only if there are victims for all of it together: also where there are none for a part of it,
+        because its queue need not borrow that part from those who go."""
         if text := "it has no podsets" if not podsets else uncovered(queue, podsets):
             return Assignment(Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
         world, books, evicting = self._world, self._books, self._evicting(one)
         flavors = Flavors(books.now, world.flavors, world.places, evicting.preempts, fair=world.fair, later=books.later)
         found = flavors.assign(queue, with_pods(queue, podsets))
-        if Fit.PREEMPT <= found.fit < Fit.FITS and isinstance(why_not := evicting.victims(found.usage), str):
-            return replace(found, fit=Fit.NO_CANDIDATES, text=f"{found.text}; {why_not}")
-        return found
+        if found.fit in (Fit.NONE, Fit.FITS) or not self._has_places(podsets, found):
+            return found
+        victims = evicting.victims(found.usage)
+        if isinstance(victims, str):
+            known = found.fit is Fit.NO_CANDIDATES
+            return found if known else replace(found, fit=Fit.NO_CANDIDATES, text=f"{found.text}; {victims}")
+        own = any(name == queue.name for name, _ in victims.frees)
+        return replace(found, fit=Fit.PREEMPT if own else Fit.RECLAIM)
+
+    def _has_places(self, podsets: Sequence[PodSetRequest], found: Assignment) -> bool:
+        """Nodes are not asked for where quota alone keeps it."""
+        world = self._world
+        chosen = ((one, world.flavors[name]) for one in podsets for name in {*found.flavors[one.name].values()})
+        return not any(world.places(one, flavor) for one, flavor in chosen)
 
     def _evicting(self, one: Incoming) -> Evicting:
         return self._world.evictions(one, self._books)

@@ -271,7 +271,7 @@ def _is_enough(offer: Offer, rules: Fungibility) -> bool:
 
 def _is_better(one: Offer, other: Offer, rules: Fungibility) -> bool:
     if one.fit <= Fit.NO_CANDIDATES or other.fit <= Fit.NO_CANDIDATES:
-        return (one.fit, -one.lack) > (other.fit, -other.lack)
+        return (one.fit, -one.lack, -one.level) > (other.fit, -other.lack, -other.level)
     if rules.preference is Preference.PREEMPTION:
         return (-one.level, one.fit) > (-other.level, other.fit)
     return (one.fit, -one.level) > (other.fit, -other.level)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, Preemption, Quota, ResourceFlavor, ResourceGroup
@@ -86,3 +88,21 @@ def test_all_by_preempting_comes_before_a_part_that_fits(priority: int, fit: Fit
     part = Incoming("part", "a", [PodSetRequest("main", 8, {GPU: 1}, minimum=2)], priority)
     (found,) = decided([queue("a", h100=8)], [has("low", "a", "h100", 4)], part)
     assert (found.assignment.fit, found.assignment.counts) == (fit, counts)
+
+
+def test_nobody_gives_way_for_a_flavor_without_nodes() -> None:
+    """Of two resources there are victims for both together, and none for the second one alone."""
+    both = (ResourceGroup((GPU, "cpu"), (("h100", {GPU: Quota(2), "cpu": Quota(0)}),)),)
+    others = (ResourceGroup((GPU, "cpu"), (("h100", {GPU: Quota(0), "cpu": Quota(4)}),)),)
+    queues = [
+        ClusterQueue("a", both, "all", preemption=Preemption(Evicts.NEVER, Evicts.ANY, Evicts.LOWER)),
+        ClusterQueue("b", others, "all"),
+    ]
+    running = [Candidate("b1", Unit.WORKLOAD, queue="b", usage={("h100", GPU): 2, ("h100", "cpu"): 4})]
+    asked, used = offers(eviction.World(running, queues)), [Admitted("b", running[0].usage)]
+    job = Incoming("job", "a", [PodSetRequest("main", 1, {GPU: 1, "cpu": 1})], 1)
+    world = World(queues, (), FLAVORS, used, evictions=asked)
+    (found,) = decide(world, [job])
+    assert (found.assignment.fit, [*found.victims]) == (Fit.RECLAIM, ["b1"])
+    (found,) = decide(replace(world, places=lambda _, __: "no nodes"), [job])
+    assert (found.assignment.fit, [*found.victims]) == (Fit.NO_CANDIDATES, [])
