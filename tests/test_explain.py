@@ -139,6 +139,32 @@ def test_nodes_that_do_not_reach_its_volumes_are_no_remedy() -> None:
     ]
 
 
+@pytest.mark.parametrize("by", ["selector", "label", "field"])
+def test_a_node_more_is_no_remedy_for_pods_that_name_their_nodes(by: str) -> None:
+    def wait(size: int, name: str) -> list[Pod]:
+        terms = {
+            "selector": Selection(node_selector=((HOST, name),)),
+            "label": Selection(affinity=((Requirement(HOST, "In", (name,)),),)),
+            "field": Selection(affinity=((Requirement("metadata.name", "In", (name,), is_field=True),),)),
+        }
+        return gang("wait", size, selection=terms[by])
+
+    nodes = [replace(one, labels={**one.labels, HOST: one.name}) for one in cluster("a: 3x8")]
+    said = explained("wait", *nodes, *busy("a-1", 8), *wait(1, "a-1"))
+    assert said.remedies == [
+        "1 more node with 8 GPUs free in the cluster, of those that its pods name",
+        "wait for pod default/busy-a-1 to finish: that frees enough in the cluster",
+    ]
+    said = explained("wait", *nodes, *wait(2, "a-1"))
+    assert said.remedies == [
+        "name more nodes or use fewer pods: even empty, the nodes that match fit 1 of 2 (8 GPUs each)"
+    ]
+    said = explained("wait", *nodes, *wait(1, "gone"))
+    assert said.remedies == [
+        "name other nodes in the node selector or affinity of the pods, or bring those back: none of them is there"
+    ]
+
+
 def test_an_elastic_gang_needs_its_minimum_only() -> None:
     said = explained("wait", *cluster("a: 3x8"), *busy("a-0 a-1", 8), *gang("wait", 6, min_member=2))
     assert said.remedies[0] == "1 more node with 8 GPUs free in the cluster"

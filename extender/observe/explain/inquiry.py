@@ -20,6 +20,7 @@ from policies.placement.rules import Unclear
 from policies.placement.snapshot import Counts, Domain, Level, Rows, Snapshot, slots
 from policies.steps import finish
 
+_NAMES = ("kubernetes.io/hostname", "metadata.name")
 _EVERY_TAINT = (Toleration("", "Exists", "", ""),)
 
 
@@ -100,6 +101,13 @@ class Inquiry:
     def held(self) -> bool:
         """Whether its volumes hold it to some nodes: no new node would do."""
         return bool(self.role.pods[0].selection.volumes)
+
+    @property
+    def named(self) -> bool:
+        """Whether its pods name the nodes on which they may be: no other would do."""
+        selection = self.role.pods[0].selection
+        by_name = (any(one.operator == "In" and one.key in _NAMES for one in term) for term in selection.affinity or ())
+        return any(key in _NAMES for key, _ in selection.node_selector) or (bool(selection.affinity) and all(by_name))
 
     @property
     def _suiting(self) -> Mask:

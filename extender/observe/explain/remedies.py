@@ -157,7 +157,8 @@ def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[str]:
     one = devices(question.role.requests)
     short = want - found
     least = "" if question.counts else "at least "
-    where = f"{place_name}, on nodes that reach its volumes" if question.held else place_name
+    of_which = ", on nodes that reach its volumes" if question.held else ""
+    where = place_name + (of_which or (", of those that its pods name" if question.named else ""))
     if question.one_to_a_node():
         yield f"{least}{many(short, 'more node')} with {one} free in {where}"
     else:
@@ -213,13 +214,17 @@ def _too_large(question: Inquiry, largest: int) -> str:
     requests = question.role.requests
     if question.nowhere and question.held:
         return "bring back a node that reaches all volumes of a pod and matches its selector, or move the data"
+    if question.nowhere and question.named:
+        return (
+            "name other nodes in the node selector or affinity of the pods, or bring those back: none of them is there"
+        )
     if question.nowhere:
         return "add nodes that match the node selector and the required affinity of the pods: there are none"
     if not question.largest(question.anywhere.rows):
         return f"use smaller pods or add larger nodes: even empty, no node that matches has {amounts(requests)}"
     fits = f"{largest} of {question.want} ({devices(requests)} each)"
     if question.scope is None:
-        what = "move volumes" if question.held else "add nodes"
+        what = "move volumes" if question.held else "name more nodes" if question.named else "add nodes"
         return f"{what} or use fewer pods: even empty, the nodes that match fit {fits}"
     return f"require a wider level or use fewer pods: even empty, the largest {question.scope.name} fits {fits}"
 
