@@ -156,6 +156,10 @@ class Managed:
             self._path, {"spec": {"workerGroupSpecs": [{**group, "replicas": replicas, "scaleStrategy": strategy}]}}
         )
 
+    def change(self, spec: Object) -> None:
+        """As its user does."""
+        self._api.patch(self._path, {"spec": spec}, "application/merge-patch+json")
+
     def lose_node(self, pod: Pod) -> None:
         """Its node is deleted, and the pods that are told to go from there: what collects those takes a minute."""
         node = f"/api/v1/nodes/{pod.node}"
@@ -242,6 +246,17 @@ def test_it_is_started_over_when_a_node_is_gone(cluster: Cluster, name: str) -> 
     second = managed.until_running(total, but=frozenset(pod.uid for pod in first))
     assert first[0].node not in {pod.node for pod in second}
     managed.check_nodes(second)
+    managed.delete()
+
+
+def test_a_worker_more_of_a_training_job_that_runs_goes_where_there_is_room(cluster: Cluster) -> None:
+    """The nodes of the plan are full."""
+    managed = Managed(cluster, PYTORCH)
+    first = managed.until_running(4)
+    managed.change({"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}})
+    grown = managed.until_running(5)
+    assert {pod.uid for pod in first} < {pod.uid for pod in grown}
+    assert not managed.now().suspended
     managed.delete()
 
 

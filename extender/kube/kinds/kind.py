@@ -31,7 +31,8 @@ class Template:
     ``ended``: all slots whose pods have finished well by now; ``closed``: as in Job, where they have no index.
     ``minimum``: so many pods of each podset are enough for the job, as it says itself; None: it needs all.
     ``marks``: annotations by which its pods are told apart, where no controller does. ``meta``: what its pods have in
-    their metadata besides; None: nothing. ``tolerated``: what they tolerate besides.
+    their metadata besides; None: nothing. ``tolerated``: what they tolerate besides. ``grows``: its author may ask for
+    more pods of it while the job runs.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Template:
     marks: Mapping[str, str] = field(default_factory=dict)
     meta: Meta | None = None
     tolerated: tuple[Object, ...] = ()
+    grows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ def _templates(obj: Object) -> Iterator[Template]:
             emptied=launches,
             # The launcher is worker 0 then.
             first_index=int(together and not launches),
+            grows=not launches,
         )
 
 

@@ -49,4 +49,4 @@ def _template(obj: Object, said: PodSetPlaces) -> Iterator[Template]:
         count = count_in({count: next(found(obj, count), None)}, count, 1)
     marks = {PODSET: said.name} | ({INDEX_LABEL: said.index_label} if said.index_label else {})
     series = (series_of_role(said.name),)
-    yield Template(said.name, pod, series, count, indexed=bool(said.index_label), marks=marks)
+    yield Template(said.name, pod, series, count, indexed=bool(said.index_label), marks=marks, grows=True)

@@ -57,7 +57,7 @@ def _workers(group: Object, name: str, scales: bool) -> Template:
         raise UnreadableJobError(f"it has more than {MOST_PODS:,} replicas, and no more pods can be planned together")
     # A replica is one machine of several hosts. The indexes of the replicas lead only those that were planned.
     series = tuple(series_of_ray(name, at) for at in range(replicas))
-    return Template(name, pods, series, hosts, affinity=not scales, added=added)
+    return Template(name, pods, series, hosts, affinity=not scales, added=added, grows=True)
 
 
 def _replicas(group: Object) -> int:

@@ -55,8 +55,7 @@ def put_on(
     if _has_affinity(pod):
         kept[_AFFINITY] = ""
     put(pod, "metadata.annotations", annotations)
-    fewer = int(marks[MIN_MEMBER]) < sum(map(len, nodes))
-    way = _lead(template, nodes, terms=template.affinity and _AFFINITY not in kept, fewer=fewer)
+    way = _lead(template, nodes, terms=template.affinity and _AFFINITY not in kept, least=int(marks[MIN_MEMBER]))
     if way and template.affinity and LED not in own_labels:
         put(pod, "metadata.labels", {**own_labels, LED: way})
     if added := tolerate(pod, tolerations):
@@ -141,17 +140,19 @@ def is_marked(template: Template) -> bool:
 _PLACES = {"metadata": "metadata", "annotations": "metadata.annotations", "labels": "metadata.labels"}
 
 
-def _lead(template: Template, nodes: Sequence[Sequence[str]], *, terms: bool, fewer: bool) -> str:
+def _lead(template: Template, nodes: Sequence[Sequence[str]], *, terms: bool, least: int) -> str:
     """Write the nodes, if there are any; returns what the label ``LED`` says of it, "" where none are written.
-    ``terms``: they may be in node affinity; ``fewer``: it starts with fewer pods, too. The policy untracked.yaml takes
-    pods beyond that number for such that are not in the plan."""
+    ``terms``: they may be in node affinity. ``least``: with so many pods of all templates the job starts. The policy
+    untracked.yaml takes pods with an index of at least that for such that are not in the plan, and no others."""
     if not template.led or _needs_choice(template.pod):
         return ""
     if not (names := tuple(dict.fromkeys(chain.from_iterable(nodes)))):
         return ""
-    if terms and len(names) <= MOST_TERMS and "" not in names and not (template.indexed and fewer):
+    planned = sum(map(len, nodes))
+    mistaken = template.indexed and (least < planned or (least > planned and template.grows))
+    if terms and len(names) <= MOST_TERMS and "" not in names and not mistaken:
         return _bind(template.pod, names)
-    if template.indexed or sum(map(len, nodes)) == 1:
+    if template.indexed or planned == 1:
         # By the index of each; the Jobs of a JobSet are parted by semicolons.
         text = ";".join("," * template.first_index + ",".join(one) for one in nodes)
         template.pod["metadata"]["annotations"][NODES] = text

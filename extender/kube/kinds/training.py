@@ -27,7 +27,8 @@ def _kind(name: str, field: str) -> Kind:
             pods, series, count = part_of(spec, "template"), (series_of_role(role),), count_in(spec, "replicas", 1)
             waits = name == "PyTorchJob" and role == "Worker" and has_master
             least = _least(obj, count) if role == "Worker" else None
-            yield Template(role, pods, series, count, added=_WAITS_FOR_MASTER if waits else (), minimum=least)
+            added = _WAITS_FOR_MASTER if waits else ()
+            yield Template(role, pods, series, count, added=added, minimum=least, grows=True)
 
     return Kind(
         version="kubeflow.org/v1",

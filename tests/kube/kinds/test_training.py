@@ -161,9 +161,15 @@ def test_a_pytorchjob_is_given_back_as_its_author_wrote_it() -> None:
         obj = stored(PYTORCH)
         templates(obj)["Worker"] |= deepcopy(change)
         running = by_patch(obj, started(PYTORCHJOB, obj))
-        assert list(affinity_names(templates(running)["Worker"])) == ["n0", "n1"]
+        assert templates(running)["Worker"]["metadata"]["annotations"]["muster.dev/nodes"] == "n0,n1,n1"
         assert read(PYTORCHJOB, running).podsets == read(PYTORCHJOB, obj).podsets
         assert without_status(by_patch(running, stopped_again(PYTORCHJOB, running))) == obj
+
+
+def test_workers_alone_are_led_by_affinity_because_their_number_tells_who_is_beyond_the_plan() -> None:
+    obj = stored(PYTORCH)
+    del obj["spec"]["pytorchReplicaSpecs"]["Master"]
+    assert list(affinity_names(templates(started(PYTORCHJOB, obj))["Worker"])) == ["n0", "n1"]
 
 
 def test_a_finished_pytorchjob_is_given_back_too() -> None:
@@ -251,7 +257,7 @@ def test_the_launcher_is_led_by_the_policy_and_its_annotations_lose_their_values
     running = by_patch(obj, started(MPI, obj))
     assert mpi(running)["Launcher"]["metadata"]["annotations"]["muster.dev/nodes"] == "n1"
     assert "affinity" not in mpi(running)["Launcher"]["spec"]
-    assert list(affinity_names(mpi(running)["Worker"])) == ["n0"]
+    assert mpi(running)["Worker"]["metadata"]["annotations"]["muster.dev/nodes"] == "n0,n0"
     back = by_patch(running, stopped_again(MPI, running))
     assert not read(MPI, back).marked
     left = mpi(back)["Launcher"].pop("metadata")["annotations"]
