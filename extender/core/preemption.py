@@ -158,7 +158,7 @@ class Preempting:
         """Have others give way; or why that is not done, to be said after why it waits."""
         state, chosen = self._state, found.chosen
         if not isinstance(chosen, Choice):
-            self._vain[asks] = "" if chosen is None else f"; {chosen.text}"
+            self._vain[asks] = "" if chosen is None else f"; {chosen.beside or chosen.text}"
             self._ripe_at = min(self._ripe_at, found.ripe_at + state.epoch)
         elif not chosen.victims or (self._mode is Preempts.ON and len(state.preemptions.under_way) >= MOST):
             return ""

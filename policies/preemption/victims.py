@@ -38,10 +38,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Nobody's eviction would help. ``text`` says why; ``kept``: how many candidates may not be evicted, by reason."""
+    """Nobody's eviction would help. ``text`` says why; ``kept``: how many candidates may not be evicted, by reason.
+    ``beside``: the same for who has said already what room it lacks."""
 
     text: str
     kept: Mapping[str, int] = field(default_factory=dict)
+    beside: str = field(default="", compare=False)
 
 
 def search(
@@ -97,7 +99,9 @@ def searching(
                 return Choice(victims.candidates, victims.why, victims.nodes, _told(victims.candidates))
     lack = _near(found) if isinstance(found, Shortfall) else _lacking(rules, options)
     above = "" if queues is None or queues.fair else _above_threshold(request, chosen, known)
-    return Refusal(_refused(request, lack, len(chosen), may.kept) + above, may.kept)
+    text = _refused(request, lack, len(chosen), may.kept) + above
+    beside = text.replace(f"{NOBODY}{lack}", NOBODY.removesuffix(": "), 1) if isinstance(found, Shortfall) else text
+    return Refusal(text, may.kept, beside)
 
 
 def _first(rules: Sequence[Sequence[Rules]], choose: Callable[[Rules], Chooser]) -> Steps[Victims | None]:

@@ -84,6 +84,14 @@ def test_nobody_of_the_same_priority_and_nobody_for_a_class_that_never_preempts(
     assert not script.evicted
 
 
+def test_what_it_lacks_is_said_once() -> None:
+    script = Cluster(*cluster("a: 1x8"))
+    running(script, "same", 1, priority=10)
+    script.see(gang("high", 1, priority=10))
+    lacks = "0 of 1 members fit at once: 0 of 1 nodes have room for 1 cpu, 8 nvidia.com/gpu"
+    assert script.message("high") == f"{lacks}; nobody may be evicted"
+
+
 def test_pods_of_no_gang_go_and_those_that_stay_with_their_node_or_are_critical_do_not() -> None:
     script = Cluster(
         *cluster("a: 3x8"),
