@@ -171,8 +171,8 @@ class Jobs:
             self._clean(record)
         elif record.seen.suspended:
             if record.plan is not None or record.stop:
-                self._dismiss(workload, record)
                 self._revocations.revoke(workload, "its job is suspended", now, Cause.JOB_SUSPENDED)
+                self._dismiss(workload, record)
             record.expect(0.0)
             self._wait(workload, record, now)
         else:

@@ -34,6 +34,7 @@ class Revocations:
         if members.placed or members.holds:
             # Whoever is to clear their nominations, we or kube-scheduler, may fail: time to look.
             self._steering.sweep_later(workload, now)
+        if members.placed or members.holds or (members.slots.planned and not workload.release.complete):
             turned(state, workload, Turn.FORGOTTEN, now, cause=cause, detail=why)
         for member in list(members.placed.values()):
             if not _is_on_its_way(member, now):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.core.effects import Report, Turned
 from extender.core.turns import Cause, Turn
 from tests.builders import cluster, coscheduled, gang, single
+from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
 
@@ -83,3 +84,24 @@ def test_a_gang_that_ends_has_started_once() -> None:
     for pod in pods:
         script.change(pod, phase="Succeeded")
     assert [turn for turn, _ in turns(script)].count("started") == 1
+
+
+def test_the_plan_of_a_job_whose_pods_do_not_come_is_counted_once() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    train.wait(35)
+    assert len(train.stops) == 1
+    told = [("planned", None), ("forgotten", Cause.JOB_SUSPENDED), ("planned", None)]
+    assert turns(script) == told
+    train.run()
+    train.show(suspended=True)
+    train.delete()
+    assert turns(script)[len(told) :] == [("released", None), ("started", None)], "it ran: no placement was in vain"
+
+
+def test_a_node_that_is_lost_before_a_pod_of_the_job_came_is_counted() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train = Controlled(script, job(2))
+    script.drop(train.starts[0].plan[""][0])
+    train.settle()
+    assert ("forgotten", Cause.NODE_CHANGED) in turns(script)
