@@ -222,6 +222,42 @@ def test_nodes_that_are_kept_may_be_scaled_down_again(tmp_path: Path) -> None:
     assert asked.query["labelSelector"] == KEPT_NODE
 
 
+def made(name: str) -> Object:
+    return {"metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}"}}
+
+
+def test_what_muster_has_made_for_jobs_is_deleted(tmp_path: Path) -> None:
+    workloads, requests = "/apis/kueue.x-k8s.io/v1beta1", "/apis/autoscaling.x-k8s.io/v1"
+    cluster = Cluster(tmp_path)
+    cluster.answers |= {
+        ("GET", f"{workloads}/workloads"): listed(made("job-train")),
+        ("GET", f"{requests}/provisioningrequests"): listed(made("asks")),
+        ("GET", "/api/v1/podtemplates"): listed(made("asks-0")),
+        ("DELETE", f"{workloads}/namespaces/team/workloads/job-train"): OK,
+        ("DELETE", f"{requests}/namespaces/team/provisioningrequests/asks"): OK,
+        ("DELETE", "/api/v1/namespaces/team/podtemplates/asks-0"): refused(404, "NotFound"),
+    }
+    assert not cluster.release()[1].bodies("DELETE")
+    done, api = cluster.release("--yes")
+    assert done.exit_code == 0, done.output
+    uids = [one["preconditions"]["uid"] for one in api.bodies("DELETE")]
+    assert sorted(uids) == ["uid-asks", "uid-asks-0", "uid-job-train"]
+    selectors = {
+        one.path.rpartition("/")[2]: one.query.get("labelSelector") for one in api.asked if one.method == "GET"
+    }
+    assert selectors["workloads"] == "muster.dev/record=true"
+    assert selectors["provisioningrequests"] == selectors["podtemplates"] == "muster.dev/capacity"
+
+
+def test_what_muster_has_made_and_nobody_may_read_is_told_and_the_rest_goes_back(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, stopped())
+    cluster.answers["GET", "/apis/kueue.x-k8s.io/v1beta2/workloads"] = refused(403, "Forbidden", "you may not")
+    done, api = cluster.release("--yes")
+    assert done.exit_code == 1
+    assert "Workload objects cannot be read: 403 Forbidden: you may not" in " ".join(done.output.split())
+    assert len(api.bodies("PATCH")) == 1
+
+
 def test_while_a_muster_leads_nothing_is_written(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, stopped())
     now = datetime.now(UTC)

@@ -11,6 +11,7 @@ from functools import partial
 
 import msgspec
 
+from extender.cli.release.made import made
 from extender.cli.release.steps import Planner, Step
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
@@ -34,7 +35,7 @@ class ReleaseError(Exception):
 
 @dataclass(slots=True)
 class Survey:
-    """``steps``: jobs and nodes come before pods. ``unreadable``: objects that nobody can judge. ``leader``: a Lease
+    """``steps``: pods come last. ``unreadable``: objects that nobody can judge. ``leader``: a Lease
     that is alive. ``policies`` of ours that still change what is created."""
 
     steps: list[Step] = field(default_factory=list)
@@ -70,6 +71,8 @@ async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Surv
             _add(found, raw, partial(_pod, planner))
         async for raw in _items(kube, NODES, labels=KEPT_NODE):
             _add(found, raw, partial(_node, planner))
+        async for one in made(kube):
+            found.steps.append(one) if isinstance(one, Step) else found.unreadable.append(one)
     except ApiError as error:
         raise ReleaseError(f"the cluster cannot be read: {error}") from None
     return found
