@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from datetime import UTC, datetime, timedelta
@@ -15,12 +16,13 @@ from typer.testing import CliRunner
 from extender.cli.doctor.examination import examine
 from extender.cli.doctor.facts import Facts, member_from, owner_from
 from extender.cli.doctor.finding import NOT_CHECKED, Severity, skipped
-from extender.cli.doctor.gather import no_configuration
+from extender.cli.doctor.gather import gather, no_configuration
 from extender.cli.doctor.rights import EXTENDER, needed
 from extender.cli.main import main
 from extender.config.settings import load
 from extender.kube.objects import Condition, Meta, OwnerObject, OwnerReference, OwnerSpec, PodObject, PodSpec, PodStatus
 from tests.doctored import BASE, Config, codes, shipped
+from tests.kube.fake_api import Answer, fake_api
 
 ROOT = Path(__file__).parent.parent
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -227,3 +229,30 @@ def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path: Path, content: byt
         path.write_bytes(content)
     said = CliRunner().invoke(main, ["doctor", f"--kube-scheduler-config={path}"])
     assert (said.exit_code, words in said.output, "Traceback" in said.output) == (2, True, False), said.output
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("mode: enforced", "BadSettings", "mode: it should be 'enforce' or 'advise', and is 'enforced'"),
+        ("modus: enforce", "BadSettings", "modus: there is no such setting; did you mean mode?"),
+        ("mode: enforce\nmode: advise", "BadConfigMap", "it is not a YAML mapping: mode is there twice, line 1"),
+        ("- mode", "BadConfigMap", "it is not a YAML mapping"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_told_in_the_same_words_as_by_muster(text: str, code: str, said: str) -> None:
+    volumes = [{"configMap": {"name": "muster-config"}}]
+    deployment = {"spec": {"template": {"spec": {"volumes": volumes}}}}
+    facts = Facts(load(None), scheduler=shipped())
+
+    async def scenario() -> None:
+        async with fake_api() as (api, kube):
+            api.on("GET", "/version", Answer(body={"gitVersion": "v1.36.3"}))
+            api.on("GET", "/apis/apps/v1/namespaces/kube-system/deployments", Answer(body={"items": [deployment]}))
+            config = Answer(body={"data": {"muster.yaml": text}})
+            api.on("GET", "/api/v1/namespaces/kube-system/configmaps/muster-config", config)
+            await gather(kube, "kube-system", facts, settings_given=False)
+
+    asyncio.run(scenario())
+    (found,) = [one for one in facts.skipped if one.code in ("BadSettings", "BadConfigMap")]
+    assert (found.code, found.what.removeprefix("Muster does not start: ")) == (code, said)

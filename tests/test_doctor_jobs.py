@@ -103,6 +103,24 @@ def test_a_kind_of_the_settings_that_is_not_there_is_told(served: dict[tuple[str
     assert all(told in one.what for one in found)
 
 
+@pytest.mark.parametrize(
+    ("served", "told"),
+    [
+        ({}, []),
+        ({("kubeflow.org/v2beta1", "mpijobs"): "MPIJob", ("kubeflow.org/v1", "mpijobs"): "MPIJob"}, []),
+        ({("kubeflow.org/v1", "mpijobs"): "MPIJob"}, ["mpijobs.kubeflow.org"]),
+        ({("example.com/v1", "mpijobs"): "MPIJob"}, []),
+        ({("leaderworkerset.x-k8s.io/v1alpha1", "leaderworkersets"): "LeaderWorkerSet"}, ["leaderworkersets.leader"]),
+    ],
+    ids=["none", "ours too", "another", "of another group", "owners"],
+)
+def test_a_kind_in_another_version_is_noted(served: dict[tuple[str, str], str], told: list[str]) -> None:
+    findings = examine(Facts(load(None), served=served)).findings
+    found = [one for one in findings if one.code == "OtherVersion"]
+    assert all(one.severity is Severity.NOTE and one.subject.startswith(told[0]) for one in found)
+    assert len(found) == len(told)
+
+
 GUARD = next(yaml.safe_load_all((BASE.parent / "examples" / "own-kind" / "extender-policy.yaml").read_text()))
 
 

@@ -17,7 +17,8 @@ from extender.cli.doctor.facts import Facts, Kueue, Tree, member_from, owner_fro
 from extender.cli.doctor.finding import Finding, Severity, error, skipped
 from extender.cli.doctor.leftovers import look
 from extender.cli.doctor.rights import EXTENDER, SCHEDULER, Right, needed
-from extender.config.reading import NOT_YAML, UnreadableYamlError, read_yaml
+from extender.config.mistakes import mistakes
+from extender.config.reading import NOT_YAML, Loader, UnreadableYamlError, read_yaml
 from extender.config.settings import Settings, SettingsError, load
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
@@ -116,13 +117,13 @@ class _Reading:
                 self._adopt(f"ConfigMap {name}, {key}", text, settings, scheduler)
 
     def _adopt(self, source: str, text: str, settings: bool, scheduler: bool) -> None:
-        facts = self._facts
+        facts, why = self._facts, ""
         try:
-            tree = yaml.safe_load(text) or {}
-        except NOT_YAML:
-            tree = None
+            tree = yaml.load(text, Loader) or {}  # noqa: S506 - it is a safe one
+        except NOT_YAML as problem:
+            tree, why = None, f": {' '.join(str(problem).split())}"
         if not isinstance(tree, dict):
-            facts.skipped.append(error("BadConfigMap", source, "it is not a YAML mapping", "correct it"))
+            facts.skipped.append(error("BadConfigMap", source, f"it is not a YAML mapping{why}", "correct it"))
         elif "kind" in tree or "extenders" in tree:
             if scheduler:
                 facts.scheduler, facts.scheduler_source = tree, source
@@ -130,7 +131,7 @@ class _Reading:
             try:
                 facts.settings = Settings.model_validate(tree)
             except ValidationError as problem:
-                said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problem.errors())
+                said = "; ".join(mistakes(problem, Settings).splitlines())
                 facts.skipped.append(error("BadSettings", source, f"Muster does not start: {said}", "correct it"))
 
     async def objects(self) -> None:
@@ -183,11 +184,11 @@ class _Reading:
                 self._facts.kueue = Kueue(f"ConfigMap {namespace}/{_KUEUE_CONFIG}", _frameworks(said.get("data") or {}))
 
     async def kinds(self) -> None:
-        """Whether those of the settings are there, and what limits what Muster may write on them."""
+        """Which are there, and what limits what Muster may write on those of the settings."""
         facts = self._facts
+        facts.served = await self._or_skipped("kinds that are served", lambda: served(self._kube))
         if not facts.settings.job_kinds:
             return
-        facts.served = await self._or_skipped("kinds that are served", lambda: served(self._kube))
         found = await self._read("validating admission policies", _VALIDATION, missing={})
         facts.guards = None if found is None else _by_name(found)
 

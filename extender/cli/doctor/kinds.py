@@ -1,17 +1,24 @@
-"""Traps in the kinds of the settings: they are not there, or nothing limits what Muster's token may write on them."""
+"""Traps in kinds: those of the settings are not there, or nothing limits what Muster's token may write on them; others
+are there in another version."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from extender.cli.doctor.facts import Facts, Tree
-from extender.cli.doctor.finding import Finding, warning
+from extender.cli.doctor.finding import Finding, note, warning
 from extender.cli.doctor.rights import EXTENDER
 from extender.config.job_kinds import JobKind
+from extender.kube.discovery import Served
+from extender.kube.kinds.kind import Kind
+from extender.kube.kinds.owners import OWNER_KINDS, OwnerKind
+from extender.kube.kinds.registry import KINDS
+from policies.words import listed
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """What the API server says of the kinds in ``job_kinds``."""
+    """What the API server says of the kinds in ``job_kinds``, and of those that Muster knows by itself."""
+    yield from _other_versions(facts.served or {})
     for kind in facts.settings.job_kinds:
         if facts.served is not None:
             yield from _there(kind, facts.served.get((kind.version, kind.plural)))
@@ -20,6 +27,22 @@ def check(facts: Facts) -> Iterator[Finding]:
             yield warning(
                 "KindUnguarded", _subject(kind), what, "adapt manifests/examples/own-kind/extender-policy.yaml"
             )
+
+
+def _other_versions(served: Mapping[Served, str]) -> Iterator[Finding]:
+    """Muster reads each kind in one version, and neither its log nor an Event tells of objects of another one."""
+    known: tuple[Kind | OwnerKind, ...] = (*KINDS, *OWNER_KINDS)
+    for kind in known:
+        there = [version for version, plural in served if plural == kind.plural and _group(version) == kind.group]
+        if there and kind.version not in there:
+            there_is = f"the API server serves {listed(there)}"
+            what = f"{there_is}, and Muster reads {kind.version} alone: no {kind.name} is planned"
+            fix = "install a release of its project that serves that version, if Muster is to start them"
+            yield note("OtherVersion", f"{kind.plural}.{kind.group}", what, fix)
+
+
+def _group(version: str) -> str:
+    return version.partition("/")[0]
 
 
 def _there(kind: JobKind, name: str | None) -> Iterator[Finding]:
