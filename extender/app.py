@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import resource
 import signal
@@ -183,6 +184,9 @@ def _listen(host: str, port: int, setting: str) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise StartError(f"cannot listen on {host}:{port}: {error.strerror}; choose another {setting}") from None
+        other = (
+            setting if error.errno in (errno.EADDRINUSE, errno.EACCES) else "listen_host, an address of this machine"
+        )
+        raise StartError(f"cannot listen on {host}:{port}: {error.strerror}; choose another {other}") from None
     listener.listen(BACKLOG)
     return listener

@@ -45,6 +45,11 @@ async def test_a_port_that_is_taken_is_told_by_the_name_of_its_setting() -> None
         _listen("127.0.0.1", other.getsockname()[1], "metrics_port")
 
 
+async def test_an_address_that_is_not_of_this_machine_is_told_by_the_name_of_its_setting() -> None:
+    with pytest.raises(StartError, match=r"192\.0\.2\.1:1: .*; choose another listen_host, an address of this machine"):
+        _listen("192.0.2.1", 1, "listen_port")
+
+
 async def test_the_server_of_a_kubeconfig_without_a_scheme_is_told_at_once(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(

@@ -94,9 +94,9 @@ def test_the_unsafe_combination_ends_the_command_with_one_line_and_code_2(monkey
     [
         (lambda files: files.cert.unlink(), "server.crt: No such file"),
         (lambda files: files.client_ca.unlink(), "ca.crt: No such file"),
-        (lambda files: files.cert.write_text("nothing"), "server.crt"),
-        (lambda files: files.key.write_text(""), "server.key"),
-        (lambda files: files.client_ca.write_text("x"), "ca.crt"),
+        (lambda files: files.cert.write_text("nothing"), "server.crt: there is no certificate in PEM in it"),
+        (lambda files: files.key.write_text(""), "server.key: there is no private key in PEM in it"),
+        (lambda files: files.client_ca.write_text("x"), "ca.crt: there is no certificate in PEM in it"),
         (lambda files: (files.key.unlink(), files.key.mkdir()), "server.key: Is a directory"),
     ],
 )

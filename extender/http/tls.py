@@ -12,6 +12,7 @@ from extender.config.tls_files import TlsFiles
 log = logging.getLogger("muster")
 
 _LOOK_AGAIN_S = 60.0
+_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 
 
 class TlsError(Exception):
@@ -81,8 +82,10 @@ def _no_password() -> str:
 def _said(files: TlsFiles, error: Exception) -> str:
     """Which file is wrong, as far as OpenSSL says."""
     for path in files.paths:
+        wanted, begin = ("private key", b"PRIVATE KEY-----") if path == files.key else ("certificate", _CERTIFICATE)
         try:
-            path.read_bytes()
+            if begin not in path.read_bytes():
+                return f"{path}: there is no {wanted} in PEM in it"
         except OSError as unreadable:
             return f"{path}: {unreadable.strerror}"
     what = getattr(error, "reason", None) or str(error)
