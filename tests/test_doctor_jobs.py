@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -156,6 +157,16 @@ def test_a_right_that_a_kind_of_the_settings_lacks_is_not_in_the_base() -> None:
     fixes = {one.what: one.fix for one in found if one.code == "MissingRight"}
     assert "own-kind" in fixes["it may not patch simulations.science.example.com"]
     assert "base" in fixes["it may not patch jobs.batch"]
+
+
+def test_an_account_that_has_lost_its_role_is_one_finding() -> None:
+    rights = dict.fromkeys(needed(load(None), None), False)
+    found = [one for one in examine(Facts(load(None), rights=rights)).findings if one.code == "MissingRight"]
+    assert sorted(one.subject for one in found) == ["muster-extender", *["muster-scheduler"] * (len(found) - 1)]
+    (extender,) = [one for one in found if one.subject == "muster-extender"]
+    assert extender.what.startswith("it may not get pods, list pods, ")
+    assert re.search(r" and \d+ more$", extender.what)
+    assert "ClusterRoleBinding" in extender.fix
 
 
 def test_a_kueue_that_manages_other_kinds_is_no_fault() -> None:

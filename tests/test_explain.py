@@ -12,7 +12,7 @@ import pytest
 import extender.core
 from extender.observe.explain.domains import domains
 from extender.observe.explain.explanation import explain
-from extender.observe.explain.remedies import SAID
+from extender.observe.explain.remedies import SAID, TOLD_WITH_NUMBERS
 from policies.model import (
     CLIQUE,
     Constraints,
@@ -297,7 +297,7 @@ def test_every_code_that_the_core_can_give_has_its_remedy() -> None:
     folder = Path(extender.core.__file__).parent
     codes = {code for file in folder.glob("*.py") for code in re.findall(r'Reason\(\s*"([A-Za-z]+)"', file.read_text())}
     assert len(codes) > 15
-    assert codes <= SAID.keys() | {"NoRoom", "MembersMissing", "Forgotten"}
+    assert codes <= {*SAID, *TOLD_WITH_NUMBERS}
 
 
 @pytest.mark.parametrize("topology", [CLIQUE_ONLY, Topology(slice_size=2)])

@@ -261,3 +261,16 @@ def test_the_plugin_is_installed_under_the_name_that_kubectl_looks_for(url: str)
     assert "train" in done.stdout
     helped = subprocess.run([plugin, "--help"], env=env, capture_output=True, text=True, check=True)
     assert "kubectl muster" in helped.stdout
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("NoRom", 'unknown state "NoRom"; did you mean NoRoom?'),
+        ("stuck", 'unknown state "stuck"; there are AwaitingNodes, Contradiction, '),
+    ],
+)
+def test_a_state_that_no_gang_can_have_is_told(state: str, said: str) -> None:
+    done = asked("gangs", "--state", state, "--url", "http://127.0.0.1:1")
+    assert done.exit_code == 2
+    assert said in done.output

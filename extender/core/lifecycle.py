@@ -278,6 +278,8 @@ class Lifecycle:
             old = counted(len(members), "pod", "belongs", "belong")
             text = f"0 of {workload.min_member} members exist; {old} to an earlier PodGroup of this name"
             explain(self._state, workload, Reason("MembersMissing", text, warning=False), now)
+        elif workload.job is not None and workload.job.seen.finished:
+            explain(self._state, workload, Reason("Ended", "its job has ended", warning=False), now)
 
 
 def _is_declared_whole(workload: Workload) -> bool:

@@ -33,6 +33,7 @@ def test_one_that_ends_without_a_pod_is_started_where_there_is_no_room() -> None
     assert not nothing.stops
     nothing.show(finished=True)
     assert nothing.cleaned == 1
+    assert (script.reason("job"), script.message("job")) == ("Ended", "its job has ended")
 
 
 def test_each_pod_fills_its_slot_and_nothing_is_written_on_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -13,10 +14,13 @@ from extender.core.advisory import Mode
 from extender.kube.dialects import POD_GROUP
 from extender.kube.kinds.registry import KINDS
 from policies.model import GANG_GATE
+from policies.words import listed
 
 TESTED = (1, 36)
 """The Kubernetes release whose kube-scheduler Muster is written for, and tested on."""
 POLICY = "muster-gang-gate"
+_MANY_RIGHTS = 20
+"""More of them are not missing one by one."""
 _SKEW = timedelta(seconds=5)
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
@@ -134,10 +138,16 @@ def _rights(facts: Facts) -> Iterator[Finding]:
     for account in missing:
         yield error("NoServiceAccount", account, "the ServiceAccount does not exist", "kubectl apply -k manifests/base")
     own = {kind.group for kind in facts.settings.job_kinds}
-    for right, granted in (facts.rights or {}).items():
-        if not granted and right.account not in missing:
-            fix = f"kubectl apply -k manifests/{'examples/own-kind, adapted' if right.group in own else 'base'}"
-            yield error("MissingRight", right.account, f"it may not {right}", fix)
+    lacks = [right for right, granted in (facts.rights or {}).items() if not granted and right.account not in missing]
+    for account, count in Counter(right.account for right in lacks).items():
+        if count > _MANY_RIGHTS:
+            what = f"it may not {listed(str(one) for one in lacks if one.account == account)}"
+            fix = "kubectl apply -k manifests/base: a ClusterRoleBinding of it, or its ClusterRole, is not as shipped"
+            yield error("MissingRight", account, what, fix)
+            lacks = [right for right in lacks if right.account != account]
+    for right in lacks:
+        fix = f"kubectl apply -k manifests/{'examples/own-kind, adapted' if right.group in own else 'base'}"
+        yield error("MissingRight", right.account, f"it may not {right}", fix)
 
 
 def _minor(version: str) -> tuple[int, int] | None:

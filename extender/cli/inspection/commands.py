@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -53,11 +54,13 @@ def gangs(
     """
     if all_namespaces and namespace is not None:
         stop("--all-namespaces and --namespace contradict each other: leave one of them out")
+    if state is not None:
+        state = _state(state)
     found = [
         one
         for one in _asked(way, lambda muster: muster.get("/gangs", list, "namespace"))
         if (namespace is None or one["namespace"] == namespace)
-        and (state is None or one["state"].lower() == state.lower())
+        and state in (None, one["state"])
         and not (waiting and one["state"] in ("Running", "Ended") and not one["waiting"])
     ]
     show(found, output, lambda out: tables.show_gangs(found, out))
@@ -107,6 +110,18 @@ def show(told: Any, output: Output, draw: Callable[[Console], None]) -> None:
             typer.echo(yaml.safe_dump(told, sort_keys=False, allow_unicode=True), nl=False)
         case Output.TABLE:
             draw(console())
+
+
+def _state(said: str) -> str:
+    """As Muster writes it."""
+    from extender.observe.explain.remedies import SAID, TOLD_WITH_NUMBERS
+
+    known = {one.lower(): one for one in (*SAID, *TOLD_WITH_NUMBERS)}
+    if said.lower() not in known:
+        close = get_close_matches(said.lower(), known, 1)
+        meant = f"did you mean {known[close[0]]}?" if close else f"there are {', '.join(sorted(known.values()))}"
+        stop(f'unknown state "{said}"; {meant}')
+    return known[said.lower()]
 
 
 def _named(gang: str, namespace: str | None) -> tuple[str, str]:

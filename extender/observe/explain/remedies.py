@@ -78,6 +78,8 @@ SAID = {
     "Partial": "replace the members that were lost (a Job does so by itself): their room is kept for a while",
 }
 """What to do about every reason that is not a lack of room, by its code."""
+TOLD_WITH_NUMBERS = ("MembersMissing", "NoRoom", "Forgotten")
+"""The codes of the others."""
 
 
 def remedies(state: State, gang: Workload, question: Inquiry | None, now: float) -> list[str]:
