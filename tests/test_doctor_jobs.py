@@ -159,6 +159,37 @@ def test_a_right_that_a_kind_of_the_settings_lacks_is_not_in_the_base() -> None:
     assert "base" in fixes["it may not patch jobs.batch"]
 
 
+def test_the_rights_of_the_component_for_elastic_flavors_are_asked_for_where_there_are_such() -> None:
+    settings = Settings.model_validate({"elastic": {"flavors": ["spot"]}})
+    role = yaml.safe_load_all((BASE.parent / "components" / "elastic" / "role.yaml").read_text())
+    given = {
+        (verb, resource, group)
+        for one in role
+        for rule in one.get("rules", ())
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+        for group in rule["apiGroups"]
+    }
+    asked = set(needed(settings, None)) - set(needed(load(None), None))
+    assert {(one.verb, one.resource, one.group) for one in asked} == given
+    found = examine(Facts(settings, rights=dict.fromkeys(asked, False))).findings
+    assert {one.fix for one in found if one.code == "MissingRight"} == {"kubectl apply -k manifests/components/elastic"}
+
+
+@pytest.mark.parametrize(("preemption", "component"), [("on", True), ("on", False), ("dry-run", False)])
+def test_preemption_without_its_component_is_told(preemption: str, *, component: bool) -> None:
+    policies = yaml.safe_load_all((BASE / "extender-policy.yaml").read_text())
+    guards = {one["metadata"]["name"]: one for one in policies if one["kind"] == "ValidatingAdmissionPolicy"}
+    if component:
+        patches = yaml.safe_load((BASE.parent / "components" / "preemption" / "kustomization.yaml").read_text())[
+            "patches"
+        ]
+        (patch,) = yaml.safe_load(patches[0]["patch"])
+        guards[patches[0]["target"]["name"]]["spec"]["matchConditions"].append(patch["value"])
+    facts = Facts(load(None, preemption=preemption), guards=guards)
+    assert ("NoEvictionsOfPods" in codes(facts)) is (preemption == "on" and not component)
+
+
 def test_an_account_that_has_lost_its_role_is_one_finding() -> None:
     rights = dict.fromkeys(needed(load(None), None), False)
     found = [one for one in examine(Facts(load(None), rights=rights)).findings if one.code == "MissingRight"]

@@ -11,6 +11,7 @@ from extender.cli.doctor import leftovers
 from extender.cli.doctor.facts import Facts, Tree, pod_spec
 from extender.cli.doctor.finding import Finding, error, note, warning
 from extender.core.advisory import Mode
+from extender.core.limits import Preempts
 from extender.kube.dialects import POD_GROUP
 from extender.kube.kinds.registry import KINDS
 from policies.model import GANG_GATE
@@ -19,6 +20,8 @@ from policies.words import listed
 TESTED = (1, 36)
 """The Kubernetes release whose kube-scheduler Muster is written for, and tested on."""
 POLICY = "muster-gang-gate"
+_EVICTIONS, _GIVES_WAY = "muster-extender-evictions", "that-may-not-give-way"
+"""The policy on what Muster may evict, and the condition that the component preemption adds to it."""
 _MANY_RIGHTS = 20
 """More of them are not missing one by one."""
 _SKEW = timedelta(seconds=5)
@@ -35,6 +38,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _deployment(facts)
     yield from _lease(facts)
     yield from _rights(facts)
+    yield from _preemption(facts)
     if facts.muster:
         fix = "see its log: what it cannot read is told there"
         yield error("NotInSync", "muster", f"it is not ready: {facts.muster}", fix)
@@ -137,7 +141,6 @@ def _rights(facts: Facts) -> Iterator[Finding]:
     missing = [account for account, there in facts.service_accounts.items() if not there]
     for account in missing:
         yield error("NoServiceAccount", account, "the ServiceAccount does not exist", "kubectl apply -k manifests/base")
-    own = {kind.group for kind in facts.settings.job_kinds}
     lacks = [right for right, granted in (facts.rights or {}).items() if not granted and right.account not in missing]
     for account, count in Counter(right.account for right in lacks).items():
         if count > _MANY_RIGHTS:
@@ -146,8 +149,18 @@ def _rights(facts: Facts) -> Iterator[Finding]:
             yield error("MissingRight", account, what, fix)
             lacks = [right for right in lacks if right.account != account]
     for right in lacks:
-        fix = f"kubectl apply -k manifests/{'examples/own-kind, adapted' if right.group in own else 'base'}"
-        yield error("MissingRight", right.account, f"it may not {right}", fix)
+        yield error("MissingRight", right.account, f"it may not {right}", f"kubectl apply -k manifests/{right.part}")
+
+
+def _preemption(facts: Facts) -> Iterator[Finding]:
+    policy = (facts.guards or {}).get(_EVICTIONS)
+    if facts.settings.preemption is not Preempts.ON or policy is None:
+        return
+    conditions = (policy.get("spec") or {}).get("matchConditions") or []
+    if not any(one.get("name") == _GIVES_WAY for one in conditions):
+        what = "it lets Muster evict members of gangs alone: plans that need the room of other pods come to nothing"
+        fix = "add manifests/components/preemption to the kustomization of the base, or set preemption: off"
+        yield warning("NoEvictionsOfPods", _EVICTIONS, what, fix)
 
 
 def _minor(version: str) -> tuple[int, int] | None:

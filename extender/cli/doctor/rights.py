@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from extender.config.settings import Settings
@@ -46,12 +46,19 @@ _ALWAYS = (
     (SCHEDULER, "patch", "pods/status", ""),
     (SCHEDULER, "create", "events", "events.k8s.io"),
 )
+_ELASTIC = (
+    ("create get list delete", "provisioningrequests", "autoscaling.x-k8s.io"),
+    ("create delete", "podtemplates", ""),
+    ("get patch", "nodes", ""),
+)
+"""Of the extender, where flavors are elastic."""
 _LEASES = ("leases", "coordination.k8s.io")
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """``account`` may do ``verb`` with ``resource`` (of an API ``group``, "" for the core; with "/subresource")."""
+    """``account`` may do ``verb`` with ``resource`` (of an API ``group``, "" for the core; with "/subresource").
+    ``part``: which of the manifests gives it."""
 
     account: str
     verb: str
@@ -59,6 +66,7 @@ class Right:
     group: str = ""
     namespace: str = ""
     name: str = ""
+    part: str = "base"
 
     def __str__(self) -> str:
         named = f" {self.name}" * bool(self.name) + f" in namespace {self.namespace}" * bool(self.namespace)
@@ -76,7 +84,10 @@ def needed(settings: Settings, election: Mapping[str, Any] | None) -> Iterator[R
     for account, verbs, resource, group in _ALWAYS:
         yield from (Right(account, verb, resource, group) for verb in verbs.split())
     for kind in settings.job_kinds:
-        yield from (Right(EXTENDER, verb, kind.plural, kind.group) for verb in ("get", "list", "watch", "patch"))
+        of_kind = (Right(EXTENDER, verb, kind.plural, kind.group) for verb in ("get", "list", "watch", "patch"))
+        yield from (replace(one, part="examples/own-kind, adapted") for one in of_kind)
+    for verbs, resource, group in _ELASTIC if settings.elastic.flavors else ():
+        yield from (Right(EXTENDER, verb, resource, group, part="components/elastic") for verb in verbs.split())
     if settings.evict_partial:
         yield Right(EXTENDER, "create", "pods/eviction")
     if (seen := settings.leader_election).enabled:
