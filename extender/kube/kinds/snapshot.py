@@ -104,6 +104,7 @@ def job_from(obj: JobObject, reader: Reader) -> Job:
     job = reader.read(kind, {"metadata": msgspec.to_builtins(obj.metadata)})
     return replace(
         job,
+        managed=True,
         suspended=obj.suspended,
         stopped=obj.stopped,
         finished=obj.finished,
@@ -149,16 +150,17 @@ def job_object(kind: Kind, obj: Object, reader: Reader) -> tuple[JobObject, Job]
 
 
 def _job(kind: Kind, raw: msgspec.Raw, reader: Reader, busy: Collection[str]) -> JobObject | None:
-    """None for one that is not managed, that has ended, or that nobody can read."""
+    """None for one that is not managed, that has ended or ends without a pod, or that nobody can read."""
     try:
         meta = _SKETCH.decode(raw).metadata or Meta()
         shown = reader.registry.read_as(kind, meta)
         if not reader.registry.is_wanted(shown, meta):
             return None
-        found, job = job_object(shown, msgspec.json.decode(raw), reader)
+        obj = msgspec.json.decode(raw)
+        found, job = job_object(shown, obj, reader)
     except (UnreadableError, *UNDECODABLE):
         return None
-    return found if job.managed and (not job.finished or job.uid in busy) else None
+    return found if job.managed and not shown.is_empty(obj) and (not job.finished or job.uid in busy) else None
 
 
 def _podset(template: Template, kept: Kept, key: GroupKey, completion: Completion) -> tuple[PodSetObject, str]:

@@ -94,6 +94,13 @@ def test_a_train_job_is_in_it_as_its_jobset_shows_it() -> None:
     assert (said.owner.kind, said.queue) == ("TrainJob", "team")
 
 
+def test_one_that_asks_for_a_gang_by_a_word_that_cannot_be_read_is_there_with_that_problem() -> None:
+    obj = job("train", labels={"muster.dev/gang": "True"})
+    read = read_again(in_file(JOB, obj))
+    assert read.managed
+    assert read.problem.startswith("muster.dev/gang is 'True'")
+
+
 def test_a_job_that_cannot_be_planned_says_why() -> None:
     obj = wrapping({"template": {"apiVersion": "v1", "kind": "Pod"}, "podSets": [{"path": "template.apollo"}]})
     assert obj["status"] == STOPPED
@@ -169,11 +176,12 @@ def names(jobs: list[JobObject]) -> list[str | None]:
 def test_those_that_muster_manages_are_taken() -> None:
     others = wanted("others")
     others["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    empty = wanted("empty")
+    empty["spec"]["completions"] = 0
     part = wanted("part", ownerReferences=[{"apiVersion": JOBSET.version, "kind": "JobSet", "controller": True}])
     nameless = wanted("nameless", uid=None)
-    assert names(taken(wanted("ours"), job("left-alone", labels={}), others, part, nameless, own=(own_kind(),))) == [
-        "ours"
-    ]
+    left_out = (job("left-alone", labels={}), others, part, nameless, empty)
+    assert names(taken(wanted("ours"), *left_out, own=(own_kind(),))) == ["ours"]
 
 
 def test_a_job_that_has_ended_is_there_while_pods_of_it_are() -> None:
