@@ -29,6 +29,7 @@ from policies.model import (
     Topology,
 )
 from tests.builders import busy, cluster, coscheduled, gang, key, node, reborn, requests, single
+from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 from tests.explaining import CLIQUE_ONLY, DATA, HOST, TRAIN, asking, explained, running
 
@@ -163,6 +164,19 @@ def test_a_node_more_is_no_remedy_for_pods_that_name_their_nodes(by: str) -> Non
     assert said.remedies == [
         "name other nodes in the node selector or affinity of the pods, or bring those back: none of them is there"
     ]
+
+
+def test_a_pod_beyond_the_plan_of_its_job_that_is_led_to_full_nodes_starts_when_the_job_is_planned_anew() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train = Controlled(script, job(2, indexed=False))
+    led = Selection(affinity=tuple((Requirement("metadata.name", "In", (f"a-{at}",), is_field=True),) for at in (0, 1)))
+    script.run(train.create(selection=led))
+    train.show(podsets=job(3, indexed=False).podsets)
+    train.create(selection=led)
+    said = explain(script.core.state, script.core.state.workloads[key("job")], script.now)
+    assert said.remedies[0] == (
+        "suspend the job to have all of it planned anew: its pod template names the nodes of its plan"
+    )
 
 
 def test_an_elastic_gang_needs_its_minimum_only() -> None:

@@ -110,6 +110,13 @@ class Inquiry:
         return any(key in _NAMES for key, _ in selection.node_selector) or (bool(selection.affinity) and all(by_name))
 
     @property
+    def led(self) -> bool:
+        """Whether it is its job's plan that names those nodes, and not its author."""
+        job = self.gang.job if self.gang.admitted else None
+        written = set() if job is None else {one.template.selection for one in job.seen.podsets.podsets}
+        return self.named and bool(written) and self.role.pods[0].selection not in written
+
+    @property
     def _suiting(self) -> Mask:
         """Nodes that its selector, affinity and volumes admit, whatever their taints, and all that are not ready."""
         chosen = replace(self.role.pods[0].selection, tolerations=_EVERY_TAINT)

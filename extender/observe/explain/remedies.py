@@ -139,6 +139,8 @@ def _room(state: State, question: Inquiry) -> Iterator[str]:
         return
     if (largest := _largest(question)) < question.want:
         yield _too_large(question, largest)
+    if question.led:
+        yield "suspend the job to have all of it planned anew: its pod template names the nodes of its plan"
     for domain in domains:
         yield from _in(state, question, domain)
     if question.scope is not None:
