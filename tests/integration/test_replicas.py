@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 
 import httpx
 import pytest
@@ -82,6 +83,12 @@ class Pair:
         assert self._elected(other_than=self.leader.host) is self.other
         self.scene.muster = self.other.muster
         self.scene.wait_leads()
+
+    def wait_either(self) -> None:
+        """One of them leads, and the scene asks it from now on."""
+        every = self._replicas.values()
+        [found] = self.scene.wait(lambda: [one for one in every if one.leads], lambda leading: len(leading) == 1)
+        self.scene.muster = found.muster
 
     def strike(self, number: int, action: Callable[[], object], *, after: bool = True) -> None:
         """Start a gang, and have this happen at its release, at the Binding of that number."""
@@ -185,6 +192,26 @@ def test_an_extender_that_stands_still_alone_loses_the_lead_with_its_kube_schedu
     Scene(pair.scene.cluster, old.muster).wait_leads(leads=False)
     assert old.proxy.writes.total() - sent <= AT_ONCE
     assert placed(pair.scene) == nodes
+
+
+def test_a_rolling_update_hands_the_lead_over_in_the_middle_of_a_release(pair: Pair) -> None:
+    """The leader is stopped as the kubelet stops a pod: its kube-scheduler gives the Lease up."""
+    pair.strike(MIDDLE, partial(pair.leader.signal, signal.SIGTERM))
+    pair.wait_takeover()
+    assert pair.scene.settle({"train": WHOLE}) == []
+
+
+def test_both_lose_the_api_server_for_longer_than_the_lease_and_whoever_leads_then_goes_on(
+    cluster: Cluster, pair: Pair
+) -> None:
+    server = cluster.process("kube-apiserver")
+    pair.strike(MIDDLE, server.kill)
+    pair.leader.muster.scheduler.wait(60)  # it could not renew, and gives up
+    assert pair.leader.muster.extender.running
+    cluster.again(server)
+    pair.leader.muster.restart_scheduler()
+    pair.wait_either()
+    assert pair.scene.settle({"train": WHOLE}) == []
 
 
 def placed(scene: Scene) -> dict[str, str]:
