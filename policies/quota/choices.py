@@ -30,15 +30,18 @@ class Choices:
         self.refused = dict(refused or {})
         self._always = tuple(self.refused)
         self._queue = queue
-        self._ended: Assignment | None = None
+        self._ended: tuple[int, Assignment] | None = None
+        """For how much all were tried, and the end that was found then."""
         self._least = Fit.FITS if preempts is None else Fit.PREEMPT
         self._flavors = Flavors(tree, flavors, self._why_not, preempts or nobody, fair=fair, later=later)
         self._group_of = {name: number for number, group in enumerate(queue.groups) for name, _ in group.flavors}
 
     def first(self, podsets: Sequence[PodSetRequest]) -> Assignment:
-        """The best that there is quota for; else what keeps it. When all were tried, the end that ``after`` has found,
-        for fewer pods, too."""
-        return self._ended or self._flavors.assign(self._queue, podsets)
+        """The best that there is quota for; else what keeps it. When all were tried, the end that ``after`` has found;
+        for fewer pods there may be quota of other flavors."""
+        if self._ended is not None and _amount(podsets) >= self._ended[0]:
+            return self._ended[1]
+        return self._flavors.assign(self._queue, podsets)
 
     def after(self, tried: Assignment, podsets: Sequence[PodSetRequest], why: str) -> Assignment:
         """The next one, because there is no room for that one: another flavor for the last podset that has one."""
@@ -51,8 +54,9 @@ class Choices:
                 return found
             if len(pairs) > 1:
                 self._allow(podset, self._group_of[flavor])
-        self._ended = found if not self.will_do(found) else Assignment(Fit.NO_CANDIDATES, text=why)
-        return self._ended
+        end = found if not self.will_do(found) else Assignment(Fit.NO_CANDIDATES, text=why)
+        self._ended = _amount(podsets), end
+        return end
 
     def will_do(self, found: Assignment) -> bool:
         """Whether it is one that was asked for."""
@@ -66,3 +70,8 @@ class Choices:
         for name, flavor in list(self.refused):
             if (name, flavor) not in self._always and name == podset and self._group_of[flavor] == group:
                 del self.refused[name, flavor]
+
+
+def _amount(podsets: Sequence[PodSetRequest]) -> int:
+    """Of all resources together: it grows with each pod."""
+    return sum(one.count * sum(one.requests.values()) for one in podsets)

@@ -25,6 +25,13 @@ def test_the_next_flavor_is_tried_where_there_is_quota_and_no_room() -> None:
     assert (used(script, "team", "h100"), used(script, "team", "a100")) == (0, 16)
 
 
+def test_a_flavor_with_quota_for_fewer_members_is_tried_where_the_others_have_no_room() -> None:
+    script = Script(*sorted_nodes(slow="a: 2x4", fast="b: 2x8"))
+    show(script, sort("slow"), sort("fast"), cluster_queue("team", {"slow": 16, "fast": 8}))
+    come(script, in_queue("train", 2, min_member=1))
+    assert [*script.core.state.workloads[key("train")].placement.values()] == ["b-0"]
+
+
 def test_a_flavor_holds_a_gang_to_its_nodes() -> None:
     labelled = [replace(one, labels={**one.labels, FLAVOR: "h100"}) for one in cluster("a: 2x8")]
     script = Script(*labelled, *cluster("b: 8x8"))

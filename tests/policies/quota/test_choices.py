@@ -41,4 +41,16 @@ def test_every_assignment_is_tried_once_and_none_after_the_last(
         found = choices.after(found, asked, "no room")
         assert len(tried) <= expected
     assert len(set(tried)) == len(tried) == expected
-    assert choices.first(asked).fit is not Fit.FITS, "with fewer pods it would be the same once more"
+    assert choices.first(asked).fit is not Fit.FITS, "it would be the same once more"
+
+
+def test_a_flavor_of_which_there_is_quota_for_fewer_pods_is_tried_for_these_after_the_others() -> None:
+    quotas = (("a", {GPU: Quota(2)}), ("b", {GPU: Quota(1)}))
+    queue = ClusterQueue("q", (ResourceGroup((GPU,), quotas),))
+    choices = Choices(QuotaTree([queue]), {name: ResourceFlavor(name) for name in NAMES}, queue)
+    two, one = ([PodSetRequest("", count, {GPU: 1})] for count in (2, 1))
+    found = choices.first(two)
+    assert found.flavors == {"": {GPU: "a"}}
+    assert choices.after(found, two, "no room").fit is not Fit.FITS
+    assert choices.first(two).fit is not Fit.FITS
+    assert choices.first(one).flavors == {"": {GPU: "b"}}
