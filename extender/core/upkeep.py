@@ -10,9 +10,10 @@ from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.taking_back import needs
+from extender.core.turns import Cause
 from extender.core.workload import Workload
 from policies.model import Job, Pod, SlotKey
-from policies.placement.fitting import accepts
+from policies.placement.fitting import accepts, crowded, lets_in
 from policies.words import counted
 
 REMOVED = "the plan that it was started with was removed"
@@ -112,6 +113,15 @@ class Upkeep:
         else:
             self._steering.await_uptake(workload, now)
             self._steering.lead(workload, member, node)
+
+    def look_again(self, workload: Workload, now: float) -> None:
+        """Before the same start is asked for once more: others may have come in the way of its pods, or have gone that
+        these want to be near."""
+        seated = [(workload.asking(pod), node) for pod, node in workload.members.slots.promises()]
+        view = self._state.claims.snapshot()
+        if not lets_in(seated, view):
+            why = crowded(seated, view) or "its nodes are no longer what its pods demand with regard to other pods"
+            self._revocations.revoke(workload, why, now, Cause.LAST_LOOK)
 
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
         """What the job has to be started over for."""

@@ -60,6 +60,15 @@ def accepts(pod: Pod, node: str, snapshot: Snapshot, but: Sequence[Pod]) -> bool
     return accepted([(pod, node)], snapshot.among(Apart(snapshot.others.tenants, but)))
 
 
+def lets_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
+    """Whether kube-scheduler would let in all of these there as far as it depends on other pods: those that are there
+    beside them, and each other."""
+    pods = [pod for pod, _ in seated]
+    if not concerned(pods, snapshot.others.tenants):
+        return True
+    return accepted(seated, snapshot.among(Apart(snapshot.others.tenants, pods)))
+
+
 def crowded(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterable[Pod] = ()) -> str | None:
     """Who has come in the way of these members on their nodes, by port or anti-affinity, since they were planned;
     None if nobody has. They do not count for each other, nor do those that have ``gone``."""

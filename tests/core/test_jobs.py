@@ -12,6 +12,7 @@ from extender.core.events import JobSeen
 from policies.model import PodSets
 from tests.builders import cluster, gang, key, single
 from tests.core.jobs import Controlled, job
+from tests.core.relations import PORT
 from tests.core.script import Script
 
 
@@ -108,6 +109,18 @@ def test_a_start_that_was_not_sent_is_asked_for_again_at_once_with_the_same_node
     script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
     train.settle()
     assert len(script.bound(train.run())) == 2
+
+
+def test_a_start_that_was_not_sent_is_planned_anew_when_somebody_has_come_in_the_way_of_its_pods() -> None:
+    script, asked = Script(*cluster("a: 3x8")), job(2)
+    (podset,) = asked.podsets.podsets
+    podset = replace(podset, template=replace(podset.template, constraints=PORT))
+    train = Controlled(script, replace(asked, podsets=replace(asked.podsets, podsets=(podset,))), obeys=False)
+    script.see(single("other", gpus=0, constraints=PORT, node="a-0"))
+    train.obeys = True
+    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
+    train.settle()
+    assert [set(one.plan[""]) for one in train.starts] == [{"a-0", "a-1"}, {"a-1", "a-2"}]
 
 
 def test_a_suspension_that_was_not_sent_is_asked_for_again_at_once() -> None:

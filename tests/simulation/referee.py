@@ -73,12 +73,12 @@ class Referee:
         self._shown = Shown()
         self._admissions = Admissions(self._shown, self._terms.calm, self._terms.creation_s)
         self._claims = Claims(self._shown, self._terms.grace_s, self._admissions)
-        self._unsent = UnsentWrites(self._admissions)
         self._quota = QuotaJudge(self._shown, self._claims, self._terms.within_s, self._asks)
         self.said: dict[GroupKey, str] = {}
         """The code of the reason that was reported of each gang last."""
         self.sends = Sends(self._terms.writes_at_once)
         self._company = Company(self._shown, self._claims)
+        self._unsent = UnsentWrites(self._admissions, self._company.started)
         self._asked = AskedNodes(self._terms.within_s)
         self._made = MadeNodes(self._shown, self._claims, self._admissions, self._quota)
         self._turns = QueueTurns(self._shown)

@@ -9,6 +9,7 @@ import pytest
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import Effect, StartJob, SuspendJob
 from extender.core.events import NodeGone
+from tests.simulation.company import Company
 from tests.simulation.judged_life import Life, batch
 from tests.simulation.unsent import UnsentWrites
 
@@ -17,7 +18,7 @@ AGAIN = StartJob(JOB, {"": ("a-0", "a-1")}, 2)
 
 
 def said(life: Life, outcome: Outcome, *effects: Effect) -> str:
-    it = UnsentWrites(life.admissions)
+    it = UnsentWrites(life.admissions, Company(life.shown, life.claims).started)
     it.hear(JobWritten(JOB.key, JOB.uid, outcome))
     return it.judge(effects) or ""
 

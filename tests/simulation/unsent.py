@@ -1,9 +1,9 @@
 """A write to a job that was not sent, because the job could not even be read, changes nothing: it is asked for again at
-once, a start with the same nodes."""
+once, a start with the same nodes, unless others have come in the way of its pods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
@@ -12,10 +12,11 @@ from tests.simulation.admissions import Admissions
 
 
 class UnsentWrites:
-    """One life of the extender."""
+    """One life of the extender. ``spoiled``: what is wrong with a start by now, if others matter to its pods."""
 
-    def __init__(self, admissions: Admissions) -> None:
+    def __init__(self, admissions: Admissions, spoiled: Callable[[StartJob], str | None]) -> None:
         self._admissions = admissions
+        self._spoiled = spoiled
         self._owed: JobEffect | None = None
 
     def hear(self, event: Event) -> None:
@@ -37,7 +38,9 @@ class UnsentWrites:
         """Whether nothing has come up that another write, or another plan, may be right for. Who is let go, or is led
         to the nodes that it has awaited, goes back to wait instead."""
         key = write.job.key
-        if isinstance(write, StartJob) and (write.let_go is not None or not write.job.suspended):
+        if isinstance(write, StartJob) and (
+            write.let_go is not None or not write.job.suspended or self._spoiled(write) is not None
+        ):
             return False
         admission = self._admissions.of.get(key)
         return self._admissions.jobs.get(key) == write.job and (admission is None or not admission.trouble)
