@@ -83,11 +83,11 @@ class Demands:
 
     def _flavor(self, workload: Workload) -> None:
         """A gang that is half released is completed with the flavors of what is bound, which a restart knows, too. Who
-        uses no quota is held to no flavor."""
+        uses no quota is held to no flavor, but for a job that runs: what its pods are made of has that of its start."""
         quotas = self._state.quotas
         if workload.job is None and workload.release.partial_since is not None:
             workload.flavor(quotas.as_bound(workload))
-        elif workload.flavoring and workload.key not in quotas.uses:
+        elif workload.flavoring and workload.key not in quotas.uses and not workload.admitted:
             workload.flavor({})
 
     def flavored(self, workload: Workload, pods: Sequence[Pod], shape: Shape) -> Steps[tuple[tuple[Pod, ...], Shape]]:

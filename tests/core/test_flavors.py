@@ -32,6 +32,22 @@ def test_a_flavor_with_quota_for_fewer_members_is_tried_where_the_others_have_no
     assert [*script.core.state.workloads[key("train")].placement.values()] == ["b-0"]
 
 
+def test_a_pod_that_a_job_can_do_without_has_the_flavor_of_its_start_when_the_others_have_ended() -> None:
+    script, wanted = Script(*sorted_nodes(slow="a: 1x8", fast="b: 2x8")), job(3)
+    show(script, sort("slow"), sort("fast"), cluster_queue("team", {"fast": 16, "slow": 0}))
+    (podset,) = wanted.podsets.podsets
+    wanted = replace(wanted, podsets=replace(wanted.podsets, podsets=(replace(podset, minimum=1),)), queue="team")
+    train = Controlled(script, wanted)
+    *first, last = train.create()
+    script.run(first)
+    show(script, cluster_queue("team", {"fast": 0, "slow": 8}))
+    for pod in first:
+        script.change(script.pods[pod.uid], phase="Succeeded")
+    script.advance(5)
+    assert reason(script, "job").message.endswith("it was started with flavor fast")
+    assert not script.planned(last)
+
+
 def test_a_flavor_holds_a_gang_to_its_nodes() -> None:
     labelled = [replace(one, labels={**one.labels, FLAVOR: "h100"}) for one in cluster("a: 2x8")]
     script = Script(*labelled, *cluster("b: 8x8"))
