@@ -36,7 +36,8 @@ _LOOK_EVERY_S = 100.0
 _REFUSED_S = 310.0
 """The same where kube-scheduler refuses nodes for reasons of its own: they are planned around for up to 300 s, and only
 then may those that are left be enough. So it is where nodes are made: who has asked in vain rests for minutes."""
-_LOOKS = 20
+_LOOKS, _PATIENT_LOOKS = 20, 60
+"""The second where nodes are made: some ask for them again and again, in vain, and rest for up to half an hour."""
 _GLANCE_S = 1.0
 """How often the referee looks for gangs that wait although they could start."""
 _QUIET_S = PATIENCE_S + 0.5
@@ -145,7 +146,7 @@ class Run:
 
     def _come_to_rest(self) -> None:
         """Until nothing is written or tried any more; then everything must be in order."""
-        for _ in range(_LOOKS):
+        for _ in range(_LOOKS if self.plan.elastic is None else _PATIENT_LOOKS):
             before = self._activity()
             self._run(self.world.clock.now + (_REFUSED_S if self.plan.barred or self.plan.elastic else _LOOK_EVERY_S))
             if self._activity() == before:

@@ -11,6 +11,7 @@ from extender.core.turns import Cause
 from policies.model import GroupKey, Node, Pod
 from tests.simulation import relations
 from tests.simulation.claims import Claims
+from tests.simulation.let_go import on_flavor
 from tests.simulation.relations import Seats
 from tests.simulation.shown import Shown
 from tests.simulation.sight import kept_nodes, nominated, on_nodes
@@ -136,7 +137,7 @@ class Company:
             return None
         self._others.pop(effect.job.key, None)  # what is left of an earlier start is of the past
         seats = [
-            (replace(podset.template, wave=podset.wave), node)
+            (replace(on_flavor(podset, effect.job), wave=podset.wave), node)
             for podset in effect.job.podsets.podsets
             for node in effect.plan.get(podset.name, ())
             if node

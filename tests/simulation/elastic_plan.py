@@ -18,7 +18,7 @@ from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.job_specs import JobSpec
 from tests.simulation.owner_plan import has_owners
 from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION
-from tests.simulation.relation_plan import has_relations
+from tests.simulation.relation_plan import ZONE
 
 _WHIMS = (
     (Whim.WHOLE,),
@@ -54,8 +54,8 @@ class ElasticPlan:
 
 
 def has_elastic(seed: int) -> bool:
-    """One in fifty, of those with queues."""
-    return seed % 120 in (74, 88, 118) and not (has_relations(seed) or has_owners(seed) or has_checkpoints(seed))
+    """One in forty, of those with queues."""
+    return seed % 120 in (74, 88, 118) and not (has_owners(seed) or has_checkpoints(seed))
 
 
 def has_taints(seed: int) -> bool:
@@ -75,6 +75,13 @@ def with_taints(plan: ElasticPlan, chance: Chance) -> ElasticPlan:
     coming = tuple(replace(one, taints=(MADE_TAINT,)) for one in plan.coming)
     jobs = tuple((at, _tolerant(job) if dice.random() < 0.5 else job) for at, job in plan.jobs)
     return replace(plan, pool=pool, coming=coming, jobs=jobs, tolerates=dice.random() < 0.6)
+
+
+def zoned(plan: ElasticPlan, chance: Chance) -> ElasticPlan:
+    """The same, where others have zones: nodes that are made are in one of them, or in none."""
+    zone = chance.stream("zone of nodes that are made").choice(("z0", "z1", ""))
+    labels = {**plan.pool.node.labels, **({ZONE: zone} if zone else {})}
+    return replace(plan, pool=replace(plan.pool, node=replace(plan.pool.node, labels=labels)))
 
 
 def _tolerant(job: BatchJob) -> BatchJob:

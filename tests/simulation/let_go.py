@@ -70,6 +70,7 @@ class LetGoJobs:
                 pass
 
     def _seen(self, job: Job, now: float) -> None:
+        self._rests.pop(job.key, None)  # it has been started since
         if job.in_vain is not None:
             self._rests[job.key] = job.uid, job.in_vain.until
         known = self.of.get(job.key)
@@ -137,6 +138,15 @@ class LetGoJobs:
         self._roomy = {key: self._roomy.get(key, now) for key in fitting}
         late = next((key for key, since in self._roomy.items() if now - since > _SLOW_S), None)
         return f"{late} awaits nodes, and there have been some for {_SLOW_S} s" if late is not None else None
+
+
+def on_flavor(podset: PodSet, job: Job) -> Pod:
+    """What its pods are made of: while the job is let go, with the labels of the nodes of its flavor."""
+    own, chosen = podset.template.selection, [*(job.flavors or {}).get(podset.name, {}).values()]
+    if not chosen or job.let_go is None or job.suspended:
+        return podset.template
+    asked = dict(own.node_selector) | {FLAVOR: chosen[0]}
+    return replace(podset.template, selection=replace(own, node_selector=tuple(asked.items())))
 
 
 def pods_of(job: Job, tolerated: Tolerated) -> list[Pod]:

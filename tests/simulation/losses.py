@@ -105,6 +105,8 @@ class Losses:
             return None
         if self._claims.on_their_way or now - max(self._disturbed, self._claims.freed_at) < _QUIET_S:
             return None  # not all who are promised room may have been told
+        if any(pod.group_key is None and pod.live and not pod.node for pod in self._shown.pods.values()):
+            return None  # room may be kept for those of no gang that wait
         return self._claims.left(self._shown.nodes)
 
     def _instead_of(self, victim: Victim, reservation: Reservation, now: float) -> Iterator[Victim]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from policies.model import Pod
 from tests.builders import GPU
+from tests.simulation import relations
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
+from tests.simulation.company import Company
 from tests.simulation.let_go import pods_of
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR, MADE
@@ -14,6 +17,7 @@ from tests.simulation.quota import QuotaJudge
 from tests.simulation.quota_use import flavors_of
 from tests.simulation.seating import seats
 from tests.simulation.shown import Shown
+from tests.simulation.sight import nominated
 
 _KEPT_S = 8.0
 """By then a node on which pods of a job are awaited says that it is to stay."""
@@ -22,8 +26,11 @@ _KEPT_S = 8.0
 class MadeNodes:
     """Of one life of the extender."""
 
-    def __init__(self, shown: Shown, claims: Claims, admissions: Admissions, quota: QuotaJudge) -> None:
+    def __init__(
+        self, shown: Shown, claims: Claims, admissions: Admissions, quota: QuotaJudge, company: Company
+    ) -> None:
         self._shown = shown
+        self._company = company
         self._claims = claims
         self._admissions = admissions
         self._quota = quota
@@ -43,9 +50,21 @@ class MadeNodes:
         fitting = set()
         for key in (key for key in idle if let_go.of[key].shown):
             pods = pods_of(job := let_go.of[key].job, let_go.tolerated(job))
-            if seats(self._shown.nodes, self._claims.left(self._shown.nodes), pods, (), len(pods)) >= len(pods):
+            if self._fit(pods):
                 fitting.add(key)
         return let_go.roomy(fitting, now)
+
+    def _fit(self, pods: Sequence[Pod]) -> bool:
+        """Whether there are nodes for all of them, whoever of those that are promised one is there by then."""
+        company = self._company
+        bound = company.bound()
+        sides = [bound, [*bound, *company.promised(surely=False)], company.on_nodes()]
+        if not relations.related(pods, sides[1]):
+            sides = sides[:1]
+        elif company.stands_back(pods) or company.in_rounds or nominated(self._shown.pods.values()):
+            return False
+        room = self._claims.left(self._shown.nodes)
+        return all(seats(self._shown.nodes, room, pods, (), len(pods), side) >= len(pods) for side in sides)
 
     def taken_away(self, name: str, now: float) -> str | None:
         """By whoever makes nodes, because it is empty."""

@@ -39,6 +39,7 @@ from tests.simulation.elastic_plan import (
     needing,
     with_elastic,
     with_taints,
+    zoned,
 )
 from tests.simulation.elastic_plan import beside as beside_needy
 from tests.simulation.faults import FAULTS
@@ -306,7 +307,8 @@ def _with_relations(plan: Plan, chance: Chance) -> Plan:
         # The bind of the first member has to wait for the last one.
         plan = replace(plan, profile=replace(plan.profile, bind_timeout_s=30.0))
     faults = (*plan.faults, *(Fault(*one) for one in strikes(chance, calm=plan.calm)))
-    return replace(plan, nodes=found.nodes, jobs=found.jobs, batch=batch, faults=faults)
+    elastic = None if plan.elastic is None else zoned(plan.elastic, chance)
+    return replace(plan, nodes=found.nodes, jobs=found.jobs, batch=batch, faults=faults, elastic=elastic)
 
 
 def _slowed(plan: Plan, chance: Chance) -> Plan:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from policies.model import GroupKey, Pod
+from policies.model import HOSTNAME, GroupKey, Node, Pod
 from policies.model.queues import ClusterQueue, ResourceFlavor, Stop
 from tests.builders import GPU
+from tests.simulation import relations
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.quota_book import Book, is_strict, left_for
 from tests.simulation.quota_use import is_unplanned, used_by
-from tests.simulation.sight import Room, lets_in, tolerating
+from tests.simulation.seating import seats
+from tests.simulation.sight import Room, kept_nodes, left_over, lets_in, on_nodes, tolerating
 
 
 def rooms_with_quota(
@@ -32,15 +34,38 @@ def rooms_with_quota(
 
 
 def could_be_let_go(world: World, key: GroupKey, name: str, pods: Sequence[Pod]) -> bool:
-    """Whether all pods of a job have quota of the flavor whose nodes are made."""
+    """Whether all pods of a job have quota of the flavor whose nodes are made, and could start on such nodes."""
     book = Book(world.api.queues.values(), world.api.nodes.values())
     if world.autoscaler is None or not (name and book.there):
         return False
     made = world.autoscaler.pool.node
     together = any(pod.topology.required for pod in pods)
-    wanted = [pod for pod in of_job(world, name, pods) if together or dict(pod.requests).get(GPU)]
-    suit = all(lets_in(made, pod.selection) for pod in wanted)
+    tolerant = of_job(world, name, pods)
+    wanted = [pod for pod in tolerant if together or dict(pod.requests).get(GPU)]
+    suit = all(lets_in(made, pod.selection) for pod in wanted) and _could_start_with(world, made, tolerant)
     return suit and MADE in _flavors_with_quota(world, book, key, name, pods, len(pods))
+
+
+def _could_start_with(world: World, made: Node, pods: Sequence[Pod]) -> bool:
+    """Whether these find whom they want to be near, and nobody is in their way, if one node is made for each; those
+    with GPUs go to such nodes alone."""
+    there = on_nodes(world.api.pods.values())
+    if not any(dict(pod.requests).get(GPU) for pod in pods):
+        return False  # there is quota of no GPUs alone
+    if not relations.related(pods, there):
+        return True
+    if any(pod.constraints.spread for pod in pods):
+        return False  # which nodes a spread counts depends on whether it is let go, or asks by a ProvisioningRequest
+    names = [f"to come {at}" for at in range(len(pods))]
+    nodes = world.api.nodes | {name: replace(made, name=name, labels={**made.labels, HOSTNAME: name}) for name in names}
+    asked = [_on_made(pod) if dict(pod.requests).get(GPU) else pod for pod in pods]
+    sides = (there, [*there, *kept_nodes(world.api.pods.values(), pods[0].priority)])
+    room = left_over(nodes, world.api.pods.values())
+    return all(seats(nodes, room, asked, (), len(pods), side) >= len(pods) for side in sides)
+
+
+def _on_made(pod: Pod) -> Pod:
+    return replace(pod, selection=replace(pod.selection, node_selector=((FLAVOR, MADE),)))
 
 
 def of_job(world: World, name: str, pods: Sequence[Pod]) -> list[Pod]:

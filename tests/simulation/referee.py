@@ -80,7 +80,7 @@ class Referee:
         self._company = Company(self._shown, self._claims)
         self._unsent = UnsentWrites(self._admissions, self._company.started)
         self._asked = AskedNodes(self._terms.within_s)
-        self._made = MadeNodes(self._shown, self._claims, self._admissions, self._quota)
+        self._made = MadeNodes(self._shown, self._claims, self._admissions, self._quota, self._company)
         self._turns = QueueTurns(self._shown)
         reclaims = Reclaims(self._shown, self._quota, fair=self._terms.fair, saturation=self._terms.saturation)
         self._fairness = Fairness(self._shown, self._claims, self._company, self._terms)

@@ -138,8 +138,9 @@ def _is_levelled(one: Spread, pod: Pod, node: Node) -> bool:
     """Whether the node's domain is one of those that are kept level."""
     if any(each.key not in node.labels for each in pod.constraints.spread):
         return False
-    pins = pod.selection.affinity
-    if one.honors_affinity and pins is not None and not any(node.name in pin.values for term in pins for pin in term):
+    pins, chosen = pod.selection.affinity, pod.selection.node_selector
+    named = pins is None or any(node.name in pin.values for term in pins for pin in term)
+    if one.honors_affinity and not (named and all(node.labels.get(key) == value for key, value in chosen)):
         return False
     if not one.honors_taints:
         return True

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from extender.core.effects import AnswerFilter, AnswerPreempt, Effect, Nominate, PostBinding, StartJob, Ungate
 from extender.core.events import Event, FilterCalled, PreemptCalled
-from policies.model import GroupKey, Pod
+from policies.model import Job, Pod
 from tests.simulation.claims import Claims
 from tests.simulation.job_plans import overfull
 from tests.simulation.shown import Shown
@@ -29,17 +29,21 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
             if fits(shown.free(node), pod.requests) and (short := _short(pod, node, shown, claims)):
                 return f"{uid} is to be bound to {node}, where {short}"
         case StartJob():
-            return overfull(effect, _left_for(effect.job.key, shown, claims))
+            return overfull(effect, _left_for(effect.job, shown, claims))
         case _:
             pass
     return None
 
 
-def _left_for(key: GroupKey, shown: Shown, claims: Claims) -> Room:
-    """For a job. Pods of one that was let go are told their nodes before these are written on it."""
-    room = claims.left(shown.nodes, surely=True)
+def _left_for(job: Job, shown: Shown, claims: Claims) -> Room:
+    """For a job. Pods of one that was let go are told their nodes, and
+    may be bound there, before these are written on it."""
+    room, key = claims.left(shown.nodes, surely=True), job.key
     for claim in (one for one in claims.promised.values() if one.gang == key and one.node in room):
         give_back(room[claim.node], claim.requests)
+    for pod in shown.members.get(key, {}).values():
+        if pod.owner == job.uid and pod.node in room and not pod.terminal:
+            give_back(room[pod.node], pod.requests)
     return room
 
 

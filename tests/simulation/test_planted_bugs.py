@@ -121,6 +121,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.jobs_never_suspended, 18, "something of ours is on it|is started, and"),
     (jobs.starts_that_were_not_sent_give_their_nodes_up, 126, "that was not sent, and is not asked for again"),
     (jobs.writes_that_were_not_sent_are_believed, 126, "that was not sent, and is not asked for again"),
+    (jobs.starts_that_were_not_sent_are_not_looked_at_again, 391024874, r"is to be started where .* lets in no order"),
     (jobs.refused_start_taken_for_done, 556, r"is to be started on .*, where"),
     (jobs.quorum_of_a_job_counted_as_a_total, 1776, r"members of .* are there, 0 of 1 of podset"),
     (jobs.later_waves_counted_on, 51001016, "lets in no order of|is given up, and nothing has changed"),

@@ -1,12 +1,13 @@
 """An autoscaler: it makes nodes of one pool for pods that are marked as unschedulable, and takes empty ones away.
 
 As Cluster Autoscaler and Karpenter do it, it looks at what is pending round by round, reckons with the nodes that are
-there and that are on their way, and knows nothing of gangs, quotas and cliques.
+there and that are on their way, and with what pods demand of each other, and knows nothing of gangs, quotas and
+cliques.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
@@ -15,7 +16,8 @@ from extender.simulation.clock import Clock
 from policies.model import HOSTNAME, Node, Pod
 from policies.placement.matching import admits
 from tests.simulation.model.apiserver import ApiServer
-from tests.simulation.sight import Room, fits, left_over, take
+from tests.simulation.model.plugins import PreFilter
+from tests.simulation.sight import fits, left_over, on_nodes, take
 
 _LOOK_S = 2.0
 _GIVEN_UP_S = 30.0
@@ -46,6 +48,41 @@ class Pool:
     prefix: str = "m"
 
 
+class _Picture:
+    """The nodes that it reckons with, what is left on them, and who is there or will be."""
+
+    def __init__(self, nodes: Mapping[str, Node], pods: Iterable[Pod]) -> None:
+        pods = list(pods)
+        self._nodes = dict(nodes)
+        self._room = left_over(nodes, pods)
+        self._there: dict[str, dict[str, Pod]] = {}
+        self._averse = False
+        for pod, name in on_nodes(pods):
+            self._put(pod, name)
+
+    def add(self, node: Node) -> None:
+        self._nodes[node.name], self._room[node.name] = node, dict(node.allocatable)
+
+    def drop(self, name: str) -> None:
+        del self._nodes[name], self._room[name]
+
+    def seat(self, pod: Pod, among: Iterable[str] | None = None) -> str | None:
+        """On the first of these nodes, or of all, that kube-scheduler would let it in on."""
+        counted = PreFilter(pod, self._nodes, self._there) if pod.constraints or self._averse else None
+        for name in list(self._nodes if among is None else among):
+            if not (admits(self._nodes[name], pod.selection) and fits(self._room[name], pod.requests)):
+                continue
+            if counted is None or counted.refusal(name) is None:
+                take(self._room[name], pod.requests)
+                self._put(pod, name)
+                return name
+        return None
+
+    def _put(self, pod: Pod, name: str) -> None:
+        self._there.setdefault(name, {})[pod.uid] = pod
+        self._averse |= bool(pod.constraints.anti_affinity)
+
+
 class Autoscaler:
     """``stays``: whether somebody has written on a node that it is not to be taken away; nobody has at first."""
 
@@ -74,21 +111,23 @@ class Autoscaler:
 
     def _look(self) -> None:
         self._clock.after(_LOOK_S, self._look)
-        nodes = self._api.nodes | self._coming
-        room = left_over(nodes, self._api.pods.values())
-        needed: set[str] = set()
-        short = [pod for pod in self._pending() if not self._seat(pod, nodes, room, needed)]
+        picture, needed, short = self._picture(), set[str](), []
+        for pod in self._pending():
+            if (name := picture.seat(pod)) is None:
+                short.append(pod)
+            else:
+                needed.add(name)
         for pod in (one for some in self.booked.values() for one in some):
-            self._seat(pod, nodes, room, needed)
-        self._order(short)
+            if (name := picture.seat(pod)) is not None:
+                needed.add(name)
+        self._order(short, picture)
         self._take_away(needed)
 
     def provide(self, name: Hashable, pods: list[Pod]) -> bool:
         """Order what these pods lack together, and keep it for them. Whether all of it may be had."""
         whim = Whim.WHOLE if self.healed else self._random.choice(self.pool.whims)
-        nodes, room = self._api.nodes | self._coming, left_over(self._api.nodes | self._coming, self._api.pods.values())
-        short = [pod for pod in pods if not self._seat(pod, nodes, room, set())]
-        made, left = self._made_for(short)
+        picture = self._picture()
+        made, left = self._made_for([pod for pod in pods if picture.seat(pod) is None], picture)
         if left or whim is Whim.NEVER:
             return False
         self.booked[name] = pods
@@ -102,17 +141,11 @@ class Autoscaler:
         pods = [pod for pod in self._api.pods.values() if pod.live and not (pod.node or pod.gates) and pod.refusal]
         return sorted(pods, key=lambda pod: (-max((n for name, n in pod.requests if "/" in name), default=0), pod.uid))
 
-    @staticmethod
-    def _seat(pod: Pod, nodes: dict[str, Node], room: Room, needed: set[str]) -> bool:
-        for name, node in nodes.items():
-            if admits(node, pod.selection) and fits(room[name], pod.requests):
-                take(room[name], pod.requests)
-                needed.add(name)
-                return True
-        return False
+    def _picture(self) -> _Picture:
+        return _Picture(self._api.nodes | self._coming, self._api.pods.values())
 
-    def _order(self, pods: list[Pod]) -> None:
-        made, _ = self._made_for(pods)
+    def _order(self, pods: list[Pod], picture: _Picture) -> None:
+        made, _ = self._made_for(pods, picture)
         if not made:
             return
         self._coming |= made
@@ -120,21 +153,20 @@ class Autoscaler:
         for name in made:
             self._deliver(name, whim)
 
-    def _made_for(self, pods: list[Pod]) -> tuple[dict[str, Node], list[Pod]]:
+    def _made_for(self, pods: list[Pod], picture: _Picture) -> tuple[dict[str, Node], list[Pod]]:
         """As few nodes as these pods need, if its nodes would do; and those for which there are none."""
         made: dict[str, Node] = {}
-        room: Room = {}
         left: list[Pod] = []
         for pod in pods:
-            node = self._new()
-            if self._seat(pod, made, room, set()):
+            if picture.seat(pod, made) is not None:
                 continue
-            empty = {node.name: dict(node.allocatable)}
-            if self._may_have(len(made)) and self._seat(pod, {node.name: node}, empty, set()):
+            node = self._new()
+            picture.add(node)
+            if self._may_have(len(made)) and picture.seat(pod, (node.name,)) is not None:
                 self._made += 1
                 made[node.name] = node
-                room |= empty
             else:
+                picture.drop(node.name)
                 left.append(pod)
         return made, left
 
