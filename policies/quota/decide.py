@@ -13,7 +13,17 @@ from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy
 from policies.quota.asking import uncovered, with_pods
 from policies.quota.books import Books, Evicting, NoEvictions, Victims
 from policies.quota.checked import check
-from policies.quota.flavors import Assignment, Fit, Flavors, Lack, Places, PodSetRequest, no_place_needed
+from policies.quota.flavors import (
+    Assignment,
+    Fit,
+    Flavors,
+    Lack,
+    Places,
+    PodSetRequest,
+    Preempts,
+    no_place_needed,
+    nobody,
+)
 from policies.quota.history import History
 from policies.quota.partial_admission import whole_or_part
 from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_age, by_borrowing, fairest
@@ -154,20 +164,26 @@ class _Turns:
 
     def _assign(self, queue: ClusterQueue, one: Incoming, podsets: Sequence[PodSetRequest]) -> Assignment:
         """By preempting only if there are victims for all of it together: also where there are none for a part of it,
-        because its queue need not borrow that part from those who go."""
+        because its queue need not borrow that part from those who go. Without such victims as it is, if it fits so."""
         if text := "it has no podsets" if not podsets else uncovered(queue, podsets):
             return Assignment(Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
-        world, books, evicting = self._world, self._books, self._evicting(one)
-        flavors = Flavors(books.now, world.flavors, world.places, evicting.preempts, fair=world.fair, later=books.later)
-        found = flavors.assign(queue, with_pods(queue, podsets))
+        evicting, asked = self._evicting(one), with_pods(queue, podsets)
+        found = self._flavors(evicting.preempts).assign(queue, asked)
         if found.fit in (Fit.NONE, Fit.FITS) or not self._has_places(podsets, found):
             return found
         victims = evicting.victims(found.usage)
-        if isinstance(victims, str):
-            known = found.fit is Fit.NO_CANDIDATES
-            return found if known else replace(found, fit=Fit.NO_CANDIDATES, text=f"{found.text}; {victims}")
-        own = any(name == queue.name for name, _ in victims.frees)
-        return replace(found, fit=Fit.PREEMPT if own else Fit.RECLAIM)
+        if not isinstance(victims, str):
+            own = any(name == queue.name for name, _ in victims.frees)
+            return replace(found, fit=Fit.PREEMPT if own else Fit.RECLAIM)
+        if found.fit is Fit.NO_CANDIDATES:
+            return found
+        as_it_is = self._flavors(nobody).assign(queue, asked)
+        refused = replace(found, fit=Fit.NO_CANDIDATES, text=f"{found.text}; {victims}")
+        return as_it_is if as_it_is.fit is Fit.FITS else refused
+
+    def _flavors(self, preempts: Preempts) -> Flavors:
+        world, books = self._world, self._books
+        return Flavors(books.now, world.flavors, world.places, preempts, fair=world.fair, later=books.later)
 
     def _has_places(self, podsets: Sequence[PodSetRequest], found: Assignment) -> bool:
         """Nodes are not asked for where quota alone keeps it."""

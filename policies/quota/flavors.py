@@ -20,12 +20,15 @@ from policies.model.queues import (
     Preference,
     Quota,
     ResourceFlavor,
-    ResourceGroup,
     Search,
     Usage,
 )
+from policies.quota.parts import Part, in_groups, parts_of, wanted
 from policies.quota.suiting import unsuited
 from policies.quota.tree import QuotaTree
+
+_LOOKS = 64
+"""How often offers for one of several podsets are asked for, once their best flavors did not fit beside each other."""
 
 
 class Fit(IntEnum):
@@ -137,82 +140,82 @@ class Flavors:
 
     def assign(self, queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> Assignment:
         """A flavor for every resource of every podset. Resources that the queue does not cover are left out: whether
-        that is allowed is not asked here."""
-        taken: Counter[FlavorResource] = Counter()
-        chosen: dict[str, dict[str, str]] = {}
-        worst = Offer("", Fit.FITS)
-        for together in in_groups(podsets):
-            chosen |= {podset.name: {} for podset in together}
-            for group in queue.groups:
-                wanted = _wanted(group, together)
-                if not wanted:
-                    continue
-                offer = self._best(queue, group, together, wanted, taken)
-                worst = _worst(worst, offer)
-                if offer.fit is Fit.NONE:
-                    return Assignment(Fit.NONE, lack=worst.lack, text=worst.text)
-                for name, amount in wanted.items():
-                    taken[(offer.flavor, name)] += amount
-                for podset in together:
-                    if _wanted(group, [podset]):
-                        asked = (name for name in group.limited() if name in podset.requests)
-                        chosen[podset.name] |= dict.fromkeys(asked, offer.flavor)
-        return Assignment(worst.fit, chosen, dict(taken), worst.level, worst.lack, worst.text)
+        that is allowed is not asked here. Where the best flavors of the first podsets leave the others none, and no
+        preempting helps, other flavors are tried for all of them together."""
+        parts, offers, taken = parts_of(queue, podsets), list[Offer](), Counter[FlavorResource]()
+        for part in parts:
+            offers.append(self._best(queue, part, taken))
+            if offers[-1].fit is Fit.NONE:
+                break
+            part.take(taken, offers[-1].flavor)
+        if len(podsets) > 1 and min((one.fit for one in offers), default=Fit.FITS) < Fit.PREEMPT:
+            offers = self._together(queue, parts) or offers
+        return _assigned(podsets, parts, offers)
 
-    def _best(
-        self,
-        queue: ClusterQueue,
-        group: ResourceGroup,
-        podsets: Sequence[PodSetRequest],
-        wanted: Mapping[str, int],
-        taken: Mapping[FlavorResource, int],
-    ) -> Offer:
+    def _together(self, queue: ClusterQueue, parts: Sequence[Part]) -> list[Offer] | None:
+        """One for each part, all of which fit beside each other; None if none are found."""
+        looks = 0
+
+        def fitting(at: int, taken: Counter[FlavorResource]) -> list[Offer] | None:
+            nonlocal looks
+            if at == len(parts):
+                return []
+            looks += 1
+            some = [one for one in self._offers(queue, parts[at], taken) if one.fit is Fit.FITS]
+            if queue.fungibility.when_can_borrow is Search.NEXT:
+                some.sort(key=lambda one: one.level)
+            for offer in some:
+                if looks >= _LOOKS:
+                    break
+                beside = taken.copy()
+                parts[at].take(beside, offer.flavor)
+                if (others := fitting(at + 1, beside)) is not None:
+                    return [offer, *others]
+            return None
+
+        alone = (self._offers(queue, part, {}) for part in parts)
+        hopeless = any(all(one.fit is not Fit.FITS for one in some) for some in alone)
+        return None if hopeless else fitting(0, Counter())
+
+    def _best(self, queue: ClusterQueue, part: Part, taken: Mapping[FlavorResource, int]) -> Offer:
         """The one at which the search ends, else the best of all."""
         best: Offer | None = None
-        for offer in self._offers(queue, group, podsets, wanted, taken):
+        for offer in self._offers(queue, part, taken):
             if _is_enough(offer, queue.fungibility):
                 return offer
             if best is None or _is_better(offer, best, queue.fungibility):
                 best = offer
         return best or Offer("", Fit.NONE, lack=Lack.NO_FLAVOR, text=f"queue {queue.name} has no flavor")
 
-    def _offers(
-        self,
-        queue: ClusterQueue,
-        group: ResourceGroup,
-        podsets: Sequence[PodSetRequest],
-        wanted: Mapping[str, int],
-        taken: Mapping[FlavorResource, int],
-    ) -> Iterator[Offer]:
+    def _offers(self, queue: ClusterQueue, part: Part, taken: Mapping[FlavorResource, int]) -> Iterator[Offer]:
         """Of each flavor in the order of the queue, one after another as they are asked for."""
-        for name, quotas in group.flavors:
+        for name, quotas in part.group.flavors:
             flavor = self._flavors.get(name)
             if flavor is None:
                 yield Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=f"flavor {name} does not exist")
-            elif why := next(filter(None, (unsuited(flavor, podset.selection) for podset in podsets)), ""):
+            elif why := next(filter(None, (unsuited(flavor, podset.selection) for podset in part.podsets)), ""):
                 text = f"its pods do not go to nodes of flavor {name}: {why}"
                 yield Offer(name, Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
             else:
-                yield self._offer(queue, flavor, quotas, podsets, wanted, taken)
+                yield self._offer(queue, flavor, quotas, part, taken)
 
     def _offer(
         self,
         queue: ClusterQueue,
         flavor: ResourceFlavor,
         quotas: Mapping[str, Quota],
-        podsets: Sequence[PodSetRequest],
-        wanted: Mapping[str, int],
+        part: Part,
         taken: Mapping[FlavorResource, int],
     ) -> Offer:
         """The worst over its resources; then whether there are nodes."""
         worst = Offer(flavor.name, Fit.FITS)
-        for resource, amount in wanted.items():
+        for resource, amount in part.wanted.items():
             what = flavor.name, resource
             if resource not in quotas:
                 text = f"queue {queue.name} has no quota for {resource} of flavor {flavor.name}"
                 return Offer(flavor.name, Fit.NONE, lack=Lack.EXCEEDS, text=text)
             worst = _worst(worst, self._of_one(queue, what, amount + taken.get(what, 0), quotas[resource]))
-        for podset in podsets if worst.fit > Fit.NO_CANDIDATES else ():
+        for podset in part.podsets if worst.fit > Fit.NO_CANDIDATES else ():
             if text := self._places(podset, flavor):
                 return Offer(flavor.name, Fit.NO_CANDIDATES, worst.level, Lack.NODES, text)
         return worst
@@ -239,18 +242,20 @@ class Flavors:
         return rules.borrow is not Evicts.NEVER or (self._fair and rules.reclaim is not Evicts.NEVER)
 
 
-def in_groups(podsets: Sequence[PodSetRequest]) -> list[list[PodSetRequest]]:
-    """Those that get their flavors together, in the order of the first of each."""
-    found: dict[tuple[str, str], list[PodSetRequest]] = {}
-    for podset in podsets:
-        found.setdefault((podset.group, "" if podset.group else podset.name), []).append(podset)
-    return [*found.values()]
-
-
-def _wanted(group: ResourceGroup, podsets: Sequence[PodSetRequest]) -> dict[str, int]:
-    """What they ask for together of the resources of which it has quota."""
-    total = {name: sum(one.requests.get(name, 0) * one.count for one in podsets) for name in group.limited()}
-    return {name: amount for name, amount in total.items() if amount}
+def _assigned(podsets: Sequence[PodSetRequest], parts: Sequence[Part], offers: Sequence[Offer]) -> Assignment:
+    """``offers``: one for each part, the last one maybe NONE."""
+    taken, worst = Counter[FlavorResource](), Offer("", Fit.FITS)
+    chosen: dict[str, dict[str, str]] = {podset.name: {} for together in in_groups(podsets) for podset in together}
+    for part, offer in zip(parts, offers, strict=False):
+        worst = _worst(worst, offer)
+        if offer.fit is Fit.NONE:
+            return Assignment(Fit.NONE, lack=worst.lack, text=worst.text)
+        part.take(taken, offer.flavor)
+        for podset in part.podsets:
+            if wanted(part.group, [podset]):
+                asked = (name for name in part.group.limited() if name in podset.requests)
+                chosen[podset.name] |= dict.fromkeys(asked, offer.flavor)
+    return Assignment(worst.fit, chosen, dict(taken), worst.level, worst.lack, worst.text)
 
 
 def _worst(one: Offer, other: Offer) -> Offer:

@@ -251,3 +251,20 @@ def test_what_is_asked_for_as_nothing_gets_the_flavor_of_its_group_and_decides_n
     found = Flavors(QuotaTree([queue]), EXISTING).assign(queue, [launcher])
     assert (found.fit, found.flavors) == (Fit.FITS, {"launcher": {GPU: "a100", "cpu": "a100"}})
     assert found.usage == {("a100", "cpu"): 4}
+
+
+def test_podsets_that_find_no_flavors_together_are_told_so_after_few_looks() -> None:
+    """Each alone has room in every flavor, and 16 of them have 15 flavors."""
+    names = [f"f{at}" for at in range(15)]
+    queue = ClusterQueue("q", gpus(*((name, Quota(4)) for name in names)))
+    asked: list[str] = []
+
+    def places(_podset: PodSetRequest, flavor: ResourceFlavor) -> str:
+        asked.append(flavor.name)
+        return ""
+
+    flavors = Flavors(QuotaTree([queue]), {name: ResourceFlavor(name) for name in names}, places)
+    podsets = [PodSetRequest(str(at), 1, {GPU: 3}) for at in range(16)]
+    assert flavors.assign(queue, podsets).fit is Fit.NONE
+    assert len(asked) < 1500
+    assert flavors.assign(queue, podsets[1:]).fit is Fit.FITS

@@ -1,0 +1,45 @@
+"""What of a workload gets one flavor: podsets that belong together, of one resource group."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.model.queues import ClusterQueue, FlavorResource, ResourceGroup
+
+if TYPE_CHECKING:
+    from policies.quota.flavors import PodSetRequest
+
+
+class Part(NamedTuple):
+    """Podsets that get one flavor of a resource group, and what they ask for of it together."""
+
+    podsets: Sequence[PodSetRequest]
+    group: ResourceGroup
+    wanted: Mapping[str, int]
+
+    def take(self, taken: Counter[FlavorResource], flavor: str) -> None:
+        taken.update({(flavor, name): amount for name, amount in self.wanted.items()})
+
+
+def parts_of(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[Part]:
+    """Those that ask for something, in the order in which they are served."""
+    every = (
+        Part(together, group, wanted(group, together)) for together in in_groups(podsets) for group in queue.groups
+    )
+    return [part for part in every if part.wanted]
+
+
+def in_groups(podsets: Sequence[PodSetRequest]) -> list[list[PodSetRequest]]:
+    """Those that get their flavors together, in the order of the first of each."""
+    found: dict[tuple[str, str], list[PodSetRequest]] = {}
+    for podset in podsets:
+        found.setdefault((podset.group, "" if podset.group else podset.name), []).append(podset)
+    return [*found.values()]
+
+
+def wanted(group: ResourceGroup, podsets: Sequence[PodSetRequest]) -> dict[str, int]:
+    """What they ask for together of the resources of which it has quota."""
+    total = {name: sum(one.requests.get(name, 0) * one.count for one in podsets) for name in group.limited()}
+    return {name: amount for name, amount in total.items() if amount}
