@@ -122,6 +122,16 @@ def test_a_kind_in_another_version_is_noted(served: dict[tuple[str, str], str], 
     assert len(found) == len(told)
 
 
+@pytest.mark.parametrize(
+    ("version", "runs", "told"), [("v1alpha1", False, 1), ("v1alpha1", True, 0), ("v1beta1", False, 0)]
+)
+def test_queue_objects_in_a_version_that_is_not_read_are_told(version: str, told: int, *, runs: bool) -> None:
+    served = {(f"kueue.x-k8s.io/{version}", "cohorts"): "Cohort", ("kueue.x-k8s.io/v1beta1", "clusterqueues"): "X"}
+    facts = Facts(load(None), served=served, kueue_runs=runs)
+    found = [(one.severity, one.subject) for one in examine(facts).findings if one.code == "OtherVersion"]
+    assert found == [(Severity.WARNING, "cohorts.kueue.x-k8s.io")] * told
+
+
 GUARD = next(yaml.safe_load_all((BASE.parent / "examples" / "own-kind" / "extender-policy.yaml").read_text()))
 
 

@@ -13,12 +13,15 @@ from extender.kube.discovery import Served
 from extender.kube.kinds.kind import Kind
 from extender.kube.kinds.owners import OWNER_KINDS, OwnerKind
 from extender.kube.kinds.registry import KINDS
+from extender.kube.queues.resources import QUEUE_GROUP, QUEUE_KINDS, VERSIONS
 from policies.words import listed
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """What the API server says of the kinds in ``job_kinds``, and of those that Muster knows by itself."""
     yield from _other_versions(facts.served or {})
+    if not facts.kueue_runs:
+        yield from _older_queues(facts.served or {})
     for kind in facts.settings.job_kinds:
         if facts.served is not None:
             yield from _there(kind, facts.served.get((kind.version, kind.plural)))
@@ -33,16 +36,26 @@ def _other_versions(served: Mapping[Served, str]) -> Iterator[Finding]:
     """Muster reads each kind in one version, and neither its log nor an Event tells of objects of another one."""
     known: tuple[Kind | OwnerKind, ...] = (*KINDS, *OWNER_KINDS)
     for kind in known:
-        there = [version for version, plural in served if plural == kind.plural and _group(version) == kind.group]
+        there = _versions(served, kind.group, kind.plural)
         if there and kind.version not in there:
-            there_is = f"the API server serves {listed(there)}"
-            what = f"{there_is}, and Muster reads {kind.version} alone: no {kind.name} is planned"
+            what = f"only {listed(there)} is served, and Muster reads {kind.version}: no {kind.name} is planned"
             fix = "install a release of its project that serves that version, if Muster is to start them"
             yield note("OtherVersion", f"{kind.plural}.{kind.group}", what, fix)
 
 
-def _group(version: str) -> str:
-    return version.partition("/")[0]
+def _older_queues(served: Mapping[Served, str]) -> Iterator[Finding]:
+    """Where some queue objects are read and others are not, quota is not what people wrote."""
+    ours = [f"{QUEUE_GROUP}/{version}" for version in VERSIONS]
+    for plural in QUEUE_KINDS:
+        there = _versions(served, QUEUE_GROUP, plural)
+        if there and not set(ours) & set(there):
+            what = f"only {listed(there)} is served, and Muster reads {listed(ours)}: these objects do not count"
+            fix = "apply manifests/components/queues, or the CRDs of a newer Kueue, and write these objects anew"
+            yield warning("OtherVersion", f"{plural}.{QUEUE_GROUP}", what, fix)
+
+
+def _versions(served: Mapping[Served, str], group: str, plural: str) -> list[str]:
+    return [version for version, one in served if one == plural and version.partition("/")[0] == group]
 
 
 def _there(kind: JobKind, name: str | None) -> Iterator[Finding]:
