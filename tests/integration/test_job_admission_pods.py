@@ -180,17 +180,27 @@ def test_no_field_of_a_pod_of_a_started_job_is_tracked(team: Team) -> None:
     assert tracked == [False, False, True]
 
 
-def test_a_pod_beyond_what_was_planned_is_gated_and_bound_to_no_node_of_the_others(team: Team) -> None:
+OF_THE_SETTINGS = {"muster.dev/podset": "worker", "muster.dev/index-label": "science.example.com/rank"}
+
+
+@pytest.mark.parametrize(
+    ("label", "marks"),
+    [(COMPLETION, {}), (REPLICA, {}), ("science.example.com/rank", OF_THE_SETTINGS)],
+    ids=["Job", "Kubeflow", "of the settings"],
+)
+def test_a_pod_beyond_what_was_planned_is_gated_and_bound_to_no_node_of_the_others(
+    team: Team, label: str, marks: Object
+) -> None:
     liked = {"preferredDuringSchedulingIgnoredDuringExecution": LIKED}
     affinity = {"nodeAffinity": named("a", "b")["nodeAffinity"] | liked}
-    said = {"muster.dev/min-member": "2"}
+    said = {"muster.dev/min-member": "2", **marks}
     led, beyond = (
-        team.pod(None, {LED: "true", COMPLETION: index}, annotations=said, affinity=affinity) for index in ("1", "2")
+        team.pod(None, {LED: "true", label: index}, annotations=said, affinity=affinity) for index in ("1", "2")
     )
     assert (node_names(led), is_gated(led)) == (["a", "b"], False)
     assert (beyond["spec"]["affinity"]["nodeAffinity"], is_gated(beyond)) == (liked, True)
     gates = [{"name": "example.com/quota"}]
-    beside = team.pod(None, {LED: "true", COMPLETION: "2"}, annotations=said, affinity=affinity, schedulingGates=gates)
+    beside = team.pod(None, {LED: "true", label: "2"}, annotations=said, affinity=affinity, schedulingGates=gates)
     assert beside["spec"]["schedulingGates"] == [*gates, {"name": GANG_GATE}]
 
 
