@@ -225,8 +225,11 @@ def test_without_a_way_to_muster_pods_and_events_are_asked(tmp_path: Path) -> No
         "reason": "MembersMissing", "note": "1 of 2 members exist", "eventTime": "2026-01-01T00:00:00.000000Z",
         "reportingController": "muster.dev/extender", "regarding": {"kind": "Pod", "name": "train-0"},
     }  # fmt: skip
+    of_job = {
+        **event, "reason": "NoRoom", "note": "0 of 4 members fit at once", "regarding": {"kind": "Job", "name": "big"},
+    }  # fmt: skip
     bare = {"eventTime": "2025-01-01T00:00:00Z"} | {key: event[key] for key in ("reportingController", "regarding")}
-    events = {"items": [event, bare, {"reportingController": event["reportingController"]}]}
+    events = {"items": [event, of_job, bare, {"reportingController": event["reportingController"]}]}
     (tmp_path / "kubectl").write_text(
         f"#!{sys.executable}\nimport sys\n"
         f"if 'pods' in sys.argv: print({json.dumps(pods)!r})\n"
@@ -239,7 +242,11 @@ def test_without_a_way_to_muster_pods_and_events_are_asked(tmp_path: Path) -> No
     assert "forbidden" in said.stderr
     for text in ("team/train  MembersMissing", "1 of 2 members exist", "train-0", "Gated", "at least: 2"):
         assert text in said.stdout
+    assert "NoRoom" not in said.stdout
     assert asked("explain", "team/other", "--context", "x", PATH=str(tmp_path)).exit_code == 2
+    said = asked("explain", "team/job-big", "--context", "x", PATH=str(tmp_path))
+    assert (said.exit_code, "team/job-big  NoRoom" in said.stdout) == (0, True), "a job that waits has no pods"
+    assert "0 of 4 members fit at once" in said.stdout
 
 
 def test_what_kubectl_complains_of_is_passed_on(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ class _Pods(msgspec.Struct):
 
 
 class _Regarding(msgspec.Struct):
+    kind: str | None = None
     name: str | None = None
 
 
@@ -50,9 +51,9 @@ def told_by_objects(kubectl: Sequence[str], namespace: str, name: str) -> dict[s
         return None
     read = readable(pod_from, msgspec.json.decode(said, type=_Pods).items)
     pods = [pod for pod in read if pod.group is not None and pod.group.name == name]
-    if not pods:
+    events = _events(kubectl, namespace, name, {pod.name for pod in pods})
+    if not pods and not events:
         return None
-    events = _events(kubectl, namespace, {name, *(pod.name for pod in pods)})
     last = events[-1] if events else _Event("Unknown", "no Event tells: it may have just been created")
     sizes = [pod.group.min_member for pod in pods if pod.group is not None]
     gang = {
@@ -73,18 +74,26 @@ def told_by_objects(kubectl: Sequence[str], namespace: str, name: str) -> dict[s
     return {"gang": gang, **empty, "domains_in_all": 0, "remedies": []}
 
 
-def _events(kubectl: Sequence[str], namespace: str, names: set[str]) -> list[_Event]:
-    """Muster's Events on any of these objects, the oldest first."""
+def _events(kubectl: Sequence[str], namespace: str, gang: str, pods: set[str]) -> list[_Event]:
+    """Muster's Events on any of its pods, on its PodGroup, and on the job that it is named after, the oldest first."""
     said = _got([*kubectl, f"--namespace={namespace}", "get", "events.events.k8s.io", "--output=json"])
     found = [] if said is None else msgspec.json.decode(said, type=_Events).items
     ours = [
         one
         for one in found
-        if one.reporting_controller == _CONTROLLER and one.regarding is not None and one.regarding.name in names
+        if one.reporting_controller == _CONTROLLER
+        and one.regarding is not None
+        and _is_about(one.regarding, gang, pods)
     ]
     # The same is told on the PodGroup and on a member.
     once = {(one.reason, one.note): one for one in sorted(ours, key=lambda one: one.event_time or _LAST)}
     return list(once.values())
+
+
+def _is_about(one: _Regarding, gang: str, pods: set[str]) -> bool:
+    if one.kind == "Pod":
+        return one.name in pods
+    return gang in (one.name, f"{(one.kind or '').lower()}-{one.name}")
 
 
 def _got(argv: Sequence[str]) -> str | None:
