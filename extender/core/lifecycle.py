@@ -280,6 +280,9 @@ class Lifecycle:
             explain(self._state, workload, Reason("MembersMissing", text, warning=False), now)
         elif workload.job is not None and workload.job.seen.finished:
             explain(self._state, workload, Reason("Ended", "its job has ended", warning=False), now)
+        elif ours:
+            text = f"{counted(len(ours), 'member', 'is', 'are')} being deleted"
+            explain(self._state, workload, Reason("Ended", text, warning=False, quiet=True), now)
 
 
 def _is_declared_whole(workload: Workload) -> bool:

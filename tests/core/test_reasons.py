@@ -155,3 +155,14 @@ def test_a_size_that_differs_is_no_other_scheduler() -> None:
     script = Script(*cluster("a: 2x8"), ours, replace(other, scheduler="default-scheduler", node="a-0"))
     assert script.reason("train") == "Contradiction"
     assert GroupRef("train", Dialect.ANNOTATION, 2) == ours.group
+
+
+def test_a_gang_whose_pods_are_all_being_deleted_does_not_run() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    script.run(pods)
+    for pod in pods:
+        script.change(script.pods[pod.uid], deleting=True)
+    assert (script.reason("train"), script.message("train")) == ("Ended", "2 members are being deleted")
+    script.advance(5)
+    assert "Ended" not in [code for code, _ in script.reports], "nobody need be told"
