@@ -170,7 +170,8 @@ class Evictions:
                 if pod.node == node and not pod.terminal and (later or pod.uid in alone or pod.group_key in units):
                     room = {name: amount + dict(pod.requests).get(name, 0) for name, amount in room.items()}
             take(room, requests)
-            if any(amount < 0 for amount in room.values()):
+            # Of what it does not ask for, more may be used than there is: a node may have lost a GPU.
+            if any(room[name] < 0 for name, _ in requests):
                 yield f"{reservation.victims} are to give way to {key}, and {node} has no room for it even then: {room}"
 
     def _judge_victim(self, key: GroupKey, uid: str, reason: str, now: float) -> Iterator[str]:

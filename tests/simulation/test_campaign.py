@@ -39,3 +39,8 @@ def test_a_run_comes_to_rest_although_kube_scheduler_says_something_else_of_each
     assert run._activity() == before
     run.world.api.touch_pod(next(iter(run.world.api.pods)), nominated_node="n000", refusal="something else")
     assert run._activity() != before
+
+
+def test_room_is_judged_by_what_is_asked_for() -> None:
+    """A node has lost a GPU that is in use, and others give way to a gang with a pod there that asks for none."""
+    play(21014, every=8)
