@@ -27,6 +27,7 @@ from extender.core.events import (
 )
 from extender.core.hints import Hints
 from extender.core.jobs import Jobs
+from extender.core.letting_go import let_in
 from extender.core.lifecycle import Lifecycle
 from extender.core.member import Member, MemberState
 from extender.core.owners import Owners
@@ -152,9 +153,8 @@ class Apply:
 
     def node_seen(self, event: NodeSeen, now: float) -> None:
         state, node = self._state, event.node
-        if state.claims.nodes.get(node.name) == node:
+        if (before := state.claims.nodes.get(node.name)) == node:
             return
-        before = state.claims.nodes.get(node.name)
         state.claims.set_node(node)
         if before is None or before.labels != node.labels:
             state.quotas.node_seen(node.name)
@@ -225,14 +225,14 @@ class Apply:
 
     def ungated(self, event: Ungated, now: float) -> None:
         self._led(event, self._steering.ungated(event, now), "ungated", now)
+        if (pod := let_in(self._state, event)) is not None:
+            self._see(pod, now)
 
     def _led(self, event: Nominated | Ungated, failed: Workload | None, what: str, now: float) -> None:
         """``failed``: the workload that cannot be led any further without this write."""
-        if failed is None:
-            return
-        if failed.releasing:
+        if failed is not None and failed.releasing:
             self._steering.failed(failed, failed.members[event.uid])
-        else:
+        elif failed is not None:
             why = f"pod {failed.members[event.uid].pod.name} could not be {what}: {event.detail}"
             self._revocations.revoke(failed, why, now, Cause.WRITE_FAILED, penalty=True)
 

@@ -9,7 +9,9 @@ admission policy say it, and what they tolerate for it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from extender.core.answers import Ungated
 from extender.core.effects import Ungate
 from extender.core.flavoring import Flavoring, PartKey, part_of
 from extender.core.job import JobWrite
@@ -37,6 +39,16 @@ def let_go(state: State, workload: Workload, pods: Sequence[Pod], shown: frozens
         if GANG_GATE in pod.gates and pod.uid not in shown:
             state.out.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key))
     return shown.union(pod.uid for pod in pods)
+
+
+def let_in(state: State, event: Ungated) -> Pod | None:
+    """A pod of a job that was let go, as it is when its gate has come off: the watch may be late to show that, and a
+    gate does not come off once more, with a pin to the nodes of its plan."""
+    found = None if event.detail else state.member(event.uid)
+    if found is None or found[0].job is None or event.uid not in found[0].job.shown:
+        return None
+    pod = found[1].pod
+    return replace(pod, gates=tuple(gate for gate in pod.gates if gate != GANG_GATE))
 
 
 def let_job_go(state: State, workload: Workload, made: Mapping[PartKey, Flavoring], until: LetGo) -> None:

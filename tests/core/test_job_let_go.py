@@ -110,6 +110,15 @@ def test_it_is_let_go_with_quota_and_starts_whole_on_the_nodes_that_come() -> No
     assert script.reason("first") == "Running"
 
 
+def test_a_gate_that_has_come_off_is_known_to_be_off_before_the_watch_shows_it() -> None:
+    """It could not be taken off once more, with a pin to the nodes of the plan."""
+    script = scene(served=False)
+    pods = come(script).create(gates=GATED)
+    script.feed(Ungated(pods[0].uid))
+    script.feed(Ungated(pods[1].uid, "no answer"))
+    assert [script.core.state.pods[pod.uid].gates for pod in pods] == [(), GATED]
+
+
 def test_its_pods_are_shown_to_an_autoscaler_when_enough_to_start_are_there() -> None:
     script = scene(served=False, spot=24)
     first = come(script, wanting(3))
