@@ -150,8 +150,9 @@ class Admissions:
         if not admission.shown and job.plan not in (None, admission.plan):
             self._end(key)
             return self._adopt(job, now, late=True)
-        if not admission.shown and key in self.writing:
-            admission.came_at = now  # its controller knows of it, whenever the answer to the write comes
+        if not admission.shown and key in self.writing and self.writing[key].job.suspended:
+            # Its controller knows of it, whenever the answer to the write comes. Of one that is let go it has known.
+            admission.came_at = now
         admission.shown = True
         if job.plan != admission.plan:
             admission.note("its plan was taken off it")

@@ -16,8 +16,8 @@ from tests.simulation.checkpoint_plan import has_checkpoints
 from tests.simulation.model.autoscaler import Pool, Whim
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.job_specs import JobSpec
-from tests.simulation.owner_plan import has_owners
-from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION
+from tests.simulation.model.owners import OwnerObject
+from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION, queue_name
 from tests.simulation.relation_plan import ZONE
 
 _WHIMS = (
@@ -55,12 +55,17 @@ class ElasticPlan:
 
 def has_elastic(seed: int) -> bool:
     """One in forty, of those with queues."""
-    return seed % 120 in (74, 88, 118) and not (has_owners(seed) or has_checkpoints(seed))
+    return seed % 120 in (74, 88, 118) and not has_checkpoints(seed)
 
 
 def has_taints(seed: int) -> bool:
     """One in four of these."""
     return has_elastic(seed) and seed // 120 % 4 == 3
+
+
+def has_owned(seed: int) -> bool:
+    """One in eight of these: owners of gangs need such nodes, too."""
+    return has_elastic(seed) and seed // 120 % 8 == 4
 
 
 def has_requests(seed: int) -> bool:
@@ -136,6 +141,26 @@ def needing(
         )
         for at, job in jobs
     )
+
+
+def owned(
+    owners: Sequence[tuple[float, OwnerObject]], chance: Chance, *, tainted: bool
+) -> tuple[tuple[float, OwnerObject], ...]:
+    """Most of these owners are in a queue, and half of them need nodes that are made."""
+    dice = chance.stream("which owners need nodes that are made")
+    found = []
+    for at, owner in owners:
+        name, needs, tolerant = queue_name(dice), dice.random() < 0.5, tainted and dice.random() < 0.7
+
+        def made(pod: Pod, queue: str = name, needs: bool = needs, tolerant: bool = tolerant) -> Pod:
+            more = (MADE_TOLERATION,) if tolerant else ()
+            selection = Selection(((FLAVOR, MADE),), tolerations=more) if needs else pod.selection
+            gates = (GANG_GATE,) if needs else pod.gates
+            return replace(pod, queue=queue, selection=selection, gates=gates)
+
+        leader = None if owner.leader is None else made(owner.leader)
+        found.append((at, replace(owner, template=made(owner.template), leader=leader)))
+    return tuple(found)
 
 
 def beside(batch: BatchPlan, plan: ElasticPlan) -> BatchPlan:

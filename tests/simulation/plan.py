@@ -34,9 +34,11 @@ from tests.simulation.elastic_plan import (
     crowded,
     draw_elastic,
     has_elastic,
+    has_owned,
     has_requests,
     has_taints,
     needing,
+    owned,
     with_elastic,
     with_taints,
     zoned,
@@ -223,7 +225,7 @@ def draw(seed: int) -> Plan:
     plan = replace(plan, asks=has_requests(seed))
     plan = _with_jobs(plan, chance, elastic) if has_jobs(seed) or elastic is not None else plan
     plan = _with_relations(plan, chance) if has_relations(seed) else plan
-    plan = _with_owners(plan, chance) if has_owners(seed) else plan
+    plan = _with_owners(plan, chance) if has_owners(seed) or has_owned(seed) else plan
     plan = replace(plan, jobs=cast(plan.jobs, chance)) if has_roles(seed) else plan
     plan = replace(plan, jobs=hold_back(plan.jobs, chance)) if has_uptake(seed) else plan
     plan = _with_preemption(plan, chance) if has_preemption(seed) else plan
@@ -320,8 +322,10 @@ def _with_owners(plan: Plan, chance: Chance) -> Plan:
     """Owners of gangs beside the gangs and singles of the seed, or beside few of them."""
     drawn = draw_owners(chance, calm=plan.calm)
     faults = (*plan.faults, *(Fault(*one) for one in drawn.faults))
-    beside = chance.stream("beside owners").choice((0, 2, len(plan.jobs)))
-    return replace(plan, jobs=plan.jobs[:beside], owners=drawn.owners, faults=faults)
+    beside, owners = chance.stream("beside owners").choice((0, 2, len(plan.jobs))), drawn.owners
+    if plan.elastic is not None:
+        owners = owned(owners, chance, tainted=plan.elastic.tainted)
+    return replace(plan, jobs=plan.jobs[:beside], owners=owners, faults=faults)
 
 
 def _fault(random: Random) -> Fault:

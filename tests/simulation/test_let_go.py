@@ -185,6 +185,7 @@ def test_one_in_forty_seeds_has_such_nodes_and_no_other_is_changed() -> None:
     with_nodes = [one for one in plans if one.elastic is not None]
     assert len(with_nodes) == 15
     assert sum(has_relations(one.seed) for one in with_nodes) == 2
+    assert [one.seed for one in with_nodes if one.owners] == [554, 568, 598]
     assert any(one.calm for one in with_nodes)
     assert all(one.queues.things and one.batch.jobs for one in with_nodes)
     assert not any(one.limits.elastic.flavors for one in plans if one.elastic is None)
