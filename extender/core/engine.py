@@ -91,7 +91,7 @@ from extender.core.workload import Workload
 from extender.core.workload_reports import WorkloadReport, workload_report
 from policies.api import PolicyError, ScorePolicy
 from policies.chosen import OURS, Policies
-from policies.model import GroupKey, Pod
+from policies.model import GroupKey, InVain, Pod
 from policies.model.levels import LevelKey
 from policies.model.queues import QueueReport
 from policies.placement.request import rows_of
@@ -205,9 +205,8 @@ class Engine:
             self._elastic.follow(now)
             self._settle(now)
         except IllegalTransitionError as error:
-            for touched in map(state.workloads.get, state.touched):
-                if touched is not None:
-                    error.add_note(told(touched))
+            for touched in (state.workloads[key] for key in state.touched if key in state.workloads):
+                error.add_note(told(touched))
             raise
         self._admission.listen(now)
         out, state.out = state.out, []
@@ -215,12 +214,11 @@ class Engine:
 
     def _settle(self, now: float) -> None:
         """Draw every conclusion for whoever something has happened to."""
-        state = self.state
-        while state.touched:
-            key = next(iter(state.touched))
-            if (workload := state.workloads.get(key)) is not None:
+        while touched := self.state.touched:
+            key = next(iter(touched))
+            if (workload := self.state.workloads.get(key)) is not None:
                 self._lifecycle.settle(workload, now)
-            state.settled(key)
+            self.state.settled(key)
 
     def prioritize(self, pod: Pod, candidates: Sequence[str]) -> list[int]:
         """How good each candidate is for a pod that no plan has placed: 0..10. A question, not an event."""
@@ -256,6 +254,10 @@ class Engine:
         """The jobs for which nodes are asked for just now."""
         return self._elastic.asks
 
+    def capacity_rest(self, key: GroupKey) -> InVain | None:
+        """So long that job asks for no nodes, after it has done so in vain."""
+        return self._elastic.rest(key)
+
     def queued(self) -> Sequence[GroupKey]:
         """The workloads that name a queue or have one by default."""
         return [*self.state.quotas.members.names]
@@ -272,8 +274,7 @@ class Engine:
         """The instant by which a Tick is due, or None while nothing is pending."""
         instants = [self._admission.wake(), self.state.timers.first(), self.state.singles.next_end()]
         instants += self._enqueues.next_retry(), self._reservations.next_end(), self._kube_preemption.next_look()
-        instants += self.state.quotas.past.next_sample(), self._elastic.next_end()
-        instants += self.state.binds.instants()
+        instants += self.state.quotas.past.next_sample(), self._elastic.next_end(), *self.state.binds.instants()
         return min((instant for instant in instants if instant is not None), default=None)
 
     def _synced(self, event: Synced, now: float) -> None:

@@ -181,6 +181,8 @@ def test_what_is_denied_gives_its_quota_back_and_says_so(
     stage.api.wait_for(
         autoscaler.requests, lambda some: not any("first" in one["metadata"]["name"] for one in some), PATIENCE_S
     )
+    rests = research.until("first", bool)["metadata"]["annotations"]["muster.dev/nodes-in-vain"]
+    assert rests.startswith("no nodes came by attempt 1; none are asked for before "), "for the next leader"
     autoscaler.grant(autoscaler.asked())
     research.until_started("second", 2)
     autoscaler.until_none()

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 from extender.core.answers import CapacityAnswered
 from extender.core.asking import CapacityAsk
-from extender.core.events import Event
+from extender.core.events import Event, JobSeen
 from policies.model import GroupKey
 
 _SLOW_S = 5.0
 _PAUSE_S = 60.0
+_EARLY_S = 1.0
+"""What a job says is in whole seconds."""
 
 
 class AskedNodes:
@@ -21,14 +23,22 @@ class AskedNodes:
         self._within_s = within_s
         self._since: dict[CapacityAsk, float] = {}
         self._denied: dict[tuple[GroupKey, int], float] = {}
+        self._rests: dict[GroupKey, tuple[str, float]] = {}
+        """Whose job says that it rests, also to a new leader: its UID, and until when."""
 
     def hear(self, event: Event, now: float) -> None:
         if isinstance(event, CapacityAnswered) and not event.granted:
             self._denied[event.key, event.attempt] = now
+        if isinstance(event, JobSeen):
+            job = event.job
+            self._rests[job.key] = job.uid, 0.0 if job.in_vain is None else job.in_vain.until
 
     def look(self, asks: Sequence[CapacityAsk], now: float) -> str | None:
         """To be called every second or so."""
         for ask in asks:
+            uid, until = self._rests.get(ask.key, ("", 0.0))
+            if ask not in self._since and ask.job.uid == uid and now < until - _EARLY_S:
+                return f"{ask.key} asks for nodes at {now:.1f} s, and rests until {until:.1f} s"
             before = self._denied.get((ask.key, ask.attempt - 1), float("-inf"))
             if ask not in self._since and now - before < _PAUSE_S - _SLOW_S:
                 return f"{ask.key} asks for nodes again, {now - before:.1f} s after there were none"

@@ -180,6 +180,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (elastic.denied_nodes_are_awaited, 1634, "asks for nodes, and was told that there are none"),
     (elastic.quota_of_those_who_ask_is_free, 5518, r"is to be (bound|started|let go), and .* would use \d+ GPUs of"),
     (elastic.restart_forgets_who_rests, 238, "is to be let go at .*, and rests until"),
+    (elastic.restart_forgets_who_rests, 1634, "asks for nodes at .*, and rests until"),
     (elastic.jobs_that_are_let_go_start_in_part, 208, "is to be started with a plan for other pods"),
     (elastic.no_labels_for_those_who_make_nodes, 74, "no autoscaler would make nodes of made"),
     (elastic.plan_is_not_written_once_there_are_nodes, 208, "awaits nodes, and there have been some"),

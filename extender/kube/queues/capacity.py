@@ -17,16 +17,18 @@ from extender.core.answers import CapacityAnswered
 from extender.core.asking import AskedPods, CapacityAsk
 from extender.core.events import CapacityServed, Event
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError, decoded
+from extender.kube.connection import METADATA_ONLY, ApiError, decoded
 from extender.kube.convert import UnreadableError
+from extender.kube.kinds.keys import IN_VAIN
 from extender.kube.kinds.kind import Object, UnreadableJobError, conditions
+from extender.kube.kinds.plan import in_vain_text
 from extender.kube.kinds.read import meta_of, templates_of
 from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.template import bare, kept_of
 from extender.kube.kinds.tolerated import tolerate
 from extender.kube.queues.resources import PROVISIONING
 from extender.kube.queues.rounds import go_round
-from policies.model import Controller
+from policies.model import Controller, GroupKey, InVain
 
 VERSION, PLURAL = PROVISIONING
 CAPACITY = "muster.dev/capacity"
@@ -54,6 +56,8 @@ class Core(Protocol):
     """Who says for which jobs nodes are wanted."""
 
     def capacity_asks(self) -> Sequence[CapacityAsk]: ...
+
+    def capacity_rest(self, key: GroupKey) -> InVain | None: ...
 
 
 @dataclass(slots=True)
@@ -113,7 +117,9 @@ class CapacityKeeper:
             return
         asks = core.capacity_asks()
         for ask in [one for one in self._made if one not in asks]:
-            made = self._made[ask]
+            made, rest = self._made[ask], core.capacity_rest(ask.key)
+            if rest is not None and not await self._noted(ask, rest):
+                continue
             await self._remove(made.namespace, made.name, made.templates)
             del self._made[ask]
         for ask in asks:
@@ -185,6 +191,24 @@ class CapacityKeeper:
 
     def _deny(self, ask: CapacityAsk, detail: str) -> None:
         self._dispatch(CapacityAnswered(ask.key, ask.attempt, granted=False, detail=detail))
+
+    async def _noted(self, ask: CapacityAsk, rest: InVain) -> bool:
+        """Have its job say how long it rests, for the next leader. False if that is to be tried again. What is shown in
+        another object has no place for it."""
+        kind = self._registry.kind_of(ask.job.version, ask.job.kind)
+        if kind is None or kind.shown_in is not None:
+            return True
+        path = kind.path_of(ask.key.namespace, ask.job.name)
+        try:
+            meta = decoded(await self._kube.call("GET", path, accept=METADATA_ONLY)).get("metadata") or {}
+            if meta.get("uid") == ask.job.uid:
+                said = {"metadata": {"annotations": {IN_VAIN: in_vain_text(rest)}}}
+                await self._kube.patch_job(path, meta, said)
+        except ApiError as error:
+            if error.status not in (400, 403, 404, 409, 422):
+                raise
+            return error.status != 409
+        return True
 
     async def _remove(self, namespace: str, name: str, templates: int) -> None:
         within = f"namespaces/{namespace}"

@@ -16,7 +16,7 @@ from extender.kube.connection import ApiError
 from extender.kube.kinds.registry import Registry
 from extender.kube.queues import capacity
 from extender.kube.queues.capacity import CapacityKeeper
-from policies.model import Controller, GroupKey, Toleration
+from policies.model import Controller, GroupKey, InVain, Toleration
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
 
 KEY = GroupKey("team", "job-train")
@@ -24,6 +24,7 @@ SPOT = AskedPods("", 4, (("pool", "spot"),), (Toleration("spot", "Exists", "", "
 ASK = CapacityAsk(KEY, Controller("batch/v1", "Job", "train", "uid-1"), (SPOT,), 1)
 REQUESTS = "/apis/autoscaling.x-k8s.io/v1/namespaces/team/provisioningrequests"
 TEMPLATES = "/api/v1/namespaces/team/podtemplates"
+JOBS = "/apis/batch/v1/namespaces/team/jobs/train"
 ALL = "/apis/autoscaling.x-k8s.io/v1/provisioningrequests"
 JOB: dict[str, Any] = {
     "metadata": {"name": "train", "namespace": "team", "uid": "uid-1"},
@@ -52,9 +53,14 @@ class How:
 class Core:
     def __init__(self, *asks: CapacityAsk) -> None:
         self.asks = asks
+        self.rest: InVain | None = None
 
     def capacity_asks(self) -> tuple[CapacityAsk, ...]:
         return self.asks
+
+    def capacity_rest(self, key: GroupKey) -> InVain | None:
+        assert key == KEY
+        return self.rest
 
 
 class Keeping:
@@ -83,7 +89,7 @@ def run(work: Callable[[Keeping], Awaitable[None]], *asks: CapacityAsk, served: 
         async with fake_api() as (api, kube):
             told: list[Event] = []
             core = Core(*asks)
-            api.on("GET", "/apis/batch/v1/namespaces/team/jobs/train", Answer(body=JOB))
+            api.on("GET", JOBS, Answer(body=JOB))
             api.on("POST", TEMPLATES, OK)
             api.on("POST", REQUESTS, OK)
             api.on("GET", ALL, Answer(body={"items": []}))
@@ -148,6 +154,28 @@ def test_what_nobody_asks_for_any_more_is_deleted_with_its_templates() -> None:
         await one.keeper.look()
         assert one.deleted() == [f"{REQUESTS}/{name}", f"{TEMPLATES}/{name}-0"]
         assert one.name != name, "another attempt is another object"
+
+    run(work, ASK)
+
+
+@pytest.mark.parametrize("status", [0, 409, 422])
+def test_a_job_that_rests_says_so_before_its_request_goes(status: int) -> None:
+    """A conflict is tried again; what the API server will not have keeps nothing from going."""
+
+    async def work(one: Keeping) -> None:
+        await one.keeper.look()
+        one.api.on("DELETE", f"{REQUESTS}/{one.name}", OK)
+        one.api.on("PATCH", JOBS, *([refused(status)] if status else []), OK)
+        one.core.asks, one.core.rest = (), InVain(120.0, 1)
+        await one.keeper.look()
+        (said,) = one.api.bodies("PATCH")
+        assert said["metadata"]["annotations"] == {
+            "muster.dev/nodes-in-vain": "no nodes came by attempt 1; none are asked for before 1970-01-01T00:02:00Z"
+        }
+        assert bool(one.deleted()) is (status != 409)
+        await one.keeper.look()
+        assert len(one.api.bodies("PATCH")) == (2 if status == 409 else 1)
+        assert one.deleted()
 
     run(work, ASK)
 

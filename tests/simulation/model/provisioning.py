@@ -9,7 +9,7 @@ from functools import partial
 
 from extender.core.asking import CapacityAsk
 from extender.simulation.clock import Clock
-from policies.model import Pod
+from policies.model import InVain, Pod
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.autoscaler import Autoscaler
 from tests.simulation.model.process import Extender
@@ -46,8 +46,10 @@ class Provisioning:
                 one.ours = False
         asks = leader.core.capacity_asks()
         for ask in [one for one in self._requests if one not in asks]:
-            known = self._requests[ask]
+            known, rest = self._requests[ask], leader.core.capacity_rest(ask.key)
             known.unasked += 1
+            if known.ours and rest is not None:
+                self._note(ask, rest)
             if known.ours or known.unasked > _GRACE:
                 del self._requests[ask]
                 self._autoscaler.booked.pop(ask, None)
@@ -57,6 +59,12 @@ class Provisioning:
                 self._clock.after(_DECIDED_S, partial(self._decide, ask))
             else:
                 self._follow(leader, ask, request)
+
+    def _note(self, ask: CapacityAsk, rest: InVain) -> None:
+        """The job says how long it rests."""
+        job = self._api.jobs.get(ask.key)
+        if job is not None and job.uid == ask.job.uid:
+            self._api.set_job(replace(job, in_vain=rest))
 
     def _follow(self, leader: Extender, ask: CapacityAsk, request: _Request) -> None:
         request.ours, request.unasked = True, 0
