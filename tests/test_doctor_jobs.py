@@ -12,6 +12,7 @@ import yaml
 from extender.cli.doctor.examination import examine
 from extender.cli.doctor.facts import Facts, Kueue, owner_from
 from extender.cli.doctor.finding import Severity
+from extender.cli.doctor.installation import GUARDS
 from extender.cli.doctor.rights import needed
 from extender.config.settings import Settings, load
 from extender.kube.objects import Meta, OwnerObject
@@ -184,6 +185,17 @@ def test_the_rights_of_the_component_for_elastic_flavors_are_asked_for_where_the
     assert {(one.verb, one.resource, one.group) for one in asked} == given
     found = examine(Facts(settings, rights=dict.fromkeys(asked, False))).findings
     assert {one.fix for one in found if one.code == "MissingRight"} == {"kubectl apply -k manifests/components/elastic"}
+
+
+def test_a_policy_of_the_base_on_what_muster_may_write_that_is_missing_is_told() -> None:
+    documents = [one for file in BASE.glob("*.yaml") for one in yaml.safe_load_all(file.read_text())]
+    guards = {one["metadata"]["name"]: one for one in documents if one.get("kind") == "ValidatingAdmissionPolicy"}
+    assert guards.keys() == set(GUARDS)
+    assert codes(Facts(load(None), guards=guards)) == []
+    del guards["muster-extender-jobs"]
+    (found,) = examine(Facts(load(None), guards=guards)).findings
+    assert (found.code, found.subject) == ("ExtenderUnguarded", "muster-extender")
+    assert "no ValidatingAdmissionPolicy muster-extender-jobs: " in found.what
 
 
 @pytest.mark.parametrize(("preemption", "component"), [("on", True), ("on", False), ("dry-run", False)])

@@ -20,7 +20,6 @@ from extender.cli.doctor.rights import EXTENDER, SCHEDULER, Right, needed
 from extender.config.mistakes import mistakes
 from extender.config.reading import NOT_YAML, Loader, UnreadableYamlError, read_yaml
 from extender.config.settings import Settings, SettingsError, load
-from extender.core.limits import Preempts
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.convert import node_from, readable
@@ -185,11 +184,9 @@ class _Reading:
                 self._facts.kueue = Kueue(f"ConfigMap {namespace}/{_KUEUE_CONFIG}", _frameworks(said.get("data") or {}))
 
     async def kinds(self) -> None:
-        """Which are there, and what limits what Muster may write on those of the settings."""
+        """Which are there, and what limits what Muster may write."""
         facts = self._facts
         facts.served = await self._or_skipped("kinds that are served", lambda: served(self._kube))
-        if not facts.settings.job_kinds and facts.settings.preemption is not Preempts.ON:
-            return
         found = await self._read("validating admission policies", _VALIDATION, missing={})
         facts.guards = None if found is None else _by_name(found)
 

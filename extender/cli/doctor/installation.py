@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from extender.cli.doctor import leftovers
 from extender.cli.doctor.facts import Facts, Tree, pod_spec
 from extender.cli.doctor.finding import Finding, error, note, warning
+from extender.cli.doctor.rights import EXTENDER
 from extender.core.advisory import Mode
 from extender.core.limits import Preempts
 from extender.kube.dialects import POD_GROUP
@@ -20,6 +21,14 @@ from policies.words import listed
 TESTED = (1, 36)
 """The Kubernetes release whose kube-scheduler Muster is written for, and tested on."""
 POLICY = "muster-gang-gate"
+GUARDS = tuple(
+    f"muster-extender-{what}"
+    for what in (
+        *("jobs", "podgroups", "workloads", "pods", "pod-status"),
+        *("bindings", "eviction-labels", "evictions", "events"),
+    )
+)
+"""The policies of the base on what Muster's account may write."""
 _EVICTIONS, _GIVES_WAY = "muster-extender-evictions", "that-may-not-give-way"
 """The policy on what Muster may evict, and the condition that the component preemption adds to it."""
 _MANY_RIGHTS = 20
@@ -38,6 +47,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _deployment(facts)
     yield from _lease(facts)
     yield from _rights(facts)
+    yield from _guards(facts)
     yield from _preemption(facts)
     if facts.muster:
         fix = "see its log: what it cannot read is told there"
@@ -150,6 +160,15 @@ def _rights(facts: Facts) -> Iterator[Finding]:
             lacks = [right for right in lacks if right.account != account]
     for right in lacks:
         yield error("MissingRight", right.account, f"it may not {right}", f"kubectl apply -k manifests/{right.part}")
+
+
+def _guards(facts: Facts) -> Iterator[Finding]:
+    missing = [name for name in GUARDS if facts.guards is not None and name not in facts.guards]
+    if missing:
+        what = (
+            f"no ValidatingAdmissionPolicy {listed(missing, len(GUARDS))}: RBAC alone limits what its token may write"
+        )
+        yield warning("ExtenderUnguarded", EXTENDER, what, "kubectl apply -k manifests/base")
 
 
 def _preemption(facts: Facts) -> Iterator[Finding]:
