@@ -44,6 +44,12 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 TEAM = "team"
 PODS = f"/api/v1/namespaces/{TEAM}/pods"
 GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{TEAM}/podgroups"
+MADE = (
+    f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{TEAM}/workloads/train",
+    f"/apis/autoscaling.x-k8s.io/v1/namespaces/{TEAM}/provisioningrequests/train",
+    f"/api/v1/namespaces/{TEAM}/podtemplates/train",
+)
+"""What Muster makes, and a release deletes."""
 COHORT = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: ml-cohort}, spec: {}}"
 PATIENCE_S = 60.0
 MERGE_PATCH = "application/merge-patch+json"
@@ -225,6 +231,9 @@ def test_a_release_needs_its_roles_and_no_more(cluster: Cluster) -> None:
             await kube.ungate(TEAM, "released", uid)
             with pytest.raises(Refused, match="not found"):
                 await kube.patch_job(f"{NODES}/kept", {}, {})
+            for path in MADE:
+                with pytest.raises(Refused, match="not found"):
+                    await kube.call("DELETE", path)
             for path in [kind.path_of(TEAM, "train") for kind in KINDS]:
                 for request in (kube.call("GET", path), kube.patch_job(path, {}, {})):
                     with pytest.raises(Refused, match="not found"):

@@ -10,6 +10,7 @@ import pytest
 from devcluster import Cluster
 from devcluster.muster import RunningMuster, install_job_admission, start_muster
 from devcluster.proxy import Proxy
+from extender.runtime.writes import PATIENCE_S
 from tests.integration.stage import RealStage
 from tests.integration.test_jobs import Jobs
 
@@ -34,7 +35,10 @@ def test_a_job_that_cannot_be_read_for_long_starts_with_its_first_plan(stage: Re
     jobs = Jobs(stage)
     proxy.lost_reads = "/jobs/train"
     jobs.create("train", 2, gpus=4)
-    stage.wait(lambda: _told(stage, 'muster_api_writes_total{kind="job",outcome="unsent"}'), bool)
+    # It pauses for a second at most: by then one that the API server answers besides has been given up.
+    stage.wait(
+        lambda: _told(stage, 'muster_api_write_retries_total{kind="job"}'), lambda tries: tries >= 2 * PATIENCE_S
+    )
     proxy.lost_reads = ""
     jobs.until_running(2)
     assert _told(stage, "muster_gang_plans_total") == 1
