@@ -30,6 +30,8 @@ class Choices:
         self.refused = dict(refused or {})
         self._always = tuple(self.refused)
         self._queue = queue
+        self._kept: dict[tuple[str, int], str] = {}
+        """By podset and group of resources, the flavors of those before the one that gets another flavor."""
         self._ended: tuple[int, Assignment] | None = None
         """For how much all were tried, and the end that was found then."""
         self._least = Fit.FITS if preempts is None else Fit.PREEMPT
@@ -45,14 +47,17 @@ class Choices:
 
     def after(self, tried: Assignment, podsets: Sequence[PodSetRequest], why: str) -> Assignment:
         """The next one, because there is no room for that one: another flavor for the last podset that has one."""
-        pairs = dict.fromkeys((name, flavor) for name, some in tried.flavors.items() for flavor in some.values())
-        found = tried
-        for podset, flavor in reversed(pairs):
+        pairs = [*dict.fromkeys((name, flavor) for name, some in tried.flavors.items() for flavor in some.values())]
+        found, several = tried, len(pairs) > 1
+        while pairs:
+            podset, flavor = pairs.pop()
             self.refused[podset, flavor] = why
+            self._kept = {(name, self._group_of[one]): one for name, one in pairs}
             found = self.first(podsets)
+            self._kept = {}
             if self.will_do(found):
                 return found
-            if len(pairs) > 1:
+            if several:
                 self._allow(podset, self._group_of[flavor])
         end = found if not self.will_do(found) else Assignment(Fit.NO_CANDIDATES, text=why)
         self._ended = _amount(podsets), end
@@ -63,6 +68,8 @@ class Choices:
         return found.fit >= self._least
 
     def _why_not(self, podset: PodSetRequest, flavor: ResourceFlavor) -> str:
+        if self._kept.get((podset.name, self._group_of[flavor.name]), flavor.name) != flavor.name:
+            return "another one is kept while those of later podsets change"
         return self.refused.get((podset.name, flavor.name), "")
 
     def _allow(self, podset: str, group: int) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import product
+from random import Random
+
 import pytest
 
 from policies.model.queues import ClusterQueue, Quota, ResourceFlavor, ResourceGroup
@@ -42,6 +47,31 @@ def test_every_assignment_is_tried_once_and_none_after_the_last(
         assert len(tried) <= expected
     assert len(set(tried)) == len(tried) == expected
     assert choices.first(asked).fit is not Fit.FITS, "it would be the same once more"
+
+
+def test_where_quota_is_scarce_every_assignment_that_there_is_quota_for_is_tried_once() -> None:
+    """Also those for which the first podset must leave to another one what would be best for it."""
+    for seed in range(300):
+        chance = Random(seed)
+        left = {name: chance.randrange(9) for name in NAMES}
+        queue = ClusterQueue("q", (ResourceGroup((GPU,), tuple((name, {GPU: Quota(left[name])}) for name in NAMES)),))
+        choices = Choices(QuotaTree([queue]), {name: ResourceFlavor(name) for name in NAMES}, queue)
+        asked = [PodSetRequest(str(at), 1, {GPU: chance.randint(1, 4)}) for at in range(chance.randint(1, 3))]
+        tried, found = [], choices.first(asked)
+        while found.fit is Fit.FITS:
+            tried.append(tuple(found.flavors[one.name][GPU] for one in asked))
+            found = choices.after(found, asked, "no room")
+            assert len(tried) <= len(NAMES) ** len(asked), seed
+        expected = {some for some in product(NAMES, repeat=len(asked)) if fits(some, asked, left)}
+        assert len(tried) == len(expected), (seed, tried)
+        assert set(tried) == expected, seed
+
+
+def fits(some: Sequence[str], asked: Sequence[PodSetRequest], left: Mapping[str, int]) -> bool:
+    used = Counter[str]()
+    for name, one in zip(some, asked, strict=True):
+        used[name] += one.requests[GPU]
+    return all(used[name] <= left[name] for name in used)
 
 
 def test_a_flavor_of_which_there_is_quota_for_fewer_pods_is_tried_for_these_after_the_others() -> None:
