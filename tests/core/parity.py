@@ -3,11 +3,12 @@ decision by quota."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
 from extender.core.effects import Effect, Reserve, Turned
-from extender.core.events import NamespaceSeen, PodSeen, QueueSeen
+from extender.core.events import NamespaceSeen, PodGone, PodSeen, QueueSeen
 from extender.core.limits import Limits, Preempts
 from extender.core.turns import Turn
 from policies.model import Node, Pod, Selection, Stamp
@@ -202,6 +203,15 @@ def nodes(case: Case) -> list[Node]:
 
 def by_core(case: Case) -> Outcome:
     """All who wait have come when the first pass begins."""
+    script, found = begun(case), Outcome()
+    gangs = {one.name: one for one in case.waiting}
+    for effect in script.effects:
+        _note(found, effect, gangs, script)
+    return found
+
+
+def begun(case: Case) -> Cluster:
+    """After the first pass."""
     limits = Limits(
         preemption=Preempts.ON if case.preempts else Preempts.OFF,
         preemption_s=600.0,
@@ -216,14 +226,16 @@ def by_core(case: Case) -> Outcome:
         if isinstance(thing, ClusterQueue):
             script.feed(QueueSeen(LocalQueue("default", thing.name, thing.name)))
     script.feed(NamespaceSeen("default", (("kubernetes.io/metadata.name", "default"),)))
-    for pod in (pod for one in (*case.running, *case.waiting) for pod in one.pods()):
+    for one in (*case.running, *case.waiting):
+        _come(script, one)
+    script.feed_synced()
+    return script
+
+
+def _come(script: Cluster, one: Gang) -> None:
+    for pod in one.pods():
         script.pods[pod.uid] = pod
         script.feed(PodSeen(pod))
-    script.feed_synced()
-    found = Outcome()
-    for effect in script.effects:
-        _note(found, effect, case, script)
-    return found
 
 
 class _Pass(Cluster):
@@ -237,10 +249,10 @@ class _Pass(Cluster):
             super().feed_synced()
 
 
-def _note(found: Outcome, effect: Effect, case: Case, script: Cluster) -> None:
+def _note(found: Outcome, effect: Effect, gangs: Mapping[str, Gang], script: Cluster) -> None:
     match effect:
         case Turned(key, Turn.PLANNED):
-            one = next(one for one in case.waiting if one.name == key.name)
+            one = gangs[key.name]
             found.admitted[one.name] = tuple({pod.requests: script.planned(pod) for pod in one.pods()}.values())
         case Reserve(key, reservation=kept) if kept is not None:
             found.evicts[key.name] = frozenset(str(one) for one in kept.victims)
@@ -262,20 +274,10 @@ def by_entry(case: Case) -> Outcome:
         for one in case.running
     ]
     there = eviction.World(running, case.queues, case.cohorts, fair, limits=Protection(NOW))
-    world = World(
-        case.queues,
-        case.cohorts,
-        {one.name: one for one in case.flavors},
-        [Admitted(one.queue, one.usage) for one in case.running],
-        lambda _, flavor: "no nodes" if flavor.name in case.without else "",
-        case.fair,
-        evictions=offers(there) if case.preempts else no_evictions,
-    )
-    line = [
-        Incoming(f"default/{one.name}", one.queue, one.podsets(), one.priority, one.created) for one in case.waiting
-    ]
+    world = _world(case, [Admitted(one.queue, one.usage) for one in case.running])
+    world = replace(world, evictions=offers(there) if case.preempts else no_evictions)
     found = Outcome()
-    for one in decide(world, line):
+    for one in decide(world, map(_incoming, case.waiting)):
         name = one.workload.uid.removeprefix("default/")
         if one.assignment.fit is Fit.FITS:
             found.admitted[name] = tuple(some[GPU] for some in one.assignment.flavors.values())
@@ -284,3 +286,48 @@ def by_entry(case: Case) -> Outcome:
         counts = one.assignment.fit in (Fit.PREEMPT, Fit.RECLAIM) and not one.victims
         found.apart |= counts or (one.assignment.fit is Fit.NO_CANDIDATES and len(one.workload.podsets) > 1)
     return found
+
+
+def _world(case: Case, admitted: Iterable[Admitted]) -> World:
+    flavors = {one.name: one for one in case.flavors}
+    return World(
+        case.queues,
+        case.cohorts,
+        flavors,
+        admitted,
+        lambda _, flavor: "no nodes" if flavor.name in case.without else "",
+        case.fair,
+    )
+
+
+def _incoming(one: Gang) -> Incoming:
+    return Incoming(f"default/{one.name}", one.queue, one.podsets(), one.priority, one.created)
+
+
+def in_passes(seed: int, count: int) -> Iterator[tuple[Outcome, Outcome]]:
+    """What both make of one world pass by pass, with nobody evicted: after each pass some end, and others come."""
+    some, chance = replace(case(seed), preempts=False), Random(seed)  # noqa: S311 - it is a test
+    gangs = {one.name: one for one in (*some.running, *some.waiting)}
+    used = {one.name: Admitted(one.queue, one.usage) for one in some.running}
+    waiting, script, seen = list(some.waiting), begun(some), 0
+    for number in range(count):
+        found, wanted = Outcome(), Outcome()
+        for effect in script.effects[seen:]:
+            _note(found, effect, gangs, script)
+        seen = len(script.effects)
+        for one in decide(_world(some, used.values()), [_incoming(one) for one in waiting]):
+            if one.assignment.fit is Fit.FITS:
+                name = one.workload.uid.removeprefix("default/")
+                wanted.admitted[name] = tuple(flavors[GPU] for flavors in one.assignment.flavors.values())
+                used[name] = Admitted(one.workload.queue, one.assignment.usage)
+        yield found, wanted
+        waiting = [one for one in waiting if one.name not in used]
+        for name in [name for name in used if chance.random() < 0.3]:
+            del used[name]
+            for pod in gangs[name].pods():
+                script.feed(PodGone(pod.uid))
+        for at in range(chance.randrange(3)):
+            waiting.append(_gang(chance, f"n{number}-{at}", some.queues))
+            gangs[waiting[-1].name] = waiting[-1]
+            _come(script, waiting[-1])
+        script.advance(0.1)

@@ -6,11 +6,14 @@ from __future__ import annotations
 import pytest
 
 from extender.core import preemption
-from tests.core.parity import by_core, by_entry, case
+from tests.core.parity import by_core, by_entry, case, in_passes
 
 SEEDS, PARTS = 300, 3
 FOUND = (11354, 25721, 34164, 36014)
 """Worlds in which they have differed."""
+PASSES = 4
+FOUND_LATER = (900,)
+"""Worlds in which they have differed in some pass, with nobody evicted."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -26,3 +29,14 @@ def test_the_core_decides_as_the_decision_by_quota_does(part: int, monkeypatch: 
         admitted += len(wanted.admitted)
         evicts += len(wanted.evicts)
     assert min(admitted, 2 * evicts) > SEEDS // PARTS // 10, "they have something to decide"
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_so_it_does_in_the_passes_after_it(part: int) -> None:
+    """Those who have waited are looked at again where it matters."""
+    later = 0
+    for seed in [*range(SEEDS), *FOUND_LATER][part::PARTS]:
+        for number, (found, wanted) in enumerate(in_passes(seed, PASSES)):
+            assert list(found.admitted.items()) == list(wanted.admitted.items()), (seed, number)
+            later += len(wanted.admitted) * bool(number)
+    assert later > SEEDS // PARTS // 10, "they have something to decide"
