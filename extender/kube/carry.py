@@ -25,6 +25,7 @@ class Carrier:
         self, kube: Kube, kind: Kind, job: Job, registry: Registry, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> None:
         self._kube = kube
+        self._kind = kind
         self._registry = registry
         self._timeout_s = timeout_s
         self._job = job
@@ -40,16 +41,19 @@ class Carrier:
 
     @property
     def may_start(self) -> bool:
-        """Its author asks for it still. What it is read in may not show that."""
-        return asks(self._meta) and self._registry.is_outermost(self._meta) and "true" not in self._meta.said(HOLD)
+        """Its author asks for it still, and has not held it meanwhile, or suspended it where it runs by now. What it is
+        read in may not show that."""
+        meta = self._meta
+        stopped = "true" in meta.said(HOLD) if self._job.suspended else self._kind.is_suspended(self._obj)
+        return asks(meta) and self._registry.is_outermost(meta) and not stopped
 
-    async def write(self, before: Object, after: Object, *, entry: bool) -> Mapping[str, Any]:
-        """``before``, ``after``: what shows it; ``entry``: as for ``carried``. Returns what was changed."""
-        if self._job.finished:
-            # Its controller brings nothing from the one to the other any more.
+    async def write(self, before: Object, after: Object, *, entry: bool, leads: bool = False) -> Mapping[str, Any]:
+        """``before``, ``after``: what shows it; ``entry``: as for ``carried``, of one that is suspended; ``leads``: it
+        runs, and gets its nodes. Returns what was changed."""
+        if self._job.finished or leads:
+            # Its controller brings nothing from the one to the other any more, or not while it runs.
             await self._patch(self._shown_path, before, after)
-            entry = False
-        job = carried(self._obj, after, entry=entry)
+        job = carried(self._obj, after, entry=entry and self._job.suspended and not self._job.finished)
         try:
             return await self._patch(self._path, self._obj, job)
         except ApiError as error:

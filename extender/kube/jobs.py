@@ -76,7 +76,8 @@ class JobWriter:
                 return GONE
             if isinstance(effect, StartJob) and not carrier.may_start:
                 return Response(412, NOT_WANTED)
-            changed = await carrier.write(before, after, entry=not isinstance(effect, SuspendJob))
+            leads = isinstance(effect, StartJob) and not now.suspended
+            changed = await carrier.write(before, after, entry=not isinstance(effect, SuspendJob), leads=leads)
         elif changed := merge_patch(before, after):
             await self._kube.patch_job(path, before["metadata"], changed, timeout_s=timeout_s)
         if isinstance(effect, SuspendJob) and "spec" in changed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from devcluster import Cluster
 from devcluster.api import Object
@@ -15,7 +16,9 @@ from devcluster.controllers import start_controller
 from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
 from tests.integration.stage import RealStage
 from tests.integration.test_elastic import QUEUES, unschedulable, with_elastic
+from tests.integration.test_kinds import install_runtime
 from tests.integration.test_queues import Queues
+from tests.kube.kinds.test_trainer import TRAINJOB
 from tests.scenarios.pods import pod
 
 pytestmark = pytest.mark.xdist_group("elastic-kinds")
@@ -31,8 +34,9 @@ def muster(cluster: Cluster) -> RunningMuster:
     running = start_muster(cluster, {"elastic": {"flavors": ["spot"], "timeout_s": 300}}, manifests=manifests)
     install_gate(cluster)
     install_job_admission(cluster)
-    for name in ("jobset", "mpi-operator"):
+    for name in ("jobset", "mpi-operator", "trainer"):
         start_controller(cluster, name)
+    install_runtime(cluster)
     return running
 
 
@@ -61,7 +65,13 @@ def _mpi_job() -> tuple[str, Object]:
     return "mpijobs", {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "spec": spec}
 
 
-@pytest.mark.parametrize("kind", [_jobset(), _mpi_job()], ids=["JobSet", "MPIJob"])
+def _train_job() -> tuple[str, Object]:
+    obj = yaml.safe_load(TRAINJOB)
+    obj["spec"] |= {"trainer": obj["spec"]["trainer"] | {"numNodes": 2}}
+    return "trainjobs", obj
+
+
+@pytest.mark.parametrize("kind", [_jobset(), _mpi_job(), _train_job()], ids=["JobSet", "MPIJob", "TrainJob"])
 def test_its_pods_ask_for_the_nodes_of_their_flavor_until_they_get_another(
     kind: tuple[str, Object], stage: RealStage, research: Queues, muster: RunningMuster
 ) -> None:
@@ -74,6 +84,8 @@ def test_its_pods_ask_for_the_nodes_of_their_flavor_until_they_get_another(
         assert (one["spec"]["nodeSelector"], one["spec"].get("affinity")) == (SPOT, None)
     nodes = stage.add_nodes(2, labels=SPOT)
     assert set(on_nodes(stage, 2)) == set(nodes)
+    shown = path.replace(f"{obj['apiVersion']}/", "jobset.x-k8s.io/v1alpha2/").replace("trainjobs", "jobsets")
+    stage.api.wait_for(f"{shown if plural == 'trainjobs' else path}/first", lambda one: leads_to(one, nodes))
     stage.api.patch(
         f"{path}/first", {"spec": {"runPolicy": {"suspend": True}} if plural == "mpijobs" else {"suspend": True}}
     )
@@ -94,3 +106,9 @@ def on_nodes(stage: RealStage, count: int, but: frozenset[str] = frozenset()) ->
         return {one["spec"]["nodeName"]: one for one in live if one["spec"].get("nodeName", "") not in {*but, ""}}
 
     return found(stage.api.wait_for(stage.pods_path, lambda pods: len(found(pods)) == count, PATIENCE_S))
+
+
+def leads_to(job: Object | None, nodes: list[str]) -> bool:
+    """Its plan, which another life of Muster would read there, has these."""
+    plan = (job or {}).get("metadata", {}).get("annotations", {}).get("muster.dev/plan", "")
+    return all(node in plan for node in nodes)

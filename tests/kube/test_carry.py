@@ -8,14 +8,17 @@ import pytest
 
 from extender.core.effects import StartJob
 from extender.kube.kinds.jobset import JOBSET
-from extender.kube.kinds.trainer import TRAIN_JOB
+from extender.kube.kinds.kind import Object
+from extender.kube.kinds.trainer import TRAIN_JOB, carried
 from extender.kube.writer import KubeApi
 from extender.runtime.requests import Response
 from tests.kube.fake_api import Answer, Asked, fake_api, refused
 from tests.kube.kinds.jobs import plan_for, read
+from tests.kube.kinds.test_let_go import let_go
 from tests.kube.kinds.test_trainer import jobset, older, train_job
 
 PATH = TRAIN_JOB.path_of("team", "torch-ddp")
+SHOWN = JOBSET.path_of("team", "torch-ddp")
 DONE = Answer(body={"metadata": {"resourceVersion": "8"}})
 FROZEN = refused(403, "Forbidden", "PodTemplateOverrides can only be modified when the TrainJob is suspended")
 
@@ -26,7 +29,7 @@ def started(obj: object, *answers: Answer) -> tuple[Response, list[Asked]]:
 
     async def scenario() -> tuple[Response, list[Asked]]:
         async with fake_api() as (api, kube):
-            api.on("GET", JOBSET.path_of("team", "torch-ddp"), Answer(body=jobset()))
+            api.on("GET", SHOWN, Answer(body=jobset()))
             api.on("GET", PATH, Answer(body=obj))
             api.on("PATCH", PATH, *answers)
             response = await KubeApi(kube).send(StartJob(job, plan_for(job), 3), 5.0)
@@ -57,3 +60,36 @@ def test_where_the_entry_cannot_be_changed_in_the_patch_that_starts_it_that_goes
 def test_any_other_refusal_is_the_answer(status: int) -> None:
     response, asked = started(older(), refused(status, "", "unknown field"))
     assert (response.status, len(asked)) == (status, 1)
+
+
+def led(**changed: object) -> tuple[Response, list[Asked]]:
+    """The same of one that runs without nodes, and is to get them. ``changed``: in the spec of the TrainJob."""
+    made = let_go(jobset(), TRAIN_JOB, pool="spot")
+    job = read(TRAIN_JOB, made)
+    obj: Object = carried(train_job(), made, entry=True)
+    obj["spec"] |= changed
+
+    async def scenario() -> tuple[Response, list[Asked]]:
+        async with fake_api() as (api, kube):
+            api.on("GET", SHOWN, Answer(body=made))
+            api.on("GET", PATH, Answer(body=obj))
+            for path in (SHOWN, PATH):
+                api.on("PATCH", path, DONE)
+            response = await KubeApi(kube).send(StartJob(job, plan_for(job), 3), 5.0)
+            return response, [one for one in api.asked if one.method == "PATCH"]
+
+    return asyncio.run(scenario())
+
+
+def test_the_nodes_of_one_that_was_let_go_are_written_on_its_jobset_and_its_entry_stays() -> None:
+    response, patches = led()
+    assert response.done
+    assert [one.path for one in patches] == [SHOWN, PATH], "the entry is frozen while it runs"
+    for one in patches:
+        assert one.body["metadata"]["annotations"] == {"muster.dev/plan": '{"000000000":"n0*2,n1*1"}'}
+        assert "spec" not in one.body
+
+
+def test_one_that_its_user_has_suspended_meanwhile_is_not_unsuspended() -> None:
+    response, patches = led(suspend=True)
+    assert (response.status, patches) == (412, [])

@@ -8,6 +8,9 @@ the entries before it: it has all of them, as the JobSet shows them, while a fla
 Trainer 2.1 has no such entries: what is to be on the JobSet itself goes into ``spec.annotations``, and what is to be on
 a template into ``podTemplateOverrides``. The admission policy writes in both ways, and the API server keeps the one
 that its CRD has a field for: that tells which Trainer it is. Trainer 2.0 can override no annotation of a template.
+
+While it runs nobody may change either, and its controller leaves the JobSet alone: the plan of one that was let go is
+written on the JobSet.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import msgspec
 
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.jobset import JOBSET
-from extender.kube.kinds.keys import FLAVORS, HOLD, NODES, OWN, PLAN, WORKLOAD
+from extender.kube.kinds.keys import FLAVORS, HOLD, NODE_LABELS, NODES, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, found, part_of, put
 from extender.kube.kinds.template import kept_of
 from extender.kube.kinds.tolerated import TOLERATED
@@ -41,8 +44,6 @@ TRAIN_JOB: Kind = replace(
     plural="trainjobs",
     managers=("trainer.kubeflow.org/trainjob-controller", *JOBSET.managers),
     shown_in=JOBSET,
-    # While it has pods nobody may change what it is shown by: a plan that comes later would reach nobody.
-    waits=False,
 )
 
 
@@ -103,14 +104,16 @@ def _marks(jobset: Object, meta: Meta) -> Object:
 
 def _written(jobset: Object) -> Iterator[tuple[str, Object]]:
     """What is Muster's of the template of each replicated job. An annotation that is not there has lost its value;
-    tolerations are said while Muster has added to them."""
+    tolerations are said while Muster has added to them, and labels of nodes from when they are asked for the first time."""
     kept = kept_of(msgspec.convert(jobset["metadata"], Meta))
     for one in found(jobset, "spec.replicatedJobs.*"):
         if not isinstance(one, dict):
             continue
         name, pod = str(one.get("name")), part_of(one, "template", "spec", "template")
         said = next(found(pod, "metadata.annotations"), None) or {}
-        ours: Object = {"metadata": {"annotations": {key: said.get(key, "") for key in _OF_TEMPLATES}}}
+        marks = {key: said.get(key, "") for key in _OF_TEMPLATES}
+        marks |= {key: said[key] for key in (NODE_LABELS,) if key in said}
+        ours: Object = {"metadata": {"annotations": marks}}
         if TOLERATED in kept.get(name, {}):
             ours["spec"] = {"tolerations": [*found(pod, "spec.tolerations.*")]}
         yield name, ours

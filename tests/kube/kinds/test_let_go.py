@@ -21,8 +21,8 @@ UNTIL = LetGo(1_767_323_045.0, 3)
 SPOT = Toleration("spot", "Exists", "", "NoSchedule")
 
 
-def let_go(obj: Object, **labels: str) -> Object:
-    after, kind = deepcopy(obj), kind_of(obj)
+def let_go(obj: Object, kind: Kind | None = None, **labels: str) -> Object:
+    after, kind = deepcopy(obj), kind or kind_of(obj)
     job = read(kind, obj)
     flavors = {one.name: {"cpu": "spot"} for one in job.podsets.podsets}
     asked = dict.fromkeys(flavors, tuple(labels.items()))
@@ -120,7 +120,7 @@ def test_what_would_stay_on_the_pods_is_left_to_the_policy() -> None:
 
 def test_of_some_kinds_no_pods_may_wait_for_nodes() -> None:
     kinds = Registry().kinds
-    assert {kind.name for kind in kinds if not kind.waits} == {"AppWrapper", "TrainJob"}
+    assert {kind.name for kind in kinds if not kind.waits} == {"AppWrapper"}
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)

@@ -16,7 +16,7 @@ from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, before_start, carried
 from extender.kube.objects import Meta
-from policies.model import GroupKey, Job
+from policies.model import GroupKey, Job, LetGo
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, sizes, stored
 
 # https://github.com/kubeflow/trainer/blob/v2.3.0/manifests/base/runtimes/torch_distributed.yaml
@@ -190,6 +190,32 @@ def test_its_start_is_one_patch_with_the_plan_in_an_entry_of_its_own() -> None:
     )
     running = read(TRAIN_JOB, made)
     assert (running.plan, running.podsets) == ({"000000000": ("n0", "n0", "n1")}, job.podsets)
+
+
+def test_one_that_is_let_go_asks_for_the_nodes_of_its_flavor_until_it_is_given_back() -> None:
+    made, asked = jobset(), {"000000000": (("pool", "spot"),)}
+    awaited = StartJob(read(TRAIN_JOB, made), {}, 3, {"000000000": {"cpu": "spot"}}, {}, LetGo(1.8e9, 1), asked)
+    start(TRAIN_JOB, made, awaited)
+    for obj in (train_job(), older()):
+        before = carried(obj, made, entry=True)
+        assert said_of_pods(before)["muster.dev/node-labels"] == "pool=spot"
+        assert before["metadata"]["annotations"].keys() == {"muster.dev/plan", "muster.dev/flavors"}
+        stopped = deepcopy(made)
+        suspend(TRAIN_JOB, stopped)
+        stopped["status"] = SUSPENDED
+        clean(TRAIN_JOB, stopped)
+        after = carried(before, stopped, entry=True)
+        assert set(said_of_pods(after).values()) == {""}, "its Jobs would keep one that is taken off"
+        start(TRAIN_JOB, stopped, StartJob(job := read(TRAIN_JOB, stopped), plan_for(job), 3))
+        assert said_of_pods(carried(after, stopped, entry=True))["muster.dev/node-labels"] == ""
+
+
+def said_of_pods(obj: Object) -> dict[str, str]:
+    """By Muster, on the only template, whichever Trainer it is for."""
+    if "runtimePatches" not in obj["spec"]:
+        return dict(obj["spec"]["podTemplateOverrides"][-1]["metadata"]["annotations"])
+    (replicated,) = entry_of(obj)["spec"]["replicatedJobs"]
+    return dict(replicated["template"]["spec"]["template"]["metadata"]["annotations"])
 
 
 def test_its_suspension_leaves_the_entry_that_nobody_may_change_by_then() -> None:
