@@ -118,7 +118,7 @@ class StartJob:
     podsets of the object are others by now. ``flavors``: by podset, the flavor of each resource. ``tolerations``: by
     podset, what its pods tolerate beyond what their template says. ``let_go``: it has no plan yet. Once it has one that
     is written on the job alone, whose pods are there. ``labels``: by podset, what its pods ask of their nodes beyond
-    what their template says, while they have none.
+    what their template says, while they have none; ``awaits_s``: so many seconds they may have none.
     """
 
     job: Job
@@ -128,6 +128,7 @@ class StartJob:
     tolerations: Mapping[str, tuple[Toleration, ...]] = field(default_factory=dict)
     let_go: LetGo | None = None
     labels: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    awaits_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

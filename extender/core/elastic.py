@@ -198,7 +198,7 @@ class Elastic:
         if self._served is not False:
             return ""
         pods = [workload.members.stands_for(pod.identity) for pod in demand.pods]
-        return unseen(workload, pods) or lacking(pods, made, flavors, of_job=True, to_come=True)
+        return unseen(pods) or lacking(pods, made, flavors, of_job=True, to_come=True)
 
     def _may(self, workload: Workload) -> bool:
         """It has yet to start, nobody gives way to it, and all that it needs nodes for can be asked for: a job, or pods

@@ -25,7 +25,6 @@ from policies.placement.matching import admits
 from policies.words import listed
 
 SHOWN = "kube-scheduler has its {} without a plan, so that an autoscaler sees them"
-_IMPATIENT = "a {} whose pods wait for nodes cannot be started as a whole: its nodes have to be there before it"
 _IN_WAVES = (
     "its pods are made one after the other, so that no autoscaler sees all of them: have them made together (a JobSet "
     "without startupPolicy InOrder and dependsOn, an MPIJob with launcherCreationPolicy AtStartup)"
@@ -57,14 +56,13 @@ def let_job_go(state: State, workload: Workload, made: Mapping[PartKey, Flavorin
         return
     workload.flavor(made)
     record.write(JobWrite.START)
-    state.out.append(start_of(workload, record.seen, workload.podsets, {}, until))
+    start = start_of(workload, record.seen, workload.podsets, {}, until)
+    state.out.append(replace(start, awaits_s=state.limits.elastic.within_s))
     state.touch(workload)
 
 
-def unseen(workload: Workload, pods: Sequence[Pod]) -> str:
-    """Why its job cannot be let go so that whoever makes nodes sees all of these; empty if it can."""
-    if workload.job is not None and not workload.job.seen.waits:
-        return _IMPATIENT.format(workload.job.seen.owner.kind)
+def unseen(pods: Sequence[Pod]) -> str:
+    """Why their job cannot be let go so that whoever makes nodes sees all of these; empty if it can."""
     return _IN_WAVES if len({pod.wave for pod in pods}) > 1 else ""
 
 

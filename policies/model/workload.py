@@ -203,7 +203,7 @@ class Job:
     ``hint``: which of its labels its author has misspelt. ``delay``: why its controller makes no pods for now.
     ``reservation``: the room that it is to have when others are gone. ``eviction``: what the job says of its own.
     ``evicted``: when it was evicted lately, in seconds since the epoch. ``in_steps``: what a start writes may be shown
-    before it is unsuspended. ``waits``: its pods may wait for nodes, and a plan may be written on it while they do.
+    before it is unsuspended.
     """
 
     podsets: PodSets
@@ -230,7 +230,6 @@ class Job:
     in_steps: bool = False
     let_go: LetGo | None = None
     in_vain: InVain | None = None
-    waits: bool = True
 
     @property
     def key(self) -> GroupKey:

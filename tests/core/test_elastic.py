@@ -12,10 +12,10 @@ from extender.core.answers import CapacityAnswered
 from extender.core.asking import CapacityAsk
 from extender.core.events import CapacityServed, QueueGone, QueueSeen
 from extender.core.limits import Elasticity, Limits
-from policies.model import Node, Toleration
+from policies.model import Node, PodSet, Toleration
 from policies.model.queues import ClusterQueue, Stop, Strategy
 from tests.builders import key, node
-from tests.core.jobs import Controlled, job
+from tests.core.jobs import Controlled, job, template
 from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
 
@@ -182,11 +182,12 @@ def test_without_quota_of_an_elastic_flavor_nobody_asks(facts: dict[str, int], s
 
 def test_where_nodes_cannot_be_asked_for_the_reason_says_why_and_no_quota_is_kept() -> None:
     script = scene(served=False)
-    first = Controlled(script, replace(job(2, name="first"), queue="team", waits=False))
+    late = PodSet(template("first", series="1-late"), 1, 1, wave=1)
+    first = Controlled(script, replace(job(1, late, name="first"), queue="team"))
     first.wait(0.5)
     code, said = reason(script, "first")
     assert (code, used(script, "team", "spot")) == ("NoRoom", 0)
-    assert "no nodes are asked for: a Job whose pods wait for nodes cannot be started as a whole" in said
+    assert "no nodes are asked for: its pods are made one after the other" in said
     script.feed(CapacityServed(served=True))
     first.wait(0.5)
     assert list(asks(script)) == ["first"]

@@ -81,7 +81,7 @@ def test_it_is_let_go_with_quota_and_starts_whole_on_the_nodes_that_come() -> No
     first = come(script)
     (start,) = first.starts
     assert start.let_go is not None
-    assert (start.plan, start.minimum, start.let_go.attempt) == ({}, 2, 1)
+    assert (start.plan, start.minimum, start.let_go.attempt, start.awaits_s) == ({}, 2, 1, 900.0)
     assert start.let_go.until == pytest.approx(script.now + 900, abs=3)
     assert start.flavors[""]["nvidia.com/gpu"] == "spot"
     assert start.tolerations == {"": (SPOT,)}
@@ -301,24 +301,12 @@ def _in_waves() -> Job:
     )
 
 
-@pytest.mark.parametrize(
-    ("asked", "why"),
-    [
-        (
-            _in_waves(),
-            "no autoscaler sees all of them: have them made together (a JobSet without startupPolicy InOrder",
-        ),
-        (
-            wanting(waits=False),
-            "a Job whose pods wait for nodes cannot be started as a whole: its nodes have to be there before it",
-        ),
-    ],
-)
-def test_one_that_no_autoscaler_would_see_as_it_is_is_not_let_go(asked: Job, why: str) -> None:
+def test_one_that_no_autoscaler_would_see_as_it_is_is_not_let_go() -> None:
     script = scene(served=False)
-    first = come(script, asked)
+    first = come(script, _in_waves())
     assert (first.starts, used(script, "team", "spot")) == ([], 0)
     assert script.reason("first") == "NoRoom"
+    why = "no autoscaler sees all of them: have them made together (a JobSet without startupPolicy InOrder"
     assert why in script.message("first")
 
 

@@ -34,7 +34,7 @@ def muster(cluster: Cluster) -> RunningMuster:
     running = start_muster(cluster, {"elastic": {"flavors": ["spot"], "timeout_s": 300}}, manifests=manifests)
     install_gate(cluster)
     install_job_admission(cluster)
-    for name in ("jobset", "mpi-operator", "trainer"):
+    for name in ("jobset", "mpi-operator", "trainer", "appwrapper"):
         start_controller(cluster, name)
     install_runtime(cluster)
     return running
@@ -71,7 +71,18 @@ def _train_job() -> tuple[str, Object]:
     return "trainjobs", obj
 
 
-@pytest.mark.parametrize("kind", [_jobset(), _mpi_job(), _train_job()], ids=["JobSet", "MPIJob", "TrainJob"])
+def _app_wrapper() -> tuple[str, Object]:
+    job = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "template": made_of(8)}
+    inner = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "inner"}, "spec": job}
+    spec = {"components": [{"template": inner}]}
+    return "appwrappers", {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "spec": spec}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [_jobset(), _mpi_job(), _train_job(), _app_wrapper()],
+    ids=["JobSet", "MPIJob", "TrainJob", "AppWrapper"],
+)
 def test_its_pods_ask_for_the_nodes_of_their_flavor_until_they_get_another(
     kind: tuple[str, Object], stage: RealStage, research: Queues, muster: RunningMuster
 ) -> None:
@@ -96,6 +107,32 @@ def test_its_pods_ask_for_the_nodes_of_their_flavor_until_they_get_another(
     found = on_nodes(stage, 2, but=frozenset(nodes))
     assert not any("nodeSelector" in one["spec"] for one in found.values())
     stage.api.delete(f"{path}/first")
+
+
+def test_an_appwrapper_awaits_nodes_for_longer_than_it_gives_its_pods(
+    stage: RealStage, research: Queues, muster: RunningMuster
+) -> None:
+    """Its controller looks at them when somebody writes to it, and would delete them then."""
+    plural, obj = _app_wrapper()
+    path = f"/apis/{obj['apiVersion']}/namespaces/{stage.namespace}/{plural}"
+    own = {"workload.codeflare.dev.appwrapper/warmupGracePeriodDuration": "1ms"}
+    meta = {"name": "first", "labels": {"kueue.x-k8s.io/queue-name": "research"}, "annotations": own}
+    stage.api.create(path, {**obj, "metadata": meta})
+    waiting = unschedulable(stage, 2)
+    stage.api.patch(f"{path}/first", {"metadata": {"labels": {"note": "look"}}})
+    stage.add_nodes(2, labels=SPOT)
+    found = on_nodes(stage, 2)
+    stage.api.wait_for(f"{path}/first", is_ready, PATIENCE_S)
+    assert {one["metadata"]["uid"] for one in found.values()} == {one["metadata"]["uid"] for one in waiting}
+    stage.api.patch(f"{path}/first", {"spec": {"suspend": True}, "metadata": {"labels": {"muster.dev/hold": "true"}}})
+    stage.api.wait_for(f"{path}/first", lambda one: one["metadata"]["annotations"] == own, PATIENCE_S)
+    stage.api.delete(f"{path}/first")
+
+
+def is_ready(app_wrapper: Object) -> bool:
+    """Its controller has seen all of its pods run."""
+    said = app_wrapper["status"]["conditions"]
+    return any(one["type"] == "PodsReady" and one["status"] == "True" for one in said)
 
 
 def on_nodes(stage: RealStage, count: int, but: frozenset[str] = frozenset()) -> dict[str, Object]:

@@ -16,7 +16,7 @@ from devcluster.muster import install
 from extender.core.effects import StartJob
 from extender.kube.kinds.appwrapper import APP_WRAPPER
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
-from policies.model import Toleration
+from policies.model import LetGo, Toleration
 from tests.integration.extender import MERGE, Extender
 from tests.integration.spoilt import check_refused, spoilt
 from tests.integration.team import Team
@@ -24,6 +24,7 @@ from tests.kube.kinds.appwrappers import MIXED
 from tests.kube.kinds.jobs import plan_for, read
 
 SPOT = Toleration("spot", "Equal", "true", "NoSchedule")
+WARMUP = "workload.codeflare.dev.appwrapper/warmupGracePeriodDuration"
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +71,29 @@ def test_it_is_started_suspended_and_given_back(
     given_back = team.api.get(path_of(team))
     assert given_back["spec"] == written["spec"]
     assert "annotations" not in given_back["metadata"]
+
+
+@pytest.mark.parametrize("own", [{}, {WARMUP: "10m"}], ids=["its default", "its own"])
+def test_while_it_awaits_nodes_its_controller_is_told_to_wait_longer(
+    team: Team, extender: Extender, own: dict[str, str]
+) -> None:
+    before = created(team, annotations=own)
+    longer = start_of(before)
+    longer["metadata"]["annotations"][WARMUP] = "24h"
+    check_refused(team, extender, path_of(team), [longer])
+    job, after = read(APP_WRAPPER, before), deepcopy(before)
+    flavors, labels = {name: {"cpu": "spot"} for name in plan_for(job)}, dict.fromkeys(plan_for(job), (("a", "b"),))
+    start(APP_WRAPPER, after, StartJob(job, {}, 3, flavors, {}, LetGo(1.8e9, 1), labels, 900.0))
+    extender.patch(path_of(team), merge_patch(before, after))
+    said = team.api.get(path_of(team))["metadata"]["annotations"]
+    assert said[WARMUP] == ("1500s" if own else "1200s")
+    for change in (suspend, clean):
+        now = team.api.get(path_of(team))
+        after = deepcopy(now)
+        change(APP_WRAPPER, after)
+        extender.patch(path_of(team), merge_patch(now, after))
+    given_back = team.api.get(path_of(team))
+    assert (given_back["spec"], given_back["metadata"].get("annotations", {})) == (before["spec"], own)
 
 
 def test_what_others_have_said_for_its_pods_stays(team: Team, extender: Extender) -> None:

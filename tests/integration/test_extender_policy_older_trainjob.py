@@ -13,7 +13,7 @@ from devcluster.muster import install, install_job_admission
 from extender.core.effects import StartJob
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.trainer import TRAIN_JOB, carried
-from policies.model import Toleration
+from policies.model import LetGo, Toleration
 from tests.integration.extender import Extender
 from tests.integration.spoilt import check_refused, spoilt
 from tests.integration.team import QUEUE, Team
@@ -51,13 +51,16 @@ def created(team: Team) -> Object:
     return team.api.create(path_of(team).rpartition("/")[0], TRAINJOB)
 
 
-def start_of(obj: Object, tolerations: tuple[Toleration, ...] = ()) -> tuple[Object, Object]:
+def start_of(
+    obj: Object, tolerations: tuple[Toleration, ...] = (), let_go: LetGo | None = None
+) -> tuple[Object, Object]:
     """As Muster starts it, and its JobSet."""
     made = jobset()
     job = read(TRAIN_JOB, made)
     (name,) = plan_for(job)
     flavors = {name: {"cpu": "spot"}} if tolerations else {}
-    start(TRAIN_JOB, made, StartJob(job, plan_for(job), 3, flavors, {name: tolerations}))
+    plan, labels = ({}, {name: (("pool", "spot"),)}) if let_go else (plan_for(job), {})
+    start(TRAIN_JOB, made, StartJob(job, plan, 3, flavors, {name: tolerations}, let_go, labels))
     return carried(obj, made, entry=True), made
 
 
@@ -72,11 +75,12 @@ def test_it_is_created_suspended_and_shows_whether_it_is_held(team: Team) -> Non
 
 
 @pytest.mark.parametrize("tolerations", [(), (SPOT,)])
+@pytest.mark.parametrize("let_go", [None, LetGo(1.8e9, 1)], ids=["with nodes", "without nodes"])
 def test_it_is_started_suspended_and_given_back(
-    team: Team, extender: Extender, tolerations: tuple[Toleration, ...]
+    team: Team, extender: Extender, tolerations: tuple[Toleration, ...], let_go: LetGo | None
 ) -> None:
     before = created(team)
-    after, made = start_of(before, tolerations)
+    after, made = start_of(before, tolerations, let_go)
     extender.patch(path_of(team), merge_patch(before, after))
     overrides = team.api.get(path_of(team))["spec"]["podTemplateOverrides"]
     assert ("tolerations" in str(overrides)) == bool(tolerations)

@@ -14,7 +14,7 @@ from devcluster.muster import install
 from extender.core.effects import StartJob
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
-from policies.model import Toleration
+from policies.model import LetGo, Toleration
 from tests.integration.extender import Extender
 from tests.integration.spoilt import check_refused, spoilt
 from tests.integration.team import QUEUE, Team
@@ -68,15 +68,18 @@ def start_of(obj: Object) -> Object:
 
 
 @pytest.mark.parametrize("tolerations", [(), (SPOT,)])
+@pytest.mark.parametrize("let_go", [None, LetGo(1.8e9, 1)], ids=["with nodes", "without nodes"])
 def test_it_is_started_suspended_and_given_back(
-    team: Team, extender: Extender, tolerations: tuple[Toleration, ...]
+    team: Team, extender: Extender, tolerations: tuple[Toleration, ...], let_go: LetGo | None
 ) -> None:
     created(team)
     made = jobset()
     job = read(TRAIN_JOB, made)
     (name,) = plan_for(job)
     brought, flavors = {name: tolerations}, {name: {"cpu": "spot"}} if tolerations else {}
-    start(TRAIN_JOB, made, StartJob(job, plan_for(job), job.podsets.minimum, flavors, brought))
+    labels = {name: (("pool", "spot"),)} if let_go else {}
+    plan = {} if let_go else plan_for(job)
+    start(TRAIN_JOB, made, StartJob(job, plan, job.podsets.minimum, flavors, brought, let_go, labels))
     for change, entry in ((None, True), (suspend, False), (clean, True)):
         if change is not None:
             change(TRAIN_JOB, made)
@@ -88,11 +91,13 @@ def test_it_is_started_suspended_and_given_back(
         if change is not clean:
             said = team.api.get(path_of(team))["spec"]["runtimePatches"][1]
             assert ("tolerations" in str(said)) == bool(tolerations)
+            assert ("pool=spot" in str(said)) == bool(let_go)
     after = team.api.get(path_of(team))
     assert after["spec"]["suspend"] is True
     assert after["spec"]["runtimePatches"][0] == OTHERS
     assert "annotations" not in after["metadata"]
     assert "tolerations" not in str(after["spec"]["runtimePatches"])
+    assert "spot" not in str(after["spec"])
 
 
 OURS = "runtimePatches.1.trainingRuntimeSpec.template"

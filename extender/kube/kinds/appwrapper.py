@@ -18,7 +18,7 @@ import msgspec
 from extender.kube.dialects import MIN_MEMBER
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
-from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, NODES, PODSET, WORKLOAD
+from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, NODE_LABELS, NODES, PODSET, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, part_of
 from extender.kube.kinds.mpi import MPI
 from extender.kube.kinds.ray import RAY_CLUSTER, RAY_JOB
@@ -41,7 +41,7 @@ _PATH = re.compile(r"template(\.[^.\[\]]+|\[[0-9]{1,9}\])*")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
 _MOST_PODSETS = 8
 """As its own webhook has it."""
-_OURS = frozenset((MIN_MEMBER, WORKLOAD, NODES, COMPONENT, PODSET, INDEX_LABEL))
+_OURS = frozenset((MIN_MEMBER, WORKLOAD, NODES, NODE_LABELS, COMPONENT, PODSET, INDEX_LABEL))
 
 UNDECLARED = (
     "nobody can tell which pods the {} makes: its podSets have to say the path and the replicas of each template"
@@ -213,6 +213,6 @@ APP_WRAPPER = Kind(
     began=("status.phase",),
     carry=_carry,
     delays=("status.phase=Resetting", RESETTING),
-    # Pods that do not run within some minutes are made anew, a few times, and then it has failed.
-    waits=False,
+    # Pods that do not run by then are made anew, a few times, and then it has failed.
+    patience=("workload.codeflare.dev.appwrapper/warmupGracePeriodDuration", 300.0),
 )

@@ -12,6 +12,7 @@ from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.eviction import EVICTED_AT, evictions_text
 from extender.kube.kinds.keys import FLAVORS, IN_VAIN, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found, put
+from extender.kube.kinds.patience import wait_as_before, wait_longer
 from extender.kube.kinds.plan import in_vain_text, let_go_text, plan_text
 from extender.kube.kinds.read import templates_of
 from extender.kube.kinds.template import kept_of, kept_text, put_on, take_off
@@ -20,6 +21,8 @@ from extender.kube.queues.flavors import flavors_text
 from extender.kube.reserved import PREEMPTING, reservation_text
 from policies.model import InVain, PlannedNodes, Reservation, Toleration
 
+_ITSELF = "metadata.annotations"
+"""What is kept of the job itself, beside what is of its templates. No template has that name."""
 MOST_BYTES = 256 << 10
 """Of all annotations of an object together: a limit of the API."""
 TOO_LARGE = f"its plan does not fit into {MOST_BYTES >> 10} KiB of annotations"
@@ -38,6 +41,8 @@ def start(kind: Kind, obj: Object, effect: StartJob) -> None:
         for one in templates
     }
     _carry(kind, obj, templates)
+    if effect.let_go is not None:
+        kept[_ITSELF] = wait_longer(kind, obj, effect.awaits_s)
     said = _annotations(obj)
     said[PLAN] = plan_text(effect.plan) if effect.let_go is None else let_go_text(effect.let_go)
     if effect.flavors:
@@ -82,6 +87,7 @@ def clean(kind: Kind, obj: Object) -> None:
         for template in templates:
             take_off(template, kept.get(template.name, {}), emptied=template.emptied)
         _carry(kind, obj, templates)
+        wait_as_before(kind, obj, kept.get(_ITSELF, {}))
     for key in (PLAN, OWN, FLAVORS, PREEMPTING):
         _forget(obj, key)
 

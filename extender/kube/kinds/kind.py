@@ -72,7 +72,8 @@ class Kind:
     of its pods have succeeded, and those are kept while it is suspended. ``shown_in``: the kind of the object that its
     controller makes of it, in which it is read. ``carry``: where the templates are copies, brings what was written on
     them, by their names, into the object. ``delays``: a sign that it makes no pods for now, and why that is so.
-    ``waits``: as in Job.
+    ``patience``: an annotation by which its controller is told how long its pods may take to run, as Go writes it, and
+    the seconds that it gives them by itself; None: it waits for ever.
     """
 
     version: str
@@ -96,7 +97,7 @@ class Kind:
     shown_in: Kind | None = None
     carry: Callable[[Object, Mapping[str, Template]], None] | None = None
     delays: tuple[str, str] | None = None
-    waits: bool = True
+    patience: tuple[str, float] | None = None
 
     @property
     def group(self) -> str:

@@ -116,7 +116,6 @@ class Reader:
             in_steps=kind.shown_in is not None,
             let_go=let_go_from(planned),
             in_vain=in_vain_from((meta.annotations or {}).get(IN_VAIN)),
-            waits=kind.waits,
         )
 
     def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:

@@ -99,7 +99,6 @@ def job_from(obj: JobObject, reader: Reader) -> Job:
         min_parallelism=True,
         resumes=obj.resumes,
         shown_in=known.shown_in if known is not None else None,
-        waits=known is None or known.waits,
     )
     job = reader.read(kind, {"metadata": msgspec.to_builtins(obj.metadata)})
     return replace(

@@ -104,7 +104,7 @@ def _marks(jobset: Object, meta: Meta) -> Object:
 
 def _written(jobset: Object) -> Iterator[tuple[str, Object]]:
     """What is Muster's of the template of each replicated job. An annotation that is not there has lost its value;
-    tolerations are said while Muster has added to them, and labels of nodes from when they are asked for the first time."""
+    tolerations are said while Muster has added to them, labels of nodes since it has asked for them first."""
     kept = kept_of(msgspec.convert(jobset["metadata"], Meta))
     for one in found(jobset, "spec.replicatedJobs.*"):
         if not isinstance(one, dict):

@@ -12,7 +12,6 @@ from extender.kube.kinds.keys import IN_VAIN, LED, NODE_LABELS, NODES, PLAN
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.plan import in_vain_from, let_go_from, let_go_text, plan_from
 from extender.kube.kinds.read import templates_of
-from extender.kube.kinds.registry import Registry
 from policies.model import InVain, LetGo, Toleration
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, started, stopped_again, stored
 from tests.kube.kinds.test_hostile_jobs import MANIFESTS, kind_of
@@ -26,7 +25,7 @@ def let_go(obj: Object, kind: Kind | None = None, **labels: str) -> Object:
     job = read(kind, obj)
     flavors = {one.name: {"cpu": "spot"} for one in job.podsets.podsets}
     asked = dict.fromkeys(flavors, tuple(labels.items()))
-    start(kind, after, StartJob(job, {}, 2, flavors, dict.fromkeys(flavors, (SPOT,)), UNTIL, asked))
+    start(kind, after, StartJob(job, {}, 2, flavors, dict.fromkeys(flavors, (SPOT,)), UNTIL, asked, 900.0))
     return after
 
 
@@ -107,6 +106,28 @@ def test_a_label_that_somebody_has_changed_since_stays() -> None:
     assert given_back["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "owned"}
 
 
+WARMUP = "workload.codeflare.dev.appwrapper/warmupGracePeriodDuration"
+
+
+@pytest.mark.parametrize(
+    ("own", "waits"),
+    [
+        *((None, "1200s"), ("10m", "1500s"), ("1h30m.5s", "6301s"), ("1ms", "901s")),
+        *(("soon", "1200s"), ("-1s", "1200s"), ("", "1200s"), ("1s" * 100, "1200s")),
+    ],
+)
+def test_its_controller_gives_its_pods_longer_to_run_until_it_is_given_back(own: str | None, waits: str) -> None:
+    obj = stored(MANIFESTS["AppWrapper of several"], **SUSPENDED)
+    obj["metadata"]["annotations"] = {} if own is None else {WARMUP: own}
+    kind, after = kind_of(obj), let_go(obj)
+    assert after["metadata"]["annotations"][WARMUP] == waits
+    changed = deepcopy(after)
+    changed["metadata"]["annotations"][WARMUP] = "20m"
+    assert stopped_again(kind, changed)["metadata"]["annotations"][WARMUP] == "20m"
+    assert stopped_again(kind, after)["metadata"].get("annotations", {}).get(WARMUP) == own
+    assert started(kind, obj)["metadata"]["annotations"].get(WARMUP) == own, "with nodes it need not"
+
+
 def test_what_would_stay_on_the_pods_is_left_to_the_policy() -> None:
     left = {
         name
@@ -116,11 +137,6 @@ def test_what_would_stay_on_the_pods_is_left_to_the_policy() -> None:
     }
     assert {"JobSet", "MPIJob"} <= left
     assert not {"Job", "PyTorchJob"} & left
-
-
-def test_of_some_kinds_no_pods_may_wait_for_nodes() -> None:
-    kinds = Registry().kinds
-    assert {kind.name for kind in kinds if not kind.waits} == {"AppWrapper"}
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS)
