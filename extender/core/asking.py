@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from extender.core.flavoring import Flavoring, PartKey
-from extender.core.letting_go import SHOWN, awaiting
+from extender.core.letting_go import awaiting, shown
 from extender.core.reasons import Reason
 from extender.core.shape import Demand, Shape
-from policies.model import Controller, GroupKey, Toleration
+from policies.model import Controller, GroupKey, Pod, Toleration
 from policies.words import many
 
 
@@ -41,7 +41,7 @@ class Asking:
     pods (by UID) of a gang that were let go."""
 
     attempt: int
-    pods: int
+    pods: tuple[Pod, ...]
     shape: Shape
     queue: str
     flavors: tuple[str, ...]
@@ -52,8 +52,8 @@ class Asking:
 
     @property
     def reason(self) -> Reason:
-        pods = many(self.pods, "pod")
-        text = SHOWN.format(pods) if self.ask is None else f"a ProvisioningRequest asks for nodes for {pods}"
+        pods = many(len(self.pods), "pod")
+        text = shown(self.pods) if self.ask is None else f"a ProvisioningRequest asks for nodes for {pods}"
         if self.granted:
             text = "those that it asked for are granted, and yet to be seen"
         return awaiting(self.queue, self.flavors, text)

@@ -19,7 +19,7 @@ from extender.core.asking import Asking, CapacityAsk, asked_pods
 from extender.core.backoff import pause_s
 from extender.core.events import CapacityServed
 from extender.core.flavoring import Flavoring, PartKey
-from extender.core.letting_go import SHOWN, awaiting, lacking, let_go, let_job_go, unseen
+from extender.core.letting_go import awaiting, lacking, let_go, let_job_go, shown, unseen
 from extender.core.reasons import Reason
 from extender.core.shape import Demand, Shape
 from extender.core.state import State
@@ -70,8 +70,8 @@ class Elastic:
         asking, record = self._asking.get(workload.key), workload.job
         if record is not None and record.awaits_nodes:
             queue = self._state.quotas.members.queue_of(workload.key) or ""
-            pods = many(len(workload.members.slots.templates), "pod")
-            return awaiting(queue, record.seen.flavor_names, SHOWN.format(pods)) if asking is None else asking.reason
+            what = shown(workload.members.slots.templates.values())
+            return awaiting(queue, record.seen.flavor_names, what) if asking is None else asking.reason
         if asking is not None and asking.shape != shape:
             self._end(workload.key)
             return None
@@ -177,7 +177,7 @@ class Elastic:
         lets_go = workload.job is not None and ask is None
         # However late its start is answered, it may have been done: until then its quota is for nobody else.
         ends = 0.0 if lets_go else until
-        asking = self._asking[key] = Asking(attempt, len(demand.pods), shape, queue, names, ends, ask)
+        asking = self._asking[key] = Asking(attempt, demand.pods, shape, queue, names, ends, ask)
         workload.telling.note(now, f"asks for nodes, attempt {attempt}")
         if workload.job is None:
             self._show(workload, asking)
@@ -198,7 +198,7 @@ class Elastic:
         if self._served is not False:
             return ""
         pods = [workload.members.stands_for(pod.identity) for pod in demand.pods]
-        return unseen(pods) or lacking(pods, made, flavors, of_job=True, to_come=True)
+        return unseen(pods, made, self._limits.flavors) or lacking(pods, made, flavors, of_job=True, to_come=True)
 
     def _may(self, workload: Workload) -> bool:
         """It has yet to start, nobody gives way to it, and all that it needs nodes for can be asked for: a job, or pods

@@ -8,7 +8,7 @@ admission policy say it, and what they tolerate for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from extender.core.answers import Ungated
@@ -22,12 +22,13 @@ from extender.core.workload import Workload
 from policies.model import GANG_GATE, Job, LetGo, Node, Pod, Selection, Toleration
 from policies.model.queues import ResourceFlavor
 from policies.placement.matching import admits
-from policies.words import listed
+from policies.words import listed, many
 
-SHOWN = "kube-scheduler has its {} without a plan, so that an autoscaler sees them"
+_SHOWN = "kube-scheduler has its {} without a plan, so that an autoscaler sees them"
 _IN_WAVES = (
-    "its pods are made one after the other, so that no autoscaler sees all of them: have them made together (a JobSet "
-    "without startupPolicy InOrder and dependsOn, an MPIJob with launcherCreationPolicy AtStartup)"
+    "those of its pods that need such nodes are made one after the other, so that no autoscaler sees all of them: have "
+    "them made together (a JobSet without startupPolicy InOrder and dependsOn, an MPIJob with launcherCreationPolicy "
+    "AtStartup)"
 )
 
 
@@ -61,9 +62,18 @@ def let_job_go(state: State, workload: Workload, made: Mapping[PartKey, Flavorin
     state.touch(workload)
 
 
-def unseen(pods: Sequence[Pod]) -> str:
-    """Why their job cannot be let go so that whoever makes nodes sees all of these; empty if it can."""
-    return _IN_WAVES if len({pod.wave for pod in pods}) > 1 else ""
+def unseen(pods: Sequence[Pod], made: Mapping[PartKey, Flavoring], elastic: frozenset[str]) -> str:
+    """Why their job cannot be let go so that whoever makes nodes sees all of these that need some; empty if it can."""
+    first = min((pod.wave for pod in pods), default=0)
+    later = dict.fromkeys(part_of(pod, of_job=True) for pod in pods if pod.wave > first)
+    needy = any(not elastic.isdisjoint(made[part].flavors.values()) for part in later if part in made)
+    return _IN_WAVES if needy else ""
+
+
+def shown(pods: Collection[Pod]) -> str:
+    """That is done with them: those that are made when others run are not there yet."""
+    first = min((pod.wave for pod in pods), default=0)
+    return _SHOWN.format(many(sum(pod.wave == first for pod in pods), "pod"))
 
 
 def awaiting(queue: str, flavors: Sequence[str], text: str) -> Reason:

@@ -91,7 +91,8 @@ class Unplanned:
         )
 
     def _late(self, workload: Workload, record: JobRecord) -> str:
-        missing = len(workload.members.slots.templates) - self._there(workload)
+        slots, first = workload.members.slots, record.seen.podsets.first
+        missing = sum(pod.wave == first and not slots.pods(slot) for slot, pod in slots.templates.items())
         more = f"; {counted(missing, 'pod', 'was', 'were')} not even created" if missing > 0 else ""
         if why := apart(record.seen, self._state.quotas.queues.picture.flavors):
             more += f"; {why}"

@@ -187,7 +187,7 @@ def test_where_nodes_cannot_be_asked_for_the_reason_says_why_and_no_quota_is_kep
     first.wait(0.5)
     code, said = reason(script, "first")
     assert (code, used(script, "team", "spot")) == ("NoRoom", 0)
-    assert "no nodes are asked for: its pods are made one after the other" in said
+    assert "no nodes are asked for: those of its pods that need such nodes are made one after the other" in said
     script.feed(CapacityServed(served=True))
     first.wait(0.5)
     assert list(asks(script)) == ["first"]

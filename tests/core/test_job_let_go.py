@@ -13,6 +13,7 @@ from extender.core.events import CapacityServed, JobSeen
 from extender.core.limits import Limits, Preempts
 from policies.model import GANG_GATE, Job, Node, Pod, PodSet, Selection
 from policies.model.queues import Strategy
+from tests.builders import requests
 from tests.core.jobs import Controlled, job, template
 from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
@@ -292,9 +293,10 @@ def test_nodes_that_are_there_are_enough() -> None:
     assert (start.let_go, set(start.plan[""])) == (None, {"spot-0", "spot-1"})
 
 
-def _in_waves() -> Job:
-    made_of: Pod = replace(template("first", series="1-late"), selection=Selection(((FLAVOR, "spot"),)))
-    asked = wanting(1)
+def _in_waves(**facts: Any) -> Job:
+    """``facts``: of the pod that is made when the two others run."""
+    made_of: Pod = replace(template("first", series="1-late"), **facts)
+    asked = wanting(2)
     return replace(
         asked,
         podsets=replace(asked.podsets, podsets=(*asked.podsets.podsets, PodSet(made_of, 1, 1, wave=1))),
@@ -302,12 +304,46 @@ def _in_waves() -> Job:
 
 
 def test_one_that_no_autoscaler_would_see_as_it_is_is_not_let_go() -> None:
-    script = scene(served=False)
-    first = come(script, _in_waves())
+    script = scene(served=False, spot=24)
+    first = come(script, _in_waves(selection=Selection(((FLAVOR, "spot"),))))
     assert (first.starts, used(script, "team", "spot")) == ([], 0)
     assert script.reason("first") == "NoRoom"
     why = "no autoscaler sees all of them: have them made together (a JobSet without startupPolicy InOrder"
     assert why in script.message("first")
+
+
+def test_one_whose_later_pods_need_no_such_nodes_is_let_go_and_planned_with_them() -> None:
+    script = scene(served=False)
+    first = come(script, _in_waves(requests=requests(0)))
+    (start,) = first.starts
+    assert (start.minimum, set(start.flavors)) == (2, {""})
+    pods = first.create(only=2, gates=GATED)
+    assert ungate(script) == [pod.uid for pod in pods]
+    assert "kube-scheduler has its 2 pods without a plan" in script.message("first")
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    start = first.starts[-1]
+    (planned,) = start.plan["1-late"]
+    assert (len(first.starts), set(start.plan[""])) == (2, {"spot-0", "spot-1"})
+    script.run(pods)
+    assert sorted(script.bound(pods)) == ["spot-0", "spot-1"]
+    (late,) = first.create(gates=GATED)
+    first.wait(0.5)
+    assert ungate(script) == [late.uid]
+    script.run([late])
+    assert script.bound([late]) == [planned]
+    script.advance(1000)
+    first.settle()
+    assert (first.stops, script.reason("first")) == ([], "Running")
+
+
+def test_those_that_are_made_later_are_not_missed_when_no_nodes_come() -> None:
+    script = scene(served=False)
+    first = come(script, _in_waves(requests=requests(0)))
+    first.create(only=1, gates=GATED)
+    assert ungate(script) == []
+    first.wait(901)
+    assert first.stops == [f"{VAIN}; 1 pod was not even created; it asks again 60 s later"]
 
 
 @pytest.mark.parametrize("facts", [{"spot": 8}, {"limits": Limits()}])

@@ -5,6 +5,7 @@ Like test_elastic_jobs: no autoscaler runs, and what it would look at is looked 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -92,7 +93,8 @@ def test_its_pods_ask_for_the_nodes_of_their_flavor_until_they_get_another(
     meta = {"name": "first", "labels": {"kueue.x-k8s.io/queue-name": "research"}}
     stage.api.create(path, {**obj, "metadata": meta})
     for one in unschedulable(stage, 2):
-        assert (one["spec"]["nodeSelector"], one["spec"].get("affinity")) == (SPOT, None)
+        assert one["spec"]["nodeSelector"] == SPOT
+        assert "metadata.name" not in str(one["spec"].get("affinity")), "AppWrapper adds one of its own"
     nodes = stage.add_nodes(2, labels=SPOT)
     assert set(on_nodes(stage, 2)) == set(nodes)
     shown = path.replace(f"{obj['apiVersion']}/", "jobset.x-k8s.io/v1alpha2/").replace("trainjobs", "jobsets")
@@ -133,6 +135,34 @@ def is_ready(app_wrapper: Object) -> bool:
     """Its controller has seen all of its pods run."""
     said = app_wrapper["status"]["conditions"]
     return any(one["type"] == "PodsReady" and one["status"] == "True" for one in said)
+
+
+def test_a_launcher_that_is_made_when_its_workers_run_has_its_room_by_then(
+    stage: RealStage, research: Queues, muster: RunningMuster
+) -> None:
+    plural, obj = _mpi_job()
+    roles = {"Launcher": {"replicas": 1, "template": made_of(0)}, "Worker": {"replicas": 2, "template": made_of(8)}}
+    obj["spec"] |= {"launcherCreationPolicy": "WaitForWorkersReady", "mpiReplicaSpecs": roles}
+    path = f"/apis/{obj['apiVersion']}/namespaces/{stage.namespace}/{plural}"
+    meta = {"name": "first", "labels": {"kueue.x-k8s.io/queue-name": "research"}}
+    stage.api.create(path, {**obj, "metadata": meta})
+    workers = unschedulable(stage, 2)
+    assert {one["metadata"]["labels"]["training.kubeflow.org/job-role"] for one in workers} == {"worker"}
+    nodes = stage.add_nodes(2, labels=SPOT)
+    pods = stage.api.wait_for(stage.pods_path, lambda pods: len(pods) == 3 and all(map(has_node, pods)), PATIENCE_S)
+    assert {node_of(one) for one in pods if "worker" in one["metadata"]["name"]} == set(nodes)
+    (launcher,) = (one for one in pods if "launcher" in one["metadata"]["name"])
+    plan = json.loads(stage.api.get(f"{path}/first")["metadata"]["annotations"]["muster.dev/plan"])
+    assert f"{node_of(launcher)}*1" in plan.values(), "it was planned with its workers"
+    stage.api.delete(f"{path}/first")
+
+
+def node_of(pod: Object) -> str:
+    return str(pod["spec"].get("nodeName", ""))
+
+
+def has_node(pod: Object) -> bool:
+    return bool(node_of(pod))
 
 
 def on_nodes(stage: RealStage, count: int, but: frozenset[str] = frozenset()) -> dict[str, Object]:

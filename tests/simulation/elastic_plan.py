@@ -73,6 +73,22 @@ def has_requests(seed: int) -> bool:
     return has_elastic(seed) and seed // 120 % 8 == 5
 
 
+def has_later(seed: int) -> bool:
+    """One in four of these: some pods of jobs are made when others run."""
+    return has_elastic(seed) and seed // 120 % 8 in (3, 4)
+
+
+def with_later(plan: ElasticPlan, chance: Chance) -> ElasticPlan:
+    """The same, where half of the jobs that need such nodes have a pod that needs none, and comes when others run."""
+    dice = chance.stream("who comes when others run")
+    return replace(plan, jobs=tuple((at, _leading(job) if dice.random() < 0.5 else job) for at, job in plan.jobs))
+
+
+def _leading(job: BatchJob) -> BatchJob:
+    template = replace(job.podsets[0].template, series="later", requests=requests(0))
+    return replace(job, podsets=(*job.podsets, PodSet(template, 1, 1, indexed=False, wave=1)))
+
+
 def with_taints(plan: ElasticPlan, chance: Chance) -> ElasticPlan:
     """The same, where nodes that are made have a taint. Some of the jobs that need them tolerate it themselves."""
     dice = chance.stream("taints of nodes that are made")

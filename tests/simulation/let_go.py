@@ -108,6 +108,8 @@ class LetGoJobs:
             return f"{key} is to be let go, and with a plan: {effect.plan}"
         if MADE not in {name for some in effect.flavors.values() for name in some.values()}:
             return f"{key} is to be let go, and none of its flavors is made on demand: {effect.flavors}"
+        if effect.awaits_s < said.until - now - _EARLY_S:
+            return f"{key} is to be let go until {said.until:.1f} s, and is told to wait {effect.awaits_s:.1f} s"
         for podset in effect.job.podsets.podsets:
             chosen = set(effect.flavors.get(podset.name, {}).values())
             asked = dict(podset.template.selection.node_selector) | dict(effect.labels.get(podset.name, ()))

@@ -34,12 +34,14 @@ from tests.simulation.elastic_plan import (
     crowded,
     draw_elastic,
     has_elastic,
+    has_later,
     has_owned,
     has_requests,
     has_taints,
     needing,
     owned,
     with_elastic,
+    with_later,
     with_taints,
     zoned,
 )
@@ -222,6 +224,7 @@ def draw(seed: int) -> Plan:
     elastic = draw_elastic(chance, calm=calm) if has_elastic(seed) else None
     elastic = with_taints(elastic, chance) if elastic is not None and has_taints(seed) else elastic
     elastic = crowded(elastic, chance, calm=calm) if elastic is not None and has_preemption(seed) else elastic
+    elastic = with_later(elastic, chance) if elastic is not None and has_later(seed) else elastic
     plan = replace(plan, asks=has_requests(seed))
     plan = _with_jobs(plan, chance, elastic) if has_jobs(seed) or elastic is not None else plan
     plan = _with_relations(plan, chance) if has_relations(seed) else plan

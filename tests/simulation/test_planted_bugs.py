@@ -183,6 +183,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (elastic.restart_forgets_who_rests, 1634, "asks for nodes at .*, and rests until"),
     (elastic.jobs_that_are_let_go_start_in_part, 208, "is to be started with a plan for other pods"),
     (elastic.no_labels_for_those_who_make_nodes, 74, "no autoscaler would make nodes of made"),
+    (elastic.who_is_let_go_is_not_told_to_wait, 74, "is told to wait 0.0 s"),
     (elastic.plan_is_not_written_once_there_are_nodes, 208, "awaits nodes, and there have been some"),
     (elastic.nodes_stay_for_ever, 208, "are to stay, and nobody is awaited there"),
     (elastic.what_a_flavor_tolerates_is_not_written, 914, "no autoscaler would make nodes of made"),

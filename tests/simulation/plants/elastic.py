@@ -102,6 +102,12 @@ def no_labels_for_those_who_make_nodes(effect: Effect, core: Core) -> Iterable[E
 
 
 @asks
+def who_is_let_go_is_not_told_to_wait(effect: Effect, core: Core) -> Iterable[Effect]:
+    """Its controller makes its pods anew before their nodes can be there."""
+    yield replace(effect, awaits_s=0.0) if isinstance(effect, StartJob) else effect
+
+
+@asks
 def plan_is_not_written_once_there_are_nodes(effect: Effect, core: Core) -> Iterable[Effect]:
     """Whoever is let go goes on to wait."""
     if not (isinstance(effect, StartJob) and effect.let_go is None and effect.job.let_go is not None):
