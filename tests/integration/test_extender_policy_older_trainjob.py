@@ -12,7 +12,7 @@ from devcluster.controllers import install_crds
 from devcluster.muster import install, install_job_admission
 from extender.core.effects import StartJob
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
-from extender.kube.kinds.trainer import TRAIN_JOB, carried
+from extender.kube.kinds.trainer import TRAIN_JOB, before_start, carried
 from policies.model import LetGo, Toleration
 from tests.integration.extender import Extender
 from tests.integration.spoilt import check_refused, spoilt
@@ -81,7 +81,9 @@ def test_it_is_started_suspended_and_given_back(
 ) -> None:
     before = created(team)
     after, made = start_of(before, tolerations, let_go)
-    extender.patch(path_of(team), merge_patch(before, after))
+    # Trainer 2.1 wants it in two writes.
+    for one in (before_start(before, after), after):
+        extender.patch(path_of(team), merge_patch(before, one))
     overrides = team.api.get(path_of(team))["spec"]["podTemplateOverrides"]
     assert ("tolerations" in str(overrides)) == bool(tolerations)
     for change in (suspend, clean):
