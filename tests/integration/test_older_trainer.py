@@ -8,13 +8,18 @@ import pytest
 import yaml
 
 from devcluster import Cluster
+from devcluster.api import Object
 from devcluster.controllers import start_controller
-from devcluster.muster import install_gate, install_job_admission, start_muster
+from devcluster.muster import install_crds_of, install_gate, install_job_admission, start_muster
 from extender.kube.kinds.trainer import TRAIN_JOB
 from policies.model import CLIQUE
+from tests.integration.stage import RealStage
 from tests.integration.team import Team
+from tests.integration.test_elastic import QUEUES, unschedulable, with_elastic
+from tests.integration.test_elastic_kinds import PATIENCE_S, SPOT, on_nodes
 from tests.integration.test_kinds import install_runtime
 from tests.integration.test_kinds_with_muster import Managed, check_all_or_none
+from tests.integration.test_queues import Queues
 from tests.kube.kinds.test_trainer import TRAINJOB
 
 pytestmark = pytest.mark.xdist_group("older-trainer")
@@ -23,7 +28,9 @@ pytestmark = pytest.mark.xdist_group("older-trainer")
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster() as running:
-        start_muster(running)
+        install_crds_of(running, "queues")
+        elastic = {"elastic": {"flavors": ["spot"], "timeout_s": 60}}
+        start_muster(running, elastic, manifests=with_elastic(running.directory / "with-elastic"))
         install_gate(running)
         install_job_admission(running)
         start_controller(running, "trainer-2.1")
@@ -57,6 +64,28 @@ def test_overrides_of_its_author_stay_beside_those_of_muster(cluster: Cluster) -
     spec = cluster.api.get(path)["spec"]
     assert (spec["podTemplateOverrides"][0], spec["annotations"]["team.example.com/a"]) == (theirs, "b")
     cluster.api.delete(path, {"propagationPolicy": "Background"})
+
+
+def test_one_whose_nodes_do_not_come_is_given_back_and_starts_when_they_are_there(cluster: Cluster) -> None:
+    train = yaml.safe_load(TRAINJOB)
+    train["metadata"] = {"name": "first", "labels": {"kueue.x-k8s.io/queue-name": "research"}}
+    with RealStage(cluster, None) as stage:
+        queues, path = Queues(stage), TRAIN_JOB.path_of(stage.namespace, "first")
+        queues.apply(QUEUES.replace("nominalQuota: 16", "nominalQuota: 24"))
+        stage.api.create(path.rpartition("/")[0], train)
+        assert [one["spec"]["nodeSelector"] for one in unschedulable(stage, 3)] == [SPOT] * 3
+        stage.api.wait_for(path, is_given_back, PATIENCE_S)
+        nodes = stage.add_nodes(3, labels=SPOT)
+        assert set(on_nodes(stage, 3)) == set(nodes)
+        stage.api.delete(path, {"propagationPolicy": "Background"})
+        queues.remove()
+
+
+def is_given_back(train: Object) -> bool:
+    """It is suspended, and its overrides say nothing any more."""
+    overrides = train["spec"].get("podTemplateOverrides", ())
+    values = [value for one in overrides for value in one["metadata"]["annotations"].values()]
+    return bool(train["spec"]["suspend"] and values and not any(values))
 
 
 def bound(pod: dict[str, dict[str, object]]) -> bool:
