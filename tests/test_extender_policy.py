@@ -10,6 +10,7 @@ from extender.core import stamps
 from extender.kube.client import EVICTED_BY
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.eviction import EVICTED_AT
+from extender.kube.kinds.appwrapper import APP_WRAPPER
 from extender.kube.kinds.keys import (
     COMPONENT,
     FLAVORS,
@@ -132,9 +133,11 @@ def test_the_names_are_those_of_the_code() -> None:
     for policy in (text("muster-extender-evictions"), gate("names-a-gang")):
         [listed] = re.findall(r"\[([^][]*)\]\.exists\(key", policy)
         assert re.findall(r"'([^']+)'", listed) == [*NAMES]
-    assert set(re.findall(r"'(muster\.dev/[\w-]+)'", text("muster-extender-jobs"))) == {*ON_JOBS, MANAGER}
-    (marks,) = [one["expression"] for one in POLICIES["muster-extender-jobs"]["variables"] if one["name"] == "marks"]
-    assert re.findall(r"'([^']+)'", marks) == [*ON_TEMPLATES, COMPONENT, PODSET]
+    assert set(re.findall(r"'(muster\.dev/[\w-]+)'", text("muster-extender-jobs"))) == {OWN, FLAVORS, MANAGER}
+    jobs = {one["name"]: one["expression"] for one in POLICIES["muster-extender-jobs"]["variables"]}
+    assert re.findall(r"'([^']+)'", jobs["marks"]) == [*ON_TEMPLATES, COMPONENT, PODSET]
+    assert APP_WRAPPER.patience is not None
+    assert set(re.findall(r"'([\w.-]+/[\w-]+)'", jobs["said"])) == {*ON_JOBS, APP_WRAPPER.patience[0]}
     assert f"object.reportingController != '{CONTROLLER}'" in text("muster-extender-events")
     assert f"'{EVICTED_BY}'" in text("muster-extender-eviction-labels")
     selector = POLICIES["muster-extender-evictions"]["matchConstraints"]["objectSelector"]

@@ -40,9 +40,12 @@ def test_it_is_the_kind_of_the_page() -> None:
 def test_what_the_extender_may_write_is_what_it_may_write_on_other_kinds() -> None:
     ours, shipped = policy(f"{FOLDER}/extender-policy.yaml"), policy("base/extender-policy-jobs.yaml")
     variables, known = by("name", ours["variables"]), by("name", shipped["variables"])
-    assert {name: one for name, one in variables.items() if name not in {*PLACES, "marked"}}.items() <= known.items()
+    assert {
+        name: one for name, one in variables.items() if name not in {*PLACES, "marked", "said"}
+    }.items() <= known.items()
     assert variables.keys() > PLACES
     assert known["marked"].removeprefix(variables["marked"]).startswith(" || variables.patched."), "of a TrainJob"
+    assert known["said"].startswith(f"{variables['said']} + (variables.wrapper && "), "of an AppWrapper"
     all_kinds = f"['{POD_GROUP}', '{MIN_MEMBER}', '{WORKLOAD}', '{NODES}', '{NODE_LABELS}'"
     assert variables["marks"] == f"{all_kinds}, '{PODSET}', '{INDEX_LABEL}']"
     assert known["marks"] == f"{all_kinds}] + (variables.wrapper ? ['{COMPONENT}', '{PODSET}'] : [])"

@@ -87,8 +87,9 @@ def test_what_nobody_needs_goes_unless_it_is_to_stay() -> None:
 
 
 LET_GO = StartJob(
-    replace(job(2), queue="team"), {}, 2, {"": {GPU: MADE}}, let_go=LetGo(100.0, 1), labels={"": ((FLAVOR, MADE),)}
-)
+    replace(job(2), queue="team"), {}, 2, {"": {GPU: MADE}},
+    let_go=LetGo(100.0, 1), labels={"": ((FLAVOR, MADE),)}, awaits_s=50.0,
+)  # fmt: skip
 SHOWN = replace(LET_GO.job, suspended=False, stopped=False, marked=True, let_go=LET_GO.let_go, flavors=LET_GO.flavors)
 
 
@@ -106,6 +107,7 @@ def book(seen: Job = SHOWN) -> LetGoJobs:
         (replace(LET_GO, plan={"": ("a", "b")}), "and with a plan"),
         (replace(LET_GO, flavors={"": {GPU: "fast"}}), "none of its flavors is made on demand"),
         (replace(LET_GO, labels={}), "no autoscaler would make nodes of made for ''"),
+        (replace(LET_GO, awaits_s=45.0), "is to be let go until 100.0 s, and is told to wait 45.0 s"),
     ],
 )
 def test_a_job_is_let_go_to_have_nodes_made(effect: StartJob, said: str) -> None:
