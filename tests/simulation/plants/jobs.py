@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.core import lifecycle, upkeep
+from extender.core import lifecycle
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
@@ -165,11 +165,6 @@ def later_waves_counted_on(patch: pytest.MonkeyPatch) -> None:
 
 def started_jobs_lose_their_room_before_their_start_is_shown(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Workload, "being_started", property(lambda self: False))
-
-
-def starts_that_were_not_sent_are_not_looked_at_again(patch: pytest.MonkeyPatch) -> None:
-    """Whoever has come in the way of their pods meanwhile."""
-    patch.setattr(upkeep, "lets_in", lambda *_: True)
 
 
 def pods_before_a_job_give_it_no_time(patch: pytest.MonkeyPatch) -> None:
