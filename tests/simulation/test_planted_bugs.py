@@ -36,7 +36,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (hearing.unknown_outcome_taken_for_done, 39, "was called a success, but the pod is on"),
     (hearing.promised_room_ignored, 1, "where the room is promised to"),
     (hearing.forgetting_frees_no_room, 3, "could have been planned for"),
-    (hearing.no_room_kept_for_a_lost_member, 49, "where the room is kept for"),
+    (hearing.no_room_kept_for_a_lost_member, 2404, "where the room is kept for"),
     (hearing.kept_room_never_lapses, 699, "waits, and there is room for|could have been planned for"),
     (hearing.twice_the_room, 1, "where the room is promised to"),
     (news.changed_gangs_not_looked_at, 1, "could have been planned for"),
