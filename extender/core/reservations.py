@@ -171,7 +171,9 @@ class Reservations:
     def _tell(self, key: GroupKey, preemption: Preemption, now: float) -> None:
         preemptions = self._state.preemptions
         for victim in () if preemption.told else preemption.left:
-            preemptions.evictions.note(victim, now - self._state.epoch)
+            workload = None if victim.pod else self._state.workloads.get(victim.key)
+            job = None if workload is None or workload.job is None else workload.job.seen
+            preemptions.evictions.note(victim, job, now - self._state.epoch)
         preemptions.tell(key, now)
         for victim in list(preemption.left):
             self._giving_way.tell(victim, preemption.why[victim], now)

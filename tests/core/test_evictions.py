@@ -77,6 +77,26 @@ def test_when_a_job_was_evicted_is_written_on_it_and_read_after_a_restart() -> N
     assert "was evicted too often in the last hour" in again.message("high")
 
 
+def test_a_new_job_of_the_same_name_has_never_been_evicted() -> None:
+    script = Cluster(*cluster("a: 1x8"), limits=ONCE)
+    first = Controlled(script, job(1, name="low"))
+    first.run()
+    high = gang("high", 1, priority=10)
+    script.see(high)
+    first.settle()
+    first.delete()
+    first.gone()
+    script.run(high)
+    script.gone(*(script.pods[pod.uid] for pod in high))
+    anew = job(1, name="low")
+    second = Controlled(script, replace(anew, owner=anew.owner._replace(uid="another")))
+    second.run()
+    script.see(gang("next", 1, priority=10))
+    second.settle()
+    assert len(second.stops) == 1
+    assert len([one for one in script.effects if isinstance(one, SuspendJob)][-1].evicted) == 1
+
+
 def test_what_a_job_says_of_the_future_or_of_long_ago_does_not_count() -> None:
     script = Cluster(*cluster("a: 1x8"), limits=ONCE)
     low = Controlled(script, replace(job(1, name="low"), evicted=(script.now - 3601, script.now + 600)))

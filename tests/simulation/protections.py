@@ -23,6 +23,8 @@ class Protections:
         self._budgets: dict[str, DisruptionBudget] = {}
         self._told: dict[str, set[float]] = {}
         """When each victim was told to go; of a job also in former lives, as it says itself."""
+        self._jobs: dict[GroupKey, str] = {}
+        """The UID of each: a new one of the same name was never told."""
 
     def hear(self, event: Event) -> None:
         match event:
@@ -30,7 +32,10 @@ class Protections:
                 self._budgets[f"{budget}"] = budget
             case BudgetGone(namespace, name):
                 self._budgets.pop(f"{namespace}/{name}", None)
-            case JobSeen(job) if job.evicted:
+            case JobSeen(job):
+                if self._jobs.setdefault(job.key, job.uid) != job.uid:
+                    self._told.pop(str(Victim(job.key)), None)
+                    self._jobs[job.key] = job.uid
                 self._told.setdefault(str(Victim(job.key)), set()).update(job.evicted)
 
     def judge(
