@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -17,14 +16,11 @@ import aiohttp
 import msgspec
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import ConfigException, load_incluster_config, refresh_token
-from kubernetes.aio.config.incluster_config import SERVICE_TOKEN_FILENAME
-from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, load_kube_config
-from yaml import YAMLError
+from kubernetes.aio.config import refresh_token
 
 from extender.kube.exchange import LARGEST_ANSWER, Exchanges
+from extender.kube.login import log_in
 from extender.kube.objects import UNDECODABLE
-from extender.kube.token_file import TokenFile
 from extender.runtime.requests import Ended
 
 REQUEST_TIMEOUT_S = 10.0
@@ -91,31 +87,11 @@ class Connection:
     @classmethod
     async def open(cls, kubeconfig: str | os.PathLike[str] | None = None, *, connections: int = 64) -> Connection:
         """By that kubeconfig, else $KUBECONFIG or ~/.kube/config, else in-cluster. Raises ValueError or OSError."""
-        configuration = Configuration()
-        path = _kubeconfig(kubeconfig)
-        loader: Any = None
-        try:
-            if path is None:
-                load_incluster_config(  # type: ignore[no-untyped-call]
-                    client_configuration=configuration, try_refresh_token=False
-                )
-            else:
-                loader = await load_kube_config(  # type: ignore[no-untyped-call]
-                    path, client_configuration=configuration, persist_config=False
-                )
-        except ConfigException as error:
-            nowhere = "no kubeconfig is there, and this is no pod of a cluster: " if path is None else ""
-            raise ValueError(f"{nowhere}{error}") from None
-        except (AttributeError, KeyError, TypeError, ValueError, YAMLError, RecursionError):
-            raise ValueError(f"{path} is not a kubeconfig") from None
-        if urlsplit(configuration.host).scheme not in ("http", "https"):
-            raise ValueError(f"the server of {path} is {configuration.host!r}, without https:// before it")
-        connection = cls(configuration, connections=connections)
-        if (token := Path(SERVICE_TOKEN_FILENAME) if loader is None else _token_file(loader)) is not None:
-            configuration.refresh_api_key_hook = TokenFile(token).refresh  # type: ignore[assignment]
-        if loader is not None:
+        login = await log_in(kubeconfig)
+        connection = cls(login.configuration, connections=connections)
+        if login.loader is not None:
             # Tokens of cloud logins expire.
-            refreshing = refresh_token(loader, configuration)  # type: ignore[no-untyped-call]
+            refreshing = refresh_token(login.loader, login.configuration)  # type: ignore[no-untyped-call]
             connection._refreshing = asyncio.create_task(refreshing)
         return connection
 
@@ -282,21 +258,3 @@ def decoded(answer: bytes) -> dict[str, Any]:
         return msgspec.json.decode(answer, type=dict[str, Any])
     except UNDECODABLE:
         return {}
-
-
-def _token_file(loader: Any) -> Path | None:
-    """The file that the kubeconfig's user has its token from, if from a file."""
-    user = loader._user
-    if user is None or loader.provider or "tokenFile" not in user or any(key in user for key in ("token", "exec")):
-        return None
-    return Path(loader._get_base_path(user.path), user["tokenFile"])
-
-
-def _kubeconfig(named: str | os.PathLike[str] | None) -> str | None:
-    """The kubeconfig to use, or None for the credentials of the pod that this runs in."""
-    if named is not None:
-        if not Path(named).is_file():
-            raise FileNotFoundError(f"there is no kubeconfig {os.fspath(named)}")
-        return os.fspath(named)
-    usual = [path for path in KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep) if Path(path).is_file()]
-    return os.pathsep.join(usual) or None

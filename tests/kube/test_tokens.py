@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.kube import connection as module
+from extender.kube import login as module
 from extender.kube.connection import Connection
 from extender.kube.tokens import RETRY_S, Account, keep_fresh
 from tests.kube.fake_api import CUT, OK, Answer, FakeApi, fake_api, refused

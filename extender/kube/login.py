@@ -1,0 +1,67 @@
+"""Where the API server is and as whom it is asked: by a kubeconfig, or as the pod that this runs in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import ConfigException, load_incluster_config
+from kubernetes.aio.config.incluster_config import SERVICE_TOKEN_FILENAME
+from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, load_kube_config
+from yaml import YAMLError
+
+from extender.kube.token_file import TokenFile
+
+
+class Login(NamedTuple):
+    """``loader``: the official client's reader of the kubeconfig, which can refresh its token; None in a pod."""
+
+    configuration: Configuration
+    loader: Any
+
+
+async def log_in(kubeconfig: str | os.PathLike[str] | None = None) -> Login:
+    """By that kubeconfig, else $KUBECONFIG or ~/.kube/config, else in-cluster. Raises ValueError or OSError."""
+    configuration = Configuration()
+    path = _kubeconfig(kubeconfig)
+    loader: Any = None
+    try:
+        if path is None:
+            load_incluster_config(  # type: ignore[no-untyped-call]
+                client_configuration=configuration, try_refresh_token=False
+            )
+        else:
+            loader = await load_kube_config(  # type: ignore[no-untyped-call]
+                path, client_configuration=configuration, persist_config=False
+            )
+    except ConfigException as error:
+        nowhere = "no kubeconfig is there, and this is no pod of a cluster: " if path is None else ""
+        raise ValueError(f"{nowhere}{error}") from None
+    except (AttributeError, KeyError, TypeError, ValueError, YAMLError, RecursionError):
+        raise ValueError(f"{path} is not a kubeconfig") from None
+    if urlsplit(configuration.host).scheme not in ("http", "https"):
+        raise ValueError(f"the server of {path} is {configuration.host!r}, without https:// before it")
+    if (token := Path(SERVICE_TOKEN_FILENAME) if loader is None else _token_file(loader)) is not None:
+        configuration.refresh_api_key_hook = TokenFile(token).refresh  # type: ignore[assignment]
+    return Login(configuration, loader)
+
+
+def _token_file(loader: Any) -> Path | None:
+    """The file that the kubeconfig's user has its token from, if from a file."""
+    user = loader._user
+    if user is None or loader.provider or "tokenFile" not in user or any(key in user for key in ("token", "exec")):
+        return None
+    return Path(loader._get_base_path(user.path), user["tokenFile"])
+
+
+def _kubeconfig(named: str | os.PathLike[str] | None) -> str | None:
+    """The kubeconfig to use, or None for the credentials of the pod that this runs in."""
+    if named is not None:
+        if not Path(named).is_file():
+            raise FileNotFoundError(f"there is no kubeconfig {os.fspath(named)}")
+        return os.fspath(named)
+    usual = [path for path in KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep) if Path(path).is_file()]
+    return os.pathsep.join(usual) or None
