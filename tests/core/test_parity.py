@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from extender.core import preemption
-from tests.core.parity import by_core, by_entry, case, in_passes
+from tests.core.parity import by_core, by_entry, in_passes
+from tests.core.queue_worlds import case
 
 SEEDS, PARTS = 300, 3
 FOUND = (11354, 25721, 34164, 36014)
