@@ -129,7 +129,7 @@ class Jobs:
             return
         self._state.touch(workload)
         if event.outcome is Outcome.UNSENT and record.take_write_back():
-            return self.upkeep.look_again(workload, now) if record.plan is None else None
+            return self.upkeep.look_again(workload, record, now)
         if event.outcome in (Outcome.DONE, Outcome.UNKNOWN):
             done = event.outcome is Outcome.DONE
             record.wrote(now + (_SHOWN_S if done else self._state.limits.plan_s))

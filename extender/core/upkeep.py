@@ -13,7 +13,7 @@ from extender.core.taking_back import needs
 from extender.core.turns import Cause
 from extender.core.workload import Workload
 from policies.model import Job, Pod, SlotKey
-from policies.placement.fitting import accepts, crowded, lets_in
+from policies.placement.fitting import crowded, lets_in
 from policies.words import counted
 
 REMOVED = "the plan that it was started with was removed"
@@ -45,7 +45,7 @@ class Upkeep:
                 admitted
                 and state.claims.fits(node, pod.requests)
                 and (
-                    accepts(pod, node, state.claims.snapshot(), (pod,))
+                    lets_in([(pod, node)], state.claims.snapshot(), (pod,))
                     or (needed and not self._makes_room(workload, node))
                 )
             ):
@@ -114,12 +114,14 @@ class Upkeep:
             self._steering.await_uptake(workload, now)
             self._steering.lead(workload, member, node)
 
-    def look_again(self, workload: Workload, now: float) -> None:
+    def look_again(self, workload: Workload, record: JobRecord, now: float) -> None:
         """Before the same start is asked for once more: others may have come in the way of its pods, or have gone that
         these want to be near."""
+        if record.plan is not None:
+            return
         seated = [(workload.asking(pod), node) for pod, node in workload.members.slots.promises()]
         view = self._state.claims.snapshot()
-        if not lets_in(seated, view):
+        if not lets_in(seated, view, [pod for pod, _ in seated]):
             why = crowded(seated, view) or "its nodes are no longer what its pods demand with regard to other pods"
             self._revocations.revoke(workload, why, now, Cause.LAST_LOOK)
 

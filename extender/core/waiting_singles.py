@@ -13,7 +13,7 @@ from extender.core.shape import Role
 from extender.core.workload import Workload
 from policies.model import GroupKey, Pod
 from policies.placement.concern import concerned
-from policies.placement.fitting import accepts
+from policies.placement.fitting import lets_in
 from policies.placement.request import shape_of
 from policies.placement.tenants import Tenants
 
@@ -183,7 +183,7 @@ class WaitingSingles:
         for number, (pod, at) in enumerate(kept):
             if concerned((pod,), claims.tenants):
                 behind = [one for one, _ in kept[number:]]
-                out += [] if accepts(pod, at, claims.snapshot(), behind) else [pod.uid]
+                out += [] if lets_in([(pod, at)], claims.snapshot(), behind) else [pod.uid]
         rooms = {node: claims.room(node) for node in nodes if node in self._on}
         for pod, at in kept if rooms else ():
             if (room := rooms.get(at)) is None:

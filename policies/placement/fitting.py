@@ -53,20 +53,12 @@ def _have_room(alike: Mapping[tuple[Requests, Selection], Sequence[int]], snapsh
     return True
 
 
-def accepts(pod: Pod, node: str, snapshot: Snapshot, but: Sequence[Pod]) -> bool:
-    """Whether kube-scheduler would let in a pod there as far as it depends on other pods ``but`` these."""
-    if not concerned((pod,), snapshot.others.tenants):
+def lets_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, but: Sequence[Pod]) -> bool:
+    """Whether kube-scheduler would let in all of these there as far as it depends on each other, and on the pods that
+    are there ``but`` those."""
+    if not concerned([pod for pod, _ in seated], snapshot.others.tenants):
         return True
-    return accepted([(pod, node)], snapshot.among(Apart(snapshot.others.tenants, but)))
-
-
-def lets_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
-    """Whether kube-scheduler would let in all of these there as far as it depends on other pods: those that are there
-    beside them, and each other."""
-    pods = [pod for pod, _ in seated]
-    if not concerned(pods, snapshot.others.tenants):
-        return True
-    return accepted(seated, snapshot.among(Apart(snapshot.others.tenants, pods)))
+    return accepted(seated, snapshot.among(Apart(snapshot.others.tenants, but)))
 
 
 def crowded(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterable[Pod] = ()) -> str | None:
