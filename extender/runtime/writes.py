@@ -123,7 +123,7 @@ class Writes:
             if answer.done:
                 return Outcome.DONE, ""
             doubtful |= answer.outage and not answer.unsent
-            if not (answer.passing or answer.status == 409) or patience.is_over(self._now(), self._heard_at):
+            if self._gives_up(answer, patience):
                 unwritten = Outcome.UNSENT if answer.unsent and answer.passing else Outcome.REFUSED
                 return Outcome.UNKNOWN if doubtful else unwritten, answer.detail
             self._retried("enqueue" if isinstance(effect, Enqueue) else "job")
@@ -138,7 +138,7 @@ class Writes:
             answer = yield Request(effect, ATTEMPT_S)
             if answer.done:
                 return ""
-            if not (answer.passing or answer.status == 409) or patience.is_over(self._now(), self._heard_at):
+            if self._gives_up(answer, patience):
                 return answer.detail or "no answer"
             self._retried("reservation")
             yield self._pause(answer, attempt, self._now() + patience.left_s)
@@ -189,13 +189,17 @@ class Writes:
                 return ""
             if answer.status in (409, 422) and (yield from self._is_pointless(effect)):
                 return ""
-            if not (answer.passing or answer.status == 409) or patience.is_over(self._now(), self._heard_at):
+            if self._gives_up(answer, patience):
                 return answer.detail
             if answer.outage and isinstance(effect, Evict):
                 return answer.detail
             self._retried(kind)
             yield self._pause(answer, attempt, self._now() + patience.left_s)
         raise AssertionError
+
+    def _gives_up(self, answer: Response, patience: Patience) -> bool:
+        """After an attempt in vain: it was refused for good, or has been tried for long enough."""
+        return not (answer.passing or answer.status == 409) or patience.is_over(self._now(), self._heard_at)
 
     def _is_pointless(self, effect: Simple) -> Procedure[bool]:
         """What is about a bound pod, if it is gone; what leads a pod to a node, also if it has one."""
