@@ -99,8 +99,10 @@ def searching(
                 return Choice(victims.candidates, victims.why, victims.nodes, _told(victims.candidates))
     lack = _near(found) if isinstance(found, Shortfall) else _lacking(rules, options)
     above = "" if queues is None or queues.fair else _above_threshold(request, chosen, known)
-    text = _refused(request, lack, len(chosen), may.kept) + above
-    beside = text.replace(f"{NOBODY}{lack}", NOBODY.removesuffix(": "), 1) if isinstance(found, Shortfall) else text
+    text, beside = (
+        _refused(request, lack, len(chosen), may.kept, told=told) + above
+        for told in (False, isinstance(found, Shortfall))
+    )
     return Refusal(text, may.kept, beside)
 
 
@@ -146,7 +148,8 @@ def _above_threshold(request: Request, candidates: Sequence[Candidate], queues: 
     return f"; {many(count, 'candidate')} may not if it has to borrow: {said}"
 
 
-def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int]) -> str:
+def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int], *, told: bool) -> str:
+    """``told``: that it lacks this has been said already."""
     if not request.preempts:
         return "the preemptionPolicy of its PriorityClass is Never"
     if not lack:
@@ -154,6 +157,6 @@ def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int]) -
     elif count:
         said = f"even without the {many(count, 'candidate')} that may be evicted for it: {lack}"
     else:
-        said = f"{NOBODY}{lack}"
+        said = NOBODY.removesuffix(": ") if told else f"{NOBODY}{lack}"
     others = listed(f"{many(much, 'candidate')} may not: {why}" for why, much in sorted(kept.items()))
     return said + (f"; {others}" if others else "")
