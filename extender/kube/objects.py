@@ -37,6 +37,10 @@ class Meta(Struct, rename="camel"):
             found.append(self.labels[key])
         return found
 
+    def no_booleans(self, key: str) -> list[str]:
+        """What is said of that key and is neither true nor false."""
+        return [one for one in self.said(key) if one not in ("true", "false", "")]
+
     def says(self, keys: frozenset[str]) -> bool:
         """Whether it has any of these as an annotation or a label."""
         return not (keys.isdisjoint(self.annotations or ()) and keys.isdisjoint(self.labels or ()))

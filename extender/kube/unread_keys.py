@@ -53,9 +53,8 @@ def hint_of(meta: Meta) -> str | None:
 
 def _no_boolean(meta: Meta) -> Iterator[str]:
     """What its author says in place of true, by which the pod would be in the gang of the object that made it."""
-    for said in meta.said(GANG):
-        if said not in ("true", "false", ""):
-            yield f"{GANG} is {quoted(said)} and does not count: write true or false in the pod template"
+    for said in meta.no_booleans(GANG):
+        yield f"{GANG} is {quoted(said)} and does not count: write true or false in the pod template"
 
 
 def misspelt(meta: Meta) -> Iterator[Unread]:

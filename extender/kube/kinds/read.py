@@ -29,7 +29,6 @@ NO_BOOLEAN = {
     HOLD: "write true to hold it, or false",
     GANG: "write true to have Muster admit it, or false to have it left alone",
 }
-_BOOLEANS = ("true", "false", "")
 TOO_MANY_PODS = f"it has {{}} pods, and no more than {MOST_PODS:,} can be planned together"
 TWO_GANGS = f"its pod templates name different gangs in {POD_GROUP}"
 A_PODGROUP = f"its pod template names a PodGroup in {COSCHEDULING_POD_GROUP}: a job is a gang of its own"
@@ -200,7 +199,7 @@ def templates_of(kind: Kind, obj: Object) -> list[Template]:
 def unread_booleans(meta: Meta) -> Iterator[str]:
     """One sentence for each value that is neither true nor false."""
     for key, meant in NO_BOOLEAN.items():
-        yield from (f"{key} is {quoted(one)}: {meant}" for one in meta.said(key) if one not in _BOOLEANS)
+        yield from (f"{key} is {quoted(one)}: {meant}" for one in meta.no_booleans(key))
 
 
 def _is_marked(meta: Meta) -> bool:
