@@ -21,13 +21,8 @@ from policies.words import listed
 TESTED = (1, 36)
 """The Kubernetes release whose kube-scheduler Muster is written for, and tested on."""
 POLICY = "muster-gang-gate"
-GUARDS = tuple(
-    f"muster-extender-{what}"
-    for what in (
-        *("jobs", "podgroups", "workloads", "pods", "pod-status"),
-        *("bindings", "eviction-labels", "evictions", "events"),
-    )
-)
+_GUARDED = "jobs podgroups workloads pods pod-status bindings eviction-labels evictions events"
+GUARDS = tuple(f"muster-extender-{what}" for what in _GUARDED.split())
 """The policies of the base on what Muster's account may write."""
 _EVICTIONS, _GIVES_WAY = "muster-extender-evictions", "that-may-not-give-way"
 """The policy on what Muster may evict, and the condition that the component preemption adds to it."""

@@ -13,7 +13,7 @@ from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.objects import UNDECODABLE, AnyObject
 from extender.kube.queues.capacity import CAPACITY
-from extender.kube.queues.resources import PROVISIONING
+from extender.kube.queues.resources import PROVISIONING, VERSIONS, path_of
 from extender.kube.queues.workloads import RECORD
 
 DELETED = "it is deleted: Muster made it"
@@ -28,9 +28,7 @@ class _Kind(NamedTuple):
 
 
 _KINDS = (
-    _Kind(
-        "Workload", tuple(f"/apis/kueue.x-k8s.io/{one}/workloads" for one in ("v1beta2", "v1beta1")), f"{RECORD}=true"
-    ),
+    _Kind("Workload", tuple(path_of(one, "workloads") for one in VERSIONS), f"{RECORD}=true"),
     _Kind("ProvisioningRequest", ("/apis/{}/{}".format(*PROVISIONING),), CAPACITY),
     _Kind("PodTemplate", ("/api/v1/podtemplates",), CAPACITY),
 )

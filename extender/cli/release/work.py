@@ -35,8 +35,8 @@ class ReleaseError(Exception):
 
 @dataclass(slots=True)
 class Survey:
-    """``steps``: pods come last. ``unreadable``: objects that nobody can judge. ``leader``: a Lease
-    that is alive. ``policies`` of ours that still change what is created."""
+    """``steps``: pods are released last. ``unreadable``: objects that nobody can judge. ``leader``: a Lease that is
+    alive. ``policies`` of ours that still change what is created."""
 
     steps: list[Step] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
@@ -72,7 +72,10 @@ async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Surv
         async for raw in _items(kube, NODES, labels=KEPT_NODE):
             _add(found, raw, partial(_node, planner))
         async for one in made(kube):
-            found.steps.append(one) if isinstance(one, Step) else found.unreadable.append(one)
+            if isinstance(one, Step):
+                found.steps.append(one)
+            else:
+                found.unreadable.append(one)
     except ApiError as error:
         raise ReleaseError(f"the cluster cannot be read: {error}") from None
     return found
