@@ -64,7 +64,7 @@ def let_job_go(state: State, workload: Workload, made: Mapping[PartKey, Flavorin
 
 def unseen(pods: Sequence[Pod], made: Mapping[PartKey, Flavoring], elastic: frozenset[str]) -> str:
     """Why their job cannot be let go so that whoever makes nodes sees all of these that need some; empty if it can."""
-    first = min((pod.wave for pod in pods), default=0)
+    first = _first_wave(pods)
     later = dict.fromkeys(part_of(pod, of_job=True) for pod in pods if pod.wave > first)
     needy = any(not elastic.isdisjoint(made[part].flavors.values()) for part in later if part in made)
     return _IN_WAVES if needy else ""
@@ -72,8 +72,12 @@ def unseen(pods: Sequence[Pod], made: Mapping[PartKey, Flavoring], elastic: froz
 
 def shown(pods: Collection[Pod]) -> str:
     """That is done with them: those that are made when others run are not there yet."""
-    first = min((pod.wave for pod in pods), default=0)
+    first = _first_wave(pods)
     return _SHOWN.format(many(sum(pod.wave == first for pod in pods), "pod"))
+
+
+def _first_wave(pods: Iterable[Pod]) -> int:
+    return min((pod.wave for pod in pods), default=0)
 
 
 def awaiting(queue: str, flavors: Sequence[str], text: str) -> Reason:

@@ -54,6 +54,16 @@ def start_of(obj: Object, *tolerations: Toleration) -> Object:
     return after
 
 
+def give_back(team: Team, extender: Extender) -> Object:
+    """As Muster suspends it and takes off what is ours; returns it as it is then."""
+    for change in (suspend, clean):
+        before = team.api.get(path_of(team))
+        after = deepcopy(before)
+        change(APP_WRAPPER, after)
+        extender.patch(path_of(team), merge_patch(before, after))
+    return team.api.get(path_of(team))
+
+
 @pytest.mark.parametrize("tolerations", [(), (SPOT,)])
 def test_it_is_started_suspended_and_given_back(
     team: Team, extender: Extender, tolerations: tuple[Toleration, ...]
@@ -63,12 +73,7 @@ def test_it_is_started_suspended_and_given_back(
     extender.patch(path_of(team), merge_patch(written, started))
     assert team.api.get(path_of(team))["spec"] == started["spec"]
     assert ("podSetInfos" in str(started["spec"]), "'tolerations'" in str(started["spec"])) == (True, bool(tolerations))
-    for change in (suspend, clean):
-        before = team.api.get(path_of(team))
-        after = deepcopy(before)
-        change(APP_WRAPPER, after)
-        extender.patch(path_of(team), merge_patch(before, after))
-    given_back = team.api.get(path_of(team))
+    given_back = give_back(team, extender)
     assert given_back["spec"] == written["spec"]
     assert "annotations" not in given_back["metadata"]
 
@@ -87,12 +92,7 @@ def test_while_it_awaits_nodes_its_controller_is_told_to_wait_longer(
     extender.patch(path_of(team), merge_patch(before, after))
     said = team.api.get(path_of(team))["metadata"]["annotations"]
     assert said[WARMUP] == ("1500s" if own else "1200s")
-    for change in (suspend, clean):
-        now = team.api.get(path_of(team))
-        after = deepcopy(now)
-        change(APP_WRAPPER, after)
-        extender.patch(path_of(team), merge_patch(now, after))
-    given_back = team.api.get(path_of(team))
+    given_back = give_back(team, extender)
     assert (given_back["spec"], given_back["metadata"].get("annotations", {})) == (before["spec"], own)
 
 
