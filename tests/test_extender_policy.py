@@ -16,6 +16,7 @@ from extender.kube.kinds.keys import (
     FLAVORS,
     GANG,
     IN_VAIN,
+    LED,
     NODE_LABELS,
     NODES,
     OWN,
@@ -133,7 +134,10 @@ def test_the_names_are_those_of_the_code() -> None:
     for policy in (text("muster-extender-evictions"), gate("names-a-gang")):
         [listed] = re.findall(r"\[([^][]*)\]\.exists\(key", policy)
         assert re.findall(r"'([^']+)'", listed) == [*NAMES]
-    assert set(re.findall(r"'(muster\.dev/[\w-]+)'", text("muster-extender-jobs"))) == {OWN, FLAVORS, MANAGER}
+    [_, plain] = (one["expression"] for one in POLICIES["muster-extender-jobs"]["matchConditions"])
+    assert set(re.findall(r"'([\w.-]+/[\w-]+)'", plain)) == {*QUEUES[:2], GANG, PLAN, OWN, POD_GROUP, MIN_MEMBER, WORKLOAD, NODES, LED}
+    judged = " ".join(one["expression"] for one in POLICIES["muster-extender-jobs"]["validations"])
+    assert set(re.findall(r"'(muster\.dev/[\w-]+)'", judged)) == {OWN, FLAVORS, MANAGER}
     jobs = {one["name"]: one["expression"] for one in POLICIES["muster-extender-jobs"]["variables"]}
     assert re.findall(r"'([^']+)'", jobs["marks"]) == [*ON_TEMPLATES, COMPONENT, PODSET]
     assert APP_WRAPPER.patience is not None
