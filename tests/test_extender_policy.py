@@ -135,7 +135,17 @@ def test_the_names_are_those_of_the_code() -> None:
         [listed] = re.findall(r"\[([^][]*)\]\.exists\(key", policy)
         assert re.findall(r"'([^']+)'", listed) == [*NAMES]
     [_, plain] = (one["expression"] for one in POLICIES["muster-extender-jobs"]["matchConditions"])
-    assert set(re.findall(r"'([\w.-]+/[\w-]+)'", plain)) == {*QUEUES[:2], GANG, PLAN, OWN, POD_GROUP, MIN_MEMBER, WORKLOAD, NODES, LED}
+    assert set(re.findall(r"'([\w.-]+/[\w-]+)'", plain)) == {
+        *QUEUES[:2],
+        GANG,
+        PLAN,
+        OWN,
+        POD_GROUP,
+        MIN_MEMBER,
+        WORKLOAD,
+        NODES,
+        LED,
+    }
     judged = " ".join(one["expression"] for one in POLICIES["muster-extender-jobs"]["validations"])
     assert set(re.findall(r"'(muster\.dev/[\w-]+)'", judged)) == {OWN, FLAVORS, MANAGER}
     jobs = {one["name"]: one["expression"] for one in POLICIES["muster-extender-jobs"]["variables"]}
