@@ -140,6 +140,9 @@ def test_hours_of_demand_are_judged_as_one_counts_by_hand() -> None:
     assert (a.windows.count, a.windows.over, a.windows.short, a.windows.within) == (2, 2, 0, 0), "then it has no demand"
     assert (b.windows.count, b.windows.short, b.windows.within) == (2, 0, 2), "a job of 16 GPUs is what it is short of"
     assert b.windows.worst == 1.0
+    bulky = [*lives[:2], Life(Arrival("bulky", 0.0, 3, 8, 9000.0, queue="b"), 10)]
+    a, _ = fairness(bulky, 14_400.0, queueing).queues
+    assert (a.windows.count, a.windows.over, a.windows.lent) == (2, 0, 2), "24 GPUs are more than half"
     many = [Life(Arrival(f"m-{at}", 0.0, 1, 4, 9000.0, queue="b"), 10 + at) for at in range(8)]
     _, b = fairness([*lives[:2], *many], 14_400.0, queueing).queues
     assert (b.windows.count, b.windows.short, b.windows.worst) == (4, 4, 1.0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from extender.simulation.replay.course import Life
 from extender.simulation.replay.queueing import Partition, Queueing, Stake
-from extender.simulation.report.moments import moments
+from extender.simulation.report.moments import Moment, moments
 from extender.simulation.report.quantiles import quantile
 from extender.simulation.report.windows import Hours, Windows
 
@@ -110,12 +110,19 @@ def fairness(lives: Sequence[Life], end_s: float, queueing: Queueing) -> Fairnes
             sums[name].add(entitled[name], used[name], until - begin)
             _spread(curves[name], begin, until, end_s, used[name], entitled[name])
             if (turn := moment.turn[name]) and moment.demand[name] - entitled[name] >= turn:
-                sums[name].hours.add(begin, until, entitled[name], used[name], turn)
+                wanted = any(name in one.stakes and _claimed(moment, entitled, one, name) for one in partitions)
+                sums[name].hours.add(begin, until, entitled[name], used[name], turn, wanted=wanted)
         if len(entitled) > 1:
             index += jain([used[name] / much for name, much in entitled.items() if much]) * (until - begin)
             contended_s += until - begin
     shares = (_share(name, stakes[name], by_queue[name], sums[name], curves[name], end_s) for name in sorted(stakes))
     return Fairness(index / contended_s if contended_s else None, tuple(shares))
+
+
+def _claimed(moment: Moment, entitled: Mapping[str, float], partition: Partition, besides: str) -> bool:
+    """Whether a queue is entitled to its next job as a whole."""
+    others = (name for name in partition.stakes if name != besides and moment.turn[name])
+    return any(moment.used[name] + moment.turn[name] <= entitled[name] for name in others)
 
 
 def _spread(curve: list[list[float]], begin: float, until: float, end_s: float, used: float, entitled: float) -> None:

@@ -12,7 +12,8 @@ from extender.simulation.report.windows import Windows
 WAITING = "Waiting by queue: median / 90th percentile / longest"
 WINDOWS = (
     "Hours with demand beyond the entitlement: in how many of them use was within 5 % of it, apart from the job whose "
-    "turn was next; and how much of it was lacking in the worst one"
+    "turn was next (lent: in how many it was more, and no other queue was entitled to its next job as a whole); and "
+    "how much of it was lacking in the worst one"
 )
 SHARES = "Shares of the queues: GPU-hours that each used, and what it was short of its entitlement"
 
@@ -52,7 +53,8 @@ def _all_windows(one: Fairness) -> str:
 
 def _within(some: Sequence[Windows]) -> str:
     count, within = sum(one.count for one in some), sum(one.within for one in some)
-    return f"{within:,} of {count:,}, {100 * max(one.worst for one in some):.0f} %" if count else "-"
+    lent = f" (and {more:,} lent)" if (more := sum(one.lent for one in some)) else ""
+    return f"{within:,}{lent} of {count:,}, {100 * max(one.worst for one in some):.0f} %" if count else "-"
 
 
 def _total(one: Fairness) -> str:
