@@ -206,12 +206,12 @@ class Apply:
 
     def job_seen(self, event: JobSeen, now: float) -> None:
         self._recovery.find_out(event.job.key, now)
-        self._jobs.seen(event.job, now)
+        self._jobs.naming.seen(event.job, now)
         self._hints.see_job(event.job, now)
 
     def job_gone(self, event: JobGone, now: float) -> None:
         self._recovery.find_out(event.key, now)
-        self._jobs.gone(event.key, event.uid, now)
+        self._jobs.naming.gone(event.key, event.uid, now)
 
     def owner_seen(self, event: OwnerSeen, now: float) -> None:
         for pod in self._owners.see(event.owner):

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 
 from extender.core.answers import JobWritten, Outcome
 from extender.core.backoff import pause_s
 from extender.core.effects import CleanJob, SuspendJob
 from extender.core.elastic import Elastic
-from extender.core.expected import await_pods, close_up, expect, finish, still_planned, there_first, uncreated
+from extender.core.expected import await_pods, close_up, expect, still_planned, there_first, uncreated
 from extender.core.hindrances import hindrance, to_come
 from extender.core.job import JobRecord, JobWrite
+from extender.core.job_naming import JobNaming
 from extender.core.job_start import start_of
-from extender.core.names import Names, aside, is_over, strangers, taken_by
+from extender.core.names import strangers
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
 from extender.core.state import State
@@ -28,7 +28,7 @@ from extender.core.turns import Cause
 from extender.core.unplanned import Unplanned
 from extender.core.upkeep import Upkeep
 from extender.core.workload import Workload
-from policies.model import GroupKey, Job, PodSets, SlotKey, Victim
+from policies.model import PodSets, SlotKey, Victim
 
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
@@ -44,69 +44,7 @@ class Jobs:
         self._unplanned = Unplanned(state, elastic)
         self.upkeep = Upkeep(state, steering, revocations)
         self._revocations = revocations
-        self._names = Names()
-
-    def seen(self, job: Job, now: float) -> None:
-        """The watch shows a job. One that is not ours to admit is forgotten."""
-        if not job.managed:
-            return self.gone(job.key, job.uid, now)
-        if (former := self._names.former(job)) is not None:
-            self.gone(former.key, former.uid, now)
-        self._names.put(job)
-        if (holder := self._state.workloads.get(job.key)) and holder.job and holder.job.seen.uid == job.uid:
-            self._follow(job.key, job, "")
-        self._share_name(job.key, now)
-
-    def gone(self, key: GroupKey, uid: str, now: float) -> None:
-        """Its object no longer exists, or somebody else admits it."""
-        if (job := self._names.drop(key, uid)) is not None:
-            self._part(key, uid, now)
-            self._part(aside(job), uid, now)
-            self._share_name(key, now)
-
-    def _share_name(self, key: GroupKey, now: float) -> None:
-        """One job has the name of its gang, or pods that are there already; the others wait beside it."""
-        names, workload = self._names, self._state.workloads.get(key)
-        if not (jobs := names.wanted_by(key)):
-            return
-        record = workload.job if workload is not None else None
-        bound = record is not None and (record.writing is not None or record.plan is not None)
-        first = record.seen if record is not None and bound else names.first(key)
-        pods = 0 if bound else strangers(workload, first)
-        for job in list(jobs):
-            if job.uid == first.uid and not pods:
-                self._part(aside(job), job.uid, now)
-                self._follow(key, job, "")
-            elif len(jobs) > 1 or pods:
-                self._part(key, job.uid, now)
-                if is_over(job):
-                    self._part(aside(job), job.uid, now)
-                else:
-                    beside = replace(job, podsets=PodSets(aside(job), ()))
-                    self._follow(beside.key, beside, taken_by(job, first, pods))
-
-    def _follow(self, key: GroupKey, job: Job, taken: str) -> None:
-        """``taken``: why it has to wait for the name of its gang."""
-        state = self._state
-        workload = state.workloads.get(key) or state.add(key)
-        known = workload.job
-        if known is not None and known.seen == job and known.taken == taken:
-            return
-        state.preemptions.edited(job.eviction if known is None else known.seen.eviction, job.eviction)
-        workload.follow_job(job, taken)
-        finish(state, workload)
-        state.nudge(workload)
-
-    def _part(self, key: GroupKey, uid: str, now: float) -> None:
-        """The workload has that job no more."""
-        workload = self._state.workloads.get(key)
-        if workload is None or workload.job is None or workload.job.seen.uid != uid:
-            return
-        expect(self._state, workload, None)
-        workload.telling.note(now, "its job is gone")
-        workload.follow_job(None)
-        self._state.creation.wait_for(key, 0)
-        self._state.touch(workload)
+        self.naming = JobNaming(state)
 
     def node_changed(self, node: str, now: float) -> None:
         """Pods of a job on a node that is silent may be lost, those on one that is gone are."""
@@ -157,9 +95,9 @@ class Jobs:
         record = workload.job
         if record is not None and record.seen.finished:
             self._dismiss(workload, record)  # whatever becomes of a write that is under way
-        if record is None or record.seen.finished or len(self._names.wanted_by(workload.key)) > 1:
+        if record is None or record.seen.finished or self.naming.contested(workload.key):
             # Whoever had the name of the gang may have ended by now: pods that have come with it go on without the job.
-            self._share_name(workload.key, now)
+            self.naming.share(workload.key, now)
         if (record := workload.job) is None:
             return
         if record.writing is not None or not record.rest_is_over(now):
@@ -201,7 +139,7 @@ class Jobs:
         job, why = record.seen, hindrance(self._state, workload, record)
         self._state.unreserve_all(workload)  # no pod is replaced
         if strangers(workload, job):
-            self._share_name(workload.key, now)
+            self.naming.share(workload.key, now)
             return
         if why is not None:
             expect(self._state, workload, None)
