@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, assert_never
 
-from extender.core.answers import BindingPosted, Nominated, Outcome, Ungated, Untold
+from extender.core.answers import BindingPosted, Outcome, Ungated, Untold
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -45,6 +45,7 @@ from extender.core.stamps import RELEASE_COMPLETE
 from extender.runtime.budget import Budget, Lane
 from extender.runtime.job_writes import JobWrites
 from extender.runtime.newest import Place, Reports
+from extender.runtime.nominations import Nominations
 from extender.runtime.observer import Observer
 from extender.runtime.requests import OK, Failed, Pause, Response, Send
 from extender.runtime.writes import Procedure, Writes
@@ -87,8 +88,7 @@ class Driver:
         self._pauses: list[tuple[float, int]] = []
         self._calls: dict[int, None] = {}
         """Bind calls that somebody waits for."""
-        self._nominations: dict[str, Nominate | None] = {}
-        """Pod UID -> the newest nomination asked for; None while it is being written."""
+        self._nominations = Nominations(self._writes, self._observer, self._start, self._feed)
         self._jobs = JobWrites(self._writes, self._observer, self._start, self._feed, self._noted)
         self._reports = Reports()
         self._events: deque[Event] = deque()
@@ -170,7 +170,7 @@ class Driver:
             case PostBinding():
                 self._bind(effect)
             case Nominate():
-                self._nominate(effect)
+                self._nominations.ask(effect)
             case Ungate(uid):
                 ungating = self._writes.persist(effect, "ungate")
                 self._start(Lane.UNGATE, effect.group, ungating, lambda detail: self._ungated(uid, detail))
@@ -198,36 +198,6 @@ class Driver:
             self._feed(BindingPosted(effect.uid, outcome, detail))
 
         self._start(lane, effect.group or effect.uid, posting, ended)
-
-    def _nominate(self, effect: Nominate) -> None:
-        """One write per pod at a time, and only the newest counts: a set and a clear never overtake each other."""
-        running = effect.uid in self._nominations
-        self._nominations[effect.uid] = effect
-        if not running:
-            self._next_nomination(effect.uid)
-
-    def _next_nomination(self, uid: str) -> None:
-        effect = self._nominations[uid]
-        if effect is None:
-            del self._nominations[uid]
-            return
-
-        def ended(written: tuple[str | None, str]) -> None:
-            node, detail = written
-            self._observer.wrote("nomination", "failed" if detail else "done")
-            if node is not None and self._nominations[uid] is None:
-                self._feed(Nominated(uid, node, detail))
-            self._next_nomination(uid)
-
-        self._start(Lane.OTHER, effect.group or uid, self._newest_nomination(uid), ended)
-
-    def _newest_nomination(self, uid: str) -> Procedure[tuple[str | None, str]]:
-        """Write the newest when its turn has come. Returns that node, and the error if there is one."""
-        effect = self._nominations[uid]
-        assert effect is not None  # noqa: S101
-        self._nominations[uid] = None
-        detail = yield from self._writes.nominate(effect)
-        return effect.node, detail
 
     def _ungated(self, uid: str, detail: str) -> None:
         self._observer.wrote("ungate", "failed" if detail else "done")
