@@ -6,10 +6,9 @@ admission pass sees whether there is anything for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from extender.core import namespaces
 from extender.core.admission import Admission
@@ -19,9 +18,7 @@ from extender.core.answers import (
     CapacityAnswered,
     Enqueued,
     JobWritten,
-    Nominated,
     Reserved,
-    Ungated,
     Untold,
 )
 from extender.core.apply import Apply
@@ -40,31 +37,18 @@ from extender.core.events import (
     BudgetGone,
     BudgetSeen,
     CapacityServed,
-    ClaimGone,
-    ClaimSeen,
     Event,
     FilterCalled,
-    GroupGone,
     GroupJobGone,
     GroupJobSeen,
-    GroupSeen,
-    JobGone,
-    JobSeen,
+    Handlers,
     NamespaceGone,
     NamespaceSeen,
-    NodeGone,
-    NodeSeen,
-    OwnerGone,
-    OwnerSeen,
-    PodGone,
-    PodSeen,
     PreemptCalled,
     QueueGone,
     QueueSeen,
     Synced,
     Tick,
-    VolumeGone,
-    VolumeSeen,
 )
 from extender.core.giving_way import GivingWay
 from extender.core.hints import Hints
@@ -76,6 +60,7 @@ from extender.core.limits import NOT_ELASTIC, Limits, Preempts
 from extender.core.member import IllegalTransitionError
 from extender.core.outlook import Outlook
 from extender.core.owners import Owners
+from extender.core.pod_facts import PodFacts
 from extender.core.queue_reports import QueueReports
 from extender.core.queues import ObjectKey
 from extender.core.recovery import Recovery
@@ -135,7 +120,7 @@ class Engine:
         self._kube_preemption = kube_preemption = KubePreemption(state, self._singles, reservations, giving_way)
         self._calls = calls = Calls(state, bindings, refusals, self._singles, kube_preemption, advisory)
         self._recovery = recovery = Recovery(state, self._lifecycle, leading, hints, kube_preemption)
-        self._apply = apply = Apply(
+        pods = PodFacts(
             state,
             leading,
             revocations,
@@ -149,23 +134,12 @@ class Engine:
             owners,
             recovery,
         )
-        self._handlers: dict[type[Event], Callable[[Any, float], None]] = {
-            PodSeen: apply.pod_seen,
-            PodGone: apply.pod_gone,
-            NodeSeen: apply.node_seen,
-            NodeGone: apply.node_gone,
-            GroupSeen: apply.group_seen,
-            GroupGone: apply.group_gone,
-            JobSeen: apply.job_seen,
-            JobGone: apply.job_gone,
+        self._apply = apply = Apply(state, revocations, hints, enqueues, jobs, owners, recovery, pods)
+        self._handlers: Handlers = {
+            **pods.handlers,
+            **apply.handlers,
             GroupJobSeen: enqueues.job_seen,
             GroupJobGone: enqueues.job_gone,
-            OwnerSeen: apply.owner_seen,
-            OwnerGone: apply.owner_gone,
-            ClaimSeen: apply.volume_noted,
-            ClaimGone: apply.volume_noted,
-            VolumeSeen: apply.volume_noted,
-            VolumeGone: apply.volume_noted,
             BudgetSeen: self._budget_noted,
             BudgetGone: self._budget_noted,
             QueueSeen: state.quotas.queues.note,
@@ -177,8 +151,6 @@ class Engine:
             BindArrived: calls.bind,
             BindDisconnected: calls.disconnected,
             BindingPosted: bindings.posted,
-            Nominated: apply.nominated,
-            Ungated: apply.ungated,
             JobWritten: jobs.written,
             Enqueued: enqueues.ended,
             Untold: partial(untold, state),

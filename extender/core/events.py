@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from extender.core.answers import (
     BindingPosted,
@@ -293,3 +294,6 @@ Event = (
     | CapacityServed
     | CapacityAnswered
 )
+
+Handlers = Mapping[type[Event], Callable[[Any, float], None]]
+"""What takes up an event, with the time, by its type."""
