@@ -25,15 +25,13 @@ from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Cap, Sibling, shape_of
 from policies.placement.rules import keeps
-from policies.placement.seating import accepted, rounds
+from policies.placement.seating import accepted, letting_in
 from policies.placement.snapshot import Snapshot
 from policies.steps import AT_ONCE, Steps
 from policies.words import many
 
 _BROKEN = "the placement that it led to breaks a rule of the gang"
 _LATER = Reason("NoRoom", "there is room only where it would keep pods of a later wave away from their nodes")
-_IN_ROUNDS = 3
-"""What it costs to find the round of a member, in units of ``policies.steps``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +155,7 @@ class Planner:
         because the ``first`` one does or because others go before. Raises PolicyError if there is no such order."""
         by_uid = {pod.uid: pod for pod in pods}
         some = [by_uid[uid] for uid in nodes]
-        found = rounds([(pod, nodes[pod.uid]) for pod in some], view)
-        yield _IN_ROUNDS * len(some)
+        found = yield from letting_in([(pod, nodes[pod.uid]) for pod in some], view)
         if found is None:
             raise PolicyError(self.policies.topology, _BROKEN)
         later = {some[number].identity: turn for turn, those in enumerate(found, first) for number in those if turn}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -29,13 +29,12 @@ def kinds_of(facts: Iterable[NDArray[Any]], rows: Rows) -> Codes:
     return kinds.astype(np.int16) if most <= _SORTED_FAST else kinds
 
 
-def first_of_each(kinds: Codes, orders: Sequence[NDArray[np.int64]], most: int) -> Mask:
-    """So many nodes of each kind: those with the lowest keys, for each of these orders."""
+def first_of_each(kinds: Codes, keys: NDArray[np.int64], most: int) -> Mask:
+    """So many nodes of each kind: those with the lowest keys."""
     kept, each = np.zeros(len(kinds), dtype=np.bool_), np.arange(len(kinds))
-    for keys in orders:
-        order = np.argsort(keys)
-        order = order[np.argsort(kinds[order], kind="stable")]
-        here = kinds[order]
-        begins = np.append(True, here[1:] != here[:-1])[: len(each)]
-        kept[order[each - np.maximum.accumulate(np.where(begins, each, 0)) < most]] = True
+    order = np.argsort(keys)
+    order = order[np.argsort(kinds[order], kind="stable")]
+    here = kinds[order]
+    begins = np.append(True, here[1:] != here[:-1])[: len(each)]
+    kept[order[each - np.maximum.accumulate(np.where(begins, each, 0)) < most]] = True
     return kept

@@ -16,13 +16,10 @@ from policies.placement.related import fill_related
 from policies.placement.relations import Relations
 from policies.placement.request import Role, confine
 from policies.placement.rules import Slice
-from policies.placement.seating import accepted
+from policies.placement.seating import letting_in
 from policies.placement.snapshot import PLENTY, Amounts, Counts, Rows, Snapshot, slots
 from policies.placement.wishes import BEST
 from policies.steps import Steps
-
-_IN_WAVES = 3
-"""What it costs to find the place of a member in the order of the waves, in units of ``policies.steps``."""
 
 
 def fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy) -> Steps[dict[str, str]]:
@@ -63,8 +60,7 @@ def _fill_in_waves(
     if not any(relations.waves):
         return found
     pods = {pod.uid: pod for role in roles for pod in role.pods}
-    yield _IN_WAVES * len(found)
-    fine = accepted([(pods[uid], node) for uid, node in found.items()], snapshot)
+    fine = (yield from letting_in([(pods[uid], node) for uid, node in found.items()], snapshot)) is not None
     if fine and len(found) == len(pods):
         return found
     again = yield from fill_related(roles, choice, snapshot, scoring, relations)

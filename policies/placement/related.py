@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.api import Choice, ScorePolicy
-from policies.placement.alike import first_of_each, kinds_of
 from policies.placement.columns import Mask
+from policies.placement.openings import CLOSED, CROWD, PLACE, WORSE, Openings, openings
 from policies.placement.progress import Progress
 from policies.placement.relations import Relations
-from policies.placement.request import Role, confine, nearness
+from policies.placement.request import Role
 from policies.placement.seating import Seating, Seats
 from policies.placement.slices import Begun, Ranks
 from policies.placement.snapshot import Counts, Snapshot
@@ -22,9 +22,6 @@ from policies.steps import BUDGET, Steps, metered
 
 _LARGE = 20_000
 """Members, times the nodes, in more than one order of which they are not tried. Each try costs a copy of all arrays."""
-_ROOM, _WORSE, _CROWD, _PLACE = 24, 32, 41, 52
-"""Where each part of a preference begins, in bits; what is below counts less, and last score and name."""
-_CLOSED = np.iinfo(np.int64).max
 
 
 def fill_related(
@@ -38,8 +35,10 @@ def fill_related(
     best by score. That holds all whenever it is possible where one constraint of one role is at work and nothing is
     preferred; ``most_related`` tries other orders, too. ``most`` of a domain is not kept to.
     """
-    table = _Table(roles, choice, snapshot, scoring, relations, few=True)
-    yield 10 + len(roles) * (10 + len(snapshot.names) // 100)
+    roles = _by_wave(roles, relations)
+    found = yield from openings(roles, choice, snapshot, scoring, relations, few=True)
+    table = _Table(roles, found, snapshot, relations)
+    yield 10 + len(roles) * relations.upkeep
     best: Seats = []
     for start in table.starts():
         seats = yield from table.greedy(start)
@@ -60,11 +59,13 @@ def most_related(
     """The same for as many members as are let in at once in any order, if those are ``needed``; None when the budget
     was spent before that was known. ``choices``: each of the domains that may be required, or the cluster.
     """
+    roles = _by_wave(roles, relations)
     best: dict[str, str] = {}
     spent = 0
     for choice in choices:
-        table = _Table(roles, choice, snapshot, scoring, relations)
-        yield 10 + len(roles) * (10 + len(snapshot.names) // 100)
+        around = yield from openings(roles, choice, snapshot, scoring, relations)
+        table = _Table(roles, around, snapshot, relations)
+        yield 10 + len(roles) * relations.upkeep
         found, cost = yield from metered(table.search(max(len(best), needed - 1), BUDGET - spent))
         spent += cost
         if found is None:
@@ -75,49 +76,21 @@ def most_related(
     return best
 
 
-class _Table:
-    """The roles and what never changes while they are seated. ``few``: of the nodes only what ``greedy`` may take."""
+def _by_wave(roles: Sequence[Role], relations: Relations) -> Sequence[Role]:
+    return sorted(roles, key=lambda role: relations.waves[role.part])
 
-    def __init__(
-        self,
-        roles: Sequence[Role],
-        choice: Choice,
-        snapshot: Snapshot,
-        scoring: ScorePolicy,
-        relations: Relations,
-        *,
-        few: bool = False,
-    ) -> None:
-        roles = sorted(roles, key=lambda role: relations.waves[role.part])
+
+class _Table:
+    """The roles, in the order of their waves, and what never changes while they are seated."""
+
+    def __init__(self, roles: Sequence[Role], open_: Openings, snapshot: Snapshot, relations: Relations) -> None:
         self._roles = roles
         self.count = sum(role.count for role in roles)
-        place = np.full(len(snapshot.names), -1, dtype=np.int64)
-        for at, domain in reversed(list(enumerate(choice))):
-            place[domain.rows] = min(at, (1 << 10) - 1)
-        rooms = [np.where(place >= 0, role.room, 0) for role in roles]
-        home: int | None = None
-        levels = len(snapshot.levels)
-        for number in sorted(range(len(roles)), key=lambda number: nearness(roles[number], levels)):
-            if roles[number].rules.required is not None:
-                home = confine(roles[number], roles, rooms[number], home, choice[0].rows, snapshot)
-        # From here on only the nodes count that are open to any of them.
-        rows = np.logical_or.reduce([room > 0 for room in rooms]).nonzero()[0]
-        self._preference: list[NDArray[np.int64]] = []
-        for role in roles:
-            poor = 100 - scoring.score(role.pods[0], rows, snapshot)
-            alike = np.minimum(poor, 100) * len(snapshot.names) + snapshot.rank[rows]
-            spare = 255 - np.minimum(role.room[rows], 255)
-            self._preference.append((place[rows] << _PLACE) + (spare << _ROOM) + alike)
-        if few and not any(role.rules.slices or relations.of[role.part].begins for role in roles):
-            wishes = (role.wishes.facts for role in roles if role.wishes is not None)
-            kinds = kinds_of(chain(*(one.facts for one in relations.of), *wishes), rows)
-            ways = zip(rooms, self._preference, strict=True)
-            kept = first_of_each(kinds, [np.where(room[rows] > 0, keys, _CLOSED) for room, keys in ways], self.count)
-            rows, self._preference = rows[kept], [keys[kept] for keys in self._preference]
+        rows, self._preference = open_.rows, open_.preference
         self._names = [snapshot.names[row] for row in rows.tolist()]
-        self._place, self._rank = place[rows], snapshot.rank[rows]
+        self._place, self._rank = open_.place, snapshot.rank[rows]
         self._relations, self._free = relations.on(rows), snapshot.free[:, rows]
-        self._rooms = [room[rows] for room in rooms]
+        self._rooms = open_.rooms
         self._open = [room > 0 for room in self._rooms]
         self._slices = [
             [(size, snapshot.levels[level].codes[rows]) for size, level in role.rules.slices[::-1]] for role in roles
@@ -160,7 +133,7 @@ class _Table:
             ways = ((one, part & home, keys) for one, part, keys in self._ways(now) if one in who)
             if (best := next((way for way in ways if way[1].any()), None)) is not None:
                 one, part, keys = best
-                self._seat(now, one, int(np.where(part, keys, _CLOSED).argmin()))
+                self._seat(now, one, int(np.where(part, keys, CLOSED).argmin()))
                 who = others
         if any(now.seated[one] for one in others):
             yield now
@@ -170,7 +143,7 @@ class _Table:
         while options := self._best(now):
             for option in options:
                 self._seat(now, *option)
-            yield len(options) * (5 + len(self._names) // 100)
+            yield len(options) * (5 + len(self._names) // 100) + self._relations.upkeep
         return self._whole(now)
 
     def search(self, least: int, budget: int) -> Steps[Seats | None]:
@@ -232,14 +205,14 @@ class _Table:
     def _best(self, now: Progress) -> list[tuple[int, int]]:
         """Who is to be seated next and where, each on the node that is best when those before it are seated."""
         for number, part, keys in self._ways(now):
-            keys = np.where(part, keys, _CLOSED)
+            keys = np.where(part, keys, CLOSED)
             row = int(keys.argmin())
             if not part[row]:
                 continue
             if (codes := self._evened[number]) is None:
                 return [(number, row)]
             # The others that are as good but for their score, one in each domain: a member makes only its own worse.
-            rows = (keys < (keys[row] >> _CROWD) + 1 << _CROWD).nonzero()[0]
+            rows = (keys < (keys[row] >> CROWD) + 1 << CROWD).nonzero()[0]
             rows = rows[keys[rows].argsort()]
             firsts = np.sort(np.unique(codes[rows], return_index=True)[1])
             rest = self._roles[number].count - now.seated[number]
@@ -260,9 +233,9 @@ class _Table:
             mask = now.seating.allowed(role.part) & self._open[number]
             keys = now.keys[number]
             if (crowd := now.seating.crowd(role.part)) is not None:
-                keys = keys + (crowd << _CROWD)
+                keys = keys + (crowd << CROWD)
             if (granted := now.granted[number]) is not None:
-                keys = keys + ((BEST - granted.merits(mask)) << _WORSE)
+                keys = keys + ((BEST - granted.merits(mask)) << WORSE)
             yield from ((number, part, keys) for part in self._parts(now, number, mask))
 
     def _parts(self, now: Progress, number: int, mask: Mask) -> Sequence[Mask]:
@@ -279,7 +252,7 @@ class _Table:
         for granted in now.granted:
             if granted is not None:
                 granted.meet(role.part, row)
-        now.keys[number][row] = (self._place[row] << _PLACE) + self._rank[row]
+        now.keys[number][row] = (self._place[row] << PLACE) + self._rank[row]
         now.seated[number] += 1
         now.begun[number].seat(row)
 

@@ -15,8 +15,9 @@ import numpy as np
 from policies.model import Pod, Term
 from policies.placement.columns import Codes, Mask
 from policies.placement.snapshot import Counts, Level, Rows, Snapshot
-from policies.placement.spreading import Evenly, evened, evenly_of, rows_with, tally
+from policies.placement.spreading import Evenly, Known, OnSome, evened, evenly_of, rows_with, tally
 from policies.placement.tenants import Tenant
+from policies.steps import Steps
 
 _HOMES = 16
 """Domains that are tried for members which have to be together and whose first one may go anywhere."""
@@ -119,10 +120,11 @@ class Relation:
         wide = self.near is not None or any(one.other == number and not one.single for one in self.exclusions)
         return self.evenly[0].codes if len(self.evenly) == 1 and self.evenly[0].feeds[number] and not wide else None
 
-    def on(self, rows: Rows) -> Relation:
+    def on(self, rows: Rows, found: OnSome) -> Relation:
+        """``found``: what there is of the other roles."""
         near = None if self.near is None else self.near.on(rows)
         exclusions = tuple(one._replace(codes=one.codes[rows]) for one in self.exclusions)
-        evenly = tuple(one.on(rows) for one in self.evenly)
+        evenly = tuple(one.on(rows, found) for one in self.evenly)
         return replace(self, closed=self.closed[rows], exclusions=exclusions, near=near, evenly=evenly)
 
 
@@ -139,7 +141,14 @@ class Relations:
 
     def on(self, rows: Rows) -> Relations:
         """The same over some of the nodes; the counts of domains stay those of all."""
-        return replace(self, of=tuple(one.on(rows) for one in self.of))
+        found: OnSome = {}
+        return replace(self, of=tuple(one.on(rows, found) for one in self.of))
+
+    @property
+    def upkeep(self) -> int:
+        """What it costs to find a member its place beside the others, in the units of ``policies.steps``."""
+        asked = [len(one.evenly) + len(one.exclusions) for one in self.of]
+        return 2 * max(asked) + sum(asked) // 4
 
     def caps(self, number: int, room: Counts, count: int) -> Counts:
         """The room for so many members of a role, as its own demands alone leave it: an upper bound."""
@@ -180,20 +189,25 @@ class Relations:
         return found
 
 
-def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Relations:
+def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Relations]:
     """Of the roles that these pods stand for, one each."""
-    each = np.arange(len(snapshot.names))
-    found = tuple(_relation(number, pods, snapshot, each) for number in range(len(pods)))
+    each, known = np.arange(len(snapshot.names)), Known()
+    found: list[Relation] = []
+    for number, pod in enumerate(pods):
+        found.append(_relation(number, pods, snapshot, each, known))
+        asked = pod.constraints
+        terms = len(asked.affinity) + len(asked.anti_affinity) + len(asked.spread)
+        yield 20 + (1 + terms) * (len(pods) + len(snapshot.names) // 100)
     alone = all(_alone(number, one) for number, one in enumerate(found))
-    return Relations(tuple(pods), found, alone, _waves(pods, found))
+    return Relations(tuple(pods), tuple(found), alone, _waves(pods, found))
 
 
-def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes) -> Relation:
+def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes, known: Known) -> Relation:
     """``each``: every node as a domain of its own."""
     pod = pods[number]
     near = _near(number, pods, snapshot)
     spread = pod.constraints.spread
-    evenly = tuple(evenly_of(one, spread, number, pods, snapshot) for one in spread)
+    evenly = tuple(evenly_of(one, spread, number, pods, snapshot, known) for one in spread)
     hindrances = [one for one in hindrances_of(pod, snapshot) if one.rows.any()]
     closed = np.zeros(len(snapshot.names), dtype=np.bool_)
     for one in hindrances:

@@ -115,8 +115,7 @@ def roles_of(
         shapes = list((yield from grouped(ranked, telling(ranked, snapshot))).values())
         if len(shapes) <= MOST_RELATED:
             firsts = [pods[0] for pods in shapes]
-            relations = relations_of(firsts, snapshot)
-            yield len(shapes) * (20 + len(snapshot.names) // 100)
+            relations = yield from relations_of(firsts, snapshot)
         elif matter is Concern.REQUIRED:
             return Unclear(f"its members demand {len(shapes)} different things of other pods, or bear as many labels")
         else:

@@ -12,6 +12,7 @@ from policies.placement.columns import Mask
 from policies.placement.concern import MOST_RELATED, concerned, telling
 from policies.placement.relations import Relation, Relations, relations_of
 from policies.placement.snapshot import Amounts, Counts, Snapshot
+from policies.steps import Steps, finish
 
 _CROWDED = 127
 """More pods in a domain are as good as so many, where the emptiest is looked for: a pod has 16 constraints at most."""
@@ -150,6 +151,11 @@ def accepted(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
 
 
 def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[int]] | None:
+    """``letting_in``, done at once."""
+    return finish(letting_in(seated, snapshot))
+
+
+def letting_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[list[list[int]] | None]:
     """Members of one gang, by number, that kube-scheduler may be asked about at once: in any order, and with all of
     them nominated already. Those of the next round have to wait until it has assumed these. None if it lets them in
     in no order that is found from the one given: whoever cannot be let in yet is tried again. Those of later waves come
@@ -159,9 +165,9 @@ def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[i
     any order two in one domain, can be refused for a spread that they keep in the end. Members that are too different
     to be compared, each with each, are left to kube-scheduler.
     """
-    if (table := _table(seated, snapshot)) is None:
+    if (table := (yield from _table(seated, snapshot))) is None:
         return [list(range(len(seated)))]
-    standings, seats = table
+    standings, seats, upkeep = table
     found: list[list[int]] = []
     begun: _Round | None = None
     waves = [pod.wave for pod, _ in seated]
@@ -184,6 +190,7 @@ def rounds(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[i
                 continue
             for one in standings:
                 one.meet(*seats[number], room=True)
+            yield 3 + upkeep
         if len(refused) == len(rest):
             return None
         rest = refused
@@ -240,8 +247,9 @@ class _Round:
         return row >= 0 and bool(self._standings[role].open[row]) and (beside is None or bool(beside[row]))
 
 
-def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> tuple[list[_Standing], Seats] | None:
-    """Nobody seated yet, and each member as the number of its relation and its row; None where no other pod matters."""
+def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[tuple[list[_Standing], Seats, int] | None]:
+    """Nobody seated yet, each member as the number of its relation and its row, and what it costs to seat one; None
+    where no other pod matters."""
     pods = [pod for pod, _ in seated]
     if not concerned(pods, snapshot.others.tenants):
         return None
@@ -255,5 +263,7 @@ def _table(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> tuple[list[
     names = [node for node in dict.fromkeys(node for _, node in seated) if node in snapshot.rows]
     rows = np.array([snapshot.rows[node] for node in names], dtype=np.intp)
     places, room = {node: place for place, node in enumerate(names)}, np.ones(len(rows), dtype=np.bool_)
-    standings = [_Standing.of(one.on(rows), (), room) for one in relations_of(alike, snapshot).of]
-    return standings, [(part, places.get(node, -1)) for part, (_, node) in zip(told, seated, strict=True)]
+    relations = yield from relations_of(alike, snapshot)
+    standings = [_Standing.of(one, (), room) for one in relations.on(rows).of]
+    seats = [(part, places.get(node, -1)) for part, (_, node) in zip(told, seated, strict=True)]
+    return standings, seats, relations.upkeep

@@ -13,6 +13,8 @@ from policies.placement.columns import Codes, Mask
 from policies.placement.snapshot import PLENTY, Counts, Rows, Snapshot
 from policies.placement.tenants import Tenant
 
+OnSome = dict[tuple[int, int], tuple[Codes, Mask]]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evenly:
@@ -33,8 +35,13 @@ class Evenly:
         """What it makes of a node."""
         return self.codes, self.counted
 
-    def on(self, rows: Rows) -> Evenly:
-        return replace(self, codes=self.codes[rows], counted=self.counted[rows])
+    def on(self, rows: Rows, found: OnSome) -> Evenly:
+        """The same over some of the nodes. ``found``: what there is of others, by the arrays that they share."""
+        facts = id(self.codes), id(self.counted)
+        if facts not in found:
+            found[facts] = self.codes[rows], self.counted[rows]
+        codes, counted = found[facts]
+        return replace(self, codes=codes, counted=counted)
 
     def least(self, counts: Counts) -> int:
         """How many pods the domain with the fewest has, as kube-scheduler takes it."""
@@ -67,30 +74,39 @@ class Evenly:
         return np.asarray((counts <= self.most(counts))[self.codes], dtype=np.bool_)
 
 
-def evenly_of(spread: Spread, beside: Sequence[Spread], number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Evenly:
+Known = dict[object, tuple[Codes, Counts, Mask, Rows]]
+"""What has been found of constraints: roles often have the same ones."""
+
+
+def evenly_of(
+    spread: Spread, beside: Sequence[Spread], number: int, pods: Sequence[Pod], snapshot: Snapshot, known: Known
+) -> Evenly:
     """Nodes count that have the label of each constraint ``beside``."""
-    pod, others = pods[number], snapshot.others
+    pod = pods[number]
+    asked = spread, tuple(one.key for one in beside), pod.selection, pod.namespace
+    if asked not in known:
+        known[asked] = _counted(spread, beside, pod, snapshot)
+    feeds = tuple(
+        one.wave <= pod.wave and one.namespace == pod.namespace and spread.counts(dict(one.labels)) for one in pods
+    )
+    return Evenly(spread, *known[asked], int(selects(spread.selector, dict(pod.labels))), feeds)
+
+
+def _counted(
+    spread: Spread, beside: Sequence[Spread], pod: Pod, snapshot: Snapshot
+) -> tuple[Codes, Counts, Mask, Rows]:
+    """As in ``Evenly``: the domains, how many pods count in each, the nodes whose pods do, and the codes of those."""
+    others = snapshot.others
     counted = np.ones(len(snapshot.names), dtype=np.bool_)
-    for one in beside:
-        counted &= others.column(one.key) >= 0
+    for key in {one.key for one in beside}:
+        counted &= others.column(key) >= 0
     if spread.honors_affinity:
         counted &= others.wanted(pod.selection)
     if spread.honors_taints:
         counted &= snapshot.eligible(replace(pod.selection, node_selector=(), affinity=None, volumes=()))
     codes = others.column(spread.key)
     rows = rows_with(others.tenants.counted(spread, pod.namespace), snapshot)
-    feeds = tuple(
-        one.wave <= pod.wave and one.namespace == pod.namespace and spread.counts(dict(one.labels)) for one in pods
-    )
-    return Evenly(
-        spread,
-        codes,
-        tally(codes, rows[counted[rows]]),
-        counted,
-        np.bincount(codes[counted]).nonzero()[0],
-        int(selects(spread.selector, dict(pod.labels))),
-        feeds,
-    )
+    return codes, tally(codes, rows[counted[rows]]), counted, np.bincount(codes[counted]).nonzero()[0]
 
 
 def evened(even: Evenly, codes: Codes, room: Counts, count: int) -> tuple[Counts, Counts]:

@@ -16,7 +16,7 @@ import numpy as np
 from policies.model import Pod, Selection
 from policies.placement.columns import Codes, Mask
 from policies.placement.snapshot import Counts, Rows, Snapshot
-from policies.placement.spreading import Evenly, evenly_of, rows_with, tally
+from policies.placement.spreading import Evenly, Known, evenly_of, rows_with, tally
 
 BEST = 300
 """The most that a node can get."""
@@ -56,7 +56,8 @@ class Wishes:
     def on(self, rows: Rows) -> Wishes:
         """The same over some of the nodes; the counts of domains stay those of all."""
         company = tuple(replace(one, codes=one.codes[rows]) for one in self.company)
-        return replace(self, nodes=self.nodes[rows], company=company, evenly=tuple(one.on(rows) for one in self.evenly))
+        evenly = tuple(one.on(rows, {}) for one in self.evenly)
+        return replace(self, nodes=self.nodes[rows], company=company, evenly=evenly)
 
     def merits(self, room: Counts) -> Counts:
         """How well each node meets them before any member is placed, 0..BEST."""
@@ -132,6 +133,7 @@ def wishes_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Wishes | 
         codes = others.column(one.key)
         counts = tally(codes, rows_with(others.tenants.meant((one,)), snapshot))
         company.append(Company(weight, codes, counts, tuple(others.tenants.means(one, pod) for pod in pods)))
-    evenly = tuple(evenly_of(spread, asked.spread, number, pods, snapshot) for spread in asked.spread)
+    known = Known()
+    evenly = tuple(evenly_of(spread, asked.spread, number, pods, snapshot, known) for spread in asked.spread)
     apart = any(one.weight < 0 and one.feeds[number] for one in company) or any(one.feeds[number] for one in evenly)
     return Wishes(nodes, tuple(company), evenly, apart)

@@ -11,7 +11,7 @@ import pytest
 
 from policies.model import CLIQUE, HOSTNAME, Constraints, Node, Pod, Requirement, Selector, Spread, Term
 from policies.model.constraints import Preferred
-from policies.placement import alike, related
+from policies.placement import alike, openings
 from policies.placement.place import Placed, place
 from policies.placement.snapshot import Snapshot
 from tests.builders import gang, node, single, snapshot
@@ -21,14 +21,14 @@ TRAIN: Selector = (Requirement("app", "In", ("train",)),)
 WEB: Selector = (Requirement("app", "In", ("web",)),)
 
 
-def test_so_many_of_each_kind_are_kept_for_every_order() -> None:
+def test_so_many_of_each_kind_are_kept() -> None:
     rows = np.array([5, 3, 1, 0, 2, 4])
     kinds = alike.kinds_of([np.array([0, 0, 1, 1, -1, -1]), np.ones(6, dtype=np.bool_)], rows)
     assert [int((kinds == kind).sum()) for kind in kinds] == [2] * 6
     assert kinds[0] == kinds[5] != kinds[1] == kinds[4]  # rows 5 and 4; rows 3 and 2
     keys = np.array([9, 8, 7, 6, 5, 4])
-    assert rows[alike.first_of_each(kinds, [keys], 1)].tolist() == [0, 2, 4]
-    assert rows[alike.first_of_each(kinds, [keys, -keys], 1)].tolist() == rows.tolist()
+    assert rows[alike.first_of_each(kinds, keys, 1)].tolist() == [0, 2, 4]
+    assert rows[alike.first_of_each(kinds, -keys, 1)].tolist() == [5, 3, 1]
 
 
 def test_facts_that_would_be_too_many_kinds_leave_every_node_one_of_its_own() -> None:
@@ -49,8 +49,8 @@ def test_few_nodes_are_looked_at_and_the_plan_is_that_of_all(monkeypatch: pytest
         chance = Random(seed)
         view, pods = _cluster(chance), _members(chance)
         plans = []
-        for choosing in (noted, lambda kinds, orders, most: np.ones(len(kinds), dtype=np.bool_)):  # noqa: ARG005
-            monkeypatch.setattr(related, "first_of_each", choosing)
+        for choosing in (noted, lambda kinds, keys, most: np.ones(len(kinds), dtype=np.bool_)):  # noqa: ARG005
+            monkeypatch.setattr(openings, "first_of_each", choosing)
             found = place(pods, len(pods), view)
             plans.append(found.nodes if isinstance(found, Placed) else found)
         if plans[0] != plans[1]:
