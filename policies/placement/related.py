@@ -38,7 +38,7 @@ def fill_related(
     roles = _by_wave(roles, relations)
     found = yield from openings(roles, choice, snapshot, scoring, relations, few=True)
     table = _Table(roles, found, snapshot, relations)
-    yield 10 + len(roles) * relations.upkeep
+    yield 10 + 5 * relations.upkeep
     best: Seats = []
     for start in table.starts():
         seats = yield from table.greedy(start)
@@ -65,7 +65,7 @@ def most_related(
     for choice in choices:
         around = yield from openings(roles, choice, snapshot, scoring, relations)
         table = _Table(roles, around, snapshot, relations)
-        yield 10 + len(roles) * relations.upkeep
+        yield 10 + 5 * relations.upkeep
         found, cost = yield from metered(table.search(max(len(best), needed - 1), BUDGET - spent))
         spent += cost
         if found is None:

@@ -115,6 +115,7 @@ def roles_of(
         shapes = list((yield from grouped(ranked, telling(ranked, snapshot))).values())
         if len(shapes) <= MOST_RELATED:
             firsts = [pods[0] for pods in shapes]
+            yield len(ranked)
             relations = yield from relations_of(firsts, snapshot)
         elif matter is Concern.REQUIRED:
             return Unclear(f"its members demand {len(shapes)} different things of other pods, or bear as many labels")

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from policies.chosen import OURS, Policies
-from policies.model import Pod, Requirement, Selection, Topology
+from policies.model import Constraints, Pod, Requirement, Selection, Spread, Term, Topology
 from policies.placement.place import Placed, Shortfall, place, placing
 from policies.placement.request import MOST_PARTS, PlacementRequest
 from policies.placement.rules import keeps
@@ -47,6 +47,16 @@ def scattered(count: int, *, terms: int = 1) -> list[Pod]:
     return [replace(pod, selection=Selection(affinity=one)) for pod, one in zip(pods, asked, strict=True)]
 
 
+def related(count: int, *, constraints: int = 16) -> list[Pod]:
+    """A gang of 16 shapes whose members are to be spread, and away from each other, in many ways at once."""
+    one = Requirement("app", "In", ("train",))
+    spread = tuple(Spread("kubernetes.io/hostname", skew, (one,)) for skew in range(1, constraints))
+    apart = (Term("kubernetes.io/hostname", (Requirement("app", "In", ("other",)),), ("default",)),)
+    facts = {"labels": (("app", "train"),), "constraints": Constraints(anti_affinity=apart, spread=spread)}
+    pods = enumerate(gang("related", count, gpus=1))
+    return [replace(pod, requests=requests(1, cpu=1 + number % 16), **facts) for number, pod in pods]  # type: ignore[arg-type]
+
+
 HERE = [one for number in range(40) for one in cluster(f"c{number:02}: 5x8")]
 
 
@@ -58,8 +68,9 @@ HERE = [one for number in range(40) for one in cluster(f"c{number:02}: 5x8")]
         [pod for pod in gang("holes", 900, gpus=1, topology=Topology(slice_size=3)) if (pod.index or 0) % 3],
         scattered(16, terms=120),
         gang("large", 600, gpus=9),
+        related(48),
     ],
-    ids=["members", "slices", "parts of slices", "shapes", "no room"],
+    ids=["members", "slices", "parts of slices", "shapes", "no room", "constraints"],
 )
 def test_no_step_of_planning_is_long(members: list[Pod]) -> None:
     place(members[:3], 3, snapshot(HERE))  # numpy imports some of itself when it is first used
