@@ -15,6 +15,7 @@ from extender.core.waiting_singles import WaitingSingles
 from policies.model import Pod, PodSet
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Tenants
+from policies.steps import Steps
 from tests.simulation.plants.mutants import Core, hears
 
 
@@ -69,10 +70,11 @@ def nominations_of_singles_ignored(patch: pytest.MonkeyPatch) -> None:
 def rounds_let_in_at_once(patch: pytest.MonkeyPatch) -> None:
     """Members that are in each other's way until others have come are told together."""
 
-    def together(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> list[list[int]]:
+    def together(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[list[list[int]]]:
+        yield from ()
         return [list(range(len(seated)))]
 
-    patch.setattr(planner, "rounds", together)
+    patch.setattr(planner, "letting_in", together)
 
 
 def related_pods_that_come_are_no_news(patch: pytest.MonkeyPatch) -> None:
