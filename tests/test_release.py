@@ -184,6 +184,19 @@ def test_no_other_job_is_written_to(tmp_path: Path, job: Object) -> None:
     assert api.bodies("PATCH") == []
 
 
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [(None, "runs on, by the plan"), ("nodes are awaited until 2026-01-02T03:04:05Z, attempt 1", "without a plan")],
+    ids=["planned", "let go"],
+)
+def test_a_job_that_runs_is_told_how_it_goes_on(tmp_path: Path, plan: str | None, said: str) -> None:
+    job = running()
+    if plan is not None:
+        job["metadata"]["annotations"]["muster.dev/plan"] = plan
+    done, _ = Cluster(tmp_path, job).release("--yes")
+    assert said in " ".join(done.output.split())
+
+
 def test_a_job_whose_pods_have_yet_to_go_is_told(tmp_path: Path) -> None:
     done, _ = Cluster(tmp_path, stopped() | {"status": {"active": 2}}).release("--yes")
     assert done.exit_code == 1

@@ -28,6 +28,9 @@ WAITS = "stays suspended: unsuspend it yourself, or with --unsuspend"
 HELD = "stays suspended: muster.dev/hold"
 STOPPING = "its pods have yet to go: run this again when they are gone"
 RUNS = "runs on, by the plan that is written on it"
+AWAITS = (
+    "runs on without a plan: it was let go to nodes that are not there yet, and its pods start one by one as they come"
+)
 SERVED = "its pods ask for the scheduler {}"
 UNGATED = "the gate muster.dev/gang comes off"
 LET_GO = "it may be scaled down again: the annotations that Muster wrote come off"
@@ -74,7 +77,7 @@ class Planner:
             return None
         step = partial(Step, job.key.namespace, kind.name, job.owner.name)
         if not job.suspended and not job.finished:
-            return step((RUNS,)) if job.marked else None
+            return step((RUNS if job.let_go is None else AWAITS,)) if job.marked else None
         if not job.stopped and not job.finished:
             return step((STOPPING,), again=True)
         after, says = deepcopy(obj), [CLEANED] if job.marked else []
