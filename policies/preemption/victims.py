@@ -158,5 +158,6 @@ def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int], *
         said = f"even without the {many(count, 'candidate')} that may be evicted for it: {lack}"
     else:
         said = NOBODY.removesuffix(": ") if told else f"{NOBODY}{lack}"
-    others = listed(f"{many(much, 'candidate')} may not: {why}" for why, much in sorted(kept.items()))
+    most_first = sorted(kept.items(), key=lambda one: (-one[1], one[0]))
+    others = listed(f"{many(much, 'candidate')} may not: {why}" for why, much in most_first)
     return said + (f"; {others}" if others else "")

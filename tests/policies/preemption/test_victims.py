@@ -31,13 +31,13 @@ def asks(pods: list[Pod], priority: int = 1000) -> Request:
     return Request("preemptor", pods, len(pods), priority)
 
 
-def found(nodes: list[Node], request: Request, *candidates: Candidate) -> Choice | Refusal:
+def found(nodes: list[Node], request: Request, *candidates: Candidate, least_s: float = 0.0) -> Choice | Refusal:
     bound = [
         replace(pod, node=held.node)
         for one in candidates
         for pod, held in zip(pods_of(one), [h for h in one.claims for _ in range(h.pods)], strict=True)
     ]
-    return search(request, snapshot(nodes, *bound), candidates, Limits())
+    return search(request, snapshot(nodes, *bound), candidates, Limits(60.0, least_s))
 
 
 def victims(*case: object, **more: object) -> list[str]:
@@ -78,6 +78,15 @@ def test_nobody_is_evicted_where_there_is_room() -> None:
     assert isinstance(choice, Choice)
     assert choice.victims == ()
     assert choice.nodes == {"uid-g-0": "a-1"}
+
+
+def test_those_who_may_not_go_are_counted_the_most_frequent_reason_first() -> None:
+    peers = [running(f"peer-{at}", f"a-{at}", priority=1000) for at in range(2)]
+    young = replace(running("young", "a-2"), started=0.0)
+    refusal = found(cluster("a: 3x8"), asks(gang("g", 1)), young, *peers, least_s=3600.0)
+    assert isinstance(refusal, Refusal)
+    many, few = refusal.text.index("2 candidates may not"), refusal.text.index("1 candidate may not")
+    assert many < few
 
 
 def test_equal_priority_gives_no_way() -> None:
