@@ -230,7 +230,6 @@ class Lifecycle:
     def _became_whole(self, workload: Workload, now: float) -> None:
         if not workload.release.complete and workload.members.live:
             turned(self._state, workload, Turn.STARTED, now)
-            self._state.preemptions.came(workload.priority)
         if not (workload.release.complete and (workload.starting or workload.members.slots.lacking)):
             workload.retries.start()  # else members beyond its quorum may be refused again and again
         workload.release.become_whole()

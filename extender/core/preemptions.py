@@ -17,6 +17,8 @@ from extender.core.reasons import Reason
 from policies.model import GroupKey, Pod, Requests, Reservation, Victim
 from policies.model.queues import Usage
 
+_LOWEST = -(1 << 31)
+"""Nobody has a lower priority."""
 MOST = 32
 """Workloads that are given way to at a time."""
 _AGAIN_S = 15.0
@@ -29,7 +31,8 @@ class Preemption:
     by the core's clock. ``why``: what each of its victims is told. ``reason``: what it waits for itself. ``carrier``:
     the UID of the pod that it is written on; empty for a job. ``told``: the victims know. ``tell_at``: when they are
     told, once more if they know. ``ready``: all of them have gone. ``alone``: it is for the pod of no gang that it is
-    written on. ``usage``: the quota that its owner is to have yet, where it needs any.
+    written on. ``usage``: the quota that its owner is to have yet, where it needs any. ``as_of``: what it asked for,
+    and how often nodes had changed, when that was decided; None where a restart has forgotten that.
     """
 
     reservation: Reservation
@@ -44,6 +47,7 @@ class Preemption:
     ready: bool = False
     alone: bool = False
     usage: Usage = field(default_factory=dict)
+    as_of: tuple[object, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +63,8 @@ class Spared:
 
 class Preemptions:
     """``under_way`` by preemptor. ``leaving``: the preemptor of each victim. ``epoch``: how often something has changed
-    that makes another search worth while, ``freed``: of those, how often room came free or a node changed. ``lowest``:
-    no candidate has a lower priority."""
+    that makes another search worth while, ``freed``: of those, how often room came free or a node changed; ``nodes``:
+    of these, how often a node did. ``lowest``: no candidate has a lower priority."""
 
     def __init__(self, claims: Claims) -> None:
         self.under_way: dict[GroupKey, Preemption] = {}
@@ -69,8 +73,10 @@ class Preemptions:
         self.evictions = Evictions()
         self.epoch = 0
         self.freed = 0
+        self.nodes = 0
         self.lowest = 0
         self._claims = claims
+        self._offers: dict[GroupKey, tuple[int, int]] = {}
         self._moved: dict[str, None] = {}
 
     def begin(self, key: GroupKey, preemption: Preemption) -> None:
@@ -124,6 +130,8 @@ class Preemptions:
             return None
         for victim in preemption.left:
             self.leaving.pop(victim.key, None)
+        # Whoever has not gone yet may give way to somebody else.
+        self.came(_LOWEST)
         return preemption
 
     def spare(self, key: GroupKey, shape: object, why: str = "") -> None:
@@ -138,6 +146,16 @@ class Preemptions:
     def forget(self, key: GroupKey) -> None:
         """It is gone, or has started: what came to nothing is of the past."""
         self.spared.pop(key, None)
+        self._offers.pop(key, None)
+
+    def offers(self, key: GroupKey, priority: int, pods: int) -> None:
+        """So many of its pods may be evicted now. Where they are more than before, or its priority is lower, somebody
+        may get room by that."""
+        former, before = self._offers.pop(key, (priority, 0))
+        if pods:
+            self._offers[key] = priority, pods
+        if pods > before or (pods and priority < former):
+            self.came(priority)
 
     def came(self, priority: int) -> None:
         """Somebody runs who may give way."""
@@ -161,6 +179,11 @@ class Preemptions:
     def looked(self, lowest: int) -> None:
         """The lowest priority of all candidates as of now."""
         self.lowest = lowest
+
+    def node_changed(self, node: str) -> None:
+        """It is there, gone, or another one."""
+        self.nodes += 1
+        self.changed(node)
 
     def changed(self, node: str) -> None:
         """Room came free there, or the node is another one."""

@@ -53,7 +53,9 @@ class Reservations:
             victim: preempted_by(state, workload, victim, chosen.why[one.name])
             for victim, one in zip(found.victims, chosen.victims, strict=True)
         }
-        self.keep(workload.key, Preemption(reservation, until, why, _waits(found.victims), carrier, usage=found.usage))
+        as_of = None if (demand := workload.demand) is None else (demand.shape, state.preemptions.nodes)
+        waits = _waits(found.victims)
+        self.keep(workload.key, Preemption(reservation, until, why, waits, carrier, usage=found.usage, as_of=as_of))
         wall = now - state.epoch
         lost = sum(one.lost(wall) for one in chosen.victims)
         detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
@@ -104,14 +106,17 @@ class Reservations:
         return min(ends, default=None)
 
     def fail(self, workload: Workload, why: str, now: float) -> Reason:
-        """It ends, and nobody is evicted again for that workload until something has changed."""
+        """It ends, and nobody is evicted again for that workload until something has changed. Where its victims have
+        gone and it asks for something else by then, or the nodes are others, that has happened."""
         preemption, demand = self._end(workload.key), workload.demand
         if preemption is None:
             return Reason("NoRoom", why)
         told = "" if preemption.told else ", before anybody was told"
         text = f"the eviction of {_named(preemption.reservation.victims)} for it has ended{told}: {why}"
-        if demand is not None and demand.shape is not None:
-            self._state.preemptions.spare(workload.key, demand.shape, text)
+        preemptions, shape = self._state.preemptions, None if demand is None else demand.shape
+        changed = preemption.ready and preemption.as_of not in (None, (shape, preemptions.nodes))
+        if shape is not None and not changed:
+            preemptions.spare(workload.key, shape, text)
         turned(self._state, workload, Turn.UNRESERVED, now, detail=why)
         return Reason("NoRoom", text)
 

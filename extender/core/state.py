@@ -178,7 +178,7 @@ class State:
         self.news.nodes = True
         self.quotas.node_changed(node)
         self._forget_refusals(node)
-        self.preemptions.changed(node)
+        self.preemptions.node_changed(node)
         self.crowd_out((node,))
 
     def nudge(self, workload: Workload) -> None:

@@ -1,7 +1,8 @@
-"""After a workload was settled: the indexes of those who wait, and of who uses quota, are kept right."""
+"""After a workload was settled: indexes of those who wait, use quota or may give way are kept right."""
 
 from __future__ import annotations
 
+from extender.core.candidates import is_evictable
 from extender.core.state import State
 from extender.core.workload import Workload
 
@@ -15,6 +16,8 @@ def index(state: State, workload: Workload) -> bool:
         stays = False
     else:
         state.quotas.see(workload)
+        pods = len(workload.members.bound) if is_evictable(state, workload) else 0
+        state.preemptions.offers(key, workload.priority, pods)
     if key in state.starting:
         for other in state.starting.go_on(workload):
             state.waiting.look_again(other)
