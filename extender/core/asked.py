@@ -12,7 +12,8 @@ from extender.core.shape import Shape
 from extender.core.workload import Workload
 from policies.model import Pod, Selection
 from policies.model.queues import ClusterQueue
-from policies.quota.flavors import Assignment, PodSetRequest
+from policies.quota.flavors import Assignment
+from policies.quota.parts import PodSetRequest
 
 
 @dataclass(frozen=True, slots=True)

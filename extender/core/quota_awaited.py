@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from extender.core.queues import Picture
 from extender.core.shortfalls import Amounts, Lack
 from policies.model.queues import ClusterQueue, FlavorResource, ResourceGroup
-from policies.quota.flavors import PodSetRequest
+from policies.quota.parts import PodSetRequest
 from policies.quota.suiting import suits
 from policies.quota.tree import QuotaNode
 

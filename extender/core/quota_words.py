@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from extender.core.quotas import Quotas
 from policies.model.queues import VOLCANO, ClusterQueue, Quota, ResourceGroup
-from policies.quota.flavors import PodSetRequest
+from policies.quota.parts import PodSetRequest
 from policies.quota.suiting import unsuited
 from policies.words import amount, listed
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from policies.model.queues import ClusterQueue
-from policies.quota.flavors import PodSetRequest
+from policies.quota.parts import PodSetRequest
 from policies.words import listed
 
 _PODS = "pods"

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from policies.model.queues import ClusterQueue, ResourceFlavor
-from policies.quota.flavors import Assignment, Fit, Flavors, PodSetRequest, Preempts, nobody
+from policies.quota.flavors import Assignment, Fit, Flavors, Preempts, nobody
+from policies.quota.parts import PodSetRequest
 from policies.quota.tree import QuotaTree
 
 

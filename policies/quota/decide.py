@@ -13,19 +13,10 @@ from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy
 from policies.quota.asking import uncovered, with_pods
 from policies.quota.books import Books, Evicting, NoEvictions, Victims
 from policies.quota.checked import check
-from policies.quota.flavors import (
-    Assignment,
-    Fit,
-    Flavors,
-    Lack,
-    Places,
-    PodSetRequest,
-    Preempts,
-    no_place_needed,
-    nobody,
-)
+from policies.quota.flavors import Assignment, Fit, Flavors, Lack, Places, Preempts, no_place_needed, nobody
 from policies.quota.history import History
 from policies.quota.partial_admission import whole_or_part
+from policies.quota.parts import PodSetRequest
 from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_age, by_borrowing, fairest
 from policies.quota.tree import QuotaTree
 from policies.quota.usable import Usable

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from policies.model.node import ANY_NODE, Selection
 from policies.model.queues import (
     ClusterQueue,
     Evicts,
@@ -23,7 +22,7 @@ from policies.model.queues import (
     Search,
     Usage,
 )
-from policies.quota.parts import Part, in_groups, parts_of, wanted
+from policies.quota.parts import Part, PodSetRequest, in_groups, parts_of, wanted
 from policies.quota.suiting import unsuited
 from policies.quota.tree import QuotaTree
 
@@ -56,23 +55,6 @@ class Lack(IntEnum):
     """It is more than the queue can ever have."""
     NO_FLAVOR = 4
     """No flavor suits the pods."""
-
-
-@dataclass(frozen=True, slots=True)
-class PodSetRequest:
-    """``requests``: what one of its ``count`` pods asks for. ``minimum``: so many are enough to start with, as
-    ``minCount`` of Kueue; None: all. ``group``: podsets of one group get the same flavors; empty: it is alone."""
-
-    name: str
-    count: int
-    requests: Mapping[str, int]
-    selection: Selection = ANY_NODE
-    minimum: int | None = None
-    group: str = ""
-
-    @property
-    def least(self) -> int:
-        return self.count if self.minimum is None else min(self.minimum, self.count)
 
 
 @dataclass(frozen=True, slots=True)

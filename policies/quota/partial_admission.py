@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from policies.quota.flavors import Assignment, Fit, PodSetRequest
+from policies.quota.flavors import Assignment, Fit
+from policies.quota.parts import PodSetRequest
 
 
 def most(extra: int, assign: Callable[[int], Assignment], enough: Fit = Fit.FITS) -> tuple[int, Assignment]:

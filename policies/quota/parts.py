@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
+from policies.model.node import ANY_NODE, Selection
 from policies.model.queues import ClusterQueue, FlavorResource, ResourceGroup
 
-if TYPE_CHECKING:
-    from policies.quota.flavors import PodSetRequest
+
+@dataclass(frozen=True, slots=True)
+class PodSetRequest:
+    """``requests``: what one of its ``count`` pods asks for. ``minimum``: so many are enough to start with, as
+    ``minCount`` of Kueue; None: all. ``group``: podsets of one group get the same flavors; empty: it is alone."""
+
+    name: str
+    count: int
+    requests: Mapping[str, int]
+    selection: Selection = ANY_NODE
+    minimum: int | None = None
+    group: str = ""
+
+    @property
+    def least(self) -> int:
+        return self.count if self.minimum is None else min(self.minimum, self.count)
 
 
 class Part(NamedTuple):

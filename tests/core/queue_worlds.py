@@ -20,7 +20,7 @@ from policies.model.queues import (
     Strategy,
     Usage,
 )
-from policies.quota.flavors import PodSetRequest
+from policies.quota.parts import PodSetRequest
 from policies.quota.tree import QuotaTree
 from tests.builders import GPU, gang, node, requests
 from tests.core.queues import FLAVOR

@@ -34,7 +34,7 @@ from policies.model.queues import (
 )
 from policies.preemption.candidates import Candidate, Request, Unit
 from policies.quota.decide import Incoming
-from policies.quota.flavors import PodSetRequest
+from policies.quota.parts import PodSetRequest
 
 _POLICIES = {"N": Evicts.NEVER, "L": Evicts.LOWER, "E": Evicts.LOWER_OR_NEWER, "A": Evicts.ANY}
 _AMOUNT = re.compile(r"(?:(?P<flavor>[\w.-]+)/)?(?P<resource>[\w./-]*?)(?:=(?P<rest>.*))?$")

@@ -26,7 +26,8 @@ from policies.preemption import decide as eviction
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.offers import offers
 from policies.quota.decide import Admitted, Incoming, World, decide
-from policies.quota.flavors import Fit, PodSetRequest
+from policies.quota.flavors import Fit
+from policies.quota.parts import PodSetRequest
 
 GPU = "nvidia.com/gpu"
 NAN = float("nan")

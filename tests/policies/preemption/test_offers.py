@@ -11,7 +11,8 @@ from policies.preemption import decide as eviction
 from policies.preemption.candidates import Candidate, Unit
 from policies.preemption.offers import offers
 from policies.quota.decide import Admitted, Decision, Incoming, World, decide
-from policies.quota.flavors import Fit, PodSetRequest
+from policies.quota.flavors import Fit
+from policies.quota.parts import PodSetRequest
 
 GPU = "nvidia.com/gpu"
 RULES = Preemption(Evicts.LOWER, Evicts.ANY)

@@ -15,7 +15,8 @@ from policies.preemption import decide as eviction
 from policies.preemption.candidates import Candidate, Limits, Unit
 from policies.preemption.offers import offers
 from policies.quota.decide import Admitted, Decision, Incoming, World, decide
-from policies.quota.flavors import Fit, PodSetRequest
+from policies.quota.flavors import Fit
+from policies.quota.parts import PodSetRequest
 from policies.quota.tree import QuotaTree
 from tests.policies.quota.worlds import GPU, tree
 

@@ -11,7 +11,8 @@ import pytest
 
 from policies.model.queues import ClusterQueue, Quota, ResourceFlavor, ResourceGroup
 from policies.quota.choices import Choices
-from policies.quota.flavors import Fit, PodSetRequest
+from policies.quota.flavors import Fit
+from policies.quota.parts import PodSetRequest
 from policies.quota.tree import QuotaTree
 
 GPU, CPU = "nvidia.com/gpu", "cpu"

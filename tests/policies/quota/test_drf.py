@@ -12,7 +12,8 @@ from policies.model.queues import ClusterQueue, Cohort, Quota, ResourceFlavor, R
 from policies.order import Drf
 from policies.quota.decide import Incoming, World, decide
 from policies.quota.drf import by_drf
-from policies.quota.flavors import Fit, PodSetRequest
+from policies.quota.flavors import Fit
+from policies.quota.parts import PodSetRequest
 from policies.quota.shares import Head, fairest
 from policies.quota.tree import QuotaTree
 from tests.policies.quota.worlds import GPU, tree

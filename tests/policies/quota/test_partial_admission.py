@@ -7,8 +7,9 @@ from random import Random
 
 from policies.model.queues import ClusterQueue, ResourceFlavor
 from policies.quota.decide import Decision, Incoming, World, decide
-from policies.quota.flavors import Assignment, Fit, PodSetRequest
+from policies.quota.flavors import Assignment, Fit
 from policies.quota.partial_admission import most
+from policies.quota.parts import PodSetRequest
 from tests.policies.quota.worlds import GPU, quota
 
 FLAVORS = {GPU[0]: ResourceFlavor(GPU[0])}

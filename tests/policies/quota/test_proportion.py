@@ -11,7 +11,8 @@ import pytest
 from policies.model.queues import ClusterQueue, Cohort, FlavorResource, Quota, ResourceFlavor, ResourceGroup
 from policies.order import Proportion
 from policies.quota.decide import Incoming, World, decide
-from policies.quota.flavors import Fit, PodSetRequest
+from policies.quota.flavors import Fit
+from policies.quota.parts import PodSetRequest
 from policies.quota.proportion import Claimant, Deserved, by_proportion, water_fill
 from policies.quota.shares import Head, fairest
 from policies.quota.tree import QuotaTree

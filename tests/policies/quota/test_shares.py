@@ -11,7 +11,8 @@ import pytest
 
 from policies.model.queues import ClusterQueue, Cohort, FlavorResource, ResourceFlavor, Strategy
 from policies.quota.decide import Incoming, World, decide
-from policies.quota.flavors import Fit, PodSetRequest
+from policies.quota.flavors import Fit
+from policies.quota.parts import PodSetRequest
 from policies.quota.shares import Head, Share, by_age, fairest, share_of
 from policies.quota.tree import QuotaTree
 from tests.policies.quota.worlds import GPU, SEVERAL, Oracle, quota, tree

@@ -18,7 +18,8 @@ from policies.preemption.candidates import Candidate, Request, Unit
 from policies.preemption.decide import World as Evictions
 from policies.preemption.decide import decide as victims
 from policies.quota.decide import Admitted, Incoming, World, decide
-from policies.quota.flavors import Fit, PodSetRequest
+from policies.quota.flavors import Fit
+from policies.quota.parts import PodSetRequest
 from policies.quota.proportion import Deserved, deserve
 from policies.quota.shares import QueueOrder, share_of
 from policies.quota.tree import QuotaTree
