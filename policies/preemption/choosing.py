@@ -19,12 +19,13 @@ from policies.preemption.domains import Target, targets
 from policies.preemption.freed import Freed
 from policies.preemption.placing import Placing
 from policies.preemption.trial import Rules, Trial
-from policies.steps import Steps, metered
+from policies.steps import BUDGET, Steps, metered
 
 DOMAINS = 24
 """In so many domains, those where the least seems to be lost, the cheapest victims are looked for."""
 _EFFORT = 4_000
-"""What may be spent on comparing every choice of a few candidates, in units of ``policies.steps``."""
+"""What may be spent on comparing every choice of a few candidates by sums, in units of ``policies.steps``. Where
+members are placed anew for each question that takes longer, and ``BUDGET`` counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Chooser:
                 return victims
         trial = Trial(self._pool, self._placing, self._rules)
         by_value = sorted(range(len(self._pool)), key=lambda at: self._pool[at].value)
-        gone = yield from cheapest(trial, [by_value], (), _EFFORT)
+        gone = yield from cheapest(trial, [by_value], (), BUDGET)
         return None if gone is None else (yield from self._planned(cost(gone), gone))
 
     def _planned(self, price: Cost, gone: Sequence[Costed]) -> Steps[Victims | None]:
