@@ -84,7 +84,8 @@ def protects(candidate: Candidate, limits: Limits) -> str:
     if candidate.protected:
         return candidate.protected
     least = limits.min_runtime_s if candidate.min_runtime_s is None else candidate.min_runtime_s
-    if candidate.started is not None and max(0.0, limits.now - candidate.started) < least:
+    # As whoever waits for that instant works it out: a difference of times may be rounded down.
+    if least > 0 and candidate.started is not None and limits.now < candidate.started + least:
         return "has run for less than its minimum"
     if limits.evictions_per_hour is not None and candidate.evictions >= limits.evictions_per_hour:
         return "was evicted too often in the last hour"

@@ -9,6 +9,7 @@ import pytest
 
 from policies.model import Topology
 from policies.model.queues import ClusterQueue, Evicts, Preemption
+from policies.preemption.allowed import protects
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.decide import World, decide
 from policies.preemption.victims import Choice, Refusal, search
@@ -128,3 +129,13 @@ def test_a_priority_class_that_never_preempts_evicts_nobody() -> None:
     request = Request("new", gang("new", 1, cpu=0), 1, 1000, preempts=False)
     refusal = search(request, snapshot(nodes, *busy("a-0", 8)), [on("a-0")], Limits(NOW))
     assert refusal == Refusal("the preemptionPolicy of its PriorityClass is Never", refusal.kept)  # type: ignore[union-attr]
+
+
+def test_who_has_run_for_its_minimum_to_the_instant_goes() -> None:
+    """Whatever is lost when times are added up and taken from each other: nobody looks at it again later."""
+    starts = [1000.0 + at * 0.1 for at in range(100)]
+    assert any((start + 100.0) - start < 100.0 for start in starts)
+    for start in starts:
+        one = replace(on("a-0"), started=start, min_runtime_s=100.0)
+        assert not protects(one, Limits(start + 100.0))
+        assert protects(one, Limits(start + 99.9))
