@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from devcluster import Cluster
-from devcluster.api import Object
+from devcluster.api import ApiError, Object
 from devcluster.muster import install_gate, install_job_admission
 from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, LED, NODE_LABELS, PODSET
 from policies.model import GANG_GATE
@@ -258,3 +258,29 @@ def test_a_started_job_has_its_pods_on_the_nodes_of_its_plan(cluster: Cluster, t
     by_index = {pod["metadata"]["labels"][COMPLETION]: node_names(pod) for pod in pods}
     assert by_index == {"0": ["led-1"], "1": ["led-0"]}
     assert not any(NODES in pod["metadata"]["annotations"] or is_gated(pod) for pod in pods)
+
+
+@pytest.mark.parametrize("label", ["kueue.x-k8s.io/queue-name", "muster.dev/queue-name"])
+def test_a_pod_that_runs_keeps_its_queue(team: Team, label: str) -> None:
+    """Its quota would be given out twice otherwise."""
+    pods = f"/api/v1/namespaces/{team.name}/pods"
+    spec = {"schedulerName": "muster", "containers": [{"name": "main", "image": "train"}]}
+
+    def put(name: str, **more: str) -> None:
+        labels = {label: "research", "app": "train"}
+        team.api.create(pods, {"metadata": {"name": name, "labels": labels}, "spec": {**spec, **more}})
+
+    def relabel(name: str, **labels: str | None) -> None:
+        team.api.patch(f"{pods}/{name}", {"metadata": {"labels": labels}})
+
+    put("waits")
+    relabel("waits", **{label: "production"})
+    put("elsewhere", schedulerName="default-scheduler", nodeName="a")
+    relabel("elsewhere", **{label: "production"})
+    put("runs", nodeName="a")
+    for other in ("production", "", None):
+        with pytest.raises(ApiError, match="delete the pod before you change the queue"):
+            relabel("runs", **{label: other})
+    relabel("runs", app="other")
+    team.api.patch(f"{pods}/runs/status", {"status": {"phase": "Succeeded"}})
+    relabel("runs", **{label: "production"})
