@@ -79,6 +79,25 @@ def test_a_preemptor_that_is_deleted_leaves_nobody_evicted_who_had_not_been_told
     stage.until(lambda pods: len(bound(pods, "next")) == 2)
 
 
+def test_others_give_way_if_a_node_is_cordoned_while_its_victims_go(stage: RealStage) -> None:
+    """Its room is of no use any more. Nobody else is evicted before that shows."""
+    stage.add_nodes(3)
+    slow = gated("slow", 2, priorityClassName="dev")
+    for one in slow:
+        one["metadata"]["finalizers"] = ["example.com/slow"]
+    stage.create(*slow, *gated("train", 1, priorityClassName="training"))
+    pods = stage.until(lambda pods: len(bound(pods, "slow")) == 2 and len(bound(pods, "train")) == 1)
+    lost = next(one.node for one in bound(pods, "slow") if one.node)
+    stage.create(*gated("urgent", 2, priorityClassName="inference"))
+    pods = stage.until(lambda pods: all(one.deleting for one in pods if one.name.startswith("slow")))
+    assert len(on(pods, "train")) == 1
+    stage.cordon(lost)
+    for name in ("slow-0", "slow-1"):
+        stage.api.patch(f"{stage.pods_path}/{name}", {"metadata": {"finalizers": None}})
+    pods = stage.until(lambda pods: len(bound(pods, "urgent")) == 2)
+    assert lost not in {one.node for one in bound(pods, "urgent")}
+
+
 def test_a_victim_job_with_no_backoff_runs_again_later(stage: RealStage) -> None:
     """It is suspended, which counts no failure, and started again when there is room."""
     jobs = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs"
