@@ -25,16 +25,26 @@ def _why(state: State, workload: Workload, victim: Victim, rule: Why) -> str:
         case Why.IN_QUEUE:
             return f"which comes before it in {ours.title} (withinClusterQueue: {ours.preemption.within})"
         case Why.RECLAIM:
-            return f"{_lacked(ours, theirs)} (reclaimWithinCohort: {ours.preemption.reclaim})"
+            return f"{_lacked(state, ours, theirs)} (reclaimWithinCohort: {ours.preemption.reclaim})"
         case Why.WHILE_BORROWING:
-            return f"{_lacked(ours, theirs)} (borrowWithinCohort: {ours.preemption.borrow})"
+            return f"{_lacked(state, ours, theirs)} (borrowWithinCohort: {ours.preemption.borrow})"
         case Why.FAIR:
-            return f"{_lacked(ours, theirs)}, and has the smaller share (fair sharing)"
+            return f"{_lacked(state, ours, theirs)}, and has the smaller share (fair sharing)"
         case _:
             assert_never(rule)
 
 
-def _lacked(ours: ClusterQueue, theirs: ClusterQueue) -> str:
+def _lacked(state: State, ours: ClusterQueue, theirs: ClusterQueue) -> str:
     if ours.open:
         return f"whose {ours.title} deserves what {theirs.title} uses beyond what that deserves"
-    return f"whose ClusterQueue {ours.name} needs what {theirs.name} has borrowed in cohort {theirs.cohort}"
+    if ours.cohort == theirs.cohort:
+        return f"whose ClusterQueue {ours.name} needs what {theirs.name} has borrowed in cohort {theirs.cohort}"
+    # Of cohorts in each other: where both borrow.
+    paths = (_path(state, one) for one in (ours, theirs))
+    return "whose ClusterQueue {} needs what {} has borrowed".format(*paths)
+
+
+def _path(state: State, queue: ClusterQueue) -> str:
+    """Its cohorts from the root down, and itself."""
+    node = state.quotas.queues.picture.tree.queues[queue.name]
+    return "/".join(reversed([one.name for one in node.path()]))
