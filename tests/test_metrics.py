@@ -15,6 +15,7 @@ from extender.core.turns import Cause, Turn
 from extender.http.scrape import metrics_page
 from extender.observe.metrics import Metrics, size_of
 from policies.model import Dialect, GroupKey, GroupRef
+from policies.preemption.allowed import Why
 from tests.builders import cluster, gang
 from tests.core.script import Script
 from tests.metrics import Described, described, used
@@ -63,6 +64,8 @@ def test_turning_points_are_counted() -> None:
     metrics.turned(turn(Turn.RELEASED, after_s=2.0))
     metrics.turned(turn(Turn.STARTED, size=16, after_s=40.0))
     metrics.turned(turn(Turn.BROKEN))
+    rules = (Why.RECLAIM, Why.RECLAIM, Why.IN_QUEUE)
+    metrics.turned(replace(turn(Turn.PREEMPTING), rules=rules))
     assert value(metrics, "muster_gang_plans_total") == 1
     assert value(metrics, 'muster_gang_replans_total{cause="node-refused"}') == 1
     assert value(metrics, 'muster_gang_deadlines_total{deadline="plan"}') == 1
@@ -71,6 +74,10 @@ def test_turning_points_are_counted() -> None:
     assert value(metrics, 'muster_gang_wait_seconds_bucket{le="30.0",size="9-64"}') == 0
     assert value(metrics, 'muster_gang_wait_seconds_bucket{le="60.0",size="9-64"}') == 1
     assert value(metrics, "muster_gang_broken_releases_total") == 1
+    assert value(metrics, 'muster_preemptions_total{outcome="begun"}') == 1
+    assert value(metrics, 'muster_preemption_victims_total{reason="InCohortReclamation"}') == 2
+    assert value(metrics, 'muster_preemption_victims_total{reason="InClusterQueue"}') == 1
+    assert value(metrics, 'muster_preemption_victims_total{reason="LowerPriority"}') == 0
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from extender.core.turns import Cause, Turn
 from policies.model import Controller, Dialect, GroupKey, InVain, Job, LetGo, PlannedNodes, Pod, Reservation, Toleration
+from policies.preemption.allowed import Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ class Turned:
     """A gang of ``size`` members has come to a turning point: for the log and the metrics, nothing is to be written.
 
     ``after_s``: since its first member was seen; for RELEASED since the first of its binds came. ``alone``: it is a pod
-    of no gang that others give way to.
+    of no gang that others give way to. ``rules``: for PREEMPTING, that by which each of its victims may be evicted.
     """
 
     key: GroupKey
@@ -216,6 +217,7 @@ class Turned:
     cause: Cause | None = None
     detail: str = ""
     alone: bool = False
+    rules: tuple[Why, ...] = ()
 
 
 JobEffect = StartJob | SuspendJob | CleanJob

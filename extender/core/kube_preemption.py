@@ -21,6 +21,7 @@ from extender.core.state import State
 from extender.core.turns import Turn
 from extender.core.workload import Workload
 from policies.model import GroupKey, Pod, Requests, Reservation, Victim
+from policies.preemption.allowed import Why
 from policies.words import listed
 
 Victims = Mapping[str, tuple[str, ...]]
@@ -123,7 +124,8 @@ class KubePreemption:
         reservation = Reservation(rooms[node], victims, until - self._state.epoch)
         self._reservations.keep(key_of(pod), _preemption(pod, reservation, until))
         detail = f"evicts {listed(map(str, victims))}: kube-scheduler found nobody else who may go"
-        self._state.out.append(Turned(key_of(pod), Turn.PREEMPTING, 1, 0.0, detail=detail, alone=True))
+        rules = (Why.PRIORITY,) * len(victims)
+        self._state.out.append(Turned(key_of(pod), Turn.PREEMPTING, 1, 0.0, detail=detail, alone=True, rules=rules))
         return True
 
     def _may(self, pod: Pod) -> bool:

@@ -59,7 +59,7 @@ class Reservations:
         wall = now - state.epoch
         lost = sum(one.lost(wall) for one in chosen.victims)
         detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
-        turned(state, workload, Turn.PREEMPTING, now, detail=detail)
+        turned(state, workload, Turn.PREEMPTING, now, detail=detail, rules=tuple(chosen.why.values()))
         return state.preemptions.under_way[workload.key].reason
 
     def keep(self, key: GroupKey, preemption: Preemption) -> None:

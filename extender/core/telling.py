@@ -9,6 +9,7 @@ from extender.core.state import State
 from extender.core.turns import Cause, Turn
 from extender.core.workload import Workload
 from policies.model import Dialect
+from policies.preemption.allowed import Why
 
 _TOLD_IN_STATUS = Dialect.COSCHEDULING, Dialect.KAI
 """Of other projects' PodGroups the status is theirs to write."""
@@ -58,9 +59,10 @@ def untold(state: State, event: Untold, _now: float) -> None:
 
 def turned(
     state: State, workload: Workload, turn: Turn, now: float, *, since: float | None = None,
-    cause: Cause | None = None, detail: str = "",
+    cause: Cause | None = None, detail: str = "", rules: tuple[Why, ...] = (),
 ) -> None:  # fmt: skip
     """It has come to a turning point; ``since`` is the instant that is counted from, unless its first one."""
     began = workload.seen_at if since is None else since
     size = workload.min_member or len(workload.members.live)
-    state.out.append(Turned(workload.key, turn, size, 0.0 if began is None else now - began, cause, detail))
+    after_s = 0.0 if began is None else now - began
+    state.out.append(Turned(workload.key, turn, size, after_s, cause, detail, rules=rules))

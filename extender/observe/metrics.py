@@ -17,6 +17,7 @@ from extender.observe.gauges import Computed, placement, standing
 from extender.observe.queue_gauges import queue_gauges
 from extender.observe.queues import Reports
 from extender.runtime.observer import Observer
+from policies.preemption.allowed import Why
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60)
 _WAITS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
@@ -69,6 +70,7 @@ class Metrics(Observer):
         self._preemptions = self._counter(
             "preemptions", "Workloads that others gave way to, by what came of it.", "outcome"
         )
+        self._victims = self._counter("preemption_victims", "Those who were to give way, by the rule for it.", "reason")
         self._gang_waits = self._histogram(
             "gang_wait_seconds", "From the first sight of a member until the gang was whole, by its minMember.",
             buckets=_WAITS, label="size",
@@ -86,6 +88,7 @@ class Metrics(Observer):
             (self._replans, Cause),
             (self._deadlines, map(_deadline, DEADLINES)),
             (self._preemptions, _PREEMPTIONS.values()),
+            (self._victims, Why),
             (self._gang_waits, (*(name for _, name in _SIZES), _LARGEST)),
         ):
             _known_beforehand(family, known)
@@ -128,6 +131,8 @@ class Metrics(Observer):
                 self._broken.inc()
             case Turn.PREEMPTING | Turn.WOULD_PREEMPT | Turn.UNRESERVED:
                 self._preemptions.labels(_PREEMPTIONS[turn.turn]).inc()
+                for rule in turn.rules:
+                    self._victims.labels(rule).inc()
             case Turn.FORGOTTEN if turn.cause is not None:
                 self._replans.labels(turn.cause).inc()
                 if turn.cause in DEADLINES:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from extender.core import victim_search
-from extender.core.effects import Evict
+from extender.core.effects import Evict, Turned
 from extender.core.turns import Turn
 from policies.model.queues import Cohort, Evicts, Preemption, Quota, Strategy
+from policies.preemption.allowed import Why
 from tests.builders import cluster, key, node, single
 from tests.core.lending import RECLAIMS, Queued, lent
 from tests.core.queues import FLAVOR, cluster_queue, flavor, in_queue, show, sort, used
@@ -26,6 +27,9 @@ def test_lent_quota_is_taken_back_from_exactly_the_borrower() -> None:
         "preempted by default/wants, whose ClusterQueue production needs what research has borrowed in cohort all "
         "(reclaimWithinCohort: Any)"
     )
+    assert [effect.rules for effect in script.effects if isinstance(effect, Turned) and effect.rules] == [
+        (Why.RECLAIM,)
+    ]
     script.leave(*borrower)
     assert all(map(script.planned, wants))
     script.run(wants)
@@ -218,6 +222,9 @@ def test_nobody_gets_quota_that_would_be_too_much_when_others_have_given_way() -
     borrower = script.start("borrower", 1, "lender", gpus=4)
     wants = script.come("wants", 1, "first", gpus=6)
     assert script.evicted == ["borrower-0"]
+    (why,) = {effect.reason for effect in script.effects if isinstance(effect, Evict)}
+    paths = "ClusterQueue all/ours/first needs what all/theirs/lender has borrowed (reclaimWithinCohort: Any)"
+    assert why == f"preempted by default/wants, whose {paths}"
     later = script.come("later", 1, "second", gpus=2)
     assert script.reason("later") == "NoQuota"
     assert not script.planned(later[0])
