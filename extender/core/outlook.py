@@ -14,7 +14,7 @@ from extender.core.state import State
 from extender.core.victim_search import Found, VictimSearch
 from extender.core.workload import Workload
 from policies.api import PolicyError
-from policies.preemption.victims import NOBODY, Choice, Refusal
+from policies.preemption.victims import Choice, Refusal
 from policies.steps import finish
 from policies.words import listed
 
@@ -60,8 +60,8 @@ class Foresight:
                 if queue is not None and queue.open:
                     return Outlook(f"nobody would give way to it: {named} gets no quota of others")
                 return Outlook(f"nobody would give way to it: spec.preemption of {named} gives it no quota of others")
-            case Refusal(text):
-                return Outlook(f"nobody would give way to it: {text.removeprefix(NOBODY)}")
+            case Refusal(why):
+                return Outlook(f"nobody would give way to it: {why}")
             case Choice(victims=()):
                 return None
             case Choice(victims=victims, why=rules):

@@ -21,8 +21,7 @@ from policies.preemption.trial import Rules
 from policies.steps import Steps, finish
 from policies.words import listed, many
 
-NOBODY = "nobody may be evicted: "
-"""How a refusal begins where there are no candidates."""
+_NOBODY = "nobody may be evicted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +37,18 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Nobody's eviction would help. ``text`` says why; ``kept``: how many candidates may not be evicted, by reason.
-    ``beside``: the same for who has said already what room it lacks."""
+    """Nobody's eviction would help. ``why``: for people; ``kept``: how many candidates may not be evicted, by reason.
+    ``nobody``: none of them may. ``beside``: what is to be said then where it is known what room is lacking; empty if
+    that is ``text``."""
 
-    text: str
+    why: str
     kept: Mapping[str, int] = field(default_factory=dict)
+    nobody: bool = False
     beside: str = field(default="", compare=False)
+
+    @property
+    def text(self) -> str:
+        return f"{_NOBODY}: {self.why}" if self.nobody else self.why
 
 
 def search(
@@ -99,11 +104,7 @@ def searching(
                 return Choice(victims.candidates, victims.why, victims.nodes, _told(victims.candidates))
     lack = _near(found) if isinstance(found, Shortfall) else _lacking(rules, options)
     above = "" if queues is None or queues.fair else _above_threshold(request, chosen, known)
-    text, beside = (
-        _refused(request, lack, len(chosen), may.kept, told=told) + above
-        for told in (False, isinstance(found, Shortfall))
-    )
-    return Refusal(text, may.kept, beside)
+    return _refused(request, lack, len(chosen), may.kept, above, of_room=isinstance(found, Shortfall))
 
 
 def _first(rules: Sequence[Sequence[Rules]], choose: Callable[[Rules], Chooser]) -> Steps[Victims | None]:
@@ -148,16 +149,20 @@ def _above_threshold(request: Request, candidates: Sequence[Candidate], queues: 
     return f"; {many(count, 'candidate')} may not if it has to borrow: {said}"
 
 
-def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int], *, told: bool) -> str:
-    """``told``: that it lacks this has been said already."""
+def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int], above: str, *, of_room: bool) -> Refusal:
+    """``of_room``: it lacks nodes, not quota."""
     if not request.preempts:
-        return "the preemptionPolicy of its PriorityClass is Never"
+        return Refusal(f"the preemptionPolicy of its PriorityClass is Never{above}", kept)
+    those, others = f"the {many(count, 'candidate')} that may be evicted for it", _others(kept) + above
     if not lack:
-        said = f"of the {many(count, 'candidate')} that may be evicted for it, not enough may go together"
-    elif count:
-        said = f"even without the {many(count, 'candidate')} that may be evicted for it: {lack}"
-    else:
-        said = NOBODY.removesuffix(": ") if told else f"{NOBODY}{lack}"
+        return Refusal(f"of {those}, not enough may go together{others}", kept)
+    if count:
+        return Refusal(f"even without {those}: {lack}{others}", kept)
+    return Refusal(lack + others, kept, nobody=True, beside=_NOBODY + others if of_room else "")
+
+
+def _others(kept: Mapping[str, int]) -> str:
+    """Who may not be evicted, the most frequent reason first."""
     most_first = sorted(kept.items(), key=lambda one: (-one[1], one[0]))
-    others = listed(f"{many(much, 'candidate')} may not: {why}" for why, much in most_first)
-    return said + (f"; {others}" if others else "")
+    said = listed(f"{many(much, 'candidate')} may not: {why}" for why, much in most_first)
+    return f"; {said}" if said else ""
