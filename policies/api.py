@@ -53,10 +53,11 @@ NO_OPINION: Counts = np.zeros(0, dtype=np.int64)
 
 
 class PolicyError(Exception):
-    """A policy has raised something, or has returned what it must not. The message names it."""
+    """A policy has raised something, or has returned what it must not. The message names it, also where it is the one
+    that is guarded by ``policies.guard``."""
 
     def __init__(self, policy: object, detail: str) -> None:
-        self.policy = type(policy).__name__
+        self.policy = type(getattr(policy, "guarded", policy)).__name__
         super().__init__(f"the policy {self.policy} has failed: {detail}")
 
 

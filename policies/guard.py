@@ -28,6 +28,8 @@ from policies.api import (
     WaitingGang,
 )
 
+_RAISED = (Exception, SystemExit, GeneratorExit)
+"""What a policy may not end the process with. Ctrl-C is for the process, and not raised by the policy."""
 _PAUSES = 1000
 """In a row. A policy that pauses more often without a choice has failed."""
 
@@ -38,18 +40,17 @@ class GuardedQueue:
     """
 
     def __init__(self, policy: QueuePolicy) -> None:
-        self._policy = policy
+        self.guarded = policy
 
     def order(self, gang: WaitingGang) -> SortKey:
         try:
-            key = self._policy.order(gang)
-        except Exception as error:
-            raise PolicyError(self._policy, _said(error)) from error
+            key = self.guarded.order(gang)
+        except _RAISED as error:
+            raise PolicyError(self, _said(error)) from error
         texts = _texts(tuple(map(type, key))) if isinstance(key, tuple) else None
-        numbers: Iterable[Any] = () if texts is None else compress(key, map(not_, texts))
-        if texts is None or not all(map(isfinite, numbers)):
+        if texts is None or not _are_finite(compress(key, map(not_, texts))):
             detail = f"order() is to return a tuple of numbers and strings, not {_shown(key)}"
-            raise PolicyError(self._policy, detail)
+            raise PolicyError(self, detail)
         return tuple(chain.from_iterable(zip(texts, key, strict=True)))
 
 
@@ -57,27 +58,27 @@ class GuardedTopology:
     """``domains`` of a policy, or a PolicyError."""
 
     def __init__(self, policy: TopologyPolicy) -> None:
-        self._policy = policy
+        self.guarded = policy
 
     def domains(self, request: PlacementRequest, snapshot: Snapshot) -> Iterator[Choice]:
         pauses, most = 0, len(snapshot.names)
         try:
-            choices = iter(self._policy.domains(request, snapshot))
-        except Exception as error:
-            raise PolicyError(self._policy, _said(error)) from error
+            choices = iter(self.guarded.domains(request, snapshot))
+        except _RAISED as error:
+            raise PolicyError(self, _said(error)) from error
         while True:
             try:
                 choice = next(choices)
             except StopIteration:
                 return
-            except Exception as error:
-                raise PolicyError(self._policy, _said(error)) from error
-            pauses = 0 if choice else pauses + 1
-            if pauses > _PAUSES:
-                raise PolicyError(self._policy, f"domains() has paused {_PAUSES:,} times without a choice")
+            except _RAISED as error:
+                raise PolicyError(self, _said(error)) from error
             if not isinstance(choice, tuple) or not all(_is_domain(domain, most) for domain in choice):
                 detail = f"domains() is to yield tuples of Domain with rows of the snapshot, not {_shown(choice)}"
-                raise PolicyError(self._policy, detail)
+                raise PolicyError(self, detail)
+            pauses = 0 if choice else pauses + 1
+            if pauses > _PAUSES:
+                raise PolicyError(self, f"domains() has paused {_PAUSES:,} times without a choice")
             yield choice
 
 
@@ -85,13 +86,13 @@ class GuardedScore:
     """``score`` of a policy, or a PolicyError."""
 
     def __init__(self, policy: ScorePolicy) -> None:
-        self._policy = policy
+        self.guarded = policy
 
     def score(self, pod: Pod, rows: Rows, snapshot: Snapshot, beside: Rows = NOBODY) -> Counts:
         try:
-            scores = np.asarray(self._policy.score(pod, rows, snapshot, beside))
-        except Exception as error:
-            raise PolicyError(self._policy, _said(error)) from error
+            scores = np.asarray(self.guarded.score(pod, rows, snapshot, beside))
+        except _RAISED as error:
+            raise PolicyError(self, _said(error)) from error
         kind = scores.dtype.kind
         if (
             scores.shape not in ((0,), (len(rows),))
@@ -99,7 +100,7 @@ class GuardedScore:
             or (kind == "f" and not np.isfinite(scores).all())
         ):
             detail = f"score() is to return a number for each of {len(rows)} nodes, or none, not {_shown(scores)}"
-            raise PolicyError(self._policy, detail)
+            raise PolicyError(self, detail)
         return scores.astype(np.int64, copy=False)
 
 
@@ -111,8 +112,17 @@ def _texts(kinds: tuple[type, ...]) -> tuple[bool, ...] | None:
     return tuple(issubclass(kind, str) for kind in kinds)
 
 
+def _are_finite(numbers: Iterable[Any]) -> bool:
+    try:
+        return all(map(isfinite, numbers))
+    except OverflowError:  # a whole one that no float can hold
+        return False
+
+
 def _is_domain(domain: object, most: int) -> bool:
-    if not isinstance(domain, Domain):
+    if not isinstance(domain, Domain) or not isinstance(domain.name, str):
+        return False
+    if not (domain.most is None or isinstance(domain.most, int | np.integer)):
         return False
     rows: Any = domain.rows
     if not isinstance(rows, np.ndarray) or rows.ndim != 1 or rows.dtype.kind not in "iu":
@@ -120,7 +130,7 @@ def _is_domain(domain: object, most: int) -> bool:
     return not len(rows) or (int(rows.min()) >= 0 and int(rows.max()) < most)
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return f"it raised {_shown(error)}"
 
 
