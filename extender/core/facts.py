@@ -28,6 +28,7 @@ class Facts:
         self._declared: Sequence[Sequence[str]] = ()
         self._levels: tuple[Level, ...] | None = None
         self._rank: Rows | None = None
+        self._shown: tuple[str, ...] = ()
         self._columns: dict[Fact, Column] = {}
         self._labels: dict[str, None] = {}
         """Every label key that some node has had."""
@@ -40,7 +41,7 @@ class Facts:
         other = Facts(self._configured)
         other.nodes, other.rows, other.names = dict(self.nodes), dict(self.rows), list(self.names)
         other._declared = self._declared
-        other._levels, other._rank = self._levels, self._rank
+        other._levels, other._rank, other._shown = self._levels, self._rank, self._shown
         other._columns = {fact: column.copy() for fact, column in self._columns.items()}
         other._labels = dict(self._labels)
         return other
@@ -80,10 +81,15 @@ class Facts:
         self._changed()
         return row, last
 
+    def shown(self) -> Sequence[str]:
+        """The names, for whoever must not change them."""
+        self.rank()
+        return self._shown
+
     def rank(self) -> Rows:
         """The place of each node's name among all names."""
         if self._rank is None:
-            self._rank = ranked(self.names)
+            self._rank, self._shown = ranked(self.names), tuple(self.names)
         return self._rank
 
     def levels(self) -> tuple[Level, ...]:

@@ -33,7 +33,7 @@ def _level(key: LevelKey, column: Column, count: int, farther: Sequence[Level]) 
             names, codes = _split(names, codes, apart, level)
             rank = ranked(names)
     above = tuple(_parents(codes, len(names), level) for level in farther)
-    return Level(key.name, key.key, names, rank, codes, above, tuple(sorted(torn)))
+    return Level(key.name, key.key, tuple(names), rank, codes, above, tuple(sorted(torn)))
 
 
 def _parents(codes: Codes, domains: int, level: Level) -> Codes:

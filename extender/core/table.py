@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -88,10 +89,10 @@ class Table:
         # A policy that writes into what it is shown fails, and changes nothing.
         free.flags.writeable = allocatable.flags.writeable = False
         return Snapshot(
-            facts.names,
-            facts.rows,
+            facts.shown(),
+            MappingProxyType(facts.rows),
             facts.rank(),
-            self.resources,
+            MappingProxyType(self.resources),
             free,
             allocatable,
             facts.levels(),

@@ -170,8 +170,10 @@ class Column:
         return self
 
     def codes(self, count: int) -> Codes:
-        """Of the first ``count`` rows; a view."""
-        return self._codes[:count]
+        """Of the first ``count`` rows; a view that nobody can write to."""
+        codes = self._codes[:count]
+        codes.flags.writeable = False
+        return codes
 
     def rank(self) -> Codes:
         """The place of each value among all of them in order."""
@@ -219,4 +221,5 @@ def ranked(values: Sequence[Any]) -> NDArray[np.intp]:
     """The place of each value among all of them in order; they are all different."""
     rank = np.empty(len(values), dtype=np.intp)
     rank[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
+    rank.flags.writeable = False
     return rank

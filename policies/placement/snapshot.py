@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -66,6 +66,7 @@ class Level:
         bounds = np.searchsorted(self.codes[order], np.arange(-1, len(self.names) + 1))
         present = np.flatnonzero(np.diff(bounds))
         for name, value in (("_order", order), ("_bounds", bounds), ("_present", present)):
+            value.flags.writeable = False
             object.__setattr__(self, name, value)
 
     def tally(self, per_node: NDArray[np.int64]) -> tuple[Counts, int]:
@@ -127,9 +128,9 @@ class Snapshot:
     """
 
     names: Sequence[str]
-    rows: dict[str, int]
+    rows: Mapping[str, int]
     rank: Rows
-    resources: dict[str, int]
+    resources: Mapping[str, int]
     free: Amounts
     allocatable: Amounts
     levels: tuple[Level, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -49,7 +49,7 @@ class Odd:
         return self.answer(snapshot) if callable(self.answer) else self._say()
 
     def _say(self) -> Any:
-        if isinstance(self.answer, Exception):
+        if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
 
@@ -79,14 +79,57 @@ def for_ever(snapshot: Any) -> Iterator[Choice]:
         yield PAUSE
 
 
-TOPOLOGIES = [RuntimeError("no idea"), "a", None, ("a",), 3, writing, out_of_bounds, for_ever]
-SCORES = [ZeroDivisionError(), "a", [1.0], float("nan"), lambda snapshot: np.full(len(snapshot.names) + 1, 3)]
-ORDERS = [KeyError("x"), None, 3, [1], (None,), (float("nan"),), ((1, 2),)]
+def named_by_none(snapshot: Any) -> Iterator[Choice]:
+    yield (Domain(cast("Any", None), np.arange(len(snapshot.names))),)
+
+
+def half_members(snapshot: Any) -> Iterator[Choice]:
+    yield (Domain("all", np.arange(len(snapshot.names)), cast("Any", 1.5)),)
+
+
+def one_node_only(snapshot: Any) -> Iterator[Choice]:
+    """More pods than fit on it."""
+    yield (Domain("all", np.zeros(7, dtype=np.intp)),)
+
+
+TOPOLOGIES = [
+    *(RuntimeError("no idea"), SystemExit(3), GeneratorExit()),
+    *("a", None, ("a",), 3, np.arange(2)),
+    *(writing, out_of_bounds, for_ever, named_by_none, half_members, one_node_only),
+]
+SCORES = [
+    *(ZeroDivisionError(), SystemExit(3), "a", [1.0], float("nan")),
+    lambda snapshot: np.full(len(snapshot.names) + 1, 3),
+]
+ORDERS = [KeyError("x"), SystemExit(3), None, 3, [1], (None,), (float("nan"),), (10**400,), ((1, 2),)]
+CHANGES: list[Callable[[Any], object]] = [
+    lambda snapshot: snapshot.rank.fill(0),
+    lambda snapshot: snapshot.names.clear(),
+    lambda snapshot: snapshot.rows.clear(),
+    lambda snapshot: snapshot.resources.clear(),
+    lambda snapshot: snapshot.levels[0].codes.fill(0),
+    lambda snapshot: snapshot.levels[0].rank.fill(0),
+    lambda snapshot: snapshot.levels[0].names.clear(),
+    lambda snapshot: snapshot.levels[0].domain(0).rows.fill(0),
+    lambda snapshot: snapshot.others.column("nvidia.com/gpu.clique").fill(0),
+]
 BAD = [
     *(replace(OURS, topology=Odd(answer)) for answer in TOPOLOGIES),
     *(replace(OURS, scoring=WeightedSum([(cast("Any", Odd(answer)), 1)])) for answer in SCORES),
     *(replace(OURS, queue=Odd(answer)) for answer in ORDERS),
 ]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_policy_is_shown_it_cannot_change(change: Callable[[Any], object]) -> None:
+    def changing(snapshot: Any) -> Iterator[Choice]:
+        change(snapshot)
+        yield (Domain("all", np.arange(len(snapshot.names))),)
+
+    found = script(replace(OURS, topology=Odd(changing)), *gang("odd", 2), *gang("fine", 2))
+    assert found.reason("odd") == "PolicyFailed"
+    assert found.core.state.policy_errors.keys() == {"Odd"}
+    assert found.reason("fine") == "Placed"
 
 
 @pytest.mark.parametrize("policies", BAD)
