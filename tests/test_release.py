@@ -25,8 +25,8 @@ from tests.kube.kinds.jobs import SUSPENDED, patched, started, stored
 from tests.kube.kinds.test_own import MANIFEST as OCEAN
 from tests.kube.kinds.test_own import SIMULATION
 from tests.kube.kinds.test_own import kind as own_kind
-from tests.kube.kinds.test_trainer import jobset
-from tests.kube.kinds.test_trainer import started as started_train_job
+from tests.kube.kinds.train_jobs import jobset
+from tests.kube.kinds.train_jobs import started as started_train_job
 from tests.kube.test_tokens import kubeconfig
 
 JOBS, PODS = "/apis/batch/v1/jobs", "/api/v1/pods"

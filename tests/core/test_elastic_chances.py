@@ -17,9 +17,9 @@ from policies.model import GANG_GATE, Pod
 from policies.model.queues import Quota, Stop
 from tests.builders import GPU, key, node
 from tests.core.jobs import Controlled, job
+from tests.core.let_go import wanting
 from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
-from tests.core.test_job_let_go import wanting
 from tests.core.test_letting_go import gated
 
 QUOTA: dict[str, int | Quota] = {"owned": 16, "spot": 32}

@@ -8,73 +8,17 @@ from typing import Any
 import pytest
 
 from extender.core.answers import Ungated
-from extender.core.effects import CleanJob, StartJob, SuspendJob, Ungate
-from extender.core.events import CapacityServed, JobSeen
+from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.core.events import CapacityServed
 from extender.core.limits import Limits, Preempts
-from policies.model import GANG_GATE, Job, Node, Pod, PodSet, Selection
+from policies.model import Job, Pod, PodSet, Selection
 from policies.model.queues import Strategy
 from tests.builders import requests
-from tests.core.jobs import Controlled, job, template
-from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
+from tests.core.jobs import template
+from tests.core.let_go import GATED, TEAM, VAIN, come, stop, ungate, wanting
+from tests.core.queues import FLAVOR, show, sort, used
 from tests.core.script import Script
 from tests.core.test_elastic import LIMITS, SPOT, of, scene
-
-GATED = (GANG_GATE,)
-TEAM = cluster_queue("team", {"owned": 8, "spot": 16})
-VAIN = "nodes of spot were asked for in vain: none came within 900 s"
-
-
-def wanting(size: int = 2, name: str = "first", **facts: Any) -> Job:
-    """A job whose pods ask for nodes of the flavor that is made on demand."""
-    asked = job(size, name=name)
-    (podset,) = asked.podsets.podsets
-    made_of = replace(podset.template, selection=Selection(((FLAVOR, "spot"),)))
-    return replace(
-        asked, podsets=replace(asked.podsets, podsets=(replace(podset, template=made_of),)), queue="team", **facts
-    )
-
-
-def naming_only_its_queue() -> Job:
-    """Its pods say nothing of nodes."""
-    return replace(job(2, name="first"), queue="team")
-
-
-def come(script: Script, wanted: Job | None = None, *, obeys: bool = True) -> Controlled:
-    made = Controlled(script, wanted or wanting(), obeys=obeys)
-    made.wait(0.5)
-    return made
-
-
-def ungate(script: Script) -> list[str]:
-    """Whose gates were asked to come off since the last time, and do."""
-    asked = [one.uid for one in script.effects if isinstance(one, Ungate)]
-    found = [uid for uid in asked if uid in script.pods and GANG_GATE in script.pods[uid].gates]
-    assert len(found) == len(set(found)), "once for each pod"
-    for uid in found:
-        script.feed(Ungated(uid))
-        script.change(script.pods[uid], gates=())
-    return found
-
-
-def stop(first: Controlled) -> None:
-    """Its controller has seen that it is suspended."""
-    first.delete()
-    first.show(stopped=True)
-
-
-def again(first: Controlled, *nodes: Node, served: bool | None = False, now: float = 0.0) -> tuple[Script, Controlled]:
-    """Another leader, which sees the same objects."""
-    script = Script(*of("owned", 1), *nodes, limits=LIMITS, synced=False, now=now or first.script.now)
-    show(script, sort("owned"), replace(sort("spot"), tolerations=(SPOT,)), TEAM)
-    if served is not None:
-        script.feed(CapacityServed(served))
-    script.feed(JobSeen(first.seen))
-    script.see(*first.script.pods.values())
-    script.feed_synced()
-    other = Controlled(script, first.seen)
-    other.pods = dict(first.pods)
-    other.wait(0.5)
-    return script, other
 
 
 def test_it_is_let_go_with_quota_and_starts_whole_on_the_nodes_that_come() -> None:
@@ -206,84 +150,6 @@ def test_pods_that_were_not_even_created_are_part_of_the_reason() -> None:
     script.advance(901)
     first.settle()
     assert first.stops == [f"{VAIN}; 1 pod was not even created; it asks again 60 s later"]
-
-
-def test_another_leader_goes_on_with_its_quota_and_its_deadline() -> None:
-    script = scene(served=False)
-    first = come(script)
-    first.create(gates=GATED)
-    script.advance(600)
-    other, adopted = again(first)
-    assert (adopted.starts, adopted.stops) == ([], [])
-    assert used(other, "team", "spot") == 16
-    assert other.reason("first") == "AwaitingNodes"
-    assert len(ungate(other)) == 2
-    late = come(other, wanting(name="late"))
-    assert (late.starts, other.reason("late")) == ([], "NoQuota")
-    other.advance(290)
-    adopted.settle()
-    assert adopted.stops == []
-    other.advance(15)
-    adopted.settle()
-    assert adopted.stops == [f"{VAIN}; it asks again 60 s later"]
-    stop(adopted)
-    late.settle()
-    assert (adopted.cleaned, len(late.starts), used(other, "team", "spot")) == (1, 1, 16)
-
-
-def test_another_leader_lets_it_rest_as_long_as_its_job_says_and_counts_on() -> None:
-    script = scene(served=False)
-    first = come(script)
-    for attempt in (1, 2):
-        first.create()
-        script.advance(901)
-        first.settle()
-        stop(first)
-        while len(first.starts) == attempt < 2:
-            first.wait(1.0)
-    rest = first.seen.in_vain
-    assert rest is not None
-    assert rest.attempts == 2
-    assert rest.until == pytest.approx(script.now + 120, abs=3)
-    other, adopted = again(first)
-    assert "in vain, 2 times in a row; it asks again 1" in other.message("first")
-    adopted.wait(60)
-    assert (adopted.starts, used(other, "team", "spot")) == ([], 0)
-    adopted.wait(40)
-    (start,) = adopted.starts
-    assert start.let_go is not None
-    assert (start.let_go.attempt, adopted.seen.in_vain) == (3, None)
-
-
-def test_another_leader_plans_it_on_the_nodes_that_came_meanwhile() -> None:
-    script = scene(served=False)
-    first = come(script)
-    pods = first.create()
-    other, adopted = again(first, *of("spot", 2), now=script.now + 2000)
-    (start,) = adopted.starts
-    assert (start.let_go, set(start.plan[""])) == (None, {"spot-0", "spot-1"}), "late, and there"
-    other.run(pods)
-    adopted.wait(0.5)
-    assert len(other.bound(pods)) == 2
-    assert used(other, "team", "spot") == 16
-
-
-def test_a_plan_that_was_not_written_any_more_is_that_of_its_bound_pods() -> None:
-    script = scene(served=False)
-    first = come(script)
-    pods = first.create()
-    first.obeys = False
-    script.see(*of("spot", 2))
-    first.wait(0.5)
-    script.run(pods)
-    assert len(script.bound(pods)) == 2
-    other, adopted = again(first, *of("spot", 2))
-    (start,) = adopted.starts
-    there = {pod.index: other.pods[pod.uid].node for pod in first.pods.values()}
-    assert start.plan == {"": (there[0], there[1])}
-    other.advance(1000)
-    adopted.settle()
-    assert (adopted.stops, used(other, "team", "spot"), other.reason("first")) == ([], 16, "Running")
 
 
 def test_nodes_that_are_there_are_enough() -> None:

@@ -11,9 +11,9 @@ from extender.core.answers import JobWritten, Outcome
 from extender.core.events import QueueSeen
 from policies.model.queues import Stop
 from tests.core.jobs import wakes_later
+from tests.core.let_go import TEAM, VAIN, come, stop, wanting
 from tests.core.queues import cluster_queue, show, used
 from tests.core.test_elastic import of, scene
-from tests.core.test_job_let_go import TEAM, VAIN, come, stop, wanting
 
 
 def test_one_that_is_suspended_by_its_owner_or_deleted_gives_its_quota_back() -> None:

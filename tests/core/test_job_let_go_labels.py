@@ -8,9 +8,9 @@ import pytest
 
 from policies.model import PodSet, Selection, Taint, Toleration, Topology
 from tests.core.jobs import template
+from tests.core.let_go import GATED, come, naming_only_its_queue, stop, ungate
 from tests.core.queues import FLAVOR, show, sort, used
 from tests.core.test_elastic import SPOT, of, scene
-from tests.core.test_job_let_go import GATED, come, naming_only_its_queue, stop, ungate
 
 
 def test_one_that_names_only_its_queue_asks_for_the_nodes_of_its_flavor() -> None:

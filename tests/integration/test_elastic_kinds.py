@@ -19,7 +19,7 @@ from tests.integration.stage import RealStage
 from tests.integration.test_elastic import QUEUES, unschedulable, with_elastic
 from tests.integration.test_kinds import install_runtime
 from tests.integration.test_queues import Queues
-from tests.kube.kinds.test_trainer import TRAINJOB
+from tests.kube.kinds.train_jobs import TRAINJOB
 from tests.scenarios.pods import pod
 
 pytestmark = pytest.mark.xdist_group("elastic-kinds")

@@ -18,7 +18,7 @@ from tests.integration.extender import Extender
 from tests.integration.spoilt import check_refused, spoilt
 from tests.integration.team import QUEUE, Team
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read
-from tests.kube.kinds.test_trainer import OTHERS, jobset
+from tests.kube.kinds.train_jobs import OTHERS, jobset
 
 SPOT = Toleration("spot", "Equal", "true", "NoSchedule")
 TRAINJOB: Object = {

@@ -20,7 +20,7 @@ from tests.integration.test_elastic_kinds import PATIENCE_S, SPOT, on_nodes
 from tests.integration.test_kinds import install_runtime
 from tests.integration.test_kinds_with_muster import Managed, check_all_or_none
 from tests.integration.test_queues import Queues
-from tests.kube.kinds.test_trainer import TRAINJOB
+from tests.kube.kinds.train_jobs import TRAINJOB
 
 pytestmark = pytest.mark.xdist_group("older-trainer")
 

@@ -14,7 +14,7 @@ from devcluster.muster import install_crds_of, install_job_admission, start_must
 from extender.kube.queues.workloads import RECORD
 from tests.integration.team import Team
 from tests.integration.test_kinds import install_runtime
-from tests.kube.kinds.test_trainer import TRAINJOB
+from tests.kube.kinds.train_jobs import TRAINJOB
 
 pytestmark = pytest.mark.xdist_group("queues-of-kinds")
 

@@ -19,7 +19,7 @@ from extender.kube.kinds.trainer import TRAIN_JOB
 from tests.integration.team import Team
 from tests.integration.test_kinds import install_runtime
 from tests.kube.kinds.appwrappers import MIXED
-from tests.kube.kinds.test_trainer import TRAINJOB
+from tests.kube.kinds.train_jobs import TRAINJOB
 
 pytestmark = pytest.mark.xdist_group("queues-of-kinds")
 

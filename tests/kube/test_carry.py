@@ -15,7 +15,7 @@ from extender.runtime.requests import Response
 from tests.kube.fake_api import Answer, Asked, fake_api, refused
 from tests.kube.kinds.jobs import plan_for, read
 from tests.kube.kinds.test_let_go import let_go
-from tests.kube.kinds.test_trainer import jobset, older, train_job
+from tests.kube.kinds.train_jobs import jobset, older, train_job
 
 PATH = TRAIN_JOB.path_of("team", "torch-ddp")
 SHOWN = JOBSET.path_of("team", "torch-ddp")

@@ -34,7 +34,7 @@ from tests.kube.kinds.rays import CLUSTER
 from tests.kube.kinds.test_hostile_jobs import MANIFESTS, kind_of
 from tests.kube.kinds.test_own import MANIFEST as OWN
 from tests.kube.kinds.test_own import kind as own_kind
-from tests.kube.kinds.test_trainer import jobset
+from tests.kube.kinds.train_jobs import jobset
 
 READER = Reader(("muster", "default-scheduler"), Completion(workload_priorities={"high": 9}))
 

@@ -14,123 +14,15 @@ from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.kind import Object
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
-from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, before_start, carried
+from extender.kube.kinds.trainer import TRAIN_JOB, before_start, carried
 from extender.kube.objects import Meta
-from policies.model import GroupKey, Job, LetGo
-from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, sizes, stored
+from policies.model import GroupKey, LetGo
+from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, sizes
+from tests.kube.kinds.train_jobs import OTHERS, entry_of, jobset, older, started, train_job
 
 # https://github.com/kubeflow/trainer/blob/v2.3.0/manifests/base/runtimes/torch_distributed.yaml
-RUNTIME = """
-apiVersion: trainer.kubeflow.org/v1alpha1
-kind: ClusterTrainingRuntime
-metadata:
-  name: torch-distributed
-  labels: {trainer.kubeflow.org/framework: torch}
-spec:
-  mlPolicy:
-    numNodes: 1
-    torch: {}
-  template:
-    spec:
-      replicatedJobs:
-        - name: node
-          template:
-            metadata:
-              labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}
-            spec:
-              template:
-                spec:
-                  containers:
-                    - name: node
-                      image: pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime
-"""
 # As https://www.kubeflow.org/docs/components/trainer/user-guides/ shows it, with a queue.
-TRAINJOB = """
-apiVersion: trainer.kubeflow.org/v1alpha1
-kind: TrainJob
-metadata:
-  name: torch-ddp
-  labels: {kueue.x-k8s.io/queue-name: team-queue}
-spec:
-  suspend: true
-  runtimeRef:
-    name: torch-distributed
-  trainer:
-    numNodes: 3
-    resourcesPerNode:
-      limits: {nvidia.com/gpu: 8}
-"""
 # What its controller makes of both, and of the entry that the admission policy has made.
-MADE = """
-apiVersion: jobset.x-k8s.io/v1alpha2
-kind: JobSet
-metadata:
-  name: torch-ddp
-  annotations: {muster.dev/workload: "", muster.dev/hold: "false"}
-  ownerReferences:
-    - {apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, name: torch-ddp, uid: train-uid, controller: true}
-spec:
-  suspend: true
-  replicatedJobs:
-    - name: node
-      replicas: 1
-      template:
-        spec:
-          completionMode: Indexed
-          completions: 3
-          parallelism: 3
-          template:
-            spec:
-              schedulerName: muster
-              containers:
-                - name: node
-                  image: pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime
-                  resources: {limits: {nvidia.com/gpu: 8}}
-"""
-
-
-def train_job() -> Object:
-    obj = stored(TRAINJOB)
-    obj["metadata"]["uid"] = "train-uid"
-    obj["spec"]["runtimePatches"] = [
-        {"manager": "kueue.x-k8s.io/manager", "time": "2026-01-02T03:04:05Z"},
-        {
-            "manager": MANAGER,
-            "time": "2026-01-02T03:04:05Z",
-            "trainingRuntimeSpec": {"template": {"metadata": {"annotations": {"muster.dev/workload": ""}}}},
-        },
-    ]
-    return obj
-
-
-def jobset(**status: object) -> Object:
-    return stored(MADE, **status)
-
-
-OTHERS = {"targetJobs": [{"name": "node"}], "spec": {"serviceAccountName": "team"}}
-
-
-def older() -> Object:
-    """Of Trainer 2.1, which has the one of the two that the admission policy writes."""
-    obj = train_job()
-    del obj["spec"]["runtimePatches"]
-    shown = {"team.example.com/a": "b", "muster.dev/workload": "", "muster.dev/hold": "false"}
-    obj["spec"] |= {"annotations": shown, "podTemplateOverrides": [OTHERS]}
-    return obj
-
-
-def started() -> tuple[Object, Object, Job]:
-    """The TrainJob, its JobSet, and the job."""
-    made = jobset()
-    job = read(TRAIN_JOB, made)
-    start(TRAIN_JOB, made, StartJob(job, plan_for(job), job.podsets.minimum))
-    return carried(train_job(), made, entry=True), made, job
-
-
-def entry_of(obj: Object) -> Object:
-    (entry,) = (one for one in obj["spec"]["runtimePatches"] if one["manager"] == MANAGER)
-    template: Object = entry["trainingRuntimeSpec"]["template"]
-    return template
 
 
 def test_it_is_the_podsets_of_its_jobset_and_known_by_its_own_name() -> None:
