@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
 from policies.model.queues import ClusterQueue, Evicts
-from policies.preemption.candidates import Candidate, Limits, Request
+from policies.preemption.candidates import Candidate, Limits, Request, Unit
+
+TOO_YOUNG = "has run for less than its minimum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,36 @@ def allowed(
     are ``queues``, by name: those in the cohorts of the request's queue."""
     found: list[Candidate] = []
     kept: Counter[str] = Counter()
+    surplus: dict[str, list[tuple[Candidate, str]]] = {}
     for candidate in candidates:
         if why := forbids(request, candidate, queues) or protects(candidate, limits):
             kept[why] += 1
+            if candidate.unit is Unit.SURPLUS:
+                surplus.setdefault(candidate.workload, []).append((candidate, why))
         else:
             found.append(candidate)
-    return Allowed(found, kept)
+    together = []
+    for one in found:
+        stays = surplus.get(one.name, ()) if one.unit is Unit.WORKLOAD else ()
+        # It does not go without its surplus. If that is only too young to go alone, it is like all other pods of it.
+        all_of_it = _with(one, [part for part, _ in stays]) if stays else one
+        why = next((why for _, why in stays if why != TOO_YOUNG), "") or (protects(all_of_it, limits) if stays else "")
+        if why:
+            kept[why] += 1
+        else:
+            together.append(all_of_it)
+    return Allowed(together, kept)
+
+
+def _with(whole: Candidate, surplus: Sequence[Candidate]) -> Candidate:
+    """The rest of a workload and these of its pods."""
+    usage, budgets = Counter(whole.usage), Counter(dict(whole.budgets))
+    claims, pods = whole.claims, whole.pods
+    for one in surplus:
+        usage.update(one.usage)
+        budgets.update(dict(one.budgets))
+        claims, pods = claims + one.claims, pods + one.pods
+    return replace(whole, claims=claims, pods=pods, usage=usage, budgets=tuple(sorted(budgets.items())))
 
 
 def forbids(request: Request, candidate: Candidate, queues: Mapping[str, ClusterQueue]) -> str:
@@ -86,7 +112,7 @@ def protects(candidate: Candidate, limits: Limits) -> str:
     least = limits.min_runtime_s if candidate.min_runtime_s is None else candidate.min_runtime_s
     # As whoever waits for that instant works it out: a difference of times may be rounded down.
     if least > 0 and candidate.started is not None and limits.now < candidate.started + least:
-        return "has run for less than its minimum"
+        return TOO_YOUNG
     if limits.evictions_per_hour is not None and candidate.evictions >= limits.evictions_per_hour:
         return "was evicted too often in the last hour"
     short = (name for name, count in candidate.budgets if count > limits.budgets.get(name, count))

@@ -50,6 +50,25 @@ def test_without_a_cap_or_below_it_the_same_one_goes_again(most: int) -> None:
     assert len(script.evicted) == 2
 
 
+def test_a_gang_stays_whose_surplus_has_given_way_so_often() -> None:
+    """Else all of it would go, where one pod would do."""
+    script = Cluster(*cluster("a: 2x8"), limits=ONCE)
+    low = running(script, "low", 2, least=1)
+    high = gang("high", 1, priority=10)
+    script.see(high)
+    assert script.evicted == ["low-1"]
+    script.leave(low[1])
+    script.run(high)
+    script.gone(*(script.pods[pod.uid] for pod in high))
+    again = replace(low[1], uid="uid-again")
+    script.see(again)
+    script.run([again])
+    script.see(gang("next", 1, priority=10))
+    script.advance(600)
+    assert script.evicted == ["low-1"]
+    assert "was evicted too often in the last hour" in script.message("next")
+
+
 def test_others_are_not_kept_by_that() -> None:
     script = Cluster(*cluster("a: 1x8"), limits=ONCE)
     again = evicted_once(script)

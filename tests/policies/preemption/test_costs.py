@@ -139,3 +139,20 @@ def test_who_has_run_for_its_minimum_to_the_instant_goes() -> None:
         one = replace(on("a-0"), started=start, min_runtime_s=100.0)
         assert not protects(one, Limits(start + 100.0))
         assert protects(one, Limits(start + 99.9))
+
+
+@pytest.mark.parametrize("facts", [{"evictions": 1}, {"budgets": (("pdb", 1),)}, {"protected": "has several budgets"}])
+def test_a_workload_does_not_go_whose_surplus_has_to_stay(facts: dict[str, Any]) -> None:
+    """It would take it along."""
+    surplus, rest = on("a-0", Unit.SURPLUS, workload="a-1", **facts), on("a-1")
+    limits: dict[str, Any] = {"evictions_per_hour": 1, "budgets": {"pdb": 0}}
+    assert evicted(surplus, rest, on("b-0", priority=1), **limits) == ["b-0"]
+    assert evicted(surplus, rest, **limits) is None
+
+
+def test_a_workload_takes_surplus_along_that_is_too_young_to_go_alone() -> None:
+    """What that frees and what its budget lets go counts."""
+    surplus, rest = on("a-0", Unit.SURPLUS, hours=1, workload="a-1", budgets=(("pdb", 1),)), on("a-1")
+    facts: dict[str, Any] = {"min_runtime_s": 2 * HOUR}
+    assert evicted(surplus, rest, size=2, **facts) == ["a-1"]
+    assert evicted(surplus, rest, size=2, budgets={"pdb": 0}, **facts) is None
