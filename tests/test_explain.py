@@ -24,7 +24,6 @@ from policies.model import (
     Requirement,
     Selection,
     Spread,
-    Taint,
     Term,
     Topology,
 )
@@ -85,85 +84,6 @@ def test_of_several_ends_that_suffice_the_smallest_is_named() -> None:
         "wait", *cluster("a: 4x8"), *running("big", "a-0 a-1 a-2"), *running("small", "a-3"), *gang("wait", 1)
     )
     assert "wait for default/small to finish: that frees enough in the cluster" in said.remedies
-
-
-def test_a_cordoned_node_with_room_is_a_remedy() -> None:
-    nodes = [node("a-0", clique="a"), node("a-1", clique="a", unschedulable=True)]
-    said = explained("wait", *nodes, *gang("wait", 2))
-    assert "put 1 node with room in the cluster back in service (enough): a-1 (cordoned)" in said.remedies
-    assert said.domains[0].free == 1
-
-
-def test_a_taint_that_nobody_tolerates_is_a_remedy() -> None:
-    nodes = [node("a-0"), node("a-1", taints=(Taint("team", "blue", "NoSchedule"),))]
-    said = explained("wait", *nodes, *gang("wait", 2))
-    assert (
-        "add a toleration of team=blue:NoSchedule to the pods: 1 node has this taint and room in the cluster"
-        in said.remedies
-    )
-
-
-def test_what_no_domain_could_ever_hold_is_said_first() -> None:
-    said = explained("wait", *cluster("a: 2x8", "b: 2x8"), *gang("wait", 3, topology=CLIQUE_ONLY))
-    assert said.remedies[0] == (
-        "require a wider level or use fewer pods: even empty, the largest clique fits 2 of 3 (8 GPUs each)"
-    )
-    assert not any("more node" in one for one in said.remedies)
-    said = explained("wait", *cluster("a: 2x8"), *gang("wait", 3))
-    assert said.remedies[0] == "add nodes or use fewer pods: even empty, the nodes that match fit 2 of 3 (8 GPUs each)"
-
-
-def test_nodes_that_its_selector_leaves_out_count_for_nothing() -> None:
-    chosen = Selection(node_selector=(("pool", "blue"),))
-    nodes = [*cluster("a: 4x8"), node("blue", labels={"pool": "blue"})]
-    said = explained("wait", *nodes, *gang("wait", 2, selection=chosen))
-    assert said.remedies[0] == "add nodes or use fewer pods: even empty, the nodes that match fit 1 of 2 (8 GPUs each)"
-
-
-def test_nodes_that_do_not_reach_its_volumes_are_no_remedy() -> None:
-    def wait(size: int, *nodes: str) -> list[Pod]:
-        local = ((Requirement("kubernetes.io/hostname", "In", nodes),),)
-        return gang("wait", size, selection=Selection(volumes=(local,)))
-
-    said = explained("wait", *cluster("a: 3x8"), *wait(2, "gone"))
-    assert said.remedies == [
-        "bring back a node that reaches all volumes of a pod and matches its selector, or move the data"
-    ]
-    said = explained("wait", *cluster("a: 3x8"), *wait(2, "a-1"))
-    assert said.remedies == [
-        "move volumes or use fewer pods: even empty, the nodes that match fit 1 of 2 (8 GPUs each)"
-    ]
-    said = explained("wait", *cluster("a: 3x8"), *busy("a-1", 8), *wait(1, "a-1"))
-    assert said.remedies == [
-        "1 more node with 8 GPUs free in the cluster, on nodes that reach its volumes",
-        "wait for pod default/busy-a-1 to finish: that frees enough in the cluster",
-    ]
-
-
-@pytest.mark.parametrize("by", ["selector", "label", "field"])
-def test_a_node_more_is_no_remedy_for_pods_that_name_their_nodes(by: str) -> None:
-    def wait(size: int, name: str) -> list[Pod]:
-        terms = {
-            "selector": Selection(node_selector=((HOST, name),)),
-            "label": Selection(affinity=((Requirement(HOST, "In", (name,)),),)),
-            "field": Selection(affinity=((Requirement("metadata.name", "In", (name,), is_field=True),),)),
-        }
-        return gang("wait", size, selection=terms[by])
-
-    nodes = [replace(one, labels={**one.labels, HOST: one.name}) for one in cluster("a: 3x8")]
-    said = explained("wait", *nodes, *busy("a-1", 8), *wait(1, "a-1"))
-    assert said.remedies == [
-        "1 more node with 8 GPUs free in the cluster, of those that its pods name",
-        "wait for pod default/busy-a-1 to finish: that frees enough in the cluster",
-    ]
-    said = explained("wait", *nodes, *wait(2, "a-1"))
-    assert said.remedies == [
-        "name more nodes or use fewer pods: even empty, the nodes that match fit 1 of 2 (8 GPUs each)"
-    ]
-    said = explained("wait", *nodes, *wait(1, "gone"))
-    assert said.remedies == [
-        "name other nodes in the node selector or affinity of the pods, or bring those back: none of them is there"
-    ]
 
 
 def test_a_pod_beyond_the_plan_of_its_job_that_is_led_to_full_nodes_starts_when_the_job_is_planned_anew() -> None:
@@ -235,29 +155,6 @@ def test_domains_have_their_stock() -> None:
     assert (a.name, a.nodes, a.open, a.whole, a.gpus, a.free_gpus) == ("a", 3, 2, 0, 24, 6)
     assert a.gangs == ["default/train"]
     assert (outside.name, outside.nodes, outside.whole) == ("", 1, 1)
-
-
-def test_nothing_is_said_wrongly_when_there_is_no_node_at_all() -> None:
-    said = explained("wait", *gang("wait", 2))
-    assert said.remedies == [
-        "add nodes that match the node selector and the required affinity of the pods: there are none"
-    ]
-    assert domains(Script().core.state) == []
-
-
-def test_requests_that_no_node_offers_are_no_traceback() -> None:
-    odd = tuple(sorted((*requests(1), ("example.com/fpga", 1))))
-    said = explained("wait", *cluster("a: 2x8"), *[replace(pod, requests=odd) for pod in gang("wait", 2)])
-    assert "even empty, no node that matches has 1 cpu, 1 example.com/fpga, 1 nvidia.com/gpu" in said.remedies[0]
-
-
-def test_a_pod_that_is_larger_than_any_node_is_told_so() -> None:
-    """More nodes of that kind would not help, nor would fewer members."""
-    said = explained("wait", *cluster("a: 4x8"), *gang("wait", 2, gpus=16, topology=CLIQUE_ONLY))
-    assert said.remedies[0].startswith("use smaller pods or add larger nodes: even empty, no node that matches has")
-    assert "16 nvidia.com/gpu" in said.remedies[0]
-    assert not any("fewer pods" in one or "wider level" in one for one in said.remedies)
-    assert "even empty, no node is large enough: at most 8 nvidia.com/gpu" in said.gang.message
 
 
 def test_the_role_that_lacks_room_is_the_one_that_is_advised() -> None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from extender.cli.main import main
 from extender.kube.convert import KEPT_NODE
 from extender.kube.kinds.change import suspend
 from extender.kube.kinds.job import JOB
@@ -19,80 +14,18 @@ from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.kind import Object
 from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
 from extender.kube.queues.protection import NODES, READ_BY
-from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
-from tests.kube.kinds.batch_jobs import INDEXED
+from tests.kube.fake_api import OK, Answer, refused
 from tests.kube.kinds.jobs import SUSPENDED, patched, started, stored
 from tests.kube.kinds.test_own import MANIFEST as OCEAN
 from tests.kube.kinds.test_own import SIMULATION
 from tests.kube.kinds.test_own import kind as own_kind
 from tests.kube.kinds.train_jobs import jobset
 from tests.kube.kinds.train_jobs import started as started_train_job
-from tests.kube.test_tokens import kubeconfig
-
-JOBS, PODS = "/apis/batch/v1/jobs", "/api/v1/pods"
-PATH = "/apis/batch/v1/namespaces/team/jobs/indexed-job"
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/muster"
-BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
-
-
-def waiting(**metadata: Any) -> Object:
-    """A job that the admission policy has suspended."""
-    obj = stored(INDEXED)
-    obj["metadata"] |= metadata
-    obj["spec"]["template"]["spec"]["schedulerName"] = "muster"
-    return obj
-
-
-def stopped() -> Object:
-    """Started once and suspended again, before Muster could clean it."""
-    obj = started(JOB, waiting())
-    suspend(JOB, obj)
-    return obj | {"status": SUSPENDED}
+from tests.releasing import Cluster, listed, pod, stopped, waiting
 
 
 def running() -> Object:
     return started(JOB, waiting()) | {"status": {"active": 5, "ready": 5, "startTime": "2026-01-02T03:04:05Z"}}
-
-
-def pod(name: str, *, gated: bool = False, nominated: str = "", gang: bool = True, node: str = "") -> Object:
-    keys = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"} if gang else {}
-    meta = {"name": name, "namespace": "team", "uid": f"uid-{name}", "annotations": keys}
-    gates = {"schedulingGates": [{"name": "muster.dev/gang"}]} if gated else {}
-    spec = {"schedulerName": "muster", "containers": [{"name": "main"}], **gates}
-    status = {"phase": "Pending", **({"nominatedNodeName": nominated} if nominated else {})}
-    return {"metadata": meta, "spec": spec | ({"nodeName": node} if node else {}), "status": status}
-
-
-def listed(*items: Object) -> Answer:
-    return Answer(body={"metadata": {"resourceVersion": "9"}, "items": list(items)})
-
-
-def lease(renewed: datetime) -> Answer:
-    spec = {"holderIdentity": "muster-0_1", "leaseDurationSeconds": 15, "renewTime": renewed.isoformat()}
-    return Answer(body={"spec": spec})
-
-
-class Cluster:
-    """What an API server shows, and `muster release --all` on it."""
-
-    def __init__(self, tmp_path: Path, *jobs: Object, pods: tuple[Object, ...] = ()) -> None:
-        self._kubeconfig = tmp_path / "config"
-        self.answers = {("GET", JOBS): listed(*jobs), ("GET", PODS): listed(*pods), ("GET", "/version"): OK}
-        for path in (f"/api/v1/namespaces/team/pods/{one['metadata']['name']}" for one in pods):
-            self.answers |= {("PATCH", path): OK, ("PATCH", f"{path}/status"): OK}
-        self.answers["PATCH", PATH] = OK
-        self.leases: list[Answer] = []
-
-    def release(self, *flags: str) -> tuple[Result, FakeApi]:
-        async def scenario() -> tuple[Result, FakeApi]:
-            async with fake_api() as (api, _):
-                for (method, path), answer in self.answers.items():
-                    api.on(method, path, answer)
-                api.on("GET", LEASE, *(self.leases or [refused(404, "NotFound")]))
-                argv = ["release", "--all", f"--kubeconfig={kubeconfig(self._kubeconfig, api.url, {})}", *flags]
-                return await asyncio.to_thread(CliRunner().invoke, main, argv), api
-
-        return asyncio.run(scenario())
 
 
 def test_without_yes_nothing_is_written_and_everything_is_shown(tmp_path: Path) -> None:
@@ -269,50 +202,3 @@ def test_what_muster_has_made_and_nobody_may_read_is_told_and_the_rest_goes_back
     assert done.exit_code == 1
     assert "Workload objects cannot be read: 403 Forbidden: you may not" in " ".join(done.output.split())
     assert len(api.bodies("PATCH")) == 1
-
-
-def test_while_a_muster_leads_nothing_is_written(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, stopped())
-    now = datetime.now(UTC)
-    cluster.leases = [lease(now), lease(now + timedelta(seconds=2))]
-    done, api = cluster.release("--yes")
-    assert (done.exit_code, api.bodies("PATCH")) == (2, [])
-    assert "a Muster leads: muster-0_1 renews its Lease" in done.output
-    assert cluster.release()[0].exit_code == 0, "it may be looked at"
-    assert len(cluster.release("--yes", "--force")[1].bodies("PATCH")) == 1
-
-
-def test_a_lease_that_nobody_renews_is_waited_for(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, stopped())
-    cluster.leases = [lease(datetime.now(UTC) - timedelta(seconds=13))]
-    done, api = cluster.release("--yes")
-    assert done.exit_code == 0, done.output
-    assert len(api.bodies("PATCH")) == 1
-
-
-@pytest.mark.parametrize("policy", ["muster-gang-gate", "muster-gang-owners", "muster-jobs", "muster-job-pods"])
-def test_while_a_policy_would_undo_it_nothing_is_written(tmp_path: Path, policy: str) -> None:
-    cluster = Cluster(tmp_path, stopped())
-    cluster.answers["GET", BINDINGS] = listed({"metadata": {"name": policy}}, {"metadata": {"name": "other"}})
-    done, api = cluster.release("--yes")
-    assert (done.exit_code, api.bodies("PATCH")) == (2, [])
-    assert f"admission policies of Muster are in force: {policy}" in done.output
-
-
-def test_a_refused_write_is_told_and_the_others_go_on(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, stopped(), pods=(pod("a", gated=True),))
-    cluster.answers["PATCH", PATH] = refused(403, "Forbidden", "you may not")
-    done, api = cluster.release("--yes", "-o", "json")
-    assert done.exit_code == 1
-    job, one = json.loads(done.stdout)["objects"]
-    assert "you may not" in job["failed"]
-    assert "failed" not in one
-    assert len(api.bodies("PATCH")) == 2
-
-
-def test_a_cluster_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path)
-    cluster.answers["GET", JOBS] = refused(403, "Forbidden", "you may not list jobs")
-    done, _ = cluster.release()
-    assert done.exit_code == 2
-    assert "you may not list jobs" in done.output

@@ -32,8 +32,8 @@ from tests.kube.kinds.batch_jobs import INDEXED, PI
 from tests.kube.kinds.rays import CLUSTER as RAY_CLUSTER
 from tests.kube.kinds.rays import JOB as RAY_JOB
 from tests.kube.kinds.test_jobset import WORKERS
-from tests.kube.kinds.test_training import PYTORCH
 from tests.kube.kinds.train_jobs import RUNTIME, TRAINJOB
+from tests.kube.kinds.training_jobs import PYTORCH
 
 pytestmark = pytest.mark.xdist_group("kinds")
 

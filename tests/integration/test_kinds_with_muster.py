@@ -27,9 +27,9 @@ from tests.kube.kinds.batch_jobs import INDEXED, PI
 from tests.kube.kinds.rays import CLUSTER as RAY_CLUSTER
 from tests.kube.kinds.rays import JOB as RAY_JOB
 from tests.kube.kinds.test_jobset import WORKERS
-from tests.kube.kinds.test_training import PI as MPI_PI
-from tests.kube.kinds.test_training import PYTORCH
 from tests.kube.kinds.train_jobs import TRAINJOB
+from tests.kube.kinds.training_jobs import PI as MPI_PI
+from tests.kube.kinds.training_jobs import PYTORCH
 
 pytestmark = pytest.mark.xdist_group("kinds-with-muster")
 

@@ -27,7 +27,7 @@ from tests.kube.kinds.rays import JOB as RAY_JOB
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_own import MANIFEST as OWN
 from tests.kube.kinds.test_own import kind as own_kind
-from tests.kube.kinds.test_training import PI, PYTORCH
+from tests.kube.kinds.training_jobs import PI, PYTORCH
 
 JUNK: tuple[Any, ...] = (
     *(

@@ -7,9 +7,8 @@ from copy import deepcopy
 
 import pytest
 
-from extender.kube.kinds.kind import Kind, Object
+from extender.kube.kinds.kind import Object
 from extender.kube.kinds.mpi import MPI
-from extender.kube.kinds.registry import KINDS
 from extender.kube.kinds.training import TRAINING
 from policies.model import GroupKey
 from tests.kube.kinds.jobs import (
@@ -25,79 +24,10 @@ from tests.kube.kinds.jobs import (
     stored,
     without_status,
 )
+from tests.kube.kinds.training_jobs import BY_NAME, LABELS, PI, PYTORCH, PYTORCHJOB, indexed, templates
 
 # https://github.com/kubeflow/training-operator/blob/v1.9.3/examples/pytorch/simple.yaml
-PYTORCH = """
-apiVersion: kubeflow.org/v1
-kind: PyTorchJob
-metadata:
-  name: pytorch-simple
-  labels: {kueue.x-k8s.io/queue-name: team-queue}
-spec:
-  runPolicy: {suspend: true}
-  pytorchReplicaSpecs:
-    Master:
-      replicas: 1
-      restartPolicy: OnFailure
-      template:
-        spec:
-          containers:
-            - name: pytorch
-              image: docker.io/kubeflowkatib/pytorch-mnist:v1beta1-45c5727
-              command: [python3, /opt/pytorch-mnist/mnist.py, --epochs=1]
-    Worker:
-      replicas: 3
-      restartPolicy: OnFailure
-      template:
-        spec:
-          containers:
-            - name: pytorch
-              image: docker.io/kubeflowkatib/pytorch-mnist:v1beta1-45c5727
-              resources: {limits: {nvidia.com/gpu: 8}}
-"""
 # https://github.com/kubeflow/mpi-operator/blob/v0.8.2/examples/v2beta1/pi/pi.yaml
-PI = """
-apiVersion: kubeflow.org/v2beta1
-kind: MPIJob
-metadata:
-  name: pi
-  labels: {muster.dev/queue-name: team-queue}
-spec:
-  slotsPerWorker: 1
-  runPolicy:
-    suspend: true
-    cleanPodPolicy: Running
-    ttlSecondsAfterFinished: 60
-  sshAuthMountPath: /home/mpiuser/.ssh
-  mpiReplicaSpecs:
-    Launcher:
-      replicas: 1
-      template:
-        spec:
-          containers:
-          - image: mpioperator/mpi-pi:openmpi
-            name: mpi-launcher
-            resources: {limits: {cpu: 1, memory: 1Gi}}
-    Worker:
-      replicas: 2
-      template:
-        spec:
-          containers:
-          - image: mpioperator/mpi-pi:openmpi
-            name: mpi-worker
-            resources: {limits: {cpu: 1, memory: 1Gi}}
-"""
-LABELS = "training.kubeflow.org"
-BY_NAME: dict[str, Kind] = {kind.name: kind for kind in KINDS}
-PYTORCHJOB = BY_NAME["PyTorchJob"]
-
-
-def templates(obj: Object, field: str = "pytorchReplicaSpecs") -> dict[str, Object]:
-    return {role: one["template"] for role, one in obj["spec"][field].items()}
-
-
-def mpi(obj: Object) -> dict[str, Object]:
-    return templates(obj, "mpiReplicaSpecs")
 
 
 def test_each_role_of_a_pytorchjob_is_a_podset_in_rank_order() -> None:
@@ -132,10 +62,6 @@ def test_the_pods_of_each_kind_fill_its_slots(name: str, field: str, roles: dict
     assert {one.identity for one in pods} == slots(read(kind, obj))
     assert {one.group_key for one in pods} == {read(kind, obj).key}
     assert after["spec"]["runPolicy"] == {"suspend": False}
-
-
-def indexed(at: int) -> dict[str, str]:
-    return {f"{LABELS}/replica-index": str(at)}
 
 
 def test_the_workers_of_a_pytorchjob_ask_for_what_its_operator_adds() -> None:
@@ -232,59 +158,6 @@ def test_an_elastic_policy_that_cannot_be_read_is_the_reason() -> None:
     obj = stored(PYTORCH)
     obj["spec"]["elasticPolicy"] = {"minReplicas": "two"}
     assert read(PYTORCHJOB, obj).problem == "its minReplicas is not a number of pods"
-
-
-def test_an_mpijob_is_its_workers_and_a_launcher_without_an_index() -> None:
-    job = read(MPI, stored(PI))
-    assert (job.key, job.problem) == (GroupKey("team", "mpijob-pi"), "")
-    assert {podset.name: (podset.count, podset.indexed) for podset in job.podsets.podsets} == {
-        "1-worker": (2, True),
-        "3-launcher": (1, False),
-    }
-    after = started(MPI, stored(PI))
-    workers = [
-        pod(mpi(after)["Worker"], f"pi-worker-{at}", **{f"{LABELS}/job-role": "worker"}, **indexed(at))
-        for at in range(2)
-    ]
-    (podset,) = (one for one in job.podsets.podsets if one.name == "1-worker")
-    assert {one.identity for one in workers} == {podset.slot(0), podset.slot(1)}
-    launcher = pod(mpi(after)["Launcher"], "pi-launcher-x", **{f"{LABELS}/job-role": "launcher"})
-    assert (launcher.owner, launcher.series, launcher.index) == (job.uid, "3-launcher", None)
-
-
-def test_the_launcher_is_led_by_the_policy_and_its_annotations_lose_their_values() -> None:
-    obj = stored(PI)
-    running = by_patch(obj, started(MPI, obj))
-    assert mpi(running)["Launcher"]["metadata"]["annotations"]["muster.dev/nodes"] == "n1"
-    assert "affinity" not in mpi(running)["Launcher"]["spec"]
-    assert mpi(running)["Worker"]["metadata"]["annotations"]["muster.dev/nodes"] == "n0,n0"
-    back = by_patch(running, stopped_again(MPI, running))
-    assert not read(MPI, back).marked
-    left = mpi(back)["Launcher"].pop("metadata")["annotations"]
-    assert set(left.values()) == {""}
-    assert without_status(back) == obj
-
-
-def test_a_launcher_that_waits_for_its_workers_is_a_wave_of_its_own() -> None:
-    obj = stored(PI)
-    obj["spec"]["launcherCreationPolicy"] = "WaitForWorkersReady"
-    job = read(MPI, obj)
-    assert {podset.name: podset.wave for podset in job.podsets.podsets} == {"1-worker": 0, "3-launcher": 1}
-    assert (job.podsets.minimum, job.podsets.first_wave) == (3, 2)
-
-
-def test_a_launcher_that_is_a_worker_too_is_number_0_for_the_policy() -> None:
-    obj = stored(PI)
-    obj["spec"]["runLauncherAsWorker"] = True
-    obj["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = 9
-    job = read(MPI, obj)
-    nodes = tuple(f"n{at}" for at in range(9))
-    after = started(MPI, obj, {"1-worker": nodes, "3-launcher": ("n0",)})
-    assert mpi(after)["Worker"]["metadata"]["annotations"]["muster.dev/nodes"] == "," + ",".join(nodes)
-    role = f"{LABELS}/job-role"
-    pods = [pod(mpi(after)["Launcher"], "pi-launcher-x", **{role: "launcher"}, **indexed(0))]
-    pods += [pod(mpi(after)["Worker"], f"pi-worker-{at}", **{role: "worker"}, **indexed(at + 1)) for at in range(9)]
-    assert {one.identity for one in pods} == slots(job)
 
 
 def test_another_manager_keeps_it() -> None:
