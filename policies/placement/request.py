@@ -130,7 +130,8 @@ def roles_of(
         room = _room(pods[0], caps, snapshot)
         wishes = None
         if relations is not None:
-            room, wishes = relations.caps(part, room, len(pods)), wishes_of(part, firsts, snapshot)
+            room = relations.caps(part, room, len(pods))
+            wishes = yield from wishes_of(part, firsts, snapshot)
         home = None if rules.required is None else _stay(room, rules.required, beside, snapshot)
         if isinstance(home, Split):
             return home

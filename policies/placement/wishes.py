@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import log
+from operator import add
 
 import numpy as np
 
@@ -17,20 +18,22 @@ from policies.model import Pod, Selection
 from policies.placement.columns import Codes, Mask
 from policies.placement.snapshot import Counts, Rows, Snapshot
 from policies.placement.spreading import Evenly, Known, evenly_of, rows_with, tally
+from policies.steps import Steps
 
 BEST = 300
 """The most that a node can get."""
+_TERM = 20
+"""What it costs to look at one that a role prefers, in units of about 5 microseconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Company:
-    """A preferred term of pod affinity, or with a negative weight of anti-affinity. ``counts``: how many pods that it
-    means are in each domain. ``feeds``: which roles of the gang are such pods."""
+    """The preferred terms of pod affinity and anti-affinity over one label. ``sums``: the weights of the pods that they
+    mean in each domain, negative for anti-affinity. ``gains``: what a member of each role of the gang adds."""
 
-    weight: int
     codes: Codes
-    counts: Counts
-    feeds: tuple[bool, ...]
+    sums: Counts
+    gains: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +49,7 @@ class Wishes:
     @property
     def mutual(self) -> bool:
         """Whether members count for it: then it changes with each of them."""
-        return any(any(one.feeds) for one in self.company) or any(any(one.feeds) for one in self.evenly)
+        return any(any(one.gains) for one in self.company) or any(any(one.feeds) for one in self.evenly)
 
     @property
     def facts(self) -> tuple[Codes | Mask, ...]:
@@ -75,16 +78,16 @@ class Granted:
     @classmethod
     def none(cls, wishes: Wishes) -> Granted:
         """Nobody is placed yet. Before ``meet`` is called it has to be copied."""
-        return cls(wishes, [one.counts for one in wishes.company], [one.counts for one in wishes.evenly])
+        return cls(wishes, [one.sums for one in wishes.company], [one.counts for one in wishes.evenly])
 
     def copy(self) -> Granted:
         return Granted(self.wishes, [one.copy() for one in self.company], [one.copy() for one in self.evenly])
 
     def meet(self, role: int, row: int) -> None:
         """A member of that role has been placed there."""
-        for one, counts in zip(self.wishes.company, self.company, strict=True):
-            if one.feeds[role] and one.codes[row] >= 0:
-                counts[one.codes[row]] += 1
+        for one, sums in zip(self.wishes.company, self.company, strict=True):
+            if one.gains[role] and one.codes[row] >= 0:
+                sums[one.codes[row]] += one.gains[role]
         for even, counts in zip(self.wishes.evenly, self.evenly, strict=True):
             if even.feeds[role] and even.counted[row]:
                 counts[even.codes[row]] += 1
@@ -98,7 +101,7 @@ class Granted:
             total += 100 * self.wishes.nodes // top
         if self.company:
             pairs = zip(self.wishes.company, self.company, strict=True)
-            sums = np.sum([one.weight * counts[one.codes] for one, counts in pairs], axis=0)
+            sums = np.sum([found[one.codes] for one, found in pairs], axis=0)
             low, high = int(sums[among].min()), int(sums[among].max())
             if high > low:
                 total += 100 * (sums - low) // (high - low)
@@ -119,7 +122,7 @@ class Granted:
         return np.where(inside, merits, 0).astype(np.int64)
 
 
-def wishes_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Wishes | None:
+def wishes_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Wishes | None]:
     """Of the role with that number, of which ``pods`` has one each; None where it prefers nothing."""
     pod, others = pods[number], snapshot.others
     asked = pod.constraints.preferred
@@ -128,12 +131,27 @@ def wishes_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Wishes | 
     nodes = np.zeros(len(snapshot.names), dtype=np.int64)
     for weight, term in asked.nodes:
         nodes += weight * others.wanted(Selection(affinity=(term,)))
-    company = []
-    for weight, one in asked.pods:
-        codes = others.column(one.key)
-        counts = tally(codes, rows_with(others.tenants.meant((one,)), snapshot))
-        company.append(Company(weight, codes, counts, tuple(others.tenants.means(one, pod) for pod in pods)))
-    known = Known()
-    evenly = tuple(evenly_of(spread, asked.spread, number, pods, snapshot, known) for spread in asked.spread)
-    apart = any(one.weight < 0 and one.feeds[number] for one in company) or any(one.feeds[number] for one in evenly)
-    return Wishes(nodes, tuple(company), evenly, apart)
+        yield _TERM
+    company, apart = yield from _company(number, pods, snapshot)
+    known, evenly = Known(), list[Evenly]()
+    for spread in asked.spread:
+        evenly.append(evenly_of(spread, asked.spread, number, pods, snapshot, known))
+        yield _TERM
+    apart = apart or any(one.feeds[number] for one in evenly)
+    return Wishes(nodes, company, tuple(evenly), apart)
+
+
+def _company(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[tuple[tuple[Company, ...], bool]]:
+    """Its terms label by label, and whether its members would rather not be near each other."""
+    found: dict[str, Company] = {}
+    tenants, apart = snapshot.others.tenants, False
+    for weight, term in pods[number].constraints.preferred.pods:
+        codes = snapshot.others.column(term.key)
+        sums = weight * tally(codes, rows_with(tenants.meant((term,)), snapshot))
+        gains = tuple(weight * tenants.means(term, pod) for pod in pods)
+        apart |= gains[number] < 0
+        if (before := found.get(term.key)) is not None:
+            sums, gains = before.sums + sums, tuple(map(add, before.gains, gains))
+        found[term.key] = Company(codes, sums, gains)
+        yield _TERM
+    return tuple(found.values()), apart

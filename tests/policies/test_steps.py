@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from policies.chosen import OURS, Policies
-from policies.model import Constraints, Pod, Requirement, Selection, Spread, Term, Topology
+from policies.model import Constraints, Pod, Preferred, Requirement, Selection, Spread, Term, Topology
 from policies.placement.place import Placed, Shortfall, place, placing
 from policies.placement.request import MOST_PARTS, PlacementRequest
 from policies.placement.rules import keeps
@@ -57,6 +57,15 @@ def related(count: int, *, constraints: int = 16) -> list[Pod]:
     return [replace(pod, requests=requests(1, cpu=1 + number % 16), **facts) for number, pod in pods]  # type: ignore[arg-type]
 
 
+def wishing(count: int, *, terms: int = 300) -> list[Pod]:
+    """A gang that prefers many nodes, and as many pods to be near to."""
+    nodes = tuple((weight, (Requirement("number", "Gt", (str(weight),)),)) for weight in range(1, terms))
+    near = [Requirement("app", "In", ("train", str(weight))) for weight in range(1, terms)]
+    pods = tuple((weight, Term("nvidia.com/gpu.clique", (one,), ("default",))) for weight, one in enumerate(near, 1))
+    asked = Constraints(preferred=Preferred(nodes=nodes, pods=pods))
+    return gang("wishing", count, labels=(("app", "train"),), constraints=asked)
+
+
 HERE = [one for number in range(40) for one in cluster(f"c{number:02}: 5x8")]
 
 
@@ -69,8 +78,9 @@ HERE = [one for number in range(40) for one in cluster(f"c{number:02}: 5x8")]
         scattered(16, terms=120),
         gang("large", 600, gpus=9),
         related(48),
+        wishing(48),
     ],
-    ids=["members", "slices", "parts of slices", "shapes", "no room", "constraints"],
+    ids=["members", "slices", "parts of slices", "shapes", "no room", "constraints", "preferences"],
 )
 def test_no_step_of_planning_is_long(members: list[Pod]) -> None:
     place(members[:3], 3, snapshot(HERE))  # numpy imports some of itself when it is first used
