@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from extender.core.answers import BindingPosted
-from extender.core.effects import AnswerBind, Nominate, PostBinding, Ungate
 from extender.core.engine import Engine
-from extender.core.events import BindArrived
 from extender.core.limits import Limits, Preempts
 from extender.core.steering_mode import SteeringMode
 from extender.simulation.chance import Chance
 from policies.chosen import OURS
-from policies.model import GANG_GATE, Dialect, DisruptionBudget, Node, Pod, Selection, Taint, Toleration, Topology
+from policies.model import DisruptionBudget, Node, Pod, Selection
 from policies.model.levels import PRESETS
 from policies.order import FairSharing
-from tests.builders import node, requests
 from tests.simulation.batch_plan import (
     NONE,
     BatchPlan,
@@ -29,6 +25,7 @@ from tests.simulation.batch_plan import (
     takes_over,
 )
 from tests.simulation.checkpoint_plan import Save, alike, draw_saves, has_checkpoints, in_devices
+from tests.simulation.cluster_plan import TOLERATIONS, draw_nodes, draw_submitted
 from tests.simulation.elastic_plan import (
     ElasticPlan,
     crowded,
@@ -46,10 +43,10 @@ from tests.simulation.elastic_plan import (
     zoned,
 )
 from tests.simulation.elastic_plan import beside as beside_needy
-from tests.simulation.faults import FAULTS
+from tests.simulation.fault_plan import Fault, draw_fault, draw_sharp_fault, draw_weather
 from tests.simulation.model.changes import Kind
 from tests.simulation.model.cycle import Profile
-from tests.simulation.model.job_specs import JobSpec, Role
+from tests.simulation.model.job_specs import JobSpec
 from tests.simulation.model.network import Weather
 from tests.simulation.model.owners import OwnerObject
 from tests.simulation.owner_plan import draw_owners, has_owners
@@ -71,35 +68,6 @@ from tests.simulation.slow_plan import ahead, is_slow, slow
 from tests.simulation.terms import Terms
 from tests.simulation.uptake_plan import has_uptake, hold_back
 from tests.simulation.volcano_plan import draw_volcano, has_volcano, of_one_flavor, volcano_name
-
-FOREIGN_GATE = "example.com/quota"
-_TAINT = Taint("dedicated", "gang", "NoSchedule")
-_TOLERATIONS = (Toleration("dedicated", "Equal", "gang", "NoSchedule"),)
-
-
-MOMENTS: dict[str, type] = {
-    "nomination": Nominate,
-    "ungating": Ungate,
-    "hold": BindArrived,
-    "binding": PostBinding,
-    "bound": BindingPosted,
-    "failed bind": AnswerBind,
-}
-"""Moments at which a fault hurts most: when the core is told this, or asks for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """``what`` is a key of FAULTS. It strikes ``at`` seconds from the beginning, or after the ``nth`` of a moment."""
-
-    what: str
-    at: float
-    moment: str = ""
-    nth: int = 0
-
-    def __str__(self) -> str:
-        when = f"{self.at:.4f} s" + (f" after {self.moment} number {self.nth}" if self.moment else "")
-        return f"{when}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +154,8 @@ def draw(seed: int) -> Plan:
     chance = Chance(seed)
     shape, edge = chance.stream("shape"), chance.stream("edge")
     calm, large, rough, wide = seed % 8 == 0, seed % 16 == 1, seed % 5 == 4, seed % 40 == 39
-    nodes = _nodes(chance.stream("nodes"), edge.randint(40, 200) if wide else 16 if large else 0)
-    jobs = _jobs(chance.stream("submissions"), large=large or wide, series=rough)
+    nodes = draw_nodes(chance.stream("nodes"), edge.randint(40, 200) if wide else 16 if large else 0)
+    jobs = draw_submitted(chance.stream("submissions"), large=large or wide, series=rough)
     count = 0 if calm else shape.choice((1, 3, 6, 12))
     dice = chance.stream("when")
     # A gang has to reach bind while the first of it is held, whatever backoff a member is in.
@@ -195,19 +163,19 @@ def draw(seed: int) -> Plan:
     barred = (
         [] if calm or shape.random() < 0.8 or wide else [(f"job{shape.randrange(4)}", one.name) for one in nodes[:2]]
     )
-    faults = [_fault(dice) for _ in range(count)]
+    faults = [draw_fault(dice) for _ in range(count)]
     crashes = [
         Fault("all pods of a node fail", 10 + 80 * edge.random())
         for _ in range(3 if seed % 10 == 7 and not calm else 0)
     ]
-    sharp = [_sharp_fault(edge) for _ in range(edge.choice((1, 2, 4)) if rough and not calm else 0)]
+    sharp = [draw_sharp_fault(edge) for _ in range(edge.choice((1, 2, 4)) if rough and not calm else 0)]
     evicts, waiting = (edge.random() < 0.5, edge.choice((2, 20_000, 20_000))) if rough else (True, 20_000)
     plan = Plan(
         seed=seed,
         nodes=nodes,
         jobs=jobs,
         faults=(*faults, *sharp, *crashes),
-        weather=_weather(shape, calm=calm),
+        weather=draw_weather(shape, calm=calm),
         profile=Profile(
             score_all=shape.random() < 0.8,
             cycle_s=0.001 if calm else shape.choice((0.001, 0.02 if large or wide else 0.1)),
@@ -246,7 +214,7 @@ def _steering(seed: int, shape: Random) -> SteeringMode:
 
 def _with_jobs(plan: Plan, chance: Chance, elastic: ElasticPlan | None) -> Plan:
     """Suspended jobs beside the gangs and singles of the seed, or beside few of them."""
-    batch = draw_batch(chance, calm=plan.calm, tolerations=Selection(tolerations=_TOLERATIONS))
+    batch = draw_batch(chance, calm=plan.calm, tolerations=Selection(tolerations=TOLERATIONS))
     if elastic is not None:
         limits = with_elastic(plan.limits, elastic)
         batch, plan = beside_needy(batch, elastic), replace(plan, limits=limits, elastic=elastic, barred=frozenset())
@@ -329,103 +297,3 @@ def _with_owners(plan: Plan, chance: Chance) -> Plan:
     if plan.elastic is not None:
         owners = owned(owners, chance, tainted=plan.elastic.tainted)
     return replace(plan, jobs=plan.jobs[:beside], owners=owners, faults=faults)
-
-
-def _fault(random: Random) -> Fault:
-    what = random.choice(list(FAULTS))
-    if random.random() < 0.3:
-        return Fault(what, 90 * random.random())
-    delay_s = random.choice((0.0, 0.0005, 0.003, 0.05)) * random.random()
-    return Fault(what, delay_s, random.choice(list(MOMENTS)), 1 + int(30 * random.random() ** 2))
-
-
-def _sharp_fault(random: Random) -> Fault:
-    what, moments = random.choice(
-        (
-            ("a pod is made twice", ("nomination", "hold")),
-            ("a release breaks", ("bound",)),
-            ("a release breaks", ("bound",)),
-            ("the API server hangs", ("binding", "bound")),
-        )
-    )
-    delay_s, moment = random.choice((0.0, 0.0005, 0.003)), random.choice(moments)
-    return Fault(what, delay_s, moment, 1 + int(12 * random.random() ** 2))
-
-
-def _weather(random: Random, *, calm: bool) -> Weather:
-    if calm:
-        return Weather(lag_s=random.choice((0.001, 0.01)))
-    return Weather(
-        hop_s=random.choice((0.0005, 0.003, 0.03)),
-        lag_s=random.choice((0.001, 0.01, 0.2)),
-        spikes=random.choice((0.0, 0.01)),
-        errors=random.choice((0.0, 0.0, 0.02, 0.1)),
-        losses=random.choice((0.0, 0.0, 0.02, 0.1)),
-        repeats=random.choice((0.0, 0.1)),
-    )
-
-
-def _nodes(random: Random, count: int) -> tuple[Node, ...]:
-    """So many of them; 0: a few."""
-    nodes = []
-    for number in range(count or random.randint(1, 6)):
-        made = node(f"n{number:02}", random.choice((8, 8, 8, 4)), clique=f"c{number // 4}")
-        nodes.append(replace(made, taints=(_TAINT,)) if random.random() < 0.1 else made)
-    return tuple(nodes)
-
-
-def _jobs(random: Random, *, large: bool, series: bool) -> tuple[tuple[float, JobSpec], ...]:
-    jobs = [
-        (
-            random.choice((0.0, 0.0, 60 * random.random())),
-            _gang(random, f"job{number}", largest=64 if large else 8, series=series),
-        )
-        for number in range(random.randint(2, 4 if large else 7))
-    ]
-    singles = [
-        (60 * random.random(), _single(random, f"single{number}")) for number in range(random.choice((0, 0, 2, 6)))
-    ]
-    return (*jobs, *singles)
-
-
-def _gang(random: Random, name: str, largest: int, *, series: bool) -> JobSpec:
-    """``series``: each role numbers its members from 0, as the jobs of a JobSet do."""
-    size = random.choice((1, 2, 3, 4, largest, random.randint(1, largest)))
-    gpus = random.choice((8, 4, 2, 1) if largest <= 8 else (1, 2))
-    roles = [Role(size, requests(gpus), _selection(random))]
-    if random.random() < 0.3:
-        roles.append(Role(random.randint(1, 2), requests(0, cpu=random.choice((1, 8))), roles[0].selection))
-        if series:
-            roles = [replace(role, series=f"role{number}") for number, role in enumerate(roles)]
-    total = sum(role.replicas for role in roles)
-    gates = [GANG_GATE] if random.random() < 0.7 else []
-    if random.random() < 0.05:
-        gates.append(FOREIGN_GATE)
-    return JobSpec(
-        name,
-        tuple(roles),
-        min_member=max(1, total - random.choice((0, 0, 0, 1, total // 2))),
-        run_s=random.choice((float("inf"), 5 + 55 * random.random())),
-        priority=random.choice((0, 0, 0, 10)),
-        dialect=random.choice((Dialect.ANNOTATION, Dialect.COSCHEDULING)),
-        gates=tuple(gates),
-        indexed=random.random() < 0.7,
-        replaces=random.random() < 0.9,
-        ttl_s=random.choice((0.0, 5.0, 60.0)),
-        topology=random.choice((Topology(),) * 3 + (Topology(required="clique"), Topology(preferred="clique"))),
-    )
-
-
-def _single(random: Random, name: str) -> JobSpec:
-    return JobSpec(
-        name,
-        (Role(1, requests(random.choice((1, 2, 8))), _selection(random)),),
-        run_s=random.choice((float("inf"), 30 * random.random())),
-        priority=random.choice((0, 0, 5, 20)),
-        # Victims that came back at once would be preempted for ever by one that a gang keeps out.
-        replaces=False,
-    )
-
-
-def _selection(random: Random) -> Selection:
-    return Selection(tolerations=_TOLERATIONS if random.random() < 0.3 else ())

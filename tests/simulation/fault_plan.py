@@ -1,0 +1,70 @@
+"""What goes wrong in a seed, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from extender.core.answers import BindingPosted
+from extender.core.effects import AnswerBind, Nominate, PostBinding, Ungate
+from extender.core.events import BindArrived
+from tests.simulation.faults import FAULTS
+from tests.simulation.model.network import Weather
+
+MOMENTS: dict[str, type] = {
+    "nomination": Nominate,
+    "ungating": Ungate,
+    "hold": BindArrived,
+    "binding": PostBinding,
+    "bound": BindingPosted,
+    "failed bind": AnswerBind,
+}
+"""Moments at which a fault hurts most: when the core is told this, or asks for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """``what`` is a key of FAULTS. It strikes ``at`` seconds from the beginning, or after the ``nth`` of a moment."""
+
+    what: str
+    at: float
+    moment: str = ""
+    nth: int = 0
+
+    def __str__(self) -> str:
+        when = f"{self.at:.4f} s" + (f" after {self.moment} number {self.nth}" if self.moment else "")
+        return f"{when}: {self.what}"
+
+
+def draw_fault(random: Random) -> Fault:
+    what = random.choice(list(FAULTS))
+    if random.random() < 0.3:
+        return Fault(what, 90 * random.random())
+    delay_s = random.choice((0.0, 0.0005, 0.003, 0.05)) * random.random()
+    return Fault(what, delay_s, random.choice(list(MOMENTS)), 1 + int(30 * random.random() ** 2))
+
+
+def draw_sharp_fault(random: Random) -> Fault:
+    what, moments = random.choice(
+        (
+            ("a pod is made twice", ("nomination", "hold")),
+            ("a release breaks", ("bound",)),
+            ("a release breaks", ("bound",)),
+            ("the API server hangs", ("binding", "bound")),
+        )
+    )
+    delay_s, moment = random.choice((0.0, 0.0005, 0.003)), random.choice(moments)
+    return Fault(what, delay_s, moment, 1 + int(12 * random.random() ** 2))
+
+
+def draw_weather(random: Random, *, calm: bool) -> Weather:
+    if calm:
+        return Weather(lag_s=random.choice((0.001, 0.01)))
+    return Weather(
+        hop_s=random.choice((0.0005, 0.003, 0.03)),
+        lag_s=random.choice((0.001, 0.01, 0.2)),
+        spikes=random.choice((0.0, 0.01)),
+        errors=random.choice((0.0, 0.0, 0.02, 0.1)),
+        losses=random.choice((0.0, 0.0, 0.02, 0.1)),
+        repeats=random.choice((0.0, 0.1)),
+    )
