@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def unguarded(
         return "tls_client_ca_file needs tls_cert_file and tls_key_file"
     if client_names and authority is None:
         return "tls_client_names needs tls_client_ca_file"
-    if ":" in host and not _is_address(host):
+    if ":" in host and not is_address(host):
         return f"listen_host {host!r} is not an address: the port is listen_port"
     if authority is None and not _is_loopback(host):
         return (
@@ -41,7 +42,9 @@ def unguarded(
     return ""
 
 
-def _is_address(host: str) -> bool:
+@lru_cache(maxsize=64)
+def is_address(host: str) -> bool:
+    """Whether it is an IP address, not a name."""
     try:
         ip_address(host)
     except ValueError:
@@ -50,4 +53,4 @@ def _is_address(host: str) -> bool:
 
 
 def _is_loopback(host: str) -> bool:
-    return ip_address(host).is_loopback if _is_address(host) else host == "localhost"
+    return ip_address(host).is_loopback if is_address(host) else host == "localhost"

@@ -8,9 +8,8 @@ name with the certificate: so only names are looked at, and only in plain HTTP.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
-from ipaddress import ip_address
 
+from extender.config.tls_files import is_address
 from extender.observe.logs import printable
 
 LOOPBACK = "localhost"
@@ -32,7 +31,7 @@ class Hosts:
         if len(said) != 1:
             return 400, f"the request has {len(said)} Host headers, and should have one\n"
         host = _without_port(said[0].decode("latin-1"))
-        if _plain(host) in self._names or _is_address(host):
+        if _plain(host) in self._names or is_address(host):
             return None
         shown = printable(host[:_LONGEST])
         return 421, f"Muster does not answer to the name {shown!r}: if it should, add the name to allowed_hosts\n"
@@ -46,12 +45,3 @@ def _without_port(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
-
-
-@lru_cache(maxsize=64)
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True

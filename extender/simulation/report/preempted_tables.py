@@ -20,8 +20,9 @@ def preempted_tables(outcomes: Sequence[Outcome]) -> list[Table]:
     if not evicted and not any(one.several for one in found):
         return []
     tables = [Table("Preemption", ("", *names), _evictions(outcomes))] if evicted else []
-    for title, of in ((WAITING, _waited), (TOOK, _took)):
-        tables.append(Table(title, ("jobs", "count", *names), _by_priority(found, of)))
+    head = ("jobs", "count", *names)
+    tables.append(Table(WAITING, head, _by_priority(found, lambda one: one.waited)))
+    tables.append(Table(TOOK, head, _by_priority(found, lambda one: one.took)))
     return tables
 
 
@@ -53,11 +54,3 @@ def _words(one: Times) -> str:
 
 def _told(times: tuple[float | None, ...]) -> str:
     return " / ".join(map(duration, times))
-
-
-def _waited(one: Times) -> tuple[float | None, ...]:
-    return one.waited
-
-
-def _took(one: Times) -> tuple[float | None, ...]:
-    return one.took
