@@ -14,40 +14,22 @@ from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
-    BudgetGone,
-    BudgetSeen,
     CapacityServed,
     Event,
     FilterCalled,
-    GroupGone,
-    GroupJobGone,
-    GroupJobSeen,
-    GroupSeen,
-    JobGone,
-    JobSeen,
-    NodeGone,
-    NodeSeen,
-    OwnerGone,
-    OwnerSeen,
-    PodGone,
-    PodSeen,
     PreemptCalled,
-    QueueGone,
-    QueueSeen,
     Synced,
 )
 from extender.runtime.driver import Action, Driver, Watcher
 from extender.runtime.requests import Failed, Response, Send
 from extender.simulation.clock import Timer
-from policies.model import DisruptionBudget, GroupJob, Node, Pod, PodGroup
+from policies.model import Pod
+from tests.simulation.model import facts
 from tests.simulation.model.apiserver import ApiServer
-from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.cycle import BindRequest
 from tests.simulation.model.informer import Informer
 from tests.simulation.model.network import Network
-from tests.simulation.model.owners import OwnerObject
-from tests.simulation.model.pods import as_read
 from tests.simulation.model.requests import carry_out
 from tests.simulation.model.tasks import Process, spawn
 
@@ -214,46 +196,12 @@ class Extender:
         self._dispatch(Synced(self._clock.now))
 
     def _seen(self, change: Change, before: Change | None) -> None:
-        if self._stands_by or (before is not None and before.value == change.value):
-            return
-        match change.value:
-            case Pod() as pod:
-                self._dispatch(PodSeen(as_read(pod)))
-            case Node() as node:
-                self._dispatch(NodeSeen(node))
-            case PodGroup() as group:
-                self._dispatch(GroupSeen(group))
-            case GroupJob() as made_by:
-                self._dispatch(GroupJobSeen(made_by))
-            case BatchJob() as job:
-                self._dispatch(JobSeen(job.shown()))
-            case OwnerObject() as owner:
-                self._dispatch(OwnerSeen(owner.shown()))
-            case DisruptionBudget() as budget:
-                self._dispatch(BudgetSeen(budget))
-            case queue:
-                self._dispatch(QueueSeen(queue))
+        if not self._stands_by and (before is None or before.value != change.value):
+            self._dispatch(facts.seen(change))
 
     def _gone(self, last: Change) -> None:
-        match last.value:
-            case _ if self._stands_by:
-                pass
-            case Pod() as pod:
-                self._dispatch(PodGone(pod.uid))
-            case Node() as node:
-                self._dispatch(NodeGone(node.name))
-            case PodGroup() as group:
-                self._dispatch(GroupGone(group.key, group.uid, group.dialect))
-            case GroupJob() as made_by:
-                self._dispatch(GroupJobGone(made_by.key, made_by.uid))
-            case BatchJob() as job:
-                self._dispatch(JobGone(job.key, job.uid))
-            case OwnerObject() as owner:
-                self._dispatch(OwnerGone(owner.key, owner.uid))
-            case DisruptionBudget() as budget:
-                self._dispatch(BudgetGone(budget.namespace, budget.name))
-            case queue:
-                self._dispatch(QueueGone(queue))
+        if not self._stands_by:
+            self._dispatch(facts.gone(last))
 
     # The driver, and what it asks for.
 

@@ -1,0 +1,70 @@
+"""What the core is told of an object that a watch shows."""
+
+from __future__ import annotations
+
+from extender.core.events import (
+    BudgetGone,
+    BudgetSeen,
+    Event,
+    GroupGone,
+    GroupJobGone,
+    GroupJobSeen,
+    GroupSeen,
+    JobGone,
+    JobSeen,
+    NodeGone,
+    NodeSeen,
+    OwnerGone,
+    OwnerSeen,
+    PodGone,
+    PodSeen,
+    QueueGone,
+    QueueSeen,
+)
+from policies.model import DisruptionBudget, GroupJob, Node, Pod, PodGroup
+from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.changes import Change
+from tests.simulation.model.owners import OwnerObject
+from tests.simulation.model.pods import as_read
+
+
+def seen(change: Change) -> Event:
+    """It is there, or has changed."""
+    match change.value:
+        case Pod() as pod:
+            return PodSeen(as_read(pod))
+        case Node() as node:
+            return NodeSeen(node)
+        case PodGroup() as group:
+            return GroupSeen(group)
+        case GroupJob() as made_by:
+            return GroupJobSeen(made_by)
+        case BatchJob() as job:
+            return JobSeen(job.shown())
+        case OwnerObject() as owner:
+            return OwnerSeen(owner.shown())
+        case DisruptionBudget() as budget:
+            return BudgetSeen(budget)
+        case queue:
+            return QueueSeen(queue)
+
+
+def gone(change: Change) -> Event:
+    """It was like that when it was last there."""
+    match change.value:
+        case Pod() as pod:
+            return PodGone(pod.uid)
+        case Node() as node:
+            return NodeGone(node.name)
+        case PodGroup() as group:
+            return GroupGone(group.key, group.uid, group.dialect)
+        case GroupJob() as made_by:
+            return GroupJobGone(made_by.key, made_by.uid)
+        case BatchJob() as job:
+            return JobGone(job.key, job.uid)
+        case OwnerObject() as owner:
+            return OwnerGone(owner.key, owner.uid)
+        case DisruptionBudget() as budget:
+            return BudgetGone(budget.namespace, budget.name)
+        case queue:
+            return QueueGone(queue)
