@@ -125,7 +125,7 @@ def _placing(
             sure = yield from _surely(roles, needed, snapshot, policies.scoring)
             if sure is None and len(nodes) >= needed:
                 sure = nodes
-        if sure is not None and len(sure) >= needed:
+        if sure is not None and (len(sure) >= needed or (sure and _are_free(roles))):
             roles = _only(roles, sure)
         else:
             found_out = _count(roles) >= needed and sure is not None
@@ -148,9 +148,11 @@ def _placing(
 def _surely(
     roles: tuple[Role, ...], needed: int, snapshot: Snapshot, scoring: ScorePolicy
 ) -> Steps[dict[str, str] | None]:
-    """As many members as fit at once, if those are ``needed``; None where that takes too long to find out."""
+    """As many members as fit at once, if those are ``needed``; None where that takes too long to find out. Fewer where
+    no domain is asked for, and no other pods matter."""
     if (relations := roles[0].relations) is None or not related(roles):
-        return (yield from exactly(roles, needed, snapshot, scoring))
+        # Where the whole cluster is looked at, it costs no more to find out how many fit if those are too few.
+        return (yield from exactly(roles, 1 if _are_free(roles) else needed, snapshot, scoring))
     required = min((role.rules.required for role in roles if role.rules.required is not None), default=None)
     choices = _widest(roles, required, snapshot)
     return (yield from most_related(roles, needed, choices, snapshot, scoring, relations))
@@ -174,6 +176,11 @@ def _orders(roles: tuple[Role, ...]) -> list[tuple[Role, ...]]:
     return list(dict.fromkeys((roles, by_size(roles), by_size(roles)[::-1], tied)))
 
 
+def _are_free(roles: Sequence[Role]) -> bool:
+    """Whether no domain and no slice is asked for."""
+    return all(role.rules == NONE_ASKED for role in roles)
+
+
 def _within_reach(
     roles: tuple[Role, ...], needed: int, snapshot: Snapshot, scoring: ScorePolicy, *, waits: bool
 ) -> Steps[tuple[Role, ...]]:
@@ -183,10 +190,13 @@ def _within_reach(
     nobody can be spared, there is nothing to be found out, unless how many fit is all that there is to tell as the gang
     ``waits`` in any case.
     """
-    free = all(role.rules == NONE_ASKED for role in roles)
+    free = _are_free(roles)
     if not free and not waits and (roles[0].rules.required is None or _count(roles) <= needed):
         return roles
     order, found = yield from _fullest(_orders(roles), snapshot, scoring)
+    if free and not related(roles) and len(found) < _count(roles) < needed:
+        # Nothing is placed in any case, but its gang is told how many fit.
+        found = (yield from exactly(roles, 1, snapshot, scoring)) or found
     return _only(order if free else roles, found)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from policies.model import Node, Pod, Topology
 from policies.placement.place import Placed, Shortfall, place
-from tests.builders import busy, cluster, gang, requests, snapshot
+from tests.builders import busy, cluster, gang, node, requests, snapshot
 
 
 def leader(cpu: int, gpus: int = 0, **facts: object) -> Pod:
@@ -117,3 +117,29 @@ def test_a_plan_does_not_depend_on_the_order_in_which_nodes_were_seen(seed: int)
         found = place(members, len(members), snapshot(nodes, *used))
         plans.append(found.nodes if isinstance(found, Placed) else found.placed)
     assert all(plan == plans[0] for plan in plans)
+
+
+@pytest.mark.parametrize(
+    ("there", "roles", "most"),
+    [
+        ([(2, 12), (7, 5), (8, 15), (3, 11)], [(0, 8, 4), (0, 5, 4)], 6),
+        ([(1, 16), (3, 4), (6, 9), (5, 3)], [(4, 3, 3), (3, 2, 4), (0, 8, 3)], 6),
+        ([(8, 8)], [(2, 2, 4), (1, 3, 3), (4, 2, 3)], 4),
+        ([(7, 12), (1, 12), (4, 9)], [(2, 1, 4), (5, 1, 2), (3, 8, 2)], 5),
+    ],
+)
+def test_a_refusal_says_how_many_fit_also_where_that_is_far_from_enough(
+    there: list[tuple[int, int]], roles: list[tuple[int, int, int]], most: int
+) -> None:
+    """``there``: GPUs and cores of each node; ``roles``: of one member, and their number. Counted by trying all."""
+    nodes = [node(f"n{at}", gpus, cpu=cpu) for at, (gpus, cpu) in enumerate(there)]
+    pods = [
+        replace(pod, requests=requests(gpus, cpu))
+        for name, (gpus, cpu, count) in zip("abc", roles, strict=False)
+        for pod in gang(name, count)
+    ]
+    for needed in (most + 1, len(pods)):
+        found = place(pods, needed, snapshot(nodes))
+        assert isinstance(found, Shortfall)
+        assert found.placed == most
+    assert isinstance(place(pods, most, snapshot(nodes)), Placed)
