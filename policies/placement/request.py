@@ -104,9 +104,9 @@ def roles_of(
 ) -> Steps[list[Role] | Unclear]:
     """The members by shape: those with requirements first, the nearest level first, then what asks for most as a whole.
 
-    So one large leader never goes before its many workers. Extended resources weigh most, because the fewest nodes have
-    them. ``room`` is 0 where a requirement, or what the
-    siblings have made of it, forbids a member to go.
+    So one large leader never goes before its workers, not even if it asks for more than all of them. Extended resources
+    weigh most, because the fewest nodes have them. ``room`` is 0 where a requirement, or what the siblings have made of
+    it, forbids a member to go.
     """
     ranked = yield from ordered(members, attrgetter("rank"))
     shapes = list((yield from grouped(ranked, asked_by)).values())
@@ -253,8 +253,9 @@ def nearness(role: Role, levels: int) -> int:
     return levels if role.rules.required is None else role.rules.required
 
 
-def _bulk(role: Role) -> tuple[int, int, int]:
-    return _weight(role.requests, role.count)
+def _bulk(role: Role) -> tuple[bool, int, int, int]:
+    """A member on its own is near itself wherever it is, so it goes after those who have somebody to be near to."""
+    return role.count > 1, *_weight(role.requests, role.count)
 
 
 def by_size(roles: Sequence[Role]) -> tuple[Role, ...]:

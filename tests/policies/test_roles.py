@@ -143,3 +143,12 @@ def test_a_refusal_says_how_many_fit_also_where_that_is_far_from_enough(
         assert isinstance(found, Shortfall)
         assert found.placed == most
     assert isinstance(place(pods, most, snapshot(nodes)), Placed)
+
+
+def test_a_leader_that_asks_for_more_than_all_workers_does_not_scatter_them() -> None:
+    nodes = cluster("a: 1x8", "b: 1x8", "c: 1x8", "d: 2x8")
+    view = snapshot(nodes, *busy("a-0", 2), *busy("d-1", 7))
+    workers = gang("job", 7, gpus=1)
+    found = place([leader(8, 8), *workers], 8, view)
+    assert isinstance(found, Placed)
+    assert len({found.nodes[pod.uid][0] for pod in workers}) == 1
