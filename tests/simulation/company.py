@@ -136,17 +136,19 @@ class Company:
         if not isinstance(effect, StartJob):
             return None
         self._others.pop(effect.job.key, None)  # what is left of an earlier start is of the past
-        seats = [
-            (replace(on_flavor(podset, effect.job), wave=podset.wave), node)
-            for podset in effect.job.podsets.podsets
-            for node in effect.plan.get(podset.name, ())
-            if node
-        ]
-        there = [*self.bound(), *self.promised(but=effect.job.key)]  # an earlier start of it may be in doubt
-        unsure = self._counts_others(pod for pod, _ in seats)
-        if unsure or relations.in_some_order(seats, self._shown.nodes, there):
+        seats = _seats_of(effect)
+        if self._counts_others(pod for pod, _ in seats) or self._comes_in(effect.job.key, seats):
             return None
         return f"{effect.job.key} is to be started where kube-scheduler lets in no order of {_told(seats)}"
+
+    def may_be_spoiled(self, start: StartJob) -> bool:
+        """Whether others may have come in the way of a start that was right when it was asked for."""
+        seats = _seats_of(start)
+        return self._counts_others(pod for pod, _ in seats) or not self._comes_in(start.job.key, seats)
+
+    def _comes_in(self, key: GroupKey, seats: Seats) -> bool:
+        there = [*self.bound(), *self.promised(but=key)]  # an earlier start of it may be in doubt
+        return relations.in_some_order(seats, self._shown.nodes, there)
 
     def released(self, effect: PostBinding, asking: Seats, gone: Collection[str] = ()) -> str | None:
         """What is wrong with the first Binding of a gang. ``asking``: its members whose Bindings are asked for.
@@ -179,6 +181,16 @@ class Company:
 def _goes_before(other: Pod, pod: Pod) -> bool:
     """Whether kube-scheduler keeps room for it that the pod does not get: it is nominated."""
     return not other.node and other.nominated_node is not None and other.priority >= pod.priority
+
+
+def _seats_of(start: StartJob) -> Seats:
+    """Its pods, each with the node of the plan."""
+    return [
+        (replace(on_flavor(podset, start.job), wave=podset.wave), node)
+        for podset in start.job.podsets.podsets
+        for node in start.plan.get(podset.name, ())
+        if node
+    ]
 
 
 def _told(seats: Seats) -> str:

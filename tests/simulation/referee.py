@@ -78,7 +78,7 @@ class Referee:
         """The code of the reason that was reported of each gang last."""
         self.sends = Sends(self._terms.writes_at_once)
         self._company = Company(self._shown, self._claims)
-        self._unsent = UnsentWrites(self._admissions, self._company.started)
+        self._unsent = UnsentWrites(self._admissions, self._company.may_be_spoiled)
         self._asked = AskedNodes(self._terms.within_s)
         self._made = MadeNodes(self._shown, self._claims, self._admissions, self._quota, self._company)
         self._turns = QueueTurns(self._shown)

@@ -18,7 +18,7 @@ AGAIN = StartJob(JOB, {"": ("a-0", "a-1")}, 2)
 
 
 def said(life: Life, outcome: Outcome, *effects: Effect) -> str:
-    it = UnsentWrites(life.admissions, Company(life.shown, life.claims).started)
+    it = UnsentWrites(life.admissions, Company(life.shown, life.claims).may_be_spoiled)
     it.hear(JobWritten(JOB.key, JOB.uid, outcome))
     return it.judge(effects) or ""
 

@@ -12,9 +12,9 @@ from tests.simulation.admissions import Admissions
 
 
 class UnsentWrites:
-    """One life of the extender. ``spoiled``: what is wrong with a start by now, if others matter to its pods."""
+    """One life of the extender. ``spoiled``: whether others may have come in the way of the pods of a start by now."""
 
-    def __init__(self, admissions: Admissions, spoiled: Callable[[StartJob], str | None]) -> None:
+    def __init__(self, admissions: Admissions, spoiled: Callable[[StartJob], bool]) -> None:
         self._admissions = admissions
         self._spoiled = spoiled
         self._owed: JobEffect | None = None
@@ -39,7 +39,7 @@ class UnsentWrites:
         to the nodes that it has awaited, goes back to wait instead."""
         key = write.job.key
         if isinstance(write, StartJob) and (
-            write.let_go is not None or not write.job.suspended or self._spoiled(write) is not None
+            write.let_go is not None or not write.job.suspended or self._spoiled(write)
         ):
             return False
         admission = self._admissions.of.get(key)
