@@ -53,7 +53,9 @@ def test_what_the_extender_may_write_is_what_it_may_write_on_other_kinds() -> No
     assert said.items() <= by("message", shipped["validations"]).items()
     others = by("message", shipped["validations"]).keys() - said.keys()
     assert all("TrainJob" in one or "parallelism" in one or "order" in one for one in others), others
-    assert (ours["failurePolicy"], ours["matchConditions"]) == ("Fail", shipped["matchConditions"])
+    account, plain = shipped["matchConditions"]
+    assert (ours["failurePolicy"], ours["matchConditions"]) == ("Fail", [account])
+    assert "request.kind.group == 'batch'" in plain["expression"], "what is in order in a Job is looked at no further"
 
 
 def test_which_of_them_are_managed_is_said_in_the_same_words() -> None:
