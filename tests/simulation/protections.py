@@ -11,6 +11,8 @@ from tests.simulation.model.budgets import is_counted_by
 from tests.simulation.shown import Shown
 from tests.simulation.terms import Terms
 
+_ROUNDED_S = 1e-6
+"""The core counts by the wall clock, the simulator from 0."""
 _HOUR_S = 3600.0
 
 
@@ -47,7 +49,7 @@ class Protections:
             if 0 < self._terms.evictions_per_hour <= often:
                 yield f"{victim} is to give way to {key}, and has done so {often} times in an hour"
             least = self._least_runtime(victim)
-            if (ran := now - self._began(victim, now)) < least:
+            if (ran := now - self._began(victim, now)) < least - _ROUNDED_S:
                 yield f"{victim} is to give way to {key} after {ran:.1f} s, and may run for {least:.0f} s"
         wanted = {victim: None for one in (reservation, *others) for victim in one.victims}
         yield from self._judge_budgets(key, [*wanted])
