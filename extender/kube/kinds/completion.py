@@ -83,9 +83,13 @@ class Completion:
         if self.priorities is None:
             return ""
         if not spec.priority_class_name:
-            defaults = [one.value or 0 for one in self.priorities.values() if one.global_default]
+            defaults = [one for one in self.priorities.values() if one.global_default]
             # Of several the API server takes the least, too.
-            spec.priority = min(defaults, default=spec.priority or 0)
+            least = min(defaults, key=lambda one: one.value or 0, default=None)
+            if least is None:
+                spec.priority = spec.priority or 0
+            else:
+                spec.priority, spec.preemption_policy = least.value or 0, least.preemption_policy
             return ""
         priority = self.priorities.get(spec.priority_class_name)
         if priority is None:
