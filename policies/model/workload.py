@@ -197,8 +197,9 @@ class Job:
     ``in_vain``: it had none, and rests.
     ``problem``: what in it keeps it from being planned.
     ``resumes``: a slot whose pod has succeeded, and is still there, gets no other pod when the job starts again.
-    ``done``: slots whose pods have succeeded, in this start or before, as its status says: they get no other, whether
-    those pods are still there or not. ``closed``: of slots without an index, how many of the plan get no other pod.
+    ``done``: slots whose pods have ended for good, in this start or before, as its status says: they get no other,
+    whether those pods are still there or not. ``closed``: of slots without an index, how many of the plan get no
+    other pod.
     ``queue``: the LocalQueue that it names, or empty. ``flavors``: what it was admitted with, by podset and resource.
     ``hint``: which of its labels its author has misspelt. ``delay``: why its controller makes no pods for now.
     ``reservation``: the room that it is to have when others are gone. ``eviction``: what the job says of its own.

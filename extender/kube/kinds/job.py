@@ -8,7 +8,7 @@ from extender.kube.kinds.keys import PLAN
 from extender.kube.kinds.kind import Kind, Object, Template, count_in, found, part_of
 from extender.kube.kinds.plan import MOST_PODS, plan_from
 
-_COMPLETED, _SUCCEEDED = "status.completedIndexes", "status.succeeded"
+_COMPLETED, _FAILED, _SUCCEEDED = "status.completedIndexes", "status.failedIndexes", "status.succeeded"
 CONTROLLER = "kubernetes.io/job-controller"
 
 
@@ -30,12 +30,13 @@ def _templates(obj: Object) -> Iterator[Template]:
     nodes = _planned(obj)
     done = ended = frozenset[int]()
     closed = 0
+    failed = frozenset(_indexes(obj, _FAILED))  # for good: no pod is made for them any more
     if indexed:
         # What finishes while the job runs has a node, and keeps its slot.
-        ended = frozenset(at for at in _completed(obj) if at < count)
+        ended = frozenset(at for at in failed.union(_indexes(obj, _COMPLETED)) if at < count)
         done = frozenset(at for at in ended if not (at < len(nodes) and nodes[at]))
-    elif succeeded := count_in(part_of(obj, "status") if obj.get("status") else {}, "succeeded", 0):
-        left = count_in(spec, "completions", count + succeeded) - succeeded
+    elif over := count_in(part_of(obj, "status") if obj.get("status") else {}, "succeeded", 0) + len(failed):
+        left = count_in(spec, "completions", count + over) - over
         count = min(count, max(left, len(nodes)))
         # Where nobody says how many have to succeed, no pod is made when one has.
         planned = sum(map(bool, nodes))
@@ -48,9 +49,9 @@ def _planned(obj: Object) -> tuple[str, ...]:
     return (plan_from(said.get(PLAN)) or {}).get("", ())
 
 
-def _completed(obj: Object) -> Iterator[int]:
-    """The indexes in ``status.completedIndexes``: numbers and ranges, such as "1,3-5,7"."""
-    for part in str(next(found(obj, _COMPLETED), None) or "").split(","):
+def _indexes(obj: Object, path: str) -> Iterator[int]:
+    """The indexes at that path: numbers and ranges, such as "1,3-5,7"."""
+    for part in str(next(found(obj, path), None) or "").split(","):
         first, _, last = part.partition("-")
         if first.isdecimal() and (last or first).isdecimal():
             yield from range(int(first), min(int(last or first), MOST_PODS) + 1)
@@ -70,5 +71,5 @@ JOB = Kind(
     managers=(CONTROLLER,),
     frozen=True,
     min_parallelism=True,
-    progress=(_COMPLETED, _SUCCEEDED),
+    progress=(_COMPLETED, _FAILED, _SUCCEEDED),
 )

@@ -27,8 +27,9 @@ class Template:
     reaches the pods. ``emptied``: an annotation that is removed here stays on the pods, an empty one replaces it.
     ``added``: init containers that its controller gives to the pods; ``sidecars``: containers that it gives them.
     ``led``: its pods may be led to nodes; else more of them may come than were planned. ``done``: slots whose pods had
-    finished well when the job was started last, or have by now while it is suspended: they do not come again.
-    ``ended``: all slots whose pods have finished well by now; ``closed``: as in Job, where they have no index.
+    finished when the job was started last, or have by now while it is suspended: they do not come again.
+    ``ended``: all slots whose pods have finished by now, well or, where the job goes on then, in failure; ``closed``:
+    as in Job, where they have no index.
     ``minimum``: so many pods of each podset are enough for the job, as it says itself; None: it needs all.
     ``marks``: annotations by which its pods are told apart, where no controller does. ``meta``: what its pods have in
     their metadata besides; None: nothing. ``tolerated``: what they tolerate besides. ``grows``: its author may ask for

@@ -247,6 +247,34 @@ def test_without_indexes_only_those_that_are_left_come() -> None:
     assert read(JOB, again).closed == 0
 
 
+def test_an_index_that_has_failed_for_good_does_not_come_again() -> None:
+    """With backoffLimitPerIndex, or by FailIndex of a podFailurePolicy."""
+    waiting = stored(INDEXED, completedIndexes="0", succeeded=1, failedIndexes="2-3", failed=2, **SUSPENDED)
+    job = read(JOB, waiting)
+    (podset,) = job.podsets.podsets
+    assert [pod.index for pod in podset.pods()] == [1, 4]
+    assert job.podsets.minimum == 2
+    again = started(JOB, waiting, {"": ("", "a", "", "", "b")})
+    again["status"] = {"completedIndexes": "0", "failedIndexes": "1-3", "active": 1}
+    runs = read(JOB, again)
+    assert runs.podsets == job.podsets, "what fails while it runs keeps its slot"
+    assert runs.done == {podset.slot(at) for at in range(4)}
+
+
+@pytest.mark.parametrize("completed", [{}, {"completedIndexes": "0-4", "succeeded": 5}])
+def test_of_more_indexes_than_pods_those_that_have_failed_for_good_are_no_longer_left(completed: Object) -> None:
+    obj = indexed(completions=10, parallelism=4)
+    obj["status"] = {**completed, "failedIndexes": "5-7", "failed": 3, **SUSPENDED}
+    assert sizes(read(JOB, obj)) == {"": 2 if completed else 4}
+
+
+def test_a_reader_looks_again_when_an_index_has_failed_for_good() -> None:
+    obj, reader = stored(INDEXED), Reader()
+    obj["metadata"]["generation"] = 1
+    assert reader.read(JOB, obj).podsets.minimum == 5
+    assert reader.read(JOB, obj | {"status": {"failedIndexes": "4"}}).podsets.minimum == 4
+
+
 @pytest.mark.parametrize("said", ["", "x", "-1", "1-x", "9-0", "7-99999999999", None, 7])
 def test_what_names_no_index_of_its_own_changes_nothing(said: Any) -> None:
     assert read(JOB, stored(INDEXED, completedIndexes=said)).podsets == read(JOB, stored(INDEXED)).podsets
