@@ -140,10 +140,11 @@ class _Table:
 
     def greedy(self, now: Progress) -> Steps[Seats]:
         """Each member on the node that is best at that moment."""
+        upkeep = self._relations.upkeep
         while options := self._best(now):
             for option in options:
                 self._seat(now, *option)
-            yield len(options) * (5 + len(self._names) // 100) + self._relations.upkeep
+            yield len(options) * (5 + len(self._names) // 100) + upkeep
         return self._whole(now)
 
     def search(self, least: int, budget: int) -> Steps[Seats | None]:

@@ -178,6 +178,7 @@ def letting_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
             if refused and waves[number] > waves[refused[0]]:
                 refused.append(number)  # those of the wave before are not all in yet
                 continue
+            yield 3 + upkeep
             if begun is not None and begun.takes(*seats[number]):
                 found[-1].append(number)
             elif (begun := _Round(standings)).lets_in(*seats[number]):
@@ -190,7 +191,6 @@ def letting_in(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> Steps[l
                 continue
             for one in standings:
                 one.meet(*seats[number], room=True)
-            yield 3 + upkeep
         if len(refused) == len(rest):
             return None
         rest = refused

@@ -14,6 +14,7 @@ from policies.placement.snapshot import PLENTY, Counts, Rows, Snapshot
 from policies.placement.tenants import Tenant
 
 OnSome = dict[tuple[int, int], tuple[Codes, Mask]]
+"""What constraints make of some of the nodes, by the arrays of what they make of all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

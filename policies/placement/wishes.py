@@ -17,7 +17,7 @@ import numpy as np
 from policies.model import Pod, Selection
 from policies.placement.columns import Codes, Mask
 from policies.placement.snapshot import Counts, Rows, Snapshot
-from policies.placement.spreading import Evenly, Known, evenly_of, rows_with, tally
+from policies.placement.spreading import Evenly, Known, OnSome, evenly_of, rows_with, tally
 from policies.steps import Steps
 
 BEST = 300
@@ -59,7 +59,8 @@ class Wishes:
     def on(self, rows: Rows) -> Wishes:
         """The same over some of the nodes; the counts of domains stay those of all."""
         company = tuple(replace(one, codes=one.codes[rows]) for one in self.company)
-        evenly = tuple(one.on(rows, {}) for one in self.evenly)
+        found: OnSome = {}
+        evenly = tuple(one.on(rows, found) for one in self.evenly)
         return replace(self, nodes=self.nodes[rows], company=company, evenly=evenly)
 
     def merits(self, room: Counts) -> Counts:
