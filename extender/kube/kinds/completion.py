@@ -82,17 +82,16 @@ class Completion:
     def _prefer(self, spec: TemplateSpec) -> str:
         if self.priorities is None:
             return ""
-        if not spec.priority_class_name:
-            defaults = [one for one in self.priorities.values() if one.global_default]
+        if spec.priority_class_name:
+            priority = self.priorities.get(spec.priority_class_name)
+            if priority is None:
+                return f"its PriorityClass {spec.priority_class_name} does not exist"
+        else:
+            defaults = (one for one in self.priorities.values() if one.global_default)
             # Of several the API server takes the least, too.
-            least = min(defaults, key=lambda one: one.value or 0, default=None)
-            if least is None:
+            priority = min(defaults, key=lambda one: one.value or 0, default=None)
+            if priority is None:
                 spec.priority = spec.priority or 0
-            else:
-                spec.priority, spec.preemption_policy = least.value or 0, least.preemption_policy
-            return ""
-        priority = self.priorities.get(spec.priority_class_name)
-        if priority is None:
-            return f"its PriorityClass {spec.priority_class_name} does not exist"
+                return ""
         spec.priority, spec.preemption_policy = priority.value or 0, priority.preemption_policy
         return ""
