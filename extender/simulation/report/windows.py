@@ -47,7 +47,11 @@ class Hours:
     def judged(self) -> Windows:
         full = [sums for sums in self._sums.values() if sums[0] > WINDOW_S - _LEAST_S]
         short = sum(used < (1 - _TOLERANCE) * entitled - turn for _, entitled, used, turn, _ in full)
-        over = [sums[4] > _TOLERANCE * WINDOW_S for sums in full if sums[2] > (1 + _TOLERANCE) * sums[1] + sums[3]]
+        over = [
+            wanted_s > _TOLERANCE * WINDOW_S
+            for _, entitled, used, turn, wanted_s in full
+            if used > (1 + _TOLERANCE) * entitled + turn
+        ]
         worst = max((1 - used / entitled for _, entitled, used, *_ in full if entitled), default=0.0)
         within = len(full) - short - len(over)
         return Windows(len(full), within, short, sum(over), len(over) - sum(over), max(0.0, worst))
