@@ -71,6 +71,21 @@ def test_scheduler_names_agree() -> None:
     assert f"path: '/spec/schedulerName', value: '{names[0]}'" in mutation("muster-job-pods")
 
 
+def test_the_queue_of_a_pod_is_kept_by_each_of_its_labels_in_the_same_words() -> None:
+    names: Any = document("base/muster.yaml")["scheduler_names"]
+    judged = [
+        one for one in documents("components/admission-gate/queue-names.yaml") if "matchConstraints" in one["spec"]
+    ]
+    labels = [one["spec"]["matchConstraints"]["objectSelector"]["matchExpressions"][0]["key"] for one in judged]
+    assert labels == list(QUEUES[:2])
+    first, second = (str(one["spec"]).replace(label, "LABEL") for one, label in zip(judged, labels, strict=True))
+    assert first == second
+    assert judged[0]["spec"]["matchConditions"][0] == {
+        "name": "meant-for-muster",
+        "expression": f"oldObject.spec.schedulerName in {names!r}",
+    }
+
+
 def test_each_pod_is_changed_by_one_policy_alone() -> None:
     """So it does not matter which of them the API server asks first."""
     workload = "object.metadata.?annotations[?'muster.dev/workload'].orValue('')"
