@@ -21,7 +21,7 @@ from devcluster.progress import Progress
 from extender.core.effects import Turned
 from extender.core.engine import Engine
 from extender.core.events import Event, NamespaceSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Synced, Tick
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import CLIQUE, HOSTNAME, Dialect, GroupKey, GroupRef, Node, Pod, Topology
 from policies.model.levels import levels_from
 from policies.model.queues import ClusterQueue, LocalQueue, Quota, ResourceFlavor, ResourceGroup

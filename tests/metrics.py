@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from prometheus_client.core import Metric
 
 from extender.core.effects import Turned
-from extender.core.turns import Cause, Turn
+from extender.core.gang.turns import Cause, Turn
 from extender.observe.metrics import Metrics
 from policies.model import GroupKey
 from tests.builders import cluster, gang

@@ -206,7 +206,8 @@ def test_what_is_demanded_of_other_pods_is_a_remedy_where_it_alone_is_in_the_way
 
 def test_every_code_that_the_core_can_give_has_its_remedy() -> None:
     folder = Path(extender.core.__file__).parent
-    codes = {code for file in folder.glob("*.py") for code in re.findall(r'Reason\(\s*"([A-Za-z]+)"', file.read_text())}
+    said = "".join(file.read_text() for file in folder.rglob("*.py"))
+    codes = set(re.findall(r'Reason\(\s*"([A-Za-z]+)"', said))
     assert len(codes) > 15
     assert codes <= {*SAID, *TOLD_WITH_NUMBERS}
 

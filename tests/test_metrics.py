@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from extender.core.effects import Turned
-from extender.core.turns import Cause, Turn
+from extender.core.gang.turns import Cause, Turn
 from extender.http.scrape import metrics_page
 from extender.observe.metrics import Metrics, size_of
 from policies.model import Dialect, GroupKey, GroupRef

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from extender.core.verdicts import GANG_WAITS
+from extender.core.kube_scheduler.verdicts import GANG_WAITS
 from policies.model import GroupKey, Node
 from tests.running import Extender, running
 

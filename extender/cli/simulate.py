@@ -19,7 +19,7 @@ from extender.cli.stop import stop_on
 from extender.cli.terminal import console, grid
 from extender.config.settings import Settings, SettingsError
 from extender.core.events import QueueSeen
-from extender.core.queues import key_of
+from extender.core.quota.queues import key_of
 from extender.simulation.chance import Chance
 from extender.simulation.replay.arrivals import LONGEST_S, with_urgent
 from extender.simulation.replay.contest import run

@@ -20,8 +20,8 @@ from extender.config.tls_files import TlsFiles, unguarded
 from extender.config.values import NAME, File, HostName, NodeLoss, Text
 from extender.core.advisory import Mode
 from extender.core.engine import Engine
+from extender.core.kube_scheduler.steering_mode import SteeringMode
 from extender.core.limits import Limits, Preempts
-from extender.core.steering_mode import SteeringMode
 from extender.runtime.election import LeaderElection
 from policies.chosen import Policies
 from policies.model.levels import LevelKey, levels_from

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from extender.core.ahead import Ahead
-from extender.core.attempts import LOOK, SEAT, TRY, Attempts
 from extender.core.commit import Commit
-from extender.core.demands import Demands
-from extender.core.elastic import Elastic
-from extender.core.line import Line
-from extender.core.news import Freed, concerns
-from extender.core.outlook import Foresight
-from extender.core.owners import fills_up
+from extender.core.gang.demands import Demands
+from extender.core.gang.owners import fills_up
 from extender.core.planner import Planner
 from extender.core.preemption import Preempting
-from extender.core.queued import Queued
+from extender.core.quota.elastic import Elastic
+from extender.core.quota.queued import Queued
 from extender.core.recovery import Recovery
-from extender.core.reservations import Reservations
-from extender.core.shortfalls import Lack, Shortfalls
+from extender.core.singles.ahead import Ahead
+from extender.core.singles.waiting import WaitingSingle
 from extender.core.state import State
-from extender.core.waiting_singles import WaitingSingle
+from extender.core.victims.outlook import Foresight
+from extender.core.victims.reservations import Reservations
+from extender.core.waiting.attempts import LOOK, SEAT, TRY, Attempts
+from extender.core.waiting.line import Line
+from extender.core.waiting.news import Freed, concerns
+from extender.core.waiting.shortfalls import Lack, Shortfalls
 from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies

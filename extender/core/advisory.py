@@ -9,13 +9,13 @@ from __future__ import annotations
 from enum import StrEnum
 
 from extender.core.answers import Nominated, Ungated
-from extender.core.bind_calls import Binding
+from extender.core.binds.bind_calls import Binding
+from extender.core.binds.stamps import DOMAIN, RANK, ranks_of
 from extender.core.effects import AnswerFilter, Ungate
 from extender.core.events import BindArrived, FilterCalled
+from extender.core.gang.phase import Phase
 from extender.core.member import Member, MemberState, Stage, Step
-from extender.core.phase import Phase
 from extender.core.revocations import Revocations
-from extender.core.stamps import DOMAIN, RANK, ranks_of
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import GANG_GATE, Pod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from extender.core.enqueues import Enqueues
 from extender.core.events import (
     GroupGone,
     GroupSeen,
@@ -14,15 +13,16 @@ from extender.core.events import (
     OwnerGone,
     OwnerSeen,
 )
-from extender.core.hints import Hints
-from extender.core.jobs import Jobs
-from extender.core.owners import Owners
+from extender.core.gang.hints import Hints
+from extender.core.gang.owners import Owners
+from extender.core.gang.said import means
+from extender.core.gang.turns import Cause
+from extender.core.jobs.enqueues import Enqueues
+from extender.core.jobs.jobs import Jobs
 from extender.core.pod_facts import PodFacts
 from extender.core.recovery import Recovery
 from extender.core.revocations import Revocations
-from extender.core.said import means
 from extender.core.state import State
-from extender.core.turns import Cause
 from extender.core.workload import Workload
 from policies.model import PodGroup
 

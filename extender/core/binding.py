@@ -10,21 +10,21 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 from extender.core.answers import BindingPosted, Outcome
-from extender.core.bind_calls import Binding
+from extender.core.binds.bind_calls import Binding
+from extender.core.binds.holds import Hold
+from extender.core.binds.stamps import DOMAIN, NODE, RANK, gang_to_stamp, marks_of, ranks_of
 from extender.core.events import BindArrived
-from extender.core.expected import uncreated
-from extender.core.holds import Hold
+from extender.core.gang.expected import uncreated
+from extender.core.gang.removal import costs_of
+from extender.core.gang.turns import Cause, Turn
+from extender.core.kube_scheduler.uptake import carrying_out
 from extender.core.member import Member, MemberState, Stage, Step
-from extender.core.preemptions import key_of, room_of
 from extender.core.reasons import Reason
-from extender.core.removal import costs_of
 from extender.core.revocations import Revocations
-from extender.core.stamps import DOMAIN, NODE, RANK, gang_to_stamp, marks_of, ranks_of
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain, turned
-from extender.core.turns import Cause, Turn
-from extender.core.uptake import carrying_out
+from extender.core.victims.preemptions import key_of, room_of
 from extender.core.workload import Workload
 from policies.model import Pod, Stamp
 from policies.placement.fitting import crowded

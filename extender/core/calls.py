@@ -9,12 +9,12 @@ from extender.core.advisory import Advisory
 from extender.core.binding import Bindings
 from extender.core.effects import AnswerFilter, AnswerPreempt, Nominate
 from extender.core.events import BindArrived, BindDisconnected, FilterCalled, PreemptCalled
-from extender.core.kube_preemption import KubePreemption
+from extender.core.kube_scheduler.kube_preemption import KubePreemption
+from extender.core.kube_scheduler.verdicts import GANG_WAITS
 from extender.core.member import Step
 from extender.core.refusals import Refusals, refused_by_filter
-from extender.core.singles import Singles
+from extender.core.singles.singles import Singles
 from extender.core.state import State
-from extender.core.verdicts import GANG_WAITS
 from policies.model import Pod
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from extender.core.table import Table
+from extender.core.cluster.table import Table
 from policies.model import Constraints, GroupKey, Node, Pod, Requests, Selection, SlotKey
 from policies.model.levels import LevelKey
 from policies.placement.matching import admits

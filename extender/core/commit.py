@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from extender.core.claims import SlotOf
+from extender.core.gang.turns import Cause, Turn
+from extender.core.kube_scheduler.uptake import awaits_uptake
 from extender.core.planner import Plan
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain, turned
-from extender.core.turns import Cause, Turn
-from extender.core.uptake import awaits_uptake
-from extender.core.waiting_index import index
+from extender.core.waiting.index import index
 from extender.core.workload import Workload
 from policies.model import Pod, SlotKey
 from policies.placement.request import shape_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from extender.core.turns import Cause, Turn
+from extender.core.gang.turns import Cause, Turn
 from policies.model import Controller, Dialect, GroupKey, InVain, Job, LetGo, PlannedNodes, Pod, Reservation, Toleration
 from policies.preemption.allowed import Why
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from extender.core import namespaces
 from extender.core.admission import Admission
 from extender.core.advisory import Advisory, Mode
 from extender.core.answers import (
@@ -22,15 +21,12 @@ from extender.core.answers import (
     Untold,
 )
 from extender.core.apply import Apply
-from extender.core.asking import CapacityAsk
 from extender.core.binding import Bindings
 from extender.core.calls import Calls
 from extender.core.claims import Claims
-from extender.core.coming import Coming
+from extender.core.cluster import namespaces
 from extender.core.commit import Commit
 from extender.core.effects import Effect
-from extender.core.elastic import Elastic
-from extender.core.enqueues import Enqueues
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
@@ -50,30 +46,34 @@ from extender.core.events import (
     Synced,
     Tick,
 )
-from extender.core.giving_way import GivingWay
-from extender.core.hints import Hints
+from extender.core.gang.coming import Coming
+from extender.core.gang.hints import Hints
+from extender.core.gang.owners import Owners
 from extender.core.invariants import told
-from extender.core.jobs import Jobs
-from extender.core.kube_preemption import KubePreemption
+from extender.core.jobs.enqueues import Enqueues
+from extender.core.jobs.jobs import Jobs
+from extender.core.kube_scheduler.kube_preemption import KubePreemption
+from extender.core.kube_scheduler.steering_mode import SteeringMode
 from extender.core.lifecycle import Lifecycle
 from extender.core.limits import NOT_ELASTIC, Limits, Preempts
 from extender.core.member import IllegalTransitionError
-from extender.core.outlook import Outlook
-from extender.core.owners import Owners
 from extender.core.pod_facts import PodFacts
-from extender.core.queue_reports import QueueReports
-from extender.core.queues import ObjectKey
+from extender.core.quota.asking import CapacityAsk
+from extender.core.quota.elastic import Elastic
+from extender.core.quota.queue_reports import QueueReports
+from extender.core.quota.queues import ObjectKey
+from extender.core.quota.workload_reports import WorkloadReport, workload_report
 from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals
-from extender.core.reservations import Reservations
 from extender.core.revocations import Revocations
-from extender.core.singles import Singles
+from extender.core.singles.singles import Singles
 from extender.core.state import State
 from extender.core.steering import Leading, Steering
-from extender.core.steering_mode import SteeringMode
 from extender.core.telling import untold
+from extender.core.victims.giving_way import GivingWay
+from extender.core.victims.outlook import Outlook
+from extender.core.victims.reservations import Reservations
 from extender.core.workload import Workload
-from extender.core.workload_reports import WorkloadReport, workload_report
 from policies.api import PolicyError, ScorePolicy
 from policies.chosen import OURS, Policies
 from policies.model import GroupKey, InVain, Pod

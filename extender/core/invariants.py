@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import chain
 
 from extender.core.claims import ClaimState, Expected, SlotOf
-from extender.core.demands import to_be_planned
+from extender.core.gang.demands import to_be_planned
+from extender.core.gang.problems import too_many_shapes
+from extender.core.gang.recount import differences
 from extender.core.member import Member, MemberState, Stage, Step
-from extender.core.problems import too_many_shapes
-from extender.core.recount import differences
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.placement.request import shape_of

@@ -8,25 +8,25 @@ from __future__ import annotations
 from math import inf
 
 from extender.core.binding import Bindings
+from extender.core.binds.stamped import recover_release, was_whole
 from extender.core.claims import SlotOf
-from extender.core.coming import Coming
 from extender.core.effects import Evict
-from extender.core.expected import uncreated
-from extender.core.jobs import Jobs
+from extender.core.gang.coming import Coming
+from extender.core.gang.expected import uncreated
+from extender.core.gang.phase import Phase
+from extender.core.gang.problems import foreign, running, too_few
+from extender.core.gang.turns import Turn
+from extender.core.jobs.jobs import Jobs
+from extender.core.jobs.taking_back import take_job_back
+from extender.core.kube_scheduler.uptake import awaits_uptake, is_still_queued, too_few_held, too_slow
 from extender.core.member import Member, MemberState, Stage, Step
-from extender.core.phase import Phase
-from extender.core.problems import foreign, running, too_few
 from extender.core.reasons import Reason
 from extender.core.refusals import Refusals
 from extender.core.revocations import Revocations
-from extender.core.stamped import recover_release, was_whole
 from extender.core.state import State
 from extender.core.steering import Leading
-from extender.core.taking_back import take_job_back
 from extender.core.telling import explain, tell, turned
-from extender.core.turns import Turn
-from extender.core.uptake import awaits_uptake, is_still_queued, too_few_held, too_slow
-from extender.core.waiting_index import index
+from extender.core.waiting.index import index
 from extender.core.workload import Workload
 from policies.words import counted
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.core.claims import SlotOf
-from extender.core.demands import left_short, siblings
-from extender.core.holders import Holders
+from extender.core.cluster.holders import Holders
+from extender.core.gang.demands import left_short, siblings
+from extender.core.gang.shape import Demand, Shape
 from extender.core.reasons import Reason
-from extender.core.shape import Demand, Shape
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.api import PolicyError

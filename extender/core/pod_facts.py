@@ -8,20 +8,20 @@ from extender.core.answers import Nominated, Ungated
 from extender.core.binding import Bindings, Doubt
 from extender.core.calls import Calls
 from extender.core.effects import Nominate
-from extender.core.enqueues import Enqueues
 from extender.core.events import ClaimGone, ClaimSeen, Handlers, PodGone, PodSeen, VolumeGone, VolumeSeen
-from extender.core.hints import Hints
-from extender.core.jobs import Jobs
-from extender.core.letting_go import let_in
+from extender.core.gang.hints import Hints
+from extender.core.gang.letting_go import let_in
+from extender.core.gang.owners import Owners
+from extender.core.gang.turns import Cause
+from extender.core.jobs.enqueues import Enqueues
+from extender.core.jobs.jobs import Jobs
 from extender.core.lifecycle import Lifecycle
 from extender.core.member import Member, MemberState
-from extender.core.owners import Owners
 from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals, refused_by_plugins, refused_unawares
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
-from extender.core.turns import Cause
 from extender.core.workload import Workload
 from policies.model import Pod
 

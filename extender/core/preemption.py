@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 
-from extender.core.demands import Demands
+from extender.core.gang.demands import Demands
+from extender.core.gang.shape import Demand, Shape
+from extender.core.gang.turns import Turn
 from extender.core.limits import Preempts
-from extender.core.line import Line
 from extender.core.planner import Planner
-from extender.core.preemptions import MOST
+from extender.core.quota.reclaiming import evicts
 from extender.core.reasons import Reason
-from extender.core.reclaiming import evicts
-from extender.core.reservations import Reservations
-from extender.core.shape import Demand, Shape
 from extender.core.state import State
 from extender.core.telling import turned
-from extender.core.turns import Turn
-from extender.core.victim_search import Found, VictimSearch
+from extender.core.victims.preemptions import MOST
+from extender.core.victims.reservations import Reservations
+from extender.core.victims.search import Found, VictimSearch
+from extender.core.waiting.line import Line
 from extender.core.workload import Workload
 from policies.model import GroupKey
 from policies.model.queues import Evicts

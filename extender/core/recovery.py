@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from extender.core.hints import Hints
-from extender.core.kube_preemption import KubePreemption
+from extender.core.gang.hints import Hints
+from extender.core.kube_scheduler.kube_preemption import KubePreemption
 from extender.core.lifecycle import Lifecycle
 from extender.core.state import State
 from extender.core.steering import Leading

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from extender.core.events import FilterCalled
+from extender.core.gang.problems import worded
+from extender.core.gang.turns import Cause
+from extender.core.kube_scheduler.uptake import is_still_queued
+from extender.core.kube_scheduler.verdicts import parked, part_of_plugins, words_of
 from extender.core.member import Member, MemberState, Stage, Step
-from extender.core.problems import worded
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.telling import explain
-from extender.core.turns import Cause
-from extender.core.uptake import is_still_queued
-from extender.core.verdicts import parked, part_of_plugins, words_of
 from extender.core.workload import Workload
 from policies.model import Pod
 from policies.placement.request import Cap, MemberShape, shape_of

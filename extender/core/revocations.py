@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from extender.core.claims import Owner, SlotOf
-from extender.core.demands import siblings
+from extender.core.gang.demands import siblings
+from extender.core.gang.turns import DEADLINES, Cause, Turn
+from extender.core.jobs.taking_back import take_job_back
 from extender.core.member import Member, MemberState, Step
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.steering import Leading
-from extender.core.taking_back import take_job_back
 from extender.core.telling import explain, report, turned
-from extender.core.turns import DEADLINES, Cause, Turn
 from extender.core.workload import Workload
 from policies.model import Pod
 from policies.placement.rules import keeps

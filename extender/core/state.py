@@ -6,25 +6,25 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from extender.core.astray import Astray
-from extender.core.bind_calls import BindCalls, Binding
-from extender.core.budgets import DisruptionBudgets
+from extender.core.binds.bind_calls import BindCalls, Binding
 from extender.core.claims import Claim, Claims, Owner, SlotOf
-from extender.core.creation import Creation
+from extender.core.cluster.budgets import DisruptionBudgets
+from extender.core.cluster.volumes import Volumes
 from extender.core.effects import AnswerBind, Effect, PostBinding
-from extender.core.kept_out import KeptOut
-from extender.core.kube_queue import KubeQueue
+from extender.core.gang.astray import Astray
+from extender.core.gang.timers import Timers
+from extender.core.jobs.creation import Creation
+from extender.core.kube_scheduler.kube_queue import KubeQueue
+from extender.core.kube_scheduler.refusing import Refusing
 from extender.core.limits import Limits
 from extender.core.member import Member, MemberState
-from extender.core.news import News
-from extender.core.preemptions import Preemptions
-from extender.core.quotas import Quotas
-from extender.core.refusing import Refusing
-from extender.core.starting import Starting
-from extender.core.timers import Timers
-from extender.core.volumes import Volumes
-from extender.core.waiting import Waiting
-from extender.core.waiting_singles import WaitingSingles
+from extender.core.quota.quotas import Quotas
+from extender.core.singles.kept_out import KeptOut
+from extender.core.singles.waiting import WaitingSingles
+from extender.core.victims.preemptions import Preemptions
+from extender.core.waiting.news import News
+from extender.core.waiting.starting import Starting
+from extender.core.waiting.waiting import Waiting
 from extender.core.workload import Workload
 from policies.model import Dialect, GroupKey, Pod, PodGroup, SlotKey
 

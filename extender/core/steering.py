@@ -7,11 +7,11 @@ from typing import Protocol
 
 from extender.core.answers import Nominated, Ungated
 from extender.core.effects import Confirm, Nominate, Ungate
+from extender.core.kube_scheduler.steering_mode import SteeringMode, Ways
+from extender.core.kube_scheduler.uptake import carrying_out
+from extender.core.kube_scheduler.verdicts import parked
 from extender.core.member import Member, MemberState, Step
 from extender.core.state import State
-from extender.core.steering_mode import SteeringMode, Ways
-from extender.core.uptake import carrying_out
-from extender.core.verdicts import parked
 from extender.core.workload import Workload
 from policies.model import GANG_GATE
 

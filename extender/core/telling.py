@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from extender.core.answers import Untold
 from extender.core.effects import Report, Turned
+from extender.core.gang.turns import Cause, Turn
 from extender.core.reasons import Reason
 from extender.core.state import State
-from extender.core.turns import Cause, Turn
 from extender.core.workload import Workload
 from policies.model import Dialect
 from policies.preemption.allowed import Why

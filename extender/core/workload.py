@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from extender.core.flavoring import Flavoring, PartKey, part_of
-from extender.core.job import JobRecord, JobWrite
+from extender.core.binds.release import Release
+from extender.core.gang.members import Members
+from extender.core.gang.phase import Phase
+from extender.core.gang.quorum import Part, by_role, lacking_roles, short_podset, short_role, total
+from extender.core.gang.retries import Retries
+from extender.core.gang.shape import Demand
+from extender.core.jobs.job import JobRecord, JobWrite
 from extender.core.member import Stage
-from extender.core.members import Members
-from extender.core.phase import Phase
-from extender.core.quorum import Part, by_role, lacking_roles, short_podset, short_role, total
+from extender.core.quota.flavoring import Flavoring, PartKey, part_of
 from extender.core.reasons import Telling
-from extender.core.release import Release
-from extender.core.retries import Retries
-from extender.core.shape import Demand
 from policies.model import GroupKey, Job, Minima, Pod, PodGroup, PodSets, SlotKey
 from policies.model.topology import SILENT
 

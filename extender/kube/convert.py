@@ -8,9 +8,9 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from extender.core.binds.stamps import stamp_of
 from extender.core.events import ClaimSeen, VolumeSeen
-from extender.core.removal import COST
-from extender.core.stamps import stamp_of
+from extender.core.gang.removal import COST
 from extender.kube.constraints import TOO_ENTANGLED, constraints_of, labels_of
 from extender.kube.dialects import MARKS, group_of
 from extender.kube.dialects.owner import owned_gang

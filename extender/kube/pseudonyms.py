@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from extender.core.stamps import GANG_NAME, GANG_UID, RELEASE
+from extender.core.binds.stamps import GANG_NAME, GANG_UID, RELEASE
 from extender.kube.dialects import NAMES, koordinator, volcano, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
 from extender.kube.kinds.keys import INDEX_LABEL, PODSET, PRIORITY_CLASS, QUEUES, WORKLOAD

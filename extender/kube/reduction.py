@@ -7,7 +7,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from extender.core.stamps import STAMPED
+from extender.core.binds.stamps import STAMPED
 from extender.kube import dialects
 from extender.kube.budgets import BudgetMeta, BudgetObject
 from extender.kube.dialects import owner

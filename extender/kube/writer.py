@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import assert_never
 
+from extender.core.binds.stamps import RELEASE_COMPLETE
 from extender.core.effects import (
     CleanJob,
     Confirm,
@@ -20,7 +21,6 @@ from extender.core.effects import (
     Ungate,
     Wake,
 )
-from extender.core.stamps import RELEASE_COMPLETE
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError
 from extender.kube.constraints import WOKEN

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import Metric
 
 from extender.core.effects import Turned
+from extender.core.gang.turns import DEADLINES, Cause, Turn
 from extender.core.state import State
-from extender.core.turns import DEADLINES, Cause, Turn
 from extender.observe.comparison import comparison
 from extender.observe.gauges import Computed, placement, standing
 from extender.observe.queue_gauges import queue_gauges

@@ -18,6 +18,7 @@ from itertools import count
 from typing import Any, assert_never
 
 from extender.core.answers import BindingPosted, Outcome, Ungated, Untold
+from extender.core.binds.stamps import RELEASE_COMPLETE
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -41,7 +42,6 @@ from extender.core.effects import (
 )
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, Event, Tick
-from extender.core.stamps import RELEASE_COMPLETE
 from extender.runtime.budget import Budget, Lane
 from extender.runtime.job_writes import JobWrites
 from extender.runtime.newest import Place, Reports

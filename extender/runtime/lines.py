@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from extender.core.effects import Report, Turned
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 
 
 def log_turn(log: logging.Logger, turn: Turned) -> None:

@@ -8,8 +8,8 @@ from random import Random
 
 from extender.core.effects import Effect, Reserve, Turned
 from extender.core.events import NamespaceSeen, PodGone, PodSeen, QueueSeen
+from extender.core.gang.turns import Turn
 from extender.core.limits import Limits, Preempts
-from extender.core.turns import Turn
 from policies.model.queues import (
     ClusterQueue,
     FairStrategy,

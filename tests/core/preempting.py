@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from extender.core.answers import Reserved
 from extender.core.effects import Effect, Reserve, Turned
+from extender.core.gang.turns import Turn
 from extender.core.limits import Limits, Preempts
-from extender.core.turns import Turn
 from policies.model import Node, Pod, Reservation
 from tests.builders import gang
 from tests.core.script import Script

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from extender.core import stamps
 from extender.core.advisory import Mode
 from extender.core.answers import BindingPosted, Nominated, Outcome
+from extender.core.binds import stamps
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -39,8 +39,8 @@ from extender.core.events import (
     Tick,
 )
 from extender.core.invariants import validate
+from extender.core.kube_scheduler.steering_mode import SteeringMode
 from extender.core.limits import Limits
-from extender.core.steering_mode import SteeringMode
 from extender.core.workload import Workload
 from policies.chosen import OURS, Policies
 from policies.model import Node, Pod, PodGroup, Stamp

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.backoff import pause_s
+from extender.core.binds.holds import Hold, Holds
 from extender.core.effects import Effect, Nominate
 from extender.core.events import BindArrived
-from extender.core.holds import Hold, Holds
+from extender.core.gang.backoff import pause_s
 from extender.core.reasons import Reason, Telling
 from tests.builders import cluster, gang, single
 from tests.core.script import Script

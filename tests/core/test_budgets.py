@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.events import BudgetGone, BudgetSeen
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import DisruptionBudget, Pod, Requirement
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job

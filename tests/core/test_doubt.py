@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
+from extender.core.binds.stamps import RELEASE_COMPLETE
 from extender.core.effects import PostBinding
 from extender.core.events import GroupGone
 from extender.core.limits import Limits
-from extender.core.stamps import RELEASE_COMPLETE
 from tests.builders import cluster, coscheduled, gang, reborn, single
 from tests.core.script import Script, stamp_of
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core import elastic
 from extender.core.advisory import Mode
 from extender.core.answers import CapacityAnswered
-from extender.core.asking import CapacityAsk
 from extender.core.events import CapacityServed, QueueGone, QueueSeen
 from extender.core.limits import Elasticity, Limits
+from extender.core.quota import elastic
+from extender.core.quota.asking import CapacityAsk
 from policies.model import Node, PodSet, Toleration
 from policies.model.queues import ClusterQueue, Stop, Strategy
 from tests.builders import key, node

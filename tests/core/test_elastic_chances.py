@@ -11,7 +11,7 @@ from extender.core.answers import CapacityAnswered, Ungated
 from extender.core.effects import Ungate
 from extender.core.events import CapacityServed, QueueSeen
 from extender.core.limits import Elasticity, Limits
-from extender.core.quota_uses import KEPT
+from extender.core.quota.uses import KEPT
 from extender.simulation.chance import Chance
 from policies.model import GANG_GATE, Pod
 from policies.model.queues import Quota, Stop

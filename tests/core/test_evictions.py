@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.effects import SuspendJob
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import Pod
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job

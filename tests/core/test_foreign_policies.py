@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from extender.core.effects import Turned
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.api import PAUSE, Choice, Domain, PlacementRequest, SortKey, WaitingGang
 from policies.chosen import OURS, Policies
 from policies.model import Pod, Topology

@@ -9,7 +9,7 @@ import pytest
 from extender.core.answers import Outcome
 from extender.core.claims import Claim, ClaimState
 from extender.core.state import State
-from extender.core.waiting_index import index
+from extender.core.waiting.index import index
 from policies.model import Dialect, GroupRef, PodSets
 from policies.placement.request import Cap, shape_of
 from tests.builders import cluster, gang, key, reborn, requests, single

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from extender.core.effects import Turned
+from extender.core.gang.turns import Turn
 from extender.core.limits import Limits, Preempts
-from extender.core.turns import Turn
 from tests.builders import cluster, gang, key, single
 from tests.core.jobs import Controlled, job
 from tests.core.preempting import Cluster, running

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from extender.core.advisory import Mode
 from extender.core.effects import Nominate
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import Victim
 from tests.builders import GPU, cluster, gang, key, single
 from tests.core.preempting import Cluster, running

@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import SuspendJob
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import PodSets
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job, template

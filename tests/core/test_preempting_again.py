@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import PodSets
 from tests.builders import cluster, gang, key, reborn, single
 from tests.core.jobs import Controlled, job

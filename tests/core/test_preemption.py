@@ -8,8 +8,8 @@ import pytest
 
 from extender.core.effects import Evict, Reserve
 from extender.core.events import GroupJobSeen, Synced
+from extender.core.gang.turns import Turn
 from extender.core.limits import Limits, Preempts
-from extender.core.turns import Turn
 from tests.builders import cluster, gang, key, single
 from tests.core.preempting import ON, Cluster, running
 from tests.core.script import Script

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from extender.core.effects import Nominate, Reserve
+from extender.core.gang.turns import Turn
 from extender.core.limits import Limits, Preempts
-from extender.core.turns import Turn
 from policies.model.queues import Evicts, Preemption, Strategy
 from tests.builders import cluster, node
 from tests.core.lending import Queued

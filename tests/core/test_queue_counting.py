@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.quotas import Quotas
+from extender.core.quota.quotas import Quotas
 from policies.model.queues import ClusterQueue, Quota
 from tests.builders import GPU, cluster
 from tests.core.queues import cluster_queue, come, flavor, in_queue, planned, reason, show, used

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from extender.core import victim_search
 from extender.core.effects import Evict, Turned
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
+from extender.core.victims import search as victim_search
 from policies.model.queues import Cohort, Evicts, Preemption, Quota, Strategy
 from policies.preemption.allowed import Why
 from tests.builders import cluster, key, node, single

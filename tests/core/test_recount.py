@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.gang.members import Members
 from extender.core.invariants import validate
 from extender.core.member import Stage, Step
-from extender.core.members import Members
 from tests.builders import cluster, gang
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script

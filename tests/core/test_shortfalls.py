@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from extender.core.line import Line
-from extender.core.queue_lines import QueueLines
+from extender.core.gang.shape import Shape
+from extender.core.quota.lines import QueueLines
 from extender.core.reasons import Reason
-from extender.core.shape import Shape
-from extender.core.shortfalls import Lack, Shortfalls
 from extender.core.state import State
+from extender.core.waiting.line import Line
+from extender.core.waiting.shortfalls import Lack, Shortfalls
 from extender.core.workload import Workload
 from policies.api import SortKey, WaitingGang
 from policies.guard import GuardedQueue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.core.effects import Report, Turned
-from extender.core.turns import Cause, Turn
+from extender.core.gang.turns import Cause, Turn
 from tests.builders import cluster, coscheduled, gang, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script

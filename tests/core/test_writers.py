@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "extender" / "core"
 TABLE = (ROOT / "ARCHITECTURE.md").read_text().partition("## Who writes what")[2].partition("\n## ")[0]
-ROWS = re.findall(r"^\| `([\w.]+)` \| .* \| `([\w.]+)` \|$", TABLE, re.MULTILINE)
+ROWS = re.findall(r"^\| `([\w.]+)` \| .* \| `([\w./]+)` \|$", TABLE, re.MULTILINE)
 CHANGING = ("add", "append", "clear", "pop", "popitem", "put", "setdefault", "update", "remove", "extend", "take")
 
 
@@ -44,7 +44,7 @@ def attributes(expression: ast.expr) -> tuple[str, ...]:
 @cache
 def written_in_the_core() -> list[tuple[str, tuple[str, ...]]]:
     """All of that: the name of the file, and the names in what is written."""
-    trees = {path.name: ast.parse(path.read_text()) for path in sorted(CORE.glob("*.py"))}
+    trees = {str(path.relative_to(CORE)): ast.parse(path.read_text()) for path in sorted(CORE.rglob("*.py"))}
     return [(name, attributes(expression)) for name, tree in trees.items() for expression in written(tree)]
 
 

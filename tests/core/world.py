@@ -30,10 +30,10 @@ from extender.core.events import (
     Synced,
     Tick,
 )
+from extender.core.gang.recount import finished_here
 from extender.core.invariants import told, validate
+from extender.core.kube_scheduler.steering_mode import SteeringMode
 from extender.core.limits import Limits
-from extender.core.recount import finished_here
-from extender.core.steering_mode import SteeringMode
 from policies.model import GANG_GATE, Node, Pod, PodGroup, Requirement, Selection
 from policies.placement.matching import admits
 from tests.core.script import stamp_of

@@ -13,9 +13,7 @@ from pydantic.fields import FieldInfo
 
 from extender.config.settings import Settings
 from extender.core.advisory import Mode
-from extender.core.limits import Preempts
-from extender.core.removal import COST
-from extender.core.stamps import (
+from extender.core.binds.stamps import (
     DOMAIN,
     GANG_NAME,
     GANG_UID,
@@ -27,7 +25,9 @@ from extender.core.stamps import (
     RELEASE_SIZE,
     RELEASED_AT,
 )
-from extender.core.steering_mode import SteeringMode
+from extender.core.gang.removal import COST
+from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.limits import Preempts
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP, kai
 from extender.kube.dialects.koordinator import MIN_AVAILABLE, NAME, SIGS_MIN_AVAILABLE
 from extender.kube.dialects.kueue import POD_GROUP_NAME, TOTAL_COUNT

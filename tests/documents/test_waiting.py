@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
+from extender.core.kube_scheduler.verdicts import GANG_WAITS
 from extender.core.limits import Limits
-from extender.core.singles import ROOM_KEPT
-from extender.core.verdicts import GANG_WAITS
+from extender.core.singles.singles import ROOM_KEPT
 from extender.observe.explain.remedies import SAID
 from extender.observe.views import GangView
 from policies.model import GANG_GATE
@@ -20,7 +20,7 @@ TABLE, _, AFTER = TEXT.partition("## The gang's reason")[2].partition("On the wa
 
 def codes() -> Iterator[str]:
     """Of every Reason that the core makes."""
-    for file in (ROOT / "extender" / "core").glob("*.py"):
+    for file in (ROOT / "extender" / "core").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Reason":
                 code = node.args[0]

@@ -13,8 +13,8 @@ import yaml
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import install
+from extender.core.binds.stamps import RELEASE, RELEASE_COMPLETE
 from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
-from extender.core.stamps import RELEASE, RELEASE_COMPLETE
 from extender.kube.client import EVICTED_BY
 from extender.kube.dialects import NAMES as NAMING_KEYS
 from policies.model import GANG_GATE, GroupKey

@@ -162,7 +162,7 @@ def test_a_selection_is_evaluated_once_however_many_others_there_are(monkeypatch
         evaluated.append(selection)
         return eligible(selection, *rest)
 
-    monkeypatch.setattr("extender.core.facts.eligible", counted)
+    monkeypatch.setattr("extender.core.cluster.facts.eligible", counted)
     mine, others = Selection((("a", "b"),)), [Selection((("a", str(number)),)) for number in range(2000)]
     for one in (mine, *others, mine, *others):
         assert view.eligible(one).tolist() == [False] * 20

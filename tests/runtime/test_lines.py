@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from extender.core.effects import Report, Turned
-from extender.core.turns import Cause, Turn
+from extender.core.gang.turns import Cause, Turn
 from extender.observe.logs import Json
 from extender.runtime.lines import log_report, log_turn
 from policies.model import GroupKey

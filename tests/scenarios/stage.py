@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from extender.core.advisory import Mode
-from extender.core.steering_mode import SteeringMode
+from extender.core.kube_scheduler.steering_mode import SteeringMode
 from extender.observe.views import GangView
 from policies.model import Pod
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from extender.core.answers import CapacityAnswered
-from extender.core.asking import CapacityAsk
 from extender.core.events import Event, JobSeen
+from extender.core.quota.asking import CapacityAsk
 from policies.model import GroupKey
 
 _SLOW_S = 5.0

@@ -33,7 +33,7 @@ from extender.core.events import (
     PodSeen,
     Tick,
 )
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import GroupKey, Pod
 from tests.simulation.admissions import Admissions
 from tests.simulation.doubts import Claim, Doubts

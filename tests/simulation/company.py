@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from extender.core.effects import Effect, PostBinding, StartJob, Turned
 from extender.core.events import Event, PodSeen
-from extender.core.turns import Cause
+from extender.core.gang.turns import Cause
 from policies.model import GroupKey, Node, Pod
 from tests.simulation import relations
 from tests.simulation.claims import Claims

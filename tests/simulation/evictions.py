@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from extender.core.answers import Reserved
 from extender.core.effects import Effect, Evict, Reserve, SuspendJob, Turned
 from extender.core.events import Event, NodeGone, NodeSeen, PodSeen, QueueGone, QueueSeen
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import GroupKey, Pod, Reservation, Victim
 from tests.simulation.admissions import Admissions
 from tests.simulation.losses import Losses

@@ -9,7 +9,7 @@ from itertools import islice
 
 from extender.core.effects import AnswerFilter, Effect, Turned
 from extender.core.events import Event, FilterCalled, GroupGone, GroupSeen, PodGone, PodSeen
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import GANG_GATE, GroupKey, Pod
 from tests.simulation import relations
 from tests.simulation.claims import Claims

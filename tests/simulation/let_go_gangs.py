@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from extender.core.effects import Effect, Report, Turned, Ungate
 from extender.core.events import Event, GroupGone, GroupSeen, QueueGone, QueueSeen, Synced
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import GroupKey, Pod
 from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.shown import Shown

@@ -12,7 +12,7 @@ from extender.core.events import (
     NodeSeen,
     PodSeen,
 )
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import Node, Pod
 from tests.builders import GPU
 from tests.simulation.admissions import Admissions

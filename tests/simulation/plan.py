@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from extender.core.engine import Engine
+from extender.core.kube_scheduler.steering_mode import SteeringMode
 from extender.core.limits import Limits, Preempts
-from extender.core.steering_mode import SteeringMode
 from extender.simulation.chance import Chance
 from policies.chosen import OURS
 from policies.model import DisruptionBudget, Node, Pod, Selection

@@ -8,7 +8,7 @@ from math import inf
 
 from extender.core.effects import Effect, SuspendJob, Turned
 from extender.core.events import Event, FilterCalled, PodSeen
-from extender.core.turns import Cause
+from extender.core.gang.turns import Cause
 from policies.model import GroupKey
 from tests.simulation.model.world import World
 from tests.simulation.shown import Shown

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from extender.core.answers import BindingPosted, Outcome
-from extender.core.asking import CapacityAsk
 from extender.core.effects import Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned, Ungate
 from extender.core.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen, Synced
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
+from extender.core.quota.asking import CapacityAsk
 from policies.model import GroupKey, Job, Pod
 from policies.model.queues import QueueObject, ResourceFlavor
 from tests.builders import GPU

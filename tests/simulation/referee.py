@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from extender.core.answers import BindingPosted
-from extender.core.asking import CapacityAsk
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -25,8 +24,9 @@ from extender.core.effects import (
     Wake,
 )
 from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, PreemptCalled
+from extender.core.gang.turns import Turn
 from extender.core.invariants import validate
-from extender.core.turns import Turn
+from extender.core.quota.asking import CapacityAsk
 from policies.model import CLIQUE, GroupKey, Pod
 from tests.simulation.admissions import Admissions
 from tests.simulation.asked_nodes import AskedNodes

@@ -18,9 +18,9 @@ from extender.core.events import (
     QueueSeen,
     Synced,
 )
+from extender.core.gang.phase import Phase
 from extender.core.invariants import told
-from extender.core.phase import Phase
-from extender.core.steering_mode import SteeringMode
+from extender.core.kube_scheduler.steering_mode import SteeringMode
 from policies.model import GANG_GATE, GroupKey, Node, Pod
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.fairness import OURS

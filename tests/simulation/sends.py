@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from extender.core.answers import BindingPosted, JobWritten, Nominated, Outcome, Ungated
 from extender.core.effects import CleanJob, Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned
 from extender.core.events import Event
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from extender.runtime.requests import Asked, Response
 from policies.model import Pod
 from tests.simulation.claims import Claims

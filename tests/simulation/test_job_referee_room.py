@@ -20,7 +20,7 @@ from extender.core.events import (
     Synced,
     Tick,
 )
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import Constraints, Stamp, Term, Topology
 from tests.builders import GPU, cluster, gang, key
 from tests.simulation.broken import BrokenPromiseError

@@ -17,7 +17,7 @@ from extender.core.events import (
     PodSeen,
     Tick,
 )
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from tests.builders import gang, key
 from tests.simulation.admissions import Admissions
 from tests.simulation.doubts import DOUBT_S

@@ -9,7 +9,7 @@ import pytest
 
 from extender.core.effects import CleanJob, Reserve, StartJob, Turned, Ungate
 from extender.core.events import JobSeen, QueueSeen
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from extender.simulation.clock import Clock
 from policies.model import Job, LetGo, Pod, Reservation, Selection, Toleration, Victim
 from policies.model.queues import ResourceFlavor

@@ -9,7 +9,7 @@ import pytest
 from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import Effect, StartJob, Turned
 from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Synced, Tick
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import LetGo, Pod
 from policies.model.queues import VOLCANO, LocalQueue, QueueObject, VolcanoQueue
 from tests.builders import GPU, cluster, gang, key, requests

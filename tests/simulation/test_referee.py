@@ -17,7 +17,7 @@ from extender.core.events import (
     PreemptCalled,
     Tick,
 )
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import Stamp
 from tests.builders import cluster, gang, key, node, single
 from tests.simulation.broken import BrokenPromiseError

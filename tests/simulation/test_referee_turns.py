@@ -15,7 +15,7 @@ from extender.core.events import (
     PodSeen,
     Tick,
 )
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import GANG_GATE, Controller, Dialect, PodGroup, Stamp
 from tests.builders import cluster, gang, key, node, single
 from tests.simulation.broken import BrokenPromiseError

@@ -11,7 +11,7 @@ from extender.core.answers import Outcome
 from extender.core.effects import Nominate, PostBinding, Turned
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, NodeSeen, PodSeen, Tick
-from extender.core.turns import Cause, Turn
+from extender.core.gang.turns import Cause, Turn
 from policies.model import Constraints, Requirement, Spread, Stamp
 from tests.builders import cluster, gang, key, node, single
 from tests.simulation.broken import BrokenPromiseError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from extender.core.answers import Nominated
 from extender.core.effects import Effect, Nominate, Turned
 from extender.core.events import Event, PodGone, PodSeen
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import GANG_GATE, GroupKey
 from tests.simulation.claims import Claims
 from tests.simulation.shown import Shown

@@ -4,7 +4,7 @@ up first. Nobody is told where room is kept for them."""
 from __future__ import annotations
 
 from extender.core.effects import Effect, Enqueue, Turned
-from extender.core.turns import Turn
+from extender.core.gang.turns import Turn
 from policies.model import GroupKey
 from tests.simulation.shown import Shown
 

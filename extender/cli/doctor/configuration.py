@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from extender.cli.doctor.facts import Facts, Tree
 from extender.cli.doctor.finding import Finding, error, warning
 from extender.config.settings import Settings
-from extender.core.creation import DEFAULT_RATE
+from extender.core.jobs.creation import DEFAULT_RATE
 from extender.core.limits import Limits
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}

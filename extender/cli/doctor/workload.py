@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from extender.cli.doctor.facts import Facts, Member, said
 from extender.cli.doctor.finding import Finding, error, warning
-from extender.core.table import Table
+from extender.core.cluster.table import Table
 from extender.kube.dialects import MIN_MEMBER
 from extender.kube.topology import PREFERRED, REQUIRED, SLICE_TOPOLOGY
 from extender.observe.quality import gpus_of

@@ -14,8 +14,8 @@ from hashlib import sha1
 from typing import Any, Protocol
 
 from extender.core.answers import CapacityAnswered
-from extender.core.asking import AskedPods, CapacityAsk
 from extender.core.events import CapacityServed, Event
+from extender.core.quota.asking import AskedPods, CapacityAsk
 from extender.kube.client import Kube
 from extender.kube.connection import METADATA_ONLY, ApiError, decoded
 from extender.kube.convert import UnreadableError

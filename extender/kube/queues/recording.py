@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from extender.core.workload_reports import WorkloadReport
+from extender.core.quota.workload_reports import WorkloadReport
 from extender.kube.client import Kube
 from extender.kube.connection import ApiError, decoded
 from extender.kube.queues.resources import path_of

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 from pydantic import BaseModel
 
-from extender.core.outlook import Outlook
 from extender.core.state import State
+from extender.core.victims.outlook import Outlook
 from extender.core.workload import Workload
 from extender.observe.explain.holders import holders
 from extender.observe.explain.inquiry import Inquiry, inquiry, topology_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from extender.core.demands import siblings, to_be_planned
+from extender.core.gang.demands import siblings, to_be_planned
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import NO_LEVEL, Pod, Selection, Toleration

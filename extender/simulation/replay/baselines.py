@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from extender.core.backoff import pause_s
 from extender.core.claims import Claims
+from extender.core.gang.backoff import pause_s
 from extender.simulation.replay.course import Course, Life
 from extender.simulation.replay.shape import GPU, gpus_of
 from policies.model import Node

@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import count
 
 from extender.core.answers import BindingPosted, JobWritten, Nominated, Outcome, Reserved, Ungated
+from extender.core.binds.stamps import stamp_of
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -48,7 +49,6 @@ from extender.core.events import (
     Synced,
     Tick,
 )
-from extender.core.stamps import stamp_of
 from extender.simulation.clock import Clock, Timer
 from extender.simulation.replay.jobs import started, stopped, to_come
 from policies.model import GANG_GATE, Job, Node, Pod

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from extender.core.effects import StartJob
-from extender.core.flavoring import of_job
+from extender.core.quota.flavoring import of_job
 from policies.model import Job, Pod, PodSet
 from policies.model.queues import ResourceFlavor
 

@@ -11,7 +11,7 @@ from itertools import count
 
 from extender.core.engine import Engine
 from extender.core.events import Event, PodSeen
-from extender.core.names import aside
+from extender.core.gang.names import aside
 from extender.core.workload import Workload
 from extender.simulation.clock import Clock
 from extender.simulation.replay.control_plane import CollapsedControlPlane

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from extender.core.answers import CapacityAnswered
-from extender.core.asking import AskedPods, CapacityAsk
 from extender.core.events import CapacityServed, Event
+from extender.core.quota.asking import AskedPods, CapacityAsk
 from extender.kube.connection import ApiError
 from extender.kube.kinds.registry import Registry
 from extender.kube.queues import capacity

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+from extender.core.quota.workload_reports import PodSetReport, WorkloadReport
 from extender.core.reasons import Reason
-from extender.core.workload_reports import PodSetReport, WorkloadReport
 from extender.kube.queues import recording
 from extender.kube.queues.recording import WorkloadWriter
 from extender.kube.queues.workloads import name_of, record_status, spec_of

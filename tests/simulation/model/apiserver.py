@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from extender.core.stamps import stamp_of
+from extender.core.binds.stamps import stamp_of
 from policies.model import (
     GANG_GATE,
     DisruptionBudget,

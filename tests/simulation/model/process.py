@@ -8,7 +8,6 @@ from itertools import count
 from typing import assert_never
 
 from extender.core.answers import CapacityAnswered
-from extender.core.asking import CapacityAsk
 from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Report, Turned
 from extender.core.engine import Engine
 from extender.core.events import (
@@ -20,6 +19,7 @@ from extender.core.events import (
     PreemptCalled,
     Synced,
 )
+from extender.core.quota.asking import CapacityAsk
 from extender.runtime.driver import Action, Driver, Watcher
 from extender.runtime.requests import Failed, Response, Send
 from extender.simulation.clock import Timer

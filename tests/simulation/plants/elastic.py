@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from extender.core import quotas
 from extender.core.answers import CapacityAnswered
 from extender.core.effects import Effect, StartJob, SuspendJob
-from extender.core.elastic import Elastic
 from extender.core.events import Event, JobSeen, QueueSeen
-from extender.core.kept_nodes import kept_nodes
-from extender.core.queued import Queued
-from extender.core.quota_counting import unseen_of
-from extender.core.quotas import Quotas
-from extender.core.shape import Shape
+from extender.core.gang.shape import Shape
+from extender.core.quota import quotas
+from extender.core.quota.counting import unseen_of
+from extender.core.quota.elastic import Elastic
+from extender.core.quota.kept_nodes import kept_nodes
+from extender.core.quota.queued import Queued
+from extender.core.quota.quotas import Quotas
 from extender.core.state import State
 from extender.core.workload import Workload
 from extender.kube.queues import protection

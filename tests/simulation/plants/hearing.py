@@ -10,8 +10,8 @@ import pytest
 from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import Effect, Nominate, PostBinding, Turned
 from extender.core.events import BindArrived, BindDisconnected, Event, GroupSeen, NodeSeen, PodGone, PodSeen
+from extender.core.gang.turns import Turn
 from extender.core.revocations import Revocations
-from extender.core.turns import Turn
 from policies.model import Pod, Topology
 from tests.simulation.plants.mutants import Core, core_bug, hears
 

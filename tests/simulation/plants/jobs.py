@@ -12,7 +12,7 @@ from extender.core import lifecycle
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
-from extender.core.kube_queue import KubeQueue
+from extender.core.kube_scheduler.kube_queue import KubeQueue
 from extender.core.workload import Workload
 from extender.runtime.budget import Lane
 from extender.runtime.job_writes import JobWrites

@@ -8,17 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core import candidates as candidates_of_all
-from extender.core import surplus, victim_search
 from extender.core.answers import Reserved
-from extender.core.budgets import DisruptionBudgets
-from extender.core.candidates import candidates as all_candidates
 from extender.core.claims import Claims
+from extender.core.cluster.budgets import DisruptionBudgets
 from extender.core.effects import Effect, Evict, Reserve, SuspendJob
-from extender.core.evictions import Evictions
-from extender.core.kube_preemption import KubePreemption
-from extender.core.preemptions import Preemption, Preemptions
+from extender.core.gang import surplus
+from extender.core.kube_scheduler.kube_preemption import KubePreemption
 from extender.core.state import State
+from extender.core.victims import candidates as candidates_of_all
+from extender.core.victims import search as victim_search
+from extender.core.victims.candidates import candidates as all_candidates
+from extender.core.victims.evictions import Evictions
+from extender.core.victims.preemptions import Preemption, Preemptions
 from extender.core.workload import Workload
 from policies.model import EvictionTerms
 from policies.preemption.candidates import Candidate

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core import quotas
-from extender.core.asked import Asked
 from extender.core.events import Event, JobSeen, PodSeen, QueueGone, QueueSeen
-from extender.core.past_usage import PastUsage
-from extender.core.quota_uses import QuotaUses
-from extender.core.quotas import Quotas
-from extender.core.shape import Shape
-from extender.core.shortfalls import Lack, Scope, Shortfalls
+from extender.core.gang.shape import Shape
+from extender.core.quota import quotas
+from extender.core.quota.asked import Asked
+from extender.core.quota.past_usage import PastUsage
+from extender.core.quota.quotas import Quotas
+from extender.core.quota.uses import QuotaUses
+from extender.core.waiting.shortfalls import Lack, Scope, Shortfalls
 from policies.model.queues import ClusterQueue, LocalQueue, Quota, VolcanoQueue
 from policies.quota.history import History
 from tests.simulation.plants.mutants import Core, hears

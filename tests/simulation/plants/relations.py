@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from extender.core import binding, planner, refusals, steering, verdicts
+from extender.core import binding, planner, refusals, steering
 from extender.core.events import Event, JobSeen, PodSeen
-from extender.core.news import News
-from extender.core.waiting_singles import WaitingSingles
+from extender.core.kube_scheduler import verdicts
+from extender.core.singles.waiting import WaitingSingles
+from extender.core.waiting.news import News
 from policies.model import Pod, PodSet
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Tenants

@@ -1,0 +1,159 @@
+"""What the nodes say of themselves, row by row: names, labels and taints as columns, levels, and who admits whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender.core.cluster.nesting import nested
+from policies.model import Node, Selection
+from policies.model.levels import ALL, LevelKey, detected, united
+from policies.placement.columns import Codes, Column, Fact, Label, Mask, ranked
+from policies.placement.matching import admits, eligible, wanted
+from policies.placement.snapshot import Level, Rows
+
+
+class Facts:
+    """``levels`` are nearest first; without any, those of the presets and Topologies that have nodes are in force at
+    any time."""
+
+    def __init__(self, levels: tuple[LevelKey, ...]) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.rows: dict[str, int] = {}
+        self.names: list[str] = []
+        self._configured = levels
+        self._declared: Sequence[Sequence[str]] = ()
+        self._levels: tuple[Level, ...] | None = None
+        self._rank: Rows | None = None
+        self._shown: tuple[str, ...] = ()
+        self._columns: dict[Fact, Column] = {}
+        self._labels: dict[str, None] = {}
+        """Every label key that some node has had."""
+        self._masks: WeakKeyDictionary[Selection, NDArray[np.uint8]] = WeakKeyDictionary()
+        """A bit for each node. They live as long as some pod asks for the selection: however many others there are,
+        each selection is evaluated once between two changes of the nodes."""
+
+    def copy(self) -> Facts:
+        """The same at this moment: what changes in one is not seen in the other."""
+        other = Facts(self._configured)
+        other.nodes, other.rows, other.names = dict(self.nodes), dict(self.rows), list(self.names)
+        other._declared = self._declared
+        other._levels, other._rank, other._shown = self._levels, self._rank, self._shown
+        other._columns = {fact: column.copy() for fact, column in self._columns.items()}
+        other._labels = dict(self._labels)
+        return other
+
+    def declare(self, topologies: Sequence[Sequence[str]]) -> bool:
+        """The levels of Topologies, by their labels, each nearest first. Returns whether they may be others now."""
+        if self._configured or self._declared == topologies:
+            return False
+        self._declared, self._levels = topologies, None
+        return True
+
+    def append(self, name: str) -> int:
+        """A row for a new node. Returns it."""
+        row = self.rows[name] = len(self.names)
+        self.names.append(name)
+        self._rank = None
+        return row
+
+    def note(self, row: int, node: Node) -> None:
+        """The node of that row is like this now."""
+        self.nodes[node.name] = node
+        self._labels.update(dict.fromkeys(node.labels))
+        for column in self._columns.values():
+            column.put(row, node)
+        self._changed()
+
+    def drop(self, name: str) -> tuple[int, int]:
+        """Forget a node; the last row moves into its place. Returns that place, and which row has moved."""
+        row, last = self.rows.pop(name), len(self.names) - 1
+        del self.nodes[name]
+        if row != last:
+            moved = self.names[last]
+            self.names[row], self.rows[moved] = moved, row
+            self.note(row, self.nodes[moved])
+        self.names.pop()
+        self._rank = None
+        self._changed()
+        return row, last
+
+    def shown(self) -> Sequence[str]:
+        """The names, for whoever must not change them."""
+        self.rank()
+        return self._shown
+
+    def rank(self) -> Rows:
+        """The place of each node's name among all names."""
+        if self._rank is None:
+            self._rank, self._shown = ranked(self.names), tuple(self.names)
+        return self._rank
+
+    def levels(self) -> tuple[Level, ...]:
+        """The levels in force and where each node is in them."""
+        if self._levels is None:
+            count = len(self.names)
+            chosen = self._configured or self._detected(count)
+            self._levels = nested(chosen, [self._column(Label(one.key)) for one in chosen], count)
+        return self._levels
+
+    def eligible(self, selection: Selection) -> Mask:
+        """The nodes that admit such a pod, room apart."""
+        count = len(self.names)
+        packed = self._masks.get(selection)
+        if packed is None:
+            mask = eligible(selection, self._column, count)
+            self._masks[selection] = np.packbits(mask)
+            return mask
+        return _unpacked(packed, count)
+
+    def wanted(self, selection: Selection) -> Mask:
+        """The nodes that the selector and the required affinity ask for."""
+        return wanted(selection, self._column, len(self.names))
+
+    def codes(self, key: str) -> Codes:
+        """The value of a label on each node, as a code; -1 where it has none."""
+        return self._column(Label(key)).codes(len(self.names))
+
+    def validate(self) -> None:
+        """Work everything out anew from the nodes; what was kept up to date must say the same."""
+        nodes, rank = [self.nodes[name] for name in self.names], self.rank()
+        assert self.rows == {name: row for row, name in enumerate(self.names)}, "the rows are mixed up"  # noqa: S101
+        ordered = sorted(self.names)
+        assert [ordered[place] for place in rank] == self.names, "the ranks are not those of the names"  # noqa: S101
+        for fact, column in self._columns.items():
+            known = [column.values[code] if code >= 0 else None for code in column.codes(len(nodes))]
+            assert known == [fact.of(node) for node in nodes], f"the column of {fact} is stale"  # noqa: S101
+        for selection, mask in self._masks.items():
+            fresh = [admits(node, selection) for node in nodes]
+            assert _unpacked(mask, len(nodes)).tolist() == fresh, "a cached eligibility mask is stale"  # noqa: S101
+
+    def _changed(self) -> None:
+        if self._masks:
+            self._masks = WeakKeyDictionary()
+        self._levels = None
+
+    def _detected(self, count: int) -> tuple[LevelKey, ...]:
+        there = [[key for key in keys if self._labelled(key, count)] for keys in self._declared]
+        present = [one.key for one in ALL if self._labelled(one.key, count)]
+        return united(detected(present) if present or not any(there) else (), there)
+
+    def _labelled(self, key: str, count: int) -> bool:
+        return key in self._labels and bool((self._column(Label(key)).codes(count) >= 0).any())
+
+    def _column(self, fact: Fact) -> Column:
+        """The column of a fact, made when it is first asked for, and anew when most of its values are of the past."""
+        if isinstance(fact, Label) and fact.key not in self._labels:
+            # Anybody can write such keys into a pod, without end: nothing is kept of them.
+            return Column(fact, ()).padded(len(self.names))
+        column = self._columns.get(fact)
+        if column is None or len(column.values) > 2 * len(self.names) + 64:
+            column = self._columns[fact] = Column(fact, (self.nodes[name] for name in self.names))
+        return column
+
+
+def _unpacked(bits: NDArray[np.uint8], count: int) -> Mask:
+    return np.unpackbits(bits, count=count).view(np.bool_)

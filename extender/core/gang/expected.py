@@ -1,0 +1,161 @@
+"""Which pods of a job are to come, and by when the next of them has to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import replace
+from math import inf
+from typing import TypeVar
+
+from extender.core.cluster.volumes import anywhere
+from extender.core.jobs.job import JobRecord
+from extender.core.state import State
+from extender.core.workload import Workload
+from policies.model import Pod, PodSets, SlotKey
+
+T = TypeVar("T")
+
+
+def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
+    """What is planned for other podsets is taken back. Where their volumes are is kube-scheduler's to say by then."""
+    if podsets is not None:
+        podsets = state.volumes.confined_all(podsets)
+    if workload.podsets == podsets:
+        return
+    slots = workload.members.slots
+    before = slots.templates
+    workload.expect(podsets)
+    for slot in list(slots.planned):
+        if anywhere(slots.templates.get(slot)) != anywhere(before[slot]):
+            state.assume_slot(workload, slot, "")
+    for pod in _at_home_first(workload):
+        state.put_pod(pod)
+    finish(state, workload)
+    state.touch(workload)
+
+
+def finish(state: State, workload: Workload) -> None:
+    """What of the job has ended well by its status counts, and no room is kept for it, wherever its pods are."""
+    slots, record = workload.members.slots, workload.job
+    done: Collection[SlotKey] = ()
+    if record is not None:
+        done = _closed(state, workload, record) if record.seen.closed else record.seen.done
+    for slot in [slot for slot in slots.planned if slot in done]:
+        state.assume_slot(workload, slot, "")
+    if slots.finish(done):
+        state.nudge(workload)
+
+
+def _closed(state: State, workload: Workload, record: JobRecord) -> list[SlotKey]:
+    """Without an index any slots in which nobody stands: the same as the last time, then those that have no room."""
+    slots, claims, plan = workload.members.slots, state.claims, record.plan or {}
+
+    def has_room(slot: SlotKey) -> bool:
+        node, pod = plan.get(slot, ""), workload.asking(slots.templates[slot])
+        return claims.admits(node, pod.selection) and claims.fits(node, pod.requests)
+
+    without = {slot: slots.pods(slot) for slot in slots.templates if slot[0] not in slots.indexed}
+    ended = sum(bool(uids) and not any(uid in workload.members.live for uid in uids) for uids in without.values())
+    free = [slot for slot, uids in without.items() if not uids]
+    free.sort(key=lambda slot: (slot not in slots.done, slot in slots.planned, has_room(slot)))
+    return free[: max(0, record.seen.closed - ended)]
+
+
+def _at_home_first(workload: Workload) -> list[Pod]:
+    """Its pods without an index, in the order in which they take slots: on a node where slots are planned so many pods
+    go before all others, which may wait or be bound beyond the plan."""
+    plan = workload.job.plan if workload.job is not None else None
+    pods = [member.pod for member in workload.members.live.values() if member.pod.index is None]
+    homes = ((slot[0], node) for slot, node in (plan or {}).items())
+    return _first_of(pods, lambda pod: (f"{pod.owner}{pod.series}", pod.node or ""), homes)
+
+
+def moved_away(state: State, workload: Workload) -> list[Pod]:
+    """The pods of its job that somebody has moved to another gang, or to none."""
+    if workload.job is None:
+        return []
+    return [state.pods[uid] for uid in state.astray.of(workload.job.seen.uid, workload.key)]
+
+
+def still_planned(state: State, workload: Workload, record: JobRecord) -> PodSets | None:
+    """What it has nodes for. Once it runs, the slots of pods that somebody has moved to another gang are left out while
+    those are there: nobody comes for them."""
+    if record.over:
+        return _made_again(state, workload, record)
+    planned = record.planned
+    if planned is None or not workload.release.complete:
+        return planned  # it starts as a whole, or is suspended when pods do not come
+    left: dict[SlotKey, None] = {}
+    for pod in moved_away(state, workload):
+        left[pod.identity if pod.index is not None else _left_by(pod, workload, record, left)] = None
+    return planned.without(left) if left else planned
+
+
+def _made_again(state: State, workload: Workload, record: JobRecord) -> PodSets | None:
+    """Of a job that is over if its controller says so: the planned indexes whose pods have not ended well, nor were
+    moved. Else it makes these again, after minutes maybe, led to their nodes."""
+    podsets, plan = record.planned, record.plan or {}
+    if podsets is None or record.stop:
+        return None
+    done = record.done.union(pod.identity for pod in moved_away(state, workload))
+    indexed = {one.prefix for one in podsets.podsets if one.indexed}
+    again = {slot for slot in plan if slot[0] in indexed and slot not in done}
+    return podsets.without(plan.keys() - again) if again else None
+
+
+def _left_by(pod: Pod, workload: Workload, record: JobRecord, but: Collection[SlotKey]) -> SlotKey:
+    """Without an index it has left any slot in which nobody stands: the same as the last time, else one on its node."""
+    slots, plan, prefix = workload.members.slots, record.plan or {}, f"{pod.owner}{pod.series}"
+    free = (slot for slot in plan if slot[0] == prefix and slot not in but and not slots.pods(slot))
+    return min(free, key=lambda slot: (slot in slots.templates, plan[slot] != pod.node), default=pod.identity)
+
+
+def await_pods(state: State, record: JobRecord, now: float) -> None:
+    """The next pod has to come by then."""
+    record.expect(now + state.limits.creation_s + state.creation.takes_s())
+
+
+def uncreated(workload: Workload) -> int:
+    """How many pods that have a node may be created by now, and are not: those of later waves are when the first one
+    runs."""
+    started = workload.release.complete or (workload.job is not None and workload.job.ran)
+    first = inf if started or workload.podsets is None else workload.podsets.first
+    return workload.members.slots.uncreated(first)
+
+
+def close_up(state: State, workload: Workload, record: JobRecord) -> None:
+    """Pods without an index that are beyond the plan take the slots that are vacant: of those that a smaller job has
+    not kept, or whose pods have ended well, none may come."""
+    slots = workload.members.slots
+    if slots.lacking and record.seen.closed:
+        finish(state, workload)
+    if not slots.surplus:
+        return
+    for podset in (one for one in record.seen.podsets.podsets if not one.indexed):
+        name, made_of = podset.prefix, (podset.template.owner, podset.template.series)
+        live = [one for one in workload.members.live.values() if (one.pod.owner, one.pod.series) == made_of]
+        for member in [one for one in live if one.pod.identity not in slots.templates]:
+            if (index := slots.vacant(name, None, {})) is None:
+                break
+            slot = podset.slot(index)
+            state.assume_slot(workload, slot, "")
+            record.move(slot, member.pod.node or member.node)
+            state.put_pod(replace(member.pod, index=index))
+
+
+def there_first(names: Sequence[str], there: Iterable[str | None]) -> tuple[str, ...]:
+    """Planned nodes of a podset without indexes: a smaller job may have kept any of its pods, so theirs come first."""
+    return tuple(_first_of(names, lambda name: name, there))
+
+
+def _first_of(things: Iterable[T], key: Callable[[T], Hashable], wanted: Iterable[Hashable]) -> list[T]:
+    """Those whose keys are wanted come first, of each key as many as are wanted; else the order stays."""
+    left = Counter(wanted)
+    first: list[T] = []
+    others: list[T] = []
+    for thing in things:
+        found = key(thing)
+        (first if left[found] > 0 else others).append(thing)
+        left[found] -= 1
+    return [*first, *others]

@@ -1,0 +1,300 @@
+"""The members of a workload, each with its state, counted as they change: an event of one costs the same however many
+others there are (slow twin: ``extender.core.gang.recount``). Their state, node, hold and step are written only here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+
+from extender.core.binds.holds import Hold, Holds
+from extender.core.gang.said import Said, words_of
+from extender.core.gang.slots import Slots
+from extender.core.gang.starts import Starts
+from extender.core.member import LEGAL, PLACED, IllegalTransitionError, Member, MemberState, Stage, Step, facts_of
+from policies.model import Minima, Pod, PodGroup, PodSets, SlotKey
+
+
+class Members:
+    """Pods by UID. ``version`` grows whenever something changes that a plan may depend on."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.slots = Slots()
+        self.live: dict[str, Member] = {}
+        """Those that count: pods of another PodGroup's life under the same name do not."""
+        self.bound: dict[str, Member] = {}
+        self.confirmed: dict[str, Member] = {}
+        """Bound members on which it stands that their release is whole."""
+        self.odd: dict[str, Member] = {}
+        """Live members that may need a word: unreadable, gated by others, or with claims."""
+        self.said = Said()
+        self.wanted = Said()
+        """By those that have no node: a rolling update changes what new members say beside those that run."""
+        self.holds = Holds()
+        self.steps = dict.fromkeys(Step, 0)
+        self._all: dict[str, Member] = {}
+        self.placed: dict[str, Member] = {}
+        """Those that are promised a node, in the order of the promises."""
+        self.binding: dict[str, Member] = {}
+        self.unknown: dict[str, Member] = {}
+        """Those whose Binding may be written."""
+        self._looked_for = {MemberState.BINDING: self.binding, MemberState.UNKNOWN: self.unknown}
+        self._group: PodGroup | None = None
+        self._first: Member | None = None
+        self._newest: Member | None = None
+        self._done: dict[str, Member] = {}
+        self._starts = Starts()
+        self._going_on: dict[str, bool] = {}
+
+    def __getitem__(self, uid: str) -> Member:
+        return self._all[uid]
+
+    def get(self, uid: str) -> Member | None:
+        return self._all.get(uid)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._all.values())
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._all
+
+    @property
+    def first(self) -> Pod | None:
+        """The live member that was created first."""
+        if self._first is None:
+            self._first = min(self.live.values(), key=attrgetter("age"), default=None)
+        return self._first.pod if self._first is not None else None
+
+    @property
+    def size(self) -> int | Minima | None:
+        """The minMember that they say: those that wait, else all, else the newest. None if they disagree."""
+        sizes = self.wanted.stated or self.said.stated
+        if len(sizes) == 1:
+            return sizes[0]
+        if self.wanted.stated or not sizes:
+            return None
+        if self._newest is None:
+            self._newest = max(self.live.values(), key=attrgetter("age"))
+        group = self._newest.pod.group
+        return (group.minima or group.min_member) if group is not None else None
+
+    @property
+    def started(self) -> bool:
+        """Whether a Binding of ours has bound some live member. What somebody else has bound is not ours to judge."""
+        return any(self.said.releases)
+
+    @property
+    def continued(self) -> str:
+        """The release that new pods go on with, though nobody of it is bound: it has lost slots, or is a job's."""
+        last = next(iter(self._going_on.items()), ("", False))
+        return last[0] if not self.started and (last[1] or self.slots.indexed) else ""
+
+    def is_ours(self, pod: Pod) -> bool:
+        """Whether it belongs to this life of the workload, and to no earlier PodGroup of its name."""
+        return self._group is None or pod.stamp is None or pod.stamp.gang == self._group.uid
+
+    def stands_for(self, slot: SlotKey) -> Pod:
+        """The pod that is placed for it, or while there is none the template."""
+        pods = [self._all[uid].pod for uid in self.slots.pods(slot)]
+        return min(pods, key=attrgetter("rank")) if pods else self.slots.templates[slot]
+
+    def unplaced(self, slots: Iterable[SlotKey] | None = None) -> list[Pod]:
+        """One pod for each slot that lacks a node, or for each of these, in rank order."""
+        return sorted(map(self.stands_for, self.slots.lacking if slots is None else slots), key=attrgetter("rank"))
+
+    @property
+    def next_turn(self) -> int:
+        """The turn of those who are planned beside members that are planned by now: at once, if these are at bind."""
+        if not self.slots.planned and len(self.placed) <= len(self.holds) + len(self.binding):
+            return 0
+        return 1 + max([*(one.turn for one in self.placed.values()), *self.slots.turns.values()], default=0)
+
+    def expect(self, podsets: PodSets | None) -> None:
+        """Pods of these podsets will come, and no others that are not there."""
+        self.slots.expect(() if podsets is None else podsets.podsets)
+        for member in self._done.values():
+            self._stand_ended(member.pod)
+
+    def put(self, pod: Pod) -> bool:
+        """A member is new, or the API server shows something else of it: whether that can matter to a decision. Its
+        state is ``show``n later."""
+        member, before = self._all.get(pod.uid), None
+        if member is None:
+            member = self._all[pod.uid] = Member(pod)
+            self.steps[member.step] += 1
+        else:
+            before, member.pod = member.pod, pod
+            if facts_of(before) == facts_of(pod):
+                return False
+        self._count(member, before, pod)
+        self.version += 1
+        return True
+
+    def drop(self, uid: str) -> None:
+        """Its object is gone, or belongs to another gang. Whoever waits for its Binding has been answered."""
+        member = self._all.pop(uid, None)
+        if member is None:
+            return
+        self._count(member, member.pod, None)
+        self.holds.take(uid)
+        self.steps[member.step] -= 1
+        for index in (self.placed, self.binding, self.unknown):
+            index.pop(uid, None)
+        self.version += 1
+
+    def follow(self, group: PodGroup | None) -> None:
+        """The PodGroup: members of another one's life stop counting, or count again."""
+        before, self._group = self._group, group
+        self.version += 1
+        if (before.uid if before else None) != (group.uid if group else None):
+            for member in self:
+                self._count(member, member.pod, member.pod)
+
+    def move(self, member: Member, to: MemberState, node: str = "") -> None:
+        """A decision about a member. ``node``: the one it is promised from now on, unless it has one."""
+        if to not in LEGAL[member.state]:
+            raise IllegalTransitionError(f"{member.pod} cannot go from {member.state.value} to {to.value}")
+        self._move(member, to, node or member.node)
+
+    def doubt(self, member: Member, until: float, node: str = "") -> None:
+        """Its Binding may have been written, or be written yet."""
+        member.doubt_ends = until
+        if member.state is not MemberState.UNKNOWN:
+            self.move(member, MemberState.UNKNOWN, node)
+
+    def show(self, member: Member) -> None:
+        """What the API server shows of it goes before what we have decided; but what is being bound, is."""
+        pod = member.pod
+        to = MemberState.BOUND if pod.node else None
+        if not pod.live and (pod.node or member.state is not MemberState.BINDING):
+            to = MemberState.DONE
+        if to is None and member.state in (MemberState.BOUND, MemberState.DONE):
+            to = MemberState.WAITING
+        if to is not None and to is not member.state:
+            self._move(member, to, "")
+
+    def hold(self, member: Member, hold: Hold) -> None:
+        """Its bind request waits."""
+        member.hold = hold
+        self.holds.put(member.uid, hold)
+        if member.state is MemberState.ASSUMED:
+            self.move(member, MemberState.HELD)
+        else:
+            self._stand(member)
+
+    def let_go(self, member: Member) -> Hold | None:
+        """Its bind request waits no longer."""
+        hold, member.hold = member.hold, None
+        self.holds.take(member.uid)
+        if member.state is MemberState.HELD:
+            self.move(member, MemberState.ASSUMED)
+        elif hold is not None:
+            self._stand(member)
+        return hold
+
+    def step(self, member: Member, step: Step, nominated: str | None = None, turn: int = 0) -> None:
+        """What kube-scheduler has been told."""
+        self.steps[member.step] -= 1
+        self.steps[step] += 1
+        member.step, member.turn = step, turn
+        member.nominated = member.nominated if nominated is None else nominated
+
+    def expect_clearing(self, member: Member, *, clears: bool) -> None:
+        """Whether the watch is to show that its nomination was cleared, which is our own doing."""
+        member.clears = clears
+
+    def _move(self, member: Member, to: MemberState, node: str) -> None:
+        was = member.placed
+        if (index := self._looked_for.get(member.state)) is not None:
+            del index[member.uid]
+        member.state, placed = to, to in PLACED
+        member.node = node if placed else ""
+        if (index := self._looked_for.get(to)) is not None:
+            index[member.uid] = member
+        if placed:
+            self.placed[member.uid] = member
+        elif was:
+            del self.placed[member.uid]
+        self.version += was is not placed
+        self._stand(member)
+
+    def _stand(self, member: Member) -> None:
+        if member.uid in self.live:
+            self._bring(member.pod, Stage.BOUND if member.pod.node else member.stage)
+
+    def _bring(self, pod: Pod, stage: Stage) -> None:
+        """Its slot has come so far by it, and has the role of the pod that stands for it."""
+        self.slots.stand(pod.identity, pod.uid, stage)
+        if (self.slots.roles or (pod.group and pod.group.role)) and pod.identity in self.slots:
+            self.slots.cast(self.stands_for(pod.identity))
+
+    def _count(self, member: Member, before: Pod | None, after: Pod | None) -> None:
+        """Count what it says now in place of what it said. None: it was not there, or is no more."""
+        uid = member.uid
+        old = before if uid in self.live else None
+        new = after if after is not None and after.live and self.is_ours(after) else None
+        if before is not None and (new is None or new.identity != before.identity):
+            self._bring(before, Stage.ABSENT)
+        said, says = words_of(old), words_of(new)
+        changed = self.said.replace(said, says)
+        self.wanted.replace(() if old is None or old.node else said, () if new is None or new.node else says)
+        if before is not None and self._done.pop(uid, None) is not None:
+            self._starts.drop(before)
+            changed = True
+        self._newest = None
+        if new is not None:
+            self._note(member, new, is_new=old is None or old.created != new.created)
+        elif old is not None:
+            for index in (self.live, self.bound, self.confirmed, self.odd):
+                index.pop(uid, None)
+            self._first = None if self._first is member else self._first
+        if new is None and after is not None and self._finish(member, after):
+            changed = True
+        if changed:
+            self._judge_done()
+
+    def _note(self, member: Member, pod: Pod, *, is_new: bool) -> None:
+        """It counts."""
+        if is_new:
+            self.live[member.uid] = member
+            if self._first is member:
+                self._first = None
+            elif self._first is not None and member.age < self._first.age:
+                self._first = member
+        confirmed = pod.node and (stamp := pod.own_stamp) is not None and stamp.complete
+        odd = pod.device_claims or pod.claims or pod.foreign_gates or (pod.group is not None and pod.group.problem)
+        for index, belongs in ((self.bound, pod.node), (self.confirmed, confirmed), (self.odd, odd)):
+            if belongs:
+                index[member.uid] = member
+            else:
+                index.pop(member.uid, None)
+        self._stand(member)
+
+    def _finish(self, member: Member, pod: Pod) -> bool:
+        """Whether it has finished well, as one of a start."""
+        if pod.ended != "Succeeded" or pod.stamp is None or not self.is_ours(pod):
+            return False
+        self._done[member.uid] = member
+        self._starts.add(pod)
+        self._stand_ended(pod)
+        return True
+
+    def _judge_done(self) -> None:
+        """Which finished members count has to be found out anew: the controllers, starts or finished ones changed."""
+        before, self._going_on = self._going_on, self._starts.going_on(self.said.releases, self.said.owners)
+        for release in {**before, **self._going_on}:
+            if before.get(release) is not self._going_on.get(release):
+                for pod in self._starts.pods(release):
+                    self._stand_ended(pod)
+
+    def _stand_ended(self, pod: Pod) -> None:
+        """What of a job is not expected was done before the job was started, and does not count for this start."""
+        counts = self._going_on.get(pod.stamp.release) if pod.stamp is not None else None
+        if self.slots.templates:
+            indexed = counts is not None and pod.identity[0] in self.slots.indexed
+            counts = pod.identity in self.slots.templates and (counts or indexed)
+        self._bring(pod, Stage.BOUND if counts else Stage.ABSENT)

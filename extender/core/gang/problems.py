@@ -1,0 +1,271 @@
+"""What keeps a gang from being planned at all, found before any node is looked at: contradictions, gates, claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from extender.core.gang.shape import Role
+from extender.core.limits import Preempts
+from extender.core.member import Stage
+from extender.core.reasons import Reason
+from extender.core.state import State
+from extender.core.workload import Workload
+from policies.model import Dialect, Minima, Pod, Selection, Topology
+from policies.model.queues import VOLCANO, title_of
+from policies.placement.matching import pinned_to
+from policies.words import counted, listed, many
+
+
+def problem(workload: Workload, state: State, owner: str = "") -> Reason | None:
+    """The first thing that somebody has to fix or that has to happen; None when the gang can be planned.
+
+    ``owner``: only members of this one are to be planned; what is wrong with others matters to these alone.
+    """
+    return (
+        _stopping(workload)
+        or foreign(workload, state.schedulers)
+        or _contradiction(workload, state.schedulers, owner)
+        or _no_quorum_stated(workload)
+        or _not_in_queue(workload, state)
+        or _too_many(workload, state)
+        or _unsupported(workload, state.volumes.unbound, owner)
+        or _gated(workload, owner)
+        or too_few(workload)
+    )
+
+
+def _stopping(workload: Workload) -> Reason | None:
+    """Slots of a job that was started with another plan: it has to be suspended before it can be planned anew."""
+    job, slots = workload.job, workload.members.slots
+    if job is None or job.plannable or job.awaits_nodes or not any(slot in slots.templates for slot in slots.lacking):
+        return None
+    why = job.stop or "its slots have the nodes of its plan, where others have yet to go"
+    return Reason("Stopping", f"it is started over: {why}" if job.stop else why, warning=False)
+
+
+def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:
+    """None for a gang that has members of ours. What may be another scheduler's on purpose is not written to."""
+    names = sorted(workload.members.said.schedulers)
+    if not names or any(name in schedulers for name in names):
+        return None
+    quiet = names != ["default-scheduler"] or set(workload.members.said.dialects) != {Dialect.ANNOTATION.value}
+    text = (
+        f"its pods have schedulerName {listed(names)}, which Muster does not serve: nothing starts them together; "
+        f"set schedulerName: {schedulers[0]} in the pod template"
+    )
+    return Reason("OtherScheduler", text, quiet=quiet)
+
+
+def worded(workload: Workload, why: Reason, state: State) -> Reason:
+    """Why it waits for room, with what is known beside that."""
+    retries = workload.retries
+    if why.code == "NoRoom" and retries.nodes and retries.words:
+        text = f"kube-scheduler refused it, and says: {retries.words}; without those nodes, {why.message}"
+        return Reason("Refused", text)
+    if why.code == "NoRoom" and workload.priority > 0 and state.limits.preemption is Preempts.OFF:
+        text = f"{why.message}; its priority is {workload.priority}, but preemption is off"
+        return Reason("NoRoom", text)
+    if why.code == "NoRoom" and (demand := workload.demand) is not None:
+        spared = state.preemptions.spares(workload.key, demand.shape)
+        if spared is not None and spared.why not in why.message:
+            return Reason("NoRoom", f"{why.message}; {spared.why}")
+    return why
+
+
+def running(workload: Workload) -> Reason:
+    """What is bound of a gang that has its quorum, and why the others wait."""
+    text = f"{counted(workload.reached(Stage.BOUND), 'member', 'is', 'are')} bound"
+    waiting = len(workload.members.slots.lacking)
+    if waiting and workload.telling.surplus is not None:
+        text += f"; {counted(waiting, 'more member', 'waits', 'wait')}: {workload.telling.surplus.message}"
+        if workload.job is not None and any(map(_is_led, workload.members.unplaced())):
+            text += "; its pod template names the nodes of the plan: suspend the job to have all of it planned anew"
+    return Reason("Running", text, warning=False)
+
+
+def _is_led(pod: Pod) -> bool:
+    """It may be on nodes of certain names alone."""
+    terms = pod.selection.affinity
+    return bool(terms) and all(any(one.key == "metadata.name" for one in term) for term in terms or ())
+
+
+def _contradiction(workload: Workload, schedulers: Collection[str], owner: str) -> Reason | None:
+    """Among the members that have no node. What those say that run, a rolling update may have changed since."""
+    members, wanted = workload.members, workload.members.wanted.of(owner)
+    for pod in _odd(workload, owner):
+        if pod.group is not None and pod.group.problem is not None and not pod.node:
+            return Reason("InvalidPodGroup", f"pod {pod.name}: {pod.group.problem}")
+    if any(name not in schedulers for name in members.said.schedulers):
+        return _disagreement("schedulers", members.said.schedulers)
+    if workload.group is None and workload.podsets is None and len(wanted.stated) > 1:
+        return _disagreement("minMembers", map(_size, wanted.stated))
+    if len(wanted.priorities) > 1:
+        return _disagreement("priorities", wanted.priorities)
+    if workload.job is None and wanted.queues and len(members.said.queues) > 1:
+        return _disagreement("queues", (name or None for name in members.said.queues))
+    if (why := _other_queue(workload, next(iter(wanted.queues), ""))) is not None:
+        return why
+    if len(wanted.dialects) > 1:
+        return _disagreement("dialects", wanted.dialects)
+    return _topologies(workload, owner) if len(wanted.topologies) > 1 else None
+
+
+def _other_queue(workload: Workload, said: str) -> Reason | None:
+    """Its pods name one Queue of Volcano and its PodGroup another one, and nobody a LocalQueue, which would count."""
+    of_group = workload.group.queue if workload.group is not None else ""
+    if said == of_group or workload.job is not None or not (said.startswith(VOLCANO) and of_group.startswith(VOLCANO)):
+        return None
+    return Reason("Contradiction", f"its members name {title_of(said)}, and its PodGroup {title_of(of_group)}")
+
+
+def _topologies(workload: Workload, owner: str) -> Reason | None:
+    """Members of one shape and one series are one role, which has one wish; other roles may have others."""
+    wishes: dict[object, dict[Topology, None]] = {}
+    for pod in _of(workload.live, owner):
+        if pod.node:
+            continue
+        wishes.setdefault((pod.requests, pod.selection, pod.series), {})[pod.topology] = None
+    different = next((said for said in wishes.values() if len(said) > 1), None)
+    return None if different is None else _disagreement("topologies for one role", different)
+
+
+def _no_quorum_stated(workload: Workload) -> Reason | None:
+    if workload.group is not None and workload.group.deleting:
+        return Reason("PodGroupDeleted", "its PodGroup is being deleted")
+    if workload.group is not None and workload.group.min_member < 1:
+        return Reason(
+            "InvalidPodGroup", f"the minMember of its PodGroup is {workload.group.min_member}, not a positive number"
+        )
+    if workload.group is not None and workload.group.problem is not None:
+        return Reason("InvalidPodGroup", f"its PodGroup: {workload.group.problem}")
+    if workload.min_member is not None:
+        return None
+    if any(dialect and dialect.has_objects for dialect in workload.members.said.dialects):
+        text = f"there is no PodGroup named {workload.key.name} in namespace {workload.key.namespace}"
+        if Dialect.KOORDINATOR in workload.members.said.dialects:
+            text += ", and no member says gang.scheduling.koordinator.sh/min-available"
+        return Reason("PodGroupMissing", text)
+    first = workload.members.first
+    if first is not None and first.group is not None and (owner := first.group.owner):
+        text = f"the object that makes its pods ({owner}) has no label muster.dev/gang: true, or Muster may not read it"
+        return Reason("MinMemberMissing", f"{text}: the size of the gang is never guessed")
+    key = "yunikorn.apache.org/task-groups" if _in_yunikorns_words(workload) else "muster.dev/min-member"
+    return Reason("MinMemberMissing", f"no member says {key}: the size of the gang is never guessed")
+
+
+def _not_in_queue(workload: Workload, state: State) -> Reason | None:
+    """Its queue admits nothing, or is none. What has started goes on, and what is half released is completed."""
+    why = state.quotas.route(workload).why
+    started = workload.release.complete or workload.members.started
+    broken = workload.release.partial_since is not None and not workload.seated
+    if broken or (started and why is not None and why.code == "QueueStopped"):
+        return None
+    return why
+
+
+def _too_many(workload: Workload, state: State) -> Reason | None:
+    """More than the settings allow. What has started goes on."""
+    if workload.release.complete or workload.members.started:
+        return None
+    most, size = state.limits.members, max(len(workload.live), workload.min_member or 0)
+    if size > most:
+        said = f"it has {many(len(workload.live), 'member')} and minMember {workload.min_member or 'unknown'}"
+        return Reason("TooManyMembers", f"{said}; a gang may have at most {most} (max_gang_members)")
+    if state.waiting.keeps_out(workload.key):
+        waiting = counted(state.limits.waiting, "earlier gang", "waits", "wait")
+        text = f"{waiting} in namespace {workload.key.namespace}, the most that are looked at (max_waiting_gangs)"
+        return Reason("TooManyGangs", text)
+    return None
+
+
+def too_many_shapes(members: Iterable[Role], state: State) -> Reason | None:
+    """Members of each shape are placed by themselves. A pin to one node, or volumes that few nodes reach, count for
+    nothing: there is no choice."""
+    found = {
+        (requests, Selection() if selection.volumes or pinned_to(selection) else selection, *others)
+        for requests, selection, *others in members
+    }
+    if len(found) <= state.limits.shapes:
+        return None
+    text = (
+        f"its members have {len(found)} different shapes (requests, node selector, affinity, tolerations, topology, "
+        f"host ports or spread), and a gang may have at most {state.limits.shapes} (max_gang_shapes); use one pod "
+        "template for each role"
+    )
+    return Reason("TooManyShapes", text)
+
+
+def _unsupported(workload: Workload, claim_bound: Callable[[Pod], str | None], owner: str) -> Reason | None:
+    """``claim_bound(pod)`` names a volume claim of the pod that has no volume yet, or None."""
+    for pod in _odd(workload, owner):
+        if pod.node:
+            continue
+        if pod.device_claims:
+            return Reason(
+                "ResourceClaims", f"pod {pod.name} uses resource claims (DRA), which gangs do not support yet"
+            )
+        if (claim := claim_bound(pod)) is not None:
+            return Reason("VolumeNotBound", f"volume claim {claim} of pod {pod.name} has no volume; bind it first")
+    return None
+
+
+def _gated(workload: Workload, owner: str) -> Reason | None:
+    """A running gang goes on with those that are not gated; one that has yet to start waits for every member."""
+    found = [pod for pod in _odd(workload, owner) if pod.foreign_gates]
+    waiting = _of(workload.members.unplaced(), owner) if found else []
+    if not found or (workload.release.complete and any(not pod.foreign_gates for pod in waiting)):
+        return None
+    gates = listed(sorted({gate for pod in found for gate in pod.foreign_gates}))
+    return Reason("Gated", f"{_share(len(found), len(workload.live), 'is', 'are')} gated by {gates}", warning=False)
+
+
+def too_few(workload: Workload) -> Reason | None:
+    """Fewer members exist than it needs."""
+    needed, there = workload.min_member or 0, workload.reached(Stage.THERE)
+    if workload.release.complete:
+        return None
+    if there >= needed:
+        if workload.podsets is not None or workload.short(Stage.THERE) is None:
+            return None
+        return Reason("MembersMissing", f"{workload.share(Stage.THERE)} exist{_in_order(workload)}", warning=False)
+    return Reason("MembersMissing", f"{_share(there, needed, 'exists', 'exist')}{_in_order(workload)}", warning=False)
+
+
+def _in_order(workload: Workload) -> str:
+    """Whether the missing members may be created only when those that wait are ready, which they never are."""
+    if _in_yunikorns_words(workload):
+        return "; Muster makes no placeholders for pods that are yet to come"
+    first = workload.members.first
+    maker = first.controller if first is not None else None
+    by_owner = first is not None and first.group is not None and first.group.owner
+    if maker is None or maker.kind != "StatefulSet" or by_owner:
+        return ""
+    order = "creates its pods one after the other unless its podManagementPolicy is Parallel"
+    return f"; StatefulSet {maker.name} {order}"
+
+
+def _in_yunikorns_words(workload: Workload) -> bool:
+    return Dialect.YUNIKORN in workload.members.said.dialects
+
+
+def _size(size: int | Minima | None) -> object:
+    return " and ".join(f"{least} {role}" for role, least in size) if isinstance(size, tuple) else size
+
+
+def _share(count: int, total: int, one: str, several: str) -> str:
+    """``"2 of 4 members exist"``."""
+    return f"{count} of {counted(total, 'member', one, several)}"
+
+
+def _disagreement(what: str, values: Iterable[object]) -> Reason:
+    named = listed(sorted("none" if value is None else str(value) for value in values))
+    return Reason("Contradiction", f"its members have different {what}: {named}")
+
+
+def _odd(workload: Workload, owner: str) -> list[Pod]:
+    return _of([member.pod for member in workload.members.odd.values()], owner)
+
+
+def _of(pods: list[Pod], owner: str) -> list[Pod]:
+    """Those of that owner; all if it is empty."""
+    return [pod for pod in pods if pod.owner == owner] if owner else pods

@@ -1,0 +1,89 @@
+"""Members that have finished well, by the start that they belonged to: the release that is stamped on them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from extender.core.gang.tally import Tally
+from policies.model import Pod, SlotKey
+
+
+class Start:
+    """The finished members of one release, and how many slots it had bound, by what their Bindings said."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.at = 0.0
+        self._sizes: Tally[int] = Tally()
+        self._slots: Tally[SlotKey] = Tally()
+        self._owners: Tally[str] = Tally()
+
+    def add(self, pod: Pod) -> None:
+        self.pods[pod.uid] = pod
+        self._slots.add(pod.identity)
+        self._owners.add(pod.owner)
+        if pod.stamp is not None:
+            self._sizes.add(pod.stamp.size)
+            self.at = max(self.at, pod.stamp.at)
+
+    def drop(self, pod: Pod) -> None:
+        del self.pods[pod.uid]
+        self._slots.take(pod.identity)
+        self._owners.take(pod.owner)
+        if pod.stamp is not None:
+            self._sizes.take(pod.stamp.size)
+
+    @property
+    def lost(self) -> bool:
+        """Whether a slot of it was lost before it had finished."""
+        return len(self._slots) < max(self._sizes, default=0)
+
+    def is_of(self, owners: Collection[str]) -> bool:
+        """Whether one of these controllers made members of it."""
+        return any(owner in owners for owner in self._owners if owner)
+
+
+class Starts:
+    """Which finished members count as present: those of the starts that go on.
+
+    A start goes on while one of its members is bound. When none is left it is over, unless it has lost a slot and the
+    controller of its members makes a new pod: that one completes the last start, and is no new one. If it has lost
+    none, such a pod begins another start; only an index of a job that is done stays so.
+    """
+
+    def __init__(self) -> None:
+        self._starts: dict[str, Start] = {}
+        self._last: str | None = None
+
+    def add(self, pod: Pod) -> None:
+        assert pod.stamp is not None  # noqa: S101
+        release = pod.stamp.release
+        if release not in self._starts:
+            self._starts[release] = Start()
+        self._starts[release].add(pod)
+        self._last = None
+
+    def drop(self, pod: Pod) -> None:
+        assert pod.stamp is not None  # noqa: S101
+        start = self._starts[pod.stamp.release]
+        start.drop(pod)
+        if not start.pods:
+            del self._starts[pod.stamp.release]
+            self._last = None
+
+    def pods(self, release: str) -> Iterable[Pod]:
+        start = self._starts.get(release)
+        return start.pods.values() if start is not None else ()
+
+    def going_on(self, bound: Mapping[str, int], owners: Collection[str]) -> dict[str, bool]:
+        """The releases whose finished members count; False: only those with the index of a job. ``bound``: the releases
+        of all live members, "" of those that are not bound; ``owners``: their controllers."""
+        if any(bound):
+            return {release: True for release in bound if release in self._starts}
+        last = self._latest()
+        return {last: self._starts[last].lost} if last is not None and self._starts[last].is_of(owners) else {}
+
+    def _latest(self) -> str | None:
+        if self._last is None and self._starts:
+            self._last = max(self._starts, key=lambda release: (self._starts[release].at, release))
+        return self._last

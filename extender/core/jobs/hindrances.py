@@ -1,0 +1,45 @@
+"""Why a suspended job cannot be planned yet, whatever room there is, and what of it is planned."""
+
+from __future__ import annotations
+
+from extender.core.jobs.job import JobRecord
+from extender.core.reasons import Reason
+from extender.core.state import State
+from extender.core.workload import Workload
+from policies.model import Job, PodSets
+from policies.words import counted
+
+HELD = Reason("Held", "muster.dev/hold keeps it suspended", warning=False)
+
+
+def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | None:
+    """None: it waits for nodes alone."""
+    job = record.seen
+    if not job.stopped:
+        return Reason("Stopping", "it is suspended, and its pods have yet to go", warning=False)
+    if job.marked:
+        return Reason("Stopping", "it is suspended; what Muster wrote on it is being taken off", warning=False)
+    if left := _left_over(state, workload):
+        said = counted(left, "pod", "has", "have")
+        return Reason("Stopping", f"{said} yet to go of an earlier start", warning=False)
+    if record.taken:
+        return Reason("NameTaken", record.taken)
+    if job.held:
+        return HELD
+    return Reason("InvalidJob", job.problem) if job.problem else None
+
+
+def _left_over(state: State, workload: Workload) -> int:
+    """Pods of an earlier start that have yet to go. Those that are told to go, on a node that is gone or silent, may
+    be shown for ever."""
+    nodes = state.claims.nodes
+    pods = [member.pod for member in workload.members if not member.pod.terminal]
+    return sum(1 for pod in pods if pod.live or ((node := nodes.get(pod.node or "")) is not None and node.ready))
+
+
+def to_come(workload: Workload, job: Job) -> PodSets:
+    """What pods will come of it when it starts."""
+    if not job.resumes:
+        return job.podsets
+    ours = (member.pod for member in workload.members if member.pod.owner == job.uid)
+    return job.podsets.without({pod.identity for pod in ours if pod.phase == "Succeeded" and not pod.deleting})

@@ -1,0 +1,238 @@
+"""Jobs are admitted whole: planned while they are suspended, and started by one write with the plan in it.
+
+Their pods are created led to their nodes. When the plan is lost the job is suspended again as a whole, what is ours is
+taken off it, and it is planned anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from extender.core.answers import JobWritten, Outcome
+from extender.core.effects import CleanJob, SuspendJob
+from extender.core.gang.backoff import pause_s
+from extender.core.gang.expected import await_pods, close_up, expect, still_planned, there_first, uncreated
+from extender.core.gang.names import strangers
+from extender.core.gang.turns import Cause
+from extender.core.jobs.hindrances import hindrance, to_come
+from extender.core.jobs.job import JobRecord, JobWrite
+from extender.core.jobs.naming import JobNaming
+from extender.core.jobs.start import start_of
+from extender.core.jobs.unplanned import Unplanned
+from extender.core.jobs.upkeep import Upkeep
+from extender.core.quota.elastic import Elastic
+from extender.core.reasons import Reason
+from extender.core.revocations import Revocations
+from extender.core.state import State
+from extender.core.steering import Leading
+from extender.core.telling import explain
+from extender.core.workload import Workload
+from policies.model import PodSets, SlotKey, Victim
+
+_SHOWN_S = 60.0
+"""By then the watch shows a write that is known to be done, even if it had to be opened anew."""
+_STARTED = Reason("Placed", "it is started with the plan that is written on it", warning=False)
+
+
+class Jobs:
+    """``settle`` is called for a workload that has a job, before anything else of it is settled."""
+
+    def __init__(self, state: State, steering: Leading, revocations: Revocations, elastic: Elastic) -> None:
+        self._state = state
+        self._elastic = elastic
+        self._unplanned = Unplanned(state, elastic)
+        self.upkeep = Upkeep(state, steering, revocations)
+        self._revocations = revocations
+        self.naming = JobNaming(state)
+
+    def node_changed(self, node: str, now: float) -> None:
+        """Pods of a job on a node that is silent may be lost, those on one that is gone are."""
+        state, known = self._state, self._state.claims.nodes.get(node)
+        for _, claim in state.claims.on(node):
+            workload = state.workloads.get(claim.workload) if claim.workload is not None else None
+            if workload is None or workload.job is None:
+                continue
+            if known is not None and known.ready:
+                workload.job.regain(node)
+            elif workload.admitted:
+                workload.job.lose(node, now - (state.limits.node_loss_s if known is None else 0.0))
+            state.touch(workload)  # one that is not admitted may wait for pods of an earlier start to go from there
+
+    def written(self, event: JobWritten, now: float) -> None:
+        """A write to the job has ended. The watch shows what has become of it."""
+        workload = self._state.workloads.get(event.key)
+        record = workload.job if workload is not None else None
+        if workload is None or record is None or record.seen.uid != event.uid or record.writing is None:
+            return
+        self._state.touch(workload)
+        if event.outcome is Outcome.UNSENT and record.take_write_back():
+            return self.upkeep.look_again(workload, record, now)
+        if event.outcome in (Outcome.DONE, Outcome.UNKNOWN):
+            done = event.outcome is Outcome.DONE
+            record.wrote(now + (_SHOWN_S if done else self._state.limits.plan_s))
+            if record.writing is JobWrite.START and record.plan is not None:
+                await_pods(self._state, record, now)
+            return
+        what, started = record.writing.value, record.writing is JobWrite.START
+        record.fail(now + pause_s(record.failures + 1, 1.0, self._state.limits.retry_max_s))
+        workload.telling.note(now, f"could not {what} its job: {event.detail}")
+        if started:
+            record.dismiss()
+            why = f"its job could not be started: {event.detail}"
+            self._revocations.revoke(workload, why, now, Cause.WRITE_FAILED, penalty=True)
+
+    def came(self, workload: Workload, now: float) -> None:
+        """A pod has filled a slot."""
+        if workload.job is not None:
+            self._state.creation.came(now)
+            workload.job.come(now)
+            if workload.job.plan is not None:
+                await_pods(self._state, workload.job, now)
+
+    def settle(self, workload: Workload, now: float) -> None:
+        """What follows for the job; for the workload, what is to be expected of it."""
+        record = workload.job
+        if record is not None and record.seen.finished:
+            self._dismiss(workload, record)  # whatever becomes of a write that is under way
+        if record is None or record.seen.finished or self.naming.contested(workload.key):
+            # Whoever had the name of the gang may have ended by now: pods that have come with it go on without the job.
+            self.naming.share(workload.key, now)
+        if (record := workload.job) is None:
+            return
+        if record.writing is not None or not record.rest_is_over(now):
+            self._meanwhile(workload, record, now)
+            if not record.written or now < record.until:
+                return
+            record.end_write()
+        if record.seen.finished:
+            self._clean(record)
+        elif record.seen.suspended:
+            if record.plan is not None or record.stop:
+                self._revocations.revoke(workload, "its job is suspended", now, Cause.JOB_SUSPENDED)
+                self._dismiss(workload, record)
+            record.expect(0.0)
+            self._wait(workload, record, now)
+        else:
+            self._run(workload, record, now)
+        vacant = len(workload.members.slots.planned) if record.plan is not None else 0
+        self._state.creation.wait_for(workload.key, vacant)
+
+    def _meanwhile(self, workload: Workload, record: JobRecord, now: float) -> None:
+        """Its pods may come, end and go before the watch shows its start. Others may start it with the plan that is yet
+        to be taken off it."""
+        self.adopt(workload, now)
+        if record.plan is not None:
+            self._note_end(workload, record)
+        if record.writing is not JobWrite.SUSPEND:
+            # What is being started stays as it was planned, even if the job was edited since.
+            expect(self._state, workload, None if record.over else workload.podsets or record.planned)
+            self.upkeep.keep(workload, record, now)
+
+    def _dismiss(self, workload: Workload, record: JobRecord) -> None:
+        """No more pods come of it."""
+        record.dismiss()
+        expect(self._state, workload, None)
+        self._state.creation.wait_for(workload.key, 0)
+
+    def _wait(self, workload: Workload, record: JobRecord, now: float) -> None:
+        job, why = record.seen, hindrance(self._state, workload, record)
+        self._state.unreserve_all(workload)  # no pod is replaced
+        if strangers(workload, job):
+            self.naming.share(workload.key, now)
+            return
+        if why is not None:
+            expect(self._state, workload, None)
+            explain(self._state, workload, why, now)
+            if job.stopped:
+                self._clean(record)
+            return
+        expect(self._state, workload, podsets := to_come(workload, job))
+        if workload.seated and not workload.filling and self._state.recovered:
+            self._start(workload, record, podsets, workload.members.slots.planned)
+
+    def _start(self, workload: Workload, record: JobRecord, podsets: PodSets, nodes: Mapping[SlotKey, str]) -> None:
+        record.write(JobWrite.START)
+        record.admit(nodes)
+        self._state.out.append(start_of(workload, record.seen, podsets, nodes))
+        expect(self._state, workload, record.planned)
+
+    def _clean(self, record: JobRecord) -> None:
+        """Nothing of ours outlives its use."""
+        if record.seen.marked:
+            record.write(JobWrite.CLEAN)
+            self._state.out.append(CleanJob(record.seen))
+
+    def _run(self, workload: Workload, record: JobRecord, now: float) -> None:
+        self.adopt(workload, now)
+        if drained := self._state.quotas.route(workload).drained:
+            return self._stop(workload, record, drained, now)
+        if record.plan is None and (failed := self._unplanned.failure(workload, record, now)):
+            return self._stop(workload, record, failed, now)
+        if nodes := self._unplanned.nodes(workload, record):
+            self._start(workload, record, to_come(workload, record.seen), nodes)
+            return await_pods(self._state, record, now)
+        if record.plan is None:
+            return
+        self._note_end(workload, record)
+        expect(self._state, workload, still_planned(self._state, workload, record))
+        close_up(self._state, workload, record)
+        self.upkeep.keep(workload, record, now)
+        if record.over:
+            return
+        if workload.release.complete or not uncreated(workload):
+            record.expect(0.0)
+        elif not record.coming_until:
+            await_pods(self._state, record, now)
+        if not record.stop and (why := self.upkeep.failure(workload, record, now)) is not None:
+            record.take_back(why)
+        if record.stop:
+            self._stop(workload, record, record.stop, now)
+
+    @staticmethod
+    def _note_end(workload: Workload, record: JobRecord) -> None:
+        """It is over if pods of it have ended well and no other of its own is there: its controller is about to say so,
+        or makes those again that have failed."""
+        members, own = workload.members, record.seen.uid
+        record.ran |= workload.release.complete
+        if own in members.said.owners:
+            record.go_on()
+        elif record.ran:
+            ended = (one.pod for one in members if one.pod.phase == "Succeeded" and one.pod.owner == own)
+            if done := {pod.identity for pod in ended} | members.slots.done:
+                record.end(done)
+
+    def adopt(self, workload: Workload, now: float) -> None:
+        """If an earlier life of ours has started its job, what it planned is taken over where it can be."""
+        record = workload.job
+        if record is None or record.plan is not None or not record.runs_by_plan:
+            return
+        expect(self._state, workload, None)  # and with it what was planned otherwise
+        self._state.quotas.restore(workload)
+        job, plan = record.seen, dict(record.seen.plan or {})
+        for name in (one.name for one in job.podsets.podsets if not one.indexed):
+            there = (pod.node for pod in workload.bound if pod.series == name)
+            plan[name] = there_first(plan.get(name, ()), there)
+        nodes = job.podsets.by_slot(plan)
+        record.admit(nodes)
+        # No plan has a node for the slot of a pod that had ended well before.
+        ended = (one.pod.identity for one in workload.members if one.pod.phase == "Succeeded")
+        record.ran = job.closed > 0 or any(slot in nodes for slot in (*ended, *job.done))
+        planned = Counter(slot[0] for slot in nodes)
+        short = to_come(workload, job).short(lambda one: planned[one.prefix], together=False)
+        if short is not None and not workload.members.bound:
+            record.take_back("the plan that is written on its job is not one for its podsets")
+        for node in {pod.node for pod in workload.bound if pod.node}:
+            self.node_changed(node, now)
+        await_pods(self._state, record, now)
+        expect(self._state, workload, record.planned)
+        explain(self._state, workload, _STARTED, now)
+
+    def _stop(self, workload: Workload, record: JobRecord, why: str, now: float) -> None:
+        record.take_back(why)
+        workload.nudge()
+        record.write(JobWrite.SUSPEND)
+        evicted = self._state.preemptions.evictions.recent(Victim(workload.key), record.seen, now - self._state.epoch)
+        self._state.out.append(SuspendJob(record.seen, why, evicted, self._elastic.rest(workload.key)))
+        if not workload.releasing:
+            self._revocations.revoke(workload, why, now, Cause.JOB_SUSPENDED, penalty=True)

@@ -1,0 +1,166 @@
+"""An admitted job while it runs: its slots keep their nodes, and what it has to be started over for."""
+
+from __future__ import annotations
+
+from extender.core.claims import ClaimState, SlotOf
+from extender.core.gang.expected import uncreated
+from extender.core.gang.turns import Cause
+from extender.core.jobs.job import JobRecord
+from extender.core.jobs.taking_back import needs
+from extender.core.member import Member, MemberState
+from extender.core.revocations import Revocations
+from extender.core.state import State
+from extender.core.steering import Leading
+from extender.core.workload import Workload
+from policies.model import Job, Pod, SlotKey
+from policies.placement.fitting import crowded, lets_in
+from policies.words import counted
+
+REMOVED = "the plan that it was started with was removed"
+_LET_GO = "none of its pods is on a node any more, and its plan has a node for too few of them"
+
+
+class Upkeep:
+    """Called for each job that was started, whenever its workload is settled."""
+
+    def __init__(self, state: State, steering: Leading, revocations: Revocations) -> None:
+        self._state = state
+        self._steering = steering
+        self._revocations = revocations
+
+    def keep(self, workload: Workload, record: JobRecord, now: float) -> None:
+        """A slot keeps its node as long as the job is admitted, whatever becomes of the pod in it."""
+        state, plan, slots = self._state, record.plan or {}, workload.members.slots
+        if record.stop:
+            return
+        for slot in list(slots.lacking):
+            node = plan.get(slot, "")
+            if slot not in slots.templates or not node:
+                continue
+            if not state.recovered and self._makes_room(workload, node):
+                continue  # beside its predecessor it may have had no room: other plans come first (``Recovery.end``)
+            pod = workload.asking(workload.members.stands_for(slot))
+            needed, admitted = needs(workload, slot), state.claims.admits(node, pod.selection)
+            if (
+                admitted
+                and state.claims.fits(node, pod.requests)
+                and (
+                    lets_in([(pod, node)], state.claims.snapshot(), (pod,))
+                    or (needed and not self._makes_room(workload, node))
+                )
+            ):
+                self._seat(workload, slot, pod, node, now)
+            elif admitted and self._makes_room(workload, node):
+                continue
+            elif not needed or record.over:
+                record.let_go((slot,))
+            elif not self._may_stay_empty(workload, slot):
+                room, now_is = ("the room on ", "was taken") if admitted else ("", "is gone, not ready or closed to it")
+                return record.take_back(f"{room}node {node}, on which a pod of it was to run, {now_is}")
+
+    def bound(self, workload: Workload, member: Member, now: float) -> None:
+        """An earlier leader may have bound one without an index where another slot was planned, whose pod has yet to
+        come or is not bound: the two slots exchange their nodes."""
+        record, slots, pod = workload.job, workload.members.slots, member.pod
+        plan = record.plan if record is not None and not workload.being_started else None
+        if record is None or not plan or pod.identity[0] in slots.indexed or plan.get(pod.identity) in (None, pod.node):
+            return
+        others = [slot for slot, node in plan.items() if (slot[0], node) == (pod.identity[0], pod.node)]
+        free = [slot for slot in others if not any(map(self._is_bound, self._standing(workload, slot)))]
+        if not free:
+            return
+        other = min(free, key=lambda slot: len(slots.pods(slot)))
+        record.exchange(pod.identity, other)
+        if other in slots.planned:
+            self._state.assume_slot(workload, other, "")
+        for one in self._standing(workload, other):
+            self._state.answer_hold(workload, one, f"another pod was bound to {pod.node}")
+            self._revocations.take_back(workload, one, now)
+
+    @staticmethod
+    def _standing(workload: Workload, slot: SlotKey) -> list[Member]:
+        return [workload.members[uid] for uid in workload.members.slots.pods(slot)]
+
+    @staticmethod
+    def _is_bound(member: Member) -> bool:
+        """Or may be."""
+        return member.state in (MemberState.BOUND, MemberState.BINDING, MemberState.UNKNOWN)
+
+    def _makes_room(self, workload: Workload, node: str) -> bool:
+        """Whether pods of it have yet to go there, or a Binding of one that is gone has yet to end."""
+        for owner, claim in self._state.claims.on(node):
+            if claim.workload != workload.key or isinstance(owner, SlotOf):
+                continue
+            member = workload.members.get(owner)
+            if claim.state is ClaimState.TERMINATING or member is None or not member.pod.live:
+                return True
+        return False
+
+    @staticmethod
+    def _may_stay_empty(workload: Workload, slot: SlotKey) -> bool:
+        """Whether maybe no pod comes to it: pods without an index have ended well, and its job has yet to say how many
+        are still to come. One that comes stands in it."""
+        members, prefix = workload.members, slot[0]
+        if prefix in members.slots.indexed or members.slots.pods(slot):
+            return False
+        pods = (member.pod for member in members)
+        return any(pod.phase == "Succeeded" and f"{pod.owner}{pod.series}" == prefix for pod in pods)
+
+    def _seat(self, workload: Workload, slot: SlotKey, pod: Pod, node: str, now: float) -> None:
+        member = workload.members.get(pod.uid)  # None for the template of a slot that is vacant
+        if member is None:
+            self._state.assume_slot(workload, slot, node)
+        else:
+            self._steering.await_uptake(workload, now)
+            self._steering.lead(workload, member, node)
+
+    def look_again(self, workload: Workload, record: JobRecord, now: float) -> None:
+        """Before the same start is asked for once more: others may have come in the way of its pods, or have gone that
+        these want to be near."""
+        if record.plan is not None:
+            return
+        seated = [(workload.asking(pod), node) for pod, node in workload.members.slots.promises()]
+        view = self._state.claims.snapshot()
+        if not lets_in(seated, view, [pod for pod, _ in seated]):
+            why = crowded(seated, view) or "its nodes are no longer what its pods demand with regard to other pods"
+            self._revocations.revoke(workload, why, now, Cause.LAST_LOOK)
+
+    def failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
+        """What the job has to be started over for."""
+        limits, lacking = self._state.limits, uncreated(workload)
+        for node, since in list(record.lost.items()):
+            if now < since + limits.node_loss_s:
+                continue
+            # Whoever has no slot of the plan is replaced one by one.
+            if any(pod.node == node and pod.identity in (record.plan or {}) for pod in workload.bound):
+                return (
+                    f"node {node}, on which pods of it run, is gone or has been silent for {limits.node_loss_s:.0f} s"
+                )
+            # Who is being bound there is looked at when that has ended.
+            if not any(member.node == node for member in workload.members.placed.values()):
+                record.regain(node)
+        if lacking and not workload.release.complete and 0.0 < record.coming_until <= now:
+            if record.seen.delay:
+                return record.seen.delay
+            total = len(workload.members.slots.templates)
+            return (
+                f"{lacking} of {counted(total, 'pod', 'was', 'were')} not created in time: a ResourceQuota, an "
+                "admission webhook or the controller of the job keeps them from being created (its events say which)"
+            )
+        if not record.ran or _runs(workload, record.seen):
+            return None
+        # As after a restart, when nobody knows the plan, or what was let go.
+        if record.seen.plan is None and misled(workload, record.seen):
+            return REMOVED
+        return _LET_GO if record.falls_short else None
+
+
+def misled(workload: Workload, job: Job) -> bool:
+    """Whether its pods are all waiting, and made for a plan of ours that is gone: for its nodes, and its minMember."""
+    return job.marked and job.uid in workload.members.said.owners and not _runs(workload, job)
+
+
+def _runs(workload: Workload, job: Job) -> bool:
+    """Whether a pod of its own is bound, or some pod of its gang may be soon."""
+    bound = workload.members.bound.values()
+    return workload.releasing or workload.doubtful or any(member.pod.owner == job.uid for member in bound)

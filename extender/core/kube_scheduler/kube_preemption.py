@@ -1,0 +1,207 @@
+"""kube-scheduler's own preemption, for pods of no gang: no gang is broken in part by it.
+
+kube-scheduler would delete only those pods of a gang that are on the node that it chooses, at once, and to a job each
+of them is a failure. So no member is offered to it. Where nobody else would do, whole gangs give way as they do to a
+workload (``reservations.py``): it is written on the pod first, then the gangs are told, and the room is kept for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+from extender.core.effects import Turned
+from extender.core.gang.turns import Turn
+from extender.core.reasons import Reason
+from extender.core.singles.singles import Singles
+from extender.core.state import State
+from extender.core.victims.candidates import budgets_left, evicted, evictions_of, is_evictable, named, terms_of
+from extender.core.victims.giving_way import GivingWay
+from extender.core.victims.preemptions import MOST, Preemption, key_of
+from extender.core.victims.reservations import Reservations
+from extender.core.workload import Workload
+from policies.model import GroupKey, Pod, Requests, Reservation, Victim
+from policies.preemption.allowed import Why
+from policies.words import listed
+
+Victims = Mapping[str, tuple[str, ...]]
+"""Node -> the UIDs of those that kube-scheduler would delete there."""
+Gangs = dict[GroupKey, Workload]
+_REST_S = 1.0
+"""Those to whom nobody could give way are looked at so often."""
+_UNSEEN_S = 30.0
+"""For so long the watch may have yet to show a pod that kube-scheduler asks for."""
+_LOOKS = 8
+"""So many of them at a time."""
+
+
+class KubePreemption:
+    """What is answered where a pod of no gang preempts."""
+
+    def __init__(self, state: State, singles: Singles, reservations: Reservations, giving_way: GivingWay) -> None:
+        self._state = state
+        self._singles = singles
+        self._reservations = reservations
+        self._giving_way = giving_way
+        self._later: dict[str, tuple[Victims, float]] = {}
+        """What kube-scheduler asked for pods that gangs may give way to another time, by UID, and when."""
+        self._look_at = inf
+
+    def answer(self, pod: Pod, asked: Victims, now: float) -> Victims:
+        """The candidates without members of gangs; if there is none, nothing, and gangs may give way."""
+        offered = self._offered(pod, asked)
+        self._later.pop(pod.uid, None)
+        if (preemption := self._state.preemptions.of_pod(pod)) is not None:
+            # Room is on its way there: nobody else goes elsewhere.
+            return {node: offered[node] for node, _ in preemption.reservation.rooms if node in offered}
+        if not offered and self._may(pod) and not self._have_gangs_give_way(pod, asked, now):
+            self._later[pod.uid] = asked, now
+            self._look_at = min(self._look_at, now + _REST_S)
+        return offered
+
+    def review(self, now: float) -> None:
+        """Called after every event. Gangs that could not go may do so by now, of which kube-scheduler hears nothing."""
+        if now < self._look_at:
+            return
+        for uid in list(self._later)[:_LOOKS]:
+            pod, (asked, since) = self._state.pods.get(uid), self._later.pop(uid)
+            if pod is None:
+                waits = now < since + _UNSEEN_S
+            else:
+                waits = self._may(pod) and not self._gives_way_now(pod, asked, now)
+            if waits:
+                self._later[uid] = asked, since
+        self._look_at = now + _REST_S if self._later else inf
+
+    def _gives_way_now(self, pod: Pod, asked: Victims, now: float) -> bool:
+        """While there is room for it, or others may go, it is for kube-scheduler to try it again."""
+        if self._has_room(pod) or self._offered(pod, asked):
+            return False
+        return self._have_gangs_give_way(pod, asked, now)
+
+    def next_look(self) -> float | None:
+        """When ``review`` has something to do."""
+        return self._look_at if self._later else None
+
+    def without_gangs(self, asked: Victims) -> Victims:
+        """The candidates all of whose victims are known, and pods of no gang."""
+        return {node: uids for node, uids in asked.items() if uids and all(map(self._is_single, uids))}
+
+    def restore(self, now: float) -> None:
+        """After a restart: what is written on those who wait goes on, where it can be believed."""
+        for pod in list(self._state.pods.values()):
+            if pod.reservation is None or pod.group_key is not None:
+                continue
+            if (preemption := self._believed(pod, pod.reservation, now)) is None:
+                self._reservations.write(key_of(pod), pod.uid, None)
+            else:
+                self._reservations.resume(key_of(pod), preemption, now)
+
+    def _offered(self, pod: Pod, asked: Victims) -> Victims:
+        return {
+            node: uids for node, uids in self.without_gangs(asked).items() if self._singles.may_preempt(pod, node, uids)
+        }
+
+    def _has_room(self, pod: Pod) -> bool:
+        view = self._state.claims.snapshot()
+        return bool(((view.slots(pod.requests) > 0) & view.eligible(pod.selection)).any())
+
+    def _have_gangs_give_way(self, pod: Pod, asked: Victims, now: float) -> bool:
+        """Those that matter least, if any may go. Nobody does while it is not known who a victim is, maybe a pod of
+        no gang, or the pod itself is yet to be shown."""
+        known = all(uid in self._state.pods for uids in asked.values() for uid in (pod.uid, *uids))
+        if not known or len(self._state.preemptions.under_way) >= MOST:
+            return False
+        found = {node: gangs for node, uids in asked.items() if (gangs := self._gangs_of(pod, node, uids, now))}
+        rooms = {node: ((node, _positive(pod)),) for node in found}
+        spared = self._state.preemptions.spares
+        left = [node for node in found if not spared(key_of(pod), rooms[node])]
+        if not left:
+            return False
+        node = min(left, key=lambda one: (*_loss(found[one]), one))
+        victims = tuple(map(named, found[node].values()))
+        until = now + self._state.limits.preemption_s
+        reservation = Reservation(rooms[node], victims, until - self._state.epoch)
+        self._reservations.keep(key_of(pod), _preemption(pod, reservation, until))
+        detail = f"evicts {listed(map(str, victims))}: kube-scheduler found nobody else who may go"
+        rules = (Why.PRIORITY,) * len(victims)
+        self._state.out.append(Turned(key_of(pod), Turn.PREEMPTING, 1, 0.0, detail=detail, alone=True, rules=rules))
+        return True
+
+    def _may(self, pod: Pod) -> bool:
+        """One of ours that waits, and whose PriorityClass lets it."""
+        state = self._state
+        waits = pod.live and not pod.node and state.claims.get(pod.uid) is None
+        return state.limits.pods_preempt_gangs and waits and pod.preempts and pod.scheduler in state.schedulers
+
+    def _gangs_of(self, pod: Pod, node: str, uids: tuple[str, ...], now: float) -> Gangs:
+        """The gangs of these victims; nothing if one of them may not go. The pods of no gang among them kube-scheduler
+        evicts once the gangs have gone."""
+        gangs: Gangs = {}
+        for uid in uids:
+            victim = self._state.pods.get(uid)
+            if victim is None:
+                return {}
+            if (workload := self._state.workload_of(victim)) is not None:
+                if not self._may_go(workload, pod.priority, now):
+                    return {}
+                gangs[workload.key] = workload
+        pods = [pod for workload in gangs.values() for pod in evicted(workload)]
+        if self._state.budgets.forbids(pods, budgets_left(self._state)):
+            return {}
+        members = dict.fromkeys(member.uid for workload in gangs.values() for member in workload.members)
+        leaving = {**members, **dict.fromkeys(uids)}
+        # kube-scheduler may know of more than we do, or of less when that was asked some time ago.
+        fits = self._singles.may_preempt(pod, node, leaving) and self._singles.fits_without(pod, node, leaving)
+        return gangs if fits else {}
+
+    def _may_go(self, workload: Workload, below: int, now: float) -> bool:
+        if workload.priority >= below or not is_evictable(self._state, workload):
+            return False
+        wall, most = now - self._state.epoch, self._state.limits.evictions_per_hour
+        if most and evictions_of(self._state, workload, wall) >= most:
+            return False
+        began = [one.stamp.at for one in workload.bound if one.stamp is not None and one.stamp.at]
+        ran = wall - min(began, default=workload.created)
+        least = terms_of(self._state, workload).min_runtime_s
+        return ran >= (self._state.limits.min_runtime_s if least is None else least)
+
+    def _believed(self, pod: Pod, written: Reservation, now: float) -> Preemption | None:
+        """Anybody can write it on a pod of his own: it may be for no more than the pod asks for, on one node."""
+        state = self._state
+        until = min(written.until + state.epoch, now + state.limits.preemption_s)
+        if until <= now or not self._may(pod) or len(written.rooms) != 1 or key_of(pod) in state.preemptions.under_way:
+            return None
+        ((node, requests),) = written.rooms
+        asked = dict(pod.requests)
+        if any(amount > asked.get(name, 0) for name, amount in requests):
+            return None
+        victims = tuple(one for one in written.victims if not one.pod and self._goes_on(one, pod.priority, node))
+        return _preemption(pod, Reservation(written.rooms, victims, written.until), until) if victims else None
+
+    def _goes_on(self, victim: Victim, below: int, node: str) -> bool:
+        """Of one that is broken in part those on that node may have gone before."""
+        nodes, workload = {node}, self._state.workloads.get(victim.key)
+        if workload is not None and not workload.whole:
+            nodes |= {member.pod.node for member in workload.members if member.pod.node}
+        return self._giving_way.may(victim, below, nodes)
+
+    def _is_single(self, uid: str) -> bool:
+        pod = self._state.pods.get(uid)
+        return pod is not None and pod.group_key is None
+
+
+def _preemption(pod: Pod, reservation: Reservation, until: float) -> Preemption:
+    names = listed(map(str, reservation.victims))
+    why = f"preempted by {key_of(pod)}, which has priority {pod.priority} and lacked room"
+    reason = Reason("Preempting", f"{names} give way to it", warning=False)
+    return Preemption(reservation, until, dict.fromkeys(reservation.victims, why), reason, pod.uid, alone=True)
+
+
+def _loss(gangs: Gangs) -> tuple[int, int]:
+    """The highest priority among them, and how many pods go."""
+    return max(one.priority for one in gangs.values()), sum(len(one.bound) for one in gangs.values())
+
+
+def _positive(pod: Pod) -> Requests:
+    return tuple((name, amount) for name, amount in pod.requests if amount)

@@ -1,0 +1,159 @@
+"""Quota and nodes in one decision: a flavor will do only if there is quota of it and the plan fits on its nodes.
+Otherwise the next flavor is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from extender.core.gang.demands import Demands
+from extender.core.gang.shape import Demand, Shape
+from extender.core.planner import Changed, Plan, Planner
+from extender.core.quota.asked import Asked, must_of
+from extender.core.quota.awaited import awaited
+from extender.core.quota.reclaiming import tree_without_leaving
+from extender.core.quota.words import shortage
+from extender.core.reasons import Reason
+from extender.core.state import State
+from extender.core.waiting.line import Line
+from extender.core.waiting.shortfalls import Amounts, Lack, Scope, Shortfalls
+from extender.core.workload import Workload
+from policies.model import Pod
+from policies.model.queues import ClusterQueue
+from policies.quota.asking import uncovered
+from policies.quota.choices import Choices
+from policies.quota.flavors import Assignment, Fit
+from policies.quota.partial_admission import most
+from policies.quota.tree import QuotaTree
+from policies.steps import Steps
+
+_TRIES = 16
+"""Assignments of flavors that are tried for one workload in one pass."""
+_PROMISED = "what is left of it is kept for those to whom others give way"
+_ASSIGN = 10
+"""What it costs to assign flavors, in units of ``policies.steps``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why it cannot be admitted, and whom that concerns. ``rests_on``: the shapes that were tried and had no room.
+    ``waits_for``: as in ``Shortfall``."""
+
+    lack: Lack
+    reason: Reason
+    scope: Scope
+    rests_on: tuple[Shape, ...] = ()
+    waits_for: Amounts | None = None
+
+
+class QuotaPlans:
+    """``plan`` for a workload that belongs to a ClusterQueue."""
+
+    def __init__(self, state: State, planner: Planner, demands: Demands) -> None:
+        self._state = state
+        self._planner = planner
+        self._demands = demands
+
+    def plan(
+        self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
+    ) -> Steps[Plan | Refused | Changed]:
+        """A plan whose quota is there, with the flavors noted on the workload; or why there is none. One that has no
+        room but where it has to borrow from farther away may have its turn later in ``line``."""
+        picture, former = self._state.quotas.queues.picture, workload.flavoring
+        asked = Asked(workload, demand.pods, queue, picture)
+        if text := uncovered(queue, asked.podsets(demand.pods)):
+            return Refused(Lack.QUOTA, Reason("NoQuota", text), queue.name, waits_for=())
+        closed, later = asked.closed(), self._later(workload, queue)
+        choices = Choices(picture.tree, picture.flavors, queue, closed, later=later)
+        must = must_of(workload, demand.pods, shape)
+        tried_as: dict[Shape, None] = {}
+        pods, found = demand.pods, choices.first(asked.podsets(demand.pods))
+        lack, last = Lack.QUOTA, _PROMISED if later else ""
+        for _ in range(_TRIES):
+            if found.fit is not Fit.FITS:
+                pods, found = _fewer(demand.pods, must, lambda some: choices.first(asked.podsets(some)))
+            yield _ASSIGN
+            if found.fit is not Fit.FITS:
+                break
+            if tried_as and line.postpone(workload, found.usage, found.level):
+                return Changed()
+            workload.flavor(asked.flavorings(found))
+            tried = yield from self._try(workload, demand, pods, shape, shortfalls, tried_as)
+            if not isinstance(tried, Reason):
+                return tried if self._is_there(queue, asked, tried, found) else Changed()
+            workload.flavor(former)
+            lack, last = Lack.ROOM, tried.message
+            found = choices.after(found, asked.podsets(pods), last)
+        text = shortage(self._state.quotas, queue, asked.podsets(must), choices.refused, last)
+        reason = Reason("NoQuota", text) if lack is Lack.QUOTA else Reason("NoRoom", text)
+        held = workload.job is not None and closed
+        partial = lack is Lack.ROOM and len(must) < len(demand.pods)
+        known = None if held or partial else awaited(picture, queue, asked.podsets(must), choices.refused, lack)
+        return Refused(lack, reason, queue.name, (*tried_as,), known)
+
+    def _later(self, workload: Workload, queue: ClusterQueue) -> QuotaTree | None:
+        """What will be used when others have given way to those who have asked for it; None if nobody does."""
+        state = self._state
+        if not state.preemptions.under_way.keys() - {workload.key}:
+            return None
+        return tree_without_leaving(state, queue.name, workload.key)
+
+    def least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[tuple[Demand, Shape]]:
+        """Of what it asks for, no more than has to start together."""
+        asked, shape = yield from self._demands.flavored(workload, must_of(workload, demand.pods, shape), shape)
+        return Demand(demand.version, None, asked, shape), shape
+
+    def level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
+        """What it would get by quota alone."""
+        picture = self._state.quotas.queues.picture
+        asked = Asked(workload, demand.pods, queue, picture)
+        choices = Choices(picture.tree, picture.flavors, queue, asked.closed())
+        return choices.first(asked.podsets(demand.pods))
+
+    def _try(
+        self,
+        workload: Workload,
+        demand: Demand,
+        pods: Sequence[Pod],
+        shape: Shape,
+        shortfalls: Shortfalls,
+        tried_as: dict[Shape, None],
+    ) -> Steps[Plan | Reason | Changed]:
+        """With the flavors that are on it now."""
+        asked, flavored = yield from self._demands.flavored(workload, pods, shape)
+        if workload.version != demand.version:
+            return Changed()
+        tried_as[flavored] = None
+        ready = self._state.preemptions.is_ready(workload.key)
+        if not ready and (known := shortfalls.get(flavored)) is not None:
+            return known
+        found = yield from self._planner.plan(workload, Demand(demand.version, None, asked, flavored), flavored)
+        if isinstance(found, Reason):
+            shortfalls.put(Lack.ROOM, flavored, found)
+        return found
+
+    def _is_there(self, queue: ClusterQueue, asked: Asked, plan: Plan | Changed, found: Assignment) -> bool:
+        """Others may have used quota while the plan was made."""
+        if isinstance(plan, Changed):
+            return True
+        usage: dict[tuple[str, str], int] = {}
+        for one in asked.podsets(plan.pods):
+            for resource, flavor in found.flavors[one.name].items():
+                usage[flavor, resource] = usage.get((flavor, resource), 0) + one.requests.get(resource, 0)
+        return not self._state.quotas.queues.picture.tree.lacks(queue.name, usage)
+
+
+def _fewer(
+    pods: Sequence[Pod], must: Sequence[Pod], assign: Callable[[Sequence[Pod]], Assignment]
+) -> tuple[tuple[Pod, ...], Assignment]:
+    """As many as there is quota for, all of those among them that have to start together."""
+    needed = {pod.uid for pod in must}
+    others = [pod for pod in pods if pod.uid not in needed]
+
+    def some(count: int) -> tuple[Pod, ...]:
+        chosen = needed.union(pod.uid for pod in others[:count])
+        return tuple(pod for pod in pods if pod.uid in chosen)
+
+    count, best = most(len(others), lambda more: assign(some(more)))
+    return some(count), best

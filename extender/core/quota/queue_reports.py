@@ -1,0 +1,158 @@
+"""How each queue object stands: who waits in it and who runs, what is used and borrowed, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from extender.core.quota.queues import ObjectKey, Picture, key_of
+from extender.core.quota.topologies import odd_levels
+from extender.core.state import State
+from extender.core.workload import Workload
+from policies.api import PolicyError, QueuePolicy, SortKey
+from policies.model import GroupKey
+from policies.model.queues import ClusterQueue, Cohort, FlavorResource, LocalQueue, QueueReport, Stop
+from policies.quota.shares import share_of
+from policies.quota.tree import UNLIMITED, QuotaNode
+from policies.words import many
+
+_NO_HALF_LIFE = (
+    "it orders by past usage (UsageBasedAdmissionFairSharing), which does not count: the setting "
+    "admission_fair_sharing.usage_half_life_time_s is 0"
+)
+
+
+Reports = dict[ObjectKey, QueueReport]
+
+
+class QueueReports:
+    """What was said of a queue, and of the cohorts above it, is said again until something of it has changed."""
+
+    def __init__(self, state: State, policy: QueuePolicy) -> None:
+        self._state = state
+        self._policy = policy
+        self._picture = Picture()
+        self._locals: dict[str, list[LocalQueue]] = {}
+        """By the ClusterQueue that they point to."""
+        self._known: dict[ObjectKey, tuple[int, Reports]] = {}
+        """As of the version of the queues that it is about."""
+
+    def all(self) -> Mapping[ObjectKey, QueueReport]:
+        """Of every ClusterQueue, LocalQueue and Cohort that there is an object of."""
+        picture, found = self._state.quotas.queues.picture, Reports()
+        if self._picture is not picture:
+            self._picture, self._known, self._locals = picture, {}, {}
+            for local in picture.locals.values():
+                self._locals.setdefault(local.queue, []).append(local)
+        for queue in picture.queues.values():
+            found |= self._said(key_of(queue), [queue.name], partial(self._of_queue, queue))
+        for name in self._locals.keys() - picture.queues.keys():
+            found |= self._of_locals(name, {})
+        for cohort in picture.cohorts.values():
+            below = [*_below(picture.tree.cohorts[cohort.name])]
+            found |= self._said(key_of(cohort), below, partial(self._of_cohort, cohort, below))
+        return found
+
+    def _said(self, key: ObjectKey, queues: Sequence[str], say: Callable[[], Reports]) -> Reports:
+        """Past usage changes with time: what rests on it is not kept."""
+        known, version = self._known.get(key), self._state.quotas.members.version(queues)
+        if known is not None and known[0] == version:
+            return known[1]
+        found = say()
+        if not any(queue.by_past_usage for queue in map(self._picture.queues.get, queues) if queue is not None):
+            self._known[key] = version, found
+        return found
+
+    def _of_queue(self, queue: ClusterQueue) -> Reports:
+        """And of the LocalQueues that point to it."""
+        state, quotas, some = self._state, self._state.quotas, self._members([queue.name])
+        by_local: dict[tuple[str, str], list[Workload]] = {}
+        for one in some:
+            by_local.setdefault((one.key.namespace, quotas.local_of(one.key)), []).append(one)
+        problems = (*self._picture.problems.get(queue.name, ()), *_stopped(queue.stop, queue.open))
+        warnings = _running_on(state, queue, some)
+        report = _report(state, self._policy, some, quotas.node_of(queue.name), problems, warnings)
+        return {key_of(queue): report, **self._of_locals(queue.name, by_local)}
+
+    def _of_locals(self, queue: str, by_local: Mapping[tuple[str, str], Sequence[Workload]]) -> Reports:
+        state, found = self._state, Reports()
+        for local in self._locals.get(queue, ()):
+            at = local.namespace, local.name
+            why = state.quotas.queues.route(*at).why
+            problems = () if why is None else (why.message,)
+            report = _report(state, self._policy, by_local.get(at, ()), None, problems, _said(state, local))
+            found[key_of(local)] = replace(report, past=state.quotas.past.stored(at))
+        return found
+
+    def _of_cohort(self, cohort: Cohort, below: Sequence[str]) -> Reports:
+        node, problems = self._picture.tree.cohorts[cohort.name], self._picture.said[key_of(cohort)].problems
+        warnings = _said(self._state, cohort)
+        return {key_of(cohort): _report(self._state, self._policy, self._members(below), node, problems, warnings)}
+
+    def _members(self, queues: Sequence[str]) -> list[Workload]:
+        members, workloads = self._state.quotas.members, self._state.workloads
+        return [one for queue in queues for key in members.of(queue) if (one := workloads.get(key)) is not None]
+
+
+def _report(
+    state: State,
+    policy: QueuePolicy,
+    some: Iterable[Workload],
+    node: QuotaNode | None,
+    problems: tuple[str, ...],
+    warnings: tuple[str, ...],
+) -> QueueReport:
+    used: Counter[FlavorResource] = Counter()
+    reserving = admitted = 0
+    pending: list[Workload] = []
+    for workload in some:
+        if uses := state.quotas.uses.of(workload.key):
+            reserving += 1
+            admitted += workload.release.complete or workload.whole
+            for use in uses.values():
+                used.update(use.usage)
+        if workload.key in state.waiting.keys and not workload.seated:
+            pending.append(workload)
+    borrowed = {} if node is None else {what: much for what in used if (much := node.borrowed(what))}
+    share = None
+    if node is not None and state.limits.fair_sharing:
+        found = share_of(node)
+        share = UNLIMITED if found.endless else int(found.value)
+    keys = tuple(workload.key for workload in sorted(pending, key=lambda one: _place(state, policy, one)))
+    return QueueReport(keys, reserving, admitted, dict(+used), borrowed, share, problems, warnings)
+
+
+def _place(state: State, policy: QueuePolicy, workload: Workload) -> tuple[float, bool, SortKey, GroupKey]:
+    """Those of whom the policy cannot say it come last."""
+    past = state.quotas.past_of(workload.key)
+    try:
+        return past, False, policy.order(workload), workload.key
+    except PolicyError:
+        return past, True, (), workload.key
+
+
+def _below(node: QuotaNode) -> Iterable[str]:
+    """The queues of a cohort and of those in it."""
+    for child in node.children:
+        yield from _below(child) if child.is_cohort else (child.name,)
+
+
+def _stopped(stop: Stop, of_volcano: bool = False) -> tuple[str, ...]:
+    if stop is Stop.NONE:
+        return ()
+    return ("it is closed",) if of_volcano else (f"it is stopped (stopPolicy {stop})",)
+
+
+def _said(state: State, thing: ClusterQueue | LocalQueue | Cohort) -> tuple[str, ...]:
+    return state.quotas.queues.picture.said[key_of(thing)].warnings
+
+
+def _running_on(state: State, queue: ClusterQueue, some: Iterable[Workload]) -> tuple[str, ...]:
+    """What was said of the queue, and whether gangs run on in it although it is drained: only jobs can be stopped."""
+    running = sum(one.job is None and one.key in state.quotas.uses for one in some) if queue.stop is Stop.DRAIN else 0
+    text = f"{many(running, 'gang')} of pods still running: HoldAndDrain stops jobs only"
+    forgotten = queue.by_past_usage and not state.limits.past_usage.half_life_s
+    odd = odd_levels(state, queue)
+    return (*_said(state, queue), *odd, *((text,) if running else ()), *((_NO_HALF_LIFE,) if forgotten else ()))

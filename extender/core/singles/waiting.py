@@ -1,0 +1,222 @@
+"""Pods of no gang that wait for kube-scheduler to bind them: they stand in one order with the gangs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from math import inf
+
+from extender.core.claims import Claim, Claims, ClaimState
+from extender.core.gang.backoff import pause_s
+from extender.core.gang.shape import Role
+from extender.core.singles.natives import Natives
+from extender.core.workload import Workload
+from policies.model import GroupKey, Pod
+from policies.placement.concern import concerned
+from policies.placement.fitting import lets_in
+from policies.placement.request import shape_of
+from policies.placement.tenants import Tenants
+
+_REST_MAX_S = 300.0
+"""One that never takes its room up gets another chance at least so often."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingSingle:
+    """A pod of no gang as the queue policy sees it: as a gang of its own."""
+
+    pod: Pod
+
+    @property
+    def key(self) -> GroupKey:
+        return GroupKey(self.pod.namespace, self.pod.name)
+
+    @property
+    def priority(self) -> int:
+        return self.pod.priority
+
+    @property
+    def created(self) -> float:
+        return self.pod.created
+
+
+class WaitingSingles:
+    """``kept``: room that no gang behind them is planned in, by UID, the oldest first. kube-scheduler binds the pod
+    wherever it likes: it is not told. ``rests``: how often one has not taken its room in time, and until when it
+    stands in no line.
+    """
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Claim] = {}
+        self.rests: dict[str, tuple[int, float]] = {}
+        self.nominated: dict[str, Pod] = {}
+        """Those for whom kube-scheduler has found victims: whoever has no higher priority does not get their room.
+        They stand in line for other room all the same: kube-scheduler binds them wherever there is some first."""
+        self.coming = Tenants()
+        """The same, by what they demand of others."""
+        self.natives = Natives()
+        """They stand in no line of ours."""
+        self._on: dict[str, dict[str, Pod]] = {}
+        """Those for whom room is kept, by node."""
+        self._turns: dict[str, int] = {}
+        """Whose turn has come in the last walk along the line, and as the how many-th."""
+        self._by_role: dict[Role, dict[str, Pod]] = {}
+        self._roles: dict[str, Role] = {}
+
+    def see(self, pod: Pod, schedulers: Collection[str], end: Callable[[str], None]) -> None:
+        """Take over its facts. Before that ``end`` what room was for it, if it waits for none any more, or
+        kube-scheduler has taken its nomination back or moved it."""
+        self.natives.see(pod)
+        waits = pod.live and not (pod.node or pod.gates or pod.native_group) and pod.scheduler in schedulers
+        known, nominated = self._roles.get(pod.uid), self.nominated.get(pod.uid)
+        moved = nominated is not None and nominated.nominated_node != pod.nominated_node
+        if moved or not waits:
+            end(pod.uid)
+        if known is not None and (not waits or shape_of(pod) != known):
+            self._leave(pod.uid)
+        if waits:
+            self._roles[pod.uid] = role = shape_of(pod)
+            self._by_role.setdefault(role, {})[pod.uid] = pod
+        elif pod.node or not pod.live:
+            self.rests.pop(pod.uid, None)
+        if waits and pod.nominated_node:
+            self.nominated[pod.uid] = pod
+            self.coming.put(pod.uid, pod, pod.nominated_node)
+        else:
+            self._forget_nomination(pod.uid)
+
+    def gone(self, uid: str) -> None:
+        """It stands in no line any more. What was kept for it has ended."""
+        self.natives.drop(uid)
+        self._leave(uid)
+        self.rests.pop(uid, None)
+        self._forget_nomination(uid)
+
+    def roles(self) -> Iterator[tuple[Role, list[Pod]]]:
+        """Those that ask for the same."""
+        return iter([(role, list(pods.values())) for role, pods in self._by_role.items()])
+
+    def get(self, uid: str) -> Pod | None:
+        role = self._roles.get(uid)
+        return None if role is None else self._by_role[role][uid]
+
+    def rests_at(self, uid: str, now: float) -> bool:
+        return now < self.rests.get(uid, (0, 0.0))[1]
+
+    def wake(self, uid: str) -> None:
+        """kube-scheduler would take it up now: it stands in line again."""
+        self.rests.pop(uid, None)
+
+    def line_up(self) -> None:
+        """A walk along the line begins: nobody's turn has come."""
+        self._turns.clear()
+
+    def take_turn(self, uid: str) -> None:
+        """Its turn has come: what is kept for it stands before whoever comes later in the line."""
+        self._turns[uid] = len(self._turns)
+
+    def keep(self, pod: Pod, node: str, until: float) -> None:
+        """It is next: nobody behind it gets this room, until then at most."""
+        self.kept[pod.uid] = Claim(node, pod.requests, ClaimState.RESERVED, None, until)
+        self._on.setdefault(node, {})[pod.uid] = pod
+
+    def keep_on(self, uid: str, until: float) -> None:
+        """The same room until then, which is no earlier than what is kept for any other."""
+        self.kept[uid] = self.kept.pop(uid)._replace(until=until)
+
+    def end(self, uid: str) -> None:
+        """No room is kept for it any more."""
+        kept = self.kept.pop(uid, None)
+        if kept is not None:
+            del self._on[kept.node][uid]
+            if not self._on[kept.node]:
+                del self._on[kept.node]
+
+    def places(self, uid: str) -> list[str]:
+        """The node where room is kept for it, and the one for which it is nominated."""
+        kept, nominated = self.kept.get(uid), self.nominated.get(uid)
+        nodes = (kept.node if kept is not None else None, nominated.nominated_node if nominated is not None else None)
+        return list(dict.fromkeys(node for node in nodes if node))
+
+    def left(self, node: str, room: dict[str, int]) -> dict[str, int]:
+        """What of this room on a node is for none of them."""
+        waiting = {uid: one for uid, one in self.nominated.items() if one.nominated_node == node}
+        for pod in (waiting | self._on.get(node, {})).values():
+            room |= {name: room[name] - amount for name, amount in pod.requests if name in room}
+        return room
+
+    def before(self) -> dict[tuple[str, str], Claim]:
+        """The room that is kept for those whose turn has come, by UID and node. What an earlier walk has kept for
+        others is for those behind."""
+        return {(uid, claim.node): claim for uid, claim in self.kept.items() if uid in self._turns}
+
+    def behind(self) -> list[Pod]:
+        """Those with room kept for them that demand something of others, and whose turn has yet to come."""
+        if not self.kept:
+            return []
+        kept = (pod for pods in self._on.values() for pod in pods.values() if pod.constraints)
+        return [pod for pod in kept if pod.uid not in self._turns]
+
+    def ahead_of(self, gang: Workload) -> dict[tuple[str, str], Claim]:
+        """The room that is for them, by UID and node, and not for that gang, whose turn is now."""
+        if not (self.kept or self.nominated):
+            return {}  # it is asked for each gang
+        ahead = self.before()
+        for one, node in self.nominated_before(gang):
+            ahead[one.uid, node] = Claim(node, one.requests, ClaimState.RESERVED)
+        return ahead
+
+    def nominated_before(self, gang: Workload) -> list[tuple[Pod, str]]:
+        """Those, and where, that kube-scheduler counts as if they were there when it looks at a member of the gang."""
+        if not self.nominated:
+            return []
+        waiting = (one for one in self.nominated.values() if one.priority >= gang.priority)
+        return [(one, one.nominated_node) for one in waiting if one.nominated_node]
+
+    def crowded_out(self, nodes: Iterable[str], claims: Claims) -> list[str]:
+        """Who cannot have what is kept for them, now that others have come to these nodes or those have changed: they
+        lack the room there, or are kept away wherever theirs is. Those before them in the line keep theirs.
+        """
+        kept = [(pod, at) for at, pods in self._on.items() for pod in pods.values()]
+        kept.sort(key=lambda one: self._turns.get(one[0].uid, inf))
+        out: list[str] = []
+        for number, (pod, at) in enumerate(kept):
+            if concerned((pod,), claims.tenants):
+                behind = [one for one, _ in kept[number:]]
+                out += [] if lets_in([(pod, at)], claims.snapshot(), behind) else [pod.uid]
+        rooms = {node: claims.room(node) for node in nodes if node in self._on}
+        for pod, at in kept if rooms else ():
+            if (room := rooms.get(at)) is None:
+                continue
+            if claims.admits(at, pod.selection) and all(room.get(name, 0) >= amount for name, amount in pod.requests):
+                room |= {name: room[name] - amount for name, amount in pod.requests if amount}
+            else:
+                out.append(pod.uid)
+        return out
+
+    def late(self, now: float) -> list[str]:
+        """Whose room has been kept for long enough."""
+        if not self.kept:
+            return []
+        return [uid for uid, claim in self.kept.items() if claim.until is not None and now >= claim.until]
+
+    def rest(self, uid: str, now: float, first_s: float) -> None:
+        """It has not taken its room up: something keeps it that Muster does not know of."""
+        times = self.rests.get(uid, (0, 0.0))[0] + 1
+        self.rests[uid] = times, now + pause_s(times, first_s, _REST_MAX_S)
+
+    def next_end(self) -> float | None:
+        """When the first of them is late: each is given as long as the others."""
+        return next((claim.until for claim in self.kept.values()), None) if self.kept else None
+
+    def _forget_nomination(self, uid: str) -> None:
+        if self.nominated.pop(uid, None) is not None:
+            self.coming.drop(uid)
+
+    def _leave(self, uid: str) -> None:
+        role = self._roles.pop(uid, None)
+        if role is not None:
+            pods = self._by_role[role]
+            del pods[uid]
+            if not pods:
+                del self._by_role[role]

@@ -1,0 +1,258 @@
+"""Room that is kept for a workload until those who give way to it have gone: written down, told, followed, ended.
+
+First it is written on the preemptor, so that it outlives us; then the victims are told, all of each; when the last one
+has gone the preemptor is planned like any other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from extender.core.answers import Reserved
+from extender.core.effects import Reserve, Turned, Wake
+from extender.core.gang.turns import Turn
+from extender.core.jobs.job import JobWrite
+from extender.core.limits import Preempts
+from extender.core.quota.reclaiming import to_keep, told_by_rooms
+from extender.core.reasons import Reason
+from extender.core.state import State
+from extender.core.telling import explain, turned
+from extender.core.victims.candidates import going
+from extender.core.victims.giving_way import GivingWay
+from extender.core.victims.preemptions import Preemption, room_of
+from extender.core.victims.search import Found
+from extender.core.victims.words import preempted_by
+from extender.core.workload import Workload
+from policies.model import GroupKey, Reservation, Victim
+from policies.preemption.victims import Choice
+from policies.words import listed, many
+
+_NAMED = 5
+
+
+class Reservations:
+    """``follow`` is called after every event."""
+
+    def __init__(self, state: State, giving_way: GivingWay) -> None:
+        self._state = state
+        self._giving_way = giving_way
+
+    def begin(self, workload: Workload, found: Found, chosen: Choice, now: float) -> Reason:
+        """Keep the room of these pods, and write it down. Returns what the workload waits for."""
+        state, rooms = self._state, dict[str, Counter[str]]()
+        for pod in found.pods:
+            if (node := chosen.nodes.get(pod.uid)) is not None:
+                rooms.setdefault(node, Counter()).update(dict(pod.requests))
+        until = now + state.limits.preemption_s
+        kept = tuple((node, tuple(sorted(amounts.items()))) for node, amounts in rooms.items())
+        first = None if workload.job is not None else workload.members.first
+        reservation = Reservation(kept, tuple(found.victims), until - state.epoch)
+        carrier = "" if first is None else first.uid
+        why = {
+            victim: preempted_by(state, workload, victim, chosen.why[one.name])
+            for victim, one in zip(found.victims, chosen.victims, strict=True)
+        }
+        as_of = None if (demand := workload.demand) is None else (demand.shape, state.preemptions.nodes)
+        waits = _waits(found.victims)
+        self.keep(workload.key, Preemption(reservation, until, why, waits, carrier, usage=found.usage, as_of=as_of))
+        wall = now - state.epoch
+        lost = sum(one.lost(wall) for one in chosen.victims)
+        detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
+        turned(state, workload, Turn.PREEMPTING, now, detail=detail, rules=tuple(chosen.why.values()))
+        return state.preemptions.under_way[workload.key].reason
+
+    def keep(self, key: GroupKey, preemption: Preemption) -> None:
+        """Keep that room, and write it down."""
+        self._keep(key, preemption)
+        self.write(key, preemption.carrier, preemption.reservation)
+
+    def written(self, event: Reserved, now: float) -> None:
+        """Only when it is written down anybody is told."""
+        if event.reservation is None:
+            return
+        preemption = self._state.preemptions.under_way.get(event.key)
+        if preemption is None or preemption.reservation != event.reservation:
+            self._state.out.append(Reserve(event.key, event.pod, event.job, None))
+        elif event.detail:
+            self._give_up(event.key, preemption, f"it could not be written down: {event.detail}", now)
+        elif not preemption.told:
+            self._tell_first(event.key, preemption, now)
+
+    def follow(self, now: float) -> None:
+        """Room that has come free is kept for whoever it is for; who needs it no more gives it up."""
+        state, preemptions = self._state, self._state.preemptions
+        if not preemptions.under_way:
+            return
+        moved = preemptions.has_moved
+        for key, preemption in list(preemptions.under_way.items()):
+            if not self._waits(key, preemption):
+                self._end(key)
+                continue
+            if moved:
+                self._see_off(key, preemption)
+                state.quotas.keep(key, to_keep(state, preemption))
+            if now >= preemption.until:
+                left = listed(map(str, list(preemption.left)[:_NAMED])) if preemption.left else "nobody"
+                self._give_up(key, preemption, f"after {state.limits.preemption_s:.0f} s {left} had yet to go", now)
+            elif preemption.left and now >= preemption.tell_at:
+                self._tell(key, preemption, now)
+        preemptions.keep()
+
+    def next_end(self) -> float | None:
+        """When the next one ends, or its victims are told again."""
+        under_way = self._state.preemptions.under_way.values()
+        ends = [min(one.until, one.tell_at) if one.left else one.until for one in under_way]
+        return min(ends, default=None)
+
+    def fail(self, workload: Workload, why: str, now: float) -> Reason:
+        """It ends, and nobody is evicted again for that workload until something has changed. Where its victims have
+        gone and it asks for something else by then, or the nodes are others, that has happened."""
+        preemption, demand = self._end(workload.key), workload.demand
+        if preemption is None:
+            return Reason("NoRoom", why)
+        told = "" if preemption.told else ", before anybody was told"
+        text = f"the eviction of {_named(preemption.reservation.victims)} for it has ended{told}: {why}"
+        preemptions, shape = self._state.preemptions, None if demand is None else demand.shape
+        changed = preemption.ready and preemption.as_of not in (None, (shape, preemptions.nodes))
+        if shape is not None and not changed:
+            preemptions.spare(workload.key, shape, text)
+        turned(self._state, workload, Turn.UNRESERVED, now, detail=why)
+        return Reason("NoRoom", text)
+
+    def restore(self, now: float) -> None:
+        """After a restart: what is written on those who wait goes on, where it can be believed."""
+        state = self._state
+        for key in list(state.waiting.keys):
+            for carrier, reservation in _written_on(state.workloads[key]):
+                preemption = self._believed(state.workloads[key], carrier, reservation, now)
+                if preemption is None or key in state.preemptions.under_way:
+                    self.write(key, carrier, None)
+                else:
+                    self.resume(key, preemption, now)
+
+    def resume(self, key: GroupKey, preemption: Preemption, now: float) -> None:
+        """What was written down before a restart goes on, unless there is room for it by now."""
+        self._keep(key, preemption)
+        self._see_off(key, preemption)
+        self._state.preemptions.tell_later(key, now)
+
+    def write(self, key: GroupKey, carrier: str, reservation: Reservation | None) -> None:
+        """On its job, or on the pod ``carrier`` of it. What starts a job takes it off as well."""
+        workload, pod = self._state.workloads.get(key), self._state.pods.get(carrier)
+        record = None if workload is None else workload.job
+        if pod is not None:
+            self._state.out.append(Reserve(key, pod, None, reservation))
+        elif record is not None and not carrier and record.writing is not JobWrite.START:
+            self._state.out.append(Reserve(key, None, record.seen, reservation))
+
+    def _believed(self, workload: Workload, carrier: str, reservation: Reservation, now: float) -> Preemption | None:
+        """Anybody can write it on a pod of his own: it may be for no more than is asked for, and evict nobody whose
+        priority is no lower or who has no room there."""
+        state = self._state
+        until = min(reservation.until + state.epoch, now + state.limits.preemption_s)
+        if state.limits.preemption is not Preempts.ON or until <= now:
+            return None
+        asked, kept = Counter[str](), Counter[str]()
+        for slot in workload.members.slots.lacking:
+            asked.update(dict(workload.members.stands_for(slot).requests))
+        for _, requests in reservation.rooms:
+            kept.update(dict(requests))
+        if any(amount > asked[name] for name, amount in kept.items()):
+            return None
+        nodes = {node for node, _ in reservation.rooms}
+        may, priority = self._giving_way.may, workload.priority
+        victims = tuple(one for one in reservation.victims if may(one, priority, nodes, workload))
+        found = Reservation(reservation.rooms, victims, reservation.until)
+        why = {one: preempted_by(state, workload, one, self._giving_way.rule(one, workload)) for one in victims}
+        usage = told_by_rooms(state, workload.key, reservation.rooms)
+        return Preemption(found, until, why, _waits(victims), carrier, usage=usage)
+
+    def _keep(self, key: GroupKey, preemption: Preemption) -> None:
+        """Room and quota, as they come free."""
+        self._state.preemptions.begin(key, preemption)
+        self._state.quotas.keep(key, to_keep(self._state, preemption))
+
+    def _tell(self, key: GroupKey, preemption: Preemption, now: float) -> None:
+        preemptions = self._state.preemptions
+        for victim in () if preemption.told else preemption.left:
+            workload = None if victim.pod else self._state.workloads.get(victim.key)
+            job = None if workload is None or workload.job is None else workload.job.seen
+            preemptions.evictions.note(victim, job, now - self._state.epoch)
+        preemptions.tell(key, now)
+        for victim in list(preemption.left):
+            self._giving_way.tell(victim, preemption.why[victim], now)
+
+    def _tell_first(self, key: GroupKey, preemption: Preemption, now: float) -> None:
+        """What a PodDisruptionBudget lets go may have changed since it was decided: no gang is to go in part."""
+        pods = [pod for victim in preemption.left for pod in going(self._state, victim)]
+        needed = next(filter(None, map(self._giving_way.needs, preemption.left)), "")
+        if why := needed or self._state.budgets.forbids(pods, self._state.budgets.left):
+            return self._give_up(key, preemption, why, now)
+        return self._tell(key, preemption, now)
+
+    def _see_off(self, key: GroupKey, preemption: Preemption) -> None:
+        """Who has gone by now; when that is all of them, their preemptor is planned."""
+        state = self._state
+        for victim in [one for one in preemption.left if not self._giving_way.has_room(one)]:
+            state.preemptions.gone(key, victim)
+            state.waiting.look_again(victim.key)
+        if not preemption.left and not preemption.ready:
+            state.preemptions.make_ready(key)
+            state.waiting.look_again(key)
+            if (pod := state.kept_out.pods.get(preemption.carrier)) is not None:
+                # kube-scheduler had seen them go before we did, and was told that others have room there.
+                state.kept_out.drop(pod.uid)
+                state.out.append(Wake(pod.uid, pod.namespace, pod.name))
+
+    def _end(self, key: GroupKey) -> Preemption | None:
+        """Its room is for everybody."""
+        state = self._state
+        if (preemption := state.preemptions.end(key)) is None:
+            return None
+        state.quotas.keep(key, {})
+        for node in preemption.rooms:
+            state.free(room_of(key, node))
+        for victim in preemption.left:
+            self._giving_way.spare(victim, preemption.why[victim])
+            state.waiting.look_again(victim.key)
+        self.write(key, preemption.carrier, None)
+        return preemption
+
+    def _waits(self, key: GroupKey, preemption: Preemption) -> bool:
+        """Whether it is there, and has yet to get its room."""
+        state = self._state
+        if not preemption.alone:
+            return key in state.workloads and key in state.waiting.keys
+        pod = state.pods.get(preemption.carrier)
+        return pod is not None and pod.live and not pod.node and state.claims.get(pod.uid) is None
+
+    def _give_up(self, key: GroupKey, preemption: Preemption, why: str, now: float) -> None:
+        """It ends, and nobody is evicted again for it until something has changed."""
+        state, workload = self._state, self._state.workloads.get(key)
+        if workload is not None:
+            return explain(state, workload, self.fail(workload, why, now), now)
+        self._end(key)
+        state.preemptions.spare(key, preemption.reservation.rooms)
+        state.out.append(Turned(key, Turn.UNRESERVED, 1, 0.0, detail=why, alone=preemption.alone))
+        return None
+
+
+def _written_on(workload: Workload) -> list[tuple[str, Reservation]]:
+    """What is written on its job, or on pods of it, by the UID of the pod."""
+    if workload.job is not None:
+        found = workload.job.seen.reservation
+        return [] if found is None else [("", found)]
+    return [(pod.uid, pod.reservation) for pod in workload.live if pod.reservation is not None]
+
+
+def _waits(victims: Sequence[Victim]) -> Reason:
+    way, gone = ("give", "they have") if len(victims) > 1 else ("gives", "that has")
+    text = f"{_named(victims)} {way} way to it; it starts when {gone} gone"
+    return Reason("Preempting", text, warning=False)
+
+
+def _named(victims: Sequence[Victim]) -> str:
+    more = len(victims) - _NAMED
+    names = list(map(str, victims[:_NAMED])) + ([many(more, "more victim")] if more > 0 else [])
+    return listed(names) if names else "nobody"
