@@ -19,7 +19,7 @@ from benchmarks.meter import used
 from benchmarks.sightings import PODS
 from benchmarks.stage import NODES_PER_CLIQUE, Mode, Stage, gang
 from devcluster.progress import Progress
-from extender.kube.connection import METADATA_ONLY, Connection
+from extender.kube.api.connection import METADATA_ONLY, Connection
 from policies.model import GANG_GATE
 
 AT_ONCE = 48

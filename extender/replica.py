@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 
 from extender.core.engine import Engine
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
 from extender.kube.following import followers
 from extender.kube.kinds.read import Reader
 from extender.kube.lease import follow

@@ -11,9 +11,9 @@ import msgspec
 from typer.testing import CliRunner
 
 from extender.cli.simulate import main
-from extender.kube.budgets import BudgetObject
-from extender.kube.objects import GroupObject, NodeObject, PodObject
-from extender.kube.snapshot import ClusterFile, encode, reduced
+from extender.kube.reading.budgets import BudgetObject
+from extender.kube.reading.objects import GroupObject, NodeObject, PodObject
+from extender.kube.snapshots.snapshot import ClusterFile, encode, reduced
 
 Tree = dict[str, Any]
 

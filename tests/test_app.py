@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from extender.app import StartError, _essential, _listen
-from extender.kube.connection import Connection
+from extender.kube.api.connection import Connection
 from tests.running import running
 
 pytestmark = pytest.mark.anyio

@@ -20,7 +20,16 @@ from extender.cli.doctor.gather import gather, no_configuration
 from extender.cli.doctor.rights import EXTENDER, needed
 from extender.cli.main import main
 from extender.config.settings import load
-from extender.kube.objects import Condition, Meta, OwnerObject, OwnerReference, OwnerSpec, PodObject, PodSpec, PodStatus
+from extender.kube.reading.objects import (
+    Condition,
+    Meta,
+    OwnerObject,
+    OwnerReference,
+    OwnerSpec,
+    PodObject,
+    PodSpec,
+    PodStatus,
+)
 from tests.doctored import BASE, Config, codes, shipped
 from tests.kube.fake_api import Answer, fake_api
 

@@ -15,7 +15,7 @@ from extender.cli.doctor.finding import Severity
 from extender.cli.doctor.installation import GUARDS
 from extender.cli.doctor.rights import needed
 from extender.config.settings import Settings, load
-from extender.kube.objects import Meta, OwnerObject
+from extender.kube.reading.objects import Meta, OwnerObject
 from tests.doctored import BASE, Config, Tree, admission, codes, shipped
 from tests.kube.kinds.test_own import SIMULATION
 

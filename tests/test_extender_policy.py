@@ -9,7 +9,6 @@ from typing import Any, get_args
 from extender.core.binds import stamps
 from extender.kube.client import EVICTED_BY
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
-from extender.kube.eviction import EVICTED_AT
 from extender.kube.kinds.appwrapper import APP_WRAPPER
 from extender.kube.kinds.keys import (
     COMPONENT,
@@ -26,8 +25,9 @@ from extender.kube.kinds.keys import (
     WORKLOAD,
 )
 from extender.kube.kinds.trainer import MANAGER
+from extender.kube.reading.eviction import EVICTED_AT
+from extender.kube.reading.reserved import PREEMPTING
 from extender.kube.reports import CONTROLLER
-from extender.kube.reserved import PREEMPTING
 from extender.runtime.requests import Asked, LookAtPod
 from policies.model import GANG_GATE
 from tests.test_manifests import documents

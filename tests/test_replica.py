@@ -12,8 +12,8 @@ import pytest
 
 from extender.core.engine import Engine
 from extender.http.server import create_app
+from extender.kube.api.connection import StandbyError
 from extender.kube.client import Kube
-from extender.kube.connection import StandbyError
 from extender.kube.writer import KubeApi
 from extender.observe.metrics import Metrics
 from extender.observe.sight import DARK_S, Sight

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.kube.objects import NodeObject, PodObject
-from extender.kube.pseudonyms import anonymise
-from extender.kube.reduction import GangOwnerObject
-from extender.kube.snapshot import ClusterFile, SnapshotError, decode, encode, reduced
+from extender.kube.reading.objects import NodeObject, PodObject
+from extender.kube.snapshots.pseudonyms import anonymise
+from extender.kube.snapshots.reduction import GangOwnerObject
+from extender.kube.snapshots.snapshot import ClusterFile, SnapshotError, decode, encode, reduced
 from tests.snapshots import Tree, node, pod, simulate
 
 LEADER, WORKERS = {"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "8"}

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.kube.budgets import BudgetObject
-from extender.kube.objects import NodeObject, PodObject
 from extender.kube.podgroups.kai import KaiGroup
 from extender.kube.podgroups.koordinator import KoordinatorGroup
 from extender.kube.podgroups.volcano import VolcanoGroup
-from extender.kube.pseudonyms import anonymise
-from extender.kube.snapshot import ClusterFile, SnapshotError, decode, encode, reduced
+from extender.kube.reading.budgets import BudgetObject
+from extender.kube.reading.objects import NodeObject, PodObject
+from extender.kube.snapshots.pseudonyms import anonymise
+from extender.kube.snapshots.snapshot import ClusterFile, SnapshotError, decode, encode, reduced
 from tests.snapshots import Tree, answers, crowded, node, pod, simulate, taken
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
-from extender.kube.pseudonyms import anonymise
-from extender.kube.snapshot import decode, encode
+from extender.kube.snapshots.pseudonyms import anonymise
+from extender.kube.snapshots.snapshot import decode, encode
 from extender.simulation.replay.jobs import to_come
 from tests.snapshot_jobs import OPEN, begun, cluster, contended, job, pods_of
 from tests.snapshots import answers, simulate

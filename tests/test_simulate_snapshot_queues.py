@@ -12,11 +12,11 @@ import yaml
 from typer.testing import CliRunner
 
 from extender.cli.simulate import main
-from extender.kube.objects import AnyObject, NodeObject, PodObject
 from extender.kube.podgroups.volcano import VolcanoGroup
-from extender.kube.pseudonyms import anonymise
 from extender.kube.queues.snapshot import reduced_queue, reduced_volcano_queue
-from extender.kube.snapshot import ClusterFile, encode, reduced
+from extender.kube.reading.objects import AnyObject, NodeObject, PodObject
+from extender.kube.snapshots.pseudonyms import anonymise
+from extender.kube.snapshots.snapshot import ClusterFile, encode, reduced
 from tests.snapshots import answers, node, pod, simulate
 
 Tree = dict[str, Any]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from extender.kube.objects import ClaimObject, NodeObject, PodObject, VolumeObject
-from extender.kube.pseudonyms import anonymise
-from extender.kube.snapshot import decode, encode, reduced
+from extender.kube.reading.objects import ClaimObject, NodeObject, PodObject, VolumeObject
+from extender.kube.snapshots.pseudonyms import anonymise
+from extender.kube.snapshots.snapshot import decode, encode, reduced
 from tests.snapshots import Tree, answers, crowded, node, pod, simulate, taken
 
 

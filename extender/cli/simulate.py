@@ -226,7 +226,7 @@ def _show_snapshot(
     # The Kubernetes client takes over a second to import, which a replay need not pay.
     from extender.cli.snapshot import amended as with_queues
     from extender.cli.snapshot import read, verdicts
-    from extender.kube.snapshot import SnapshotError
+    from extender.kube.snapshots.snapshot import SnapshotError
 
     with stop_on(SnapshotError):
         facts = read(path, settings.values())

@@ -20,8 +20,8 @@ from extender.kube.client import Kube
 from extender.kube.kinds.own import own_kinds
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
-from extender.kube.pseudonyms import anonymise as replace_names
-from extender.kube.snapshot import ClusterFacts, ClusterFile, SnapshotError, decode, encode, take
+from extender.kube.snapshots.pseudonyms import anonymise as replace_names
+from extender.kube.snapshots.snapshot import ClusterFacts, ClusterFile, SnapshotError, decode, encode, take
 from extender.simulation.replay.queueing import TITLES
 from extender.simulation.replay.whatif import Verdict, decide
 from policies.words import many

@@ -11,8 +11,8 @@ import typer
 from kubernetes.aio.config.incluster_config import SERVICE_CERT_FILENAME
 
 from extender.cli.stop import stop_on
-from extender.kube.connection import Connection
-from extender.kube.tokens import SHORTEST_S, Account, keep_fresh
+from extender.kube.api.connection import Connection
+from extender.kube.api.tokens import SHORTEST_S, Account, keep_fresh
 from extender.observe import logs
 
 

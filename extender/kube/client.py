@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 
 from extender.core.effects import PostBinding
-from extender.kube.connection import (
+from extender.kube.api.connection import (
     METADATA_ONLY,
     REQUEST_TIMEOUT_S,
     ApiError,
@@ -25,9 +25,9 @@ from extender.kube.connection import (
     UnreachableError,
     error_from,
 )
-from extender.kube.objects import UNDECODABLE, AnyObject, Meta, PodObject
-from extender.kube.pages import Change, Listed, Page, pages
-from extender.kube.versions import is_older
+from extender.kube.api.pages import Change, Listed, Page, pages
+from extender.kube.api.versions import is_older
+from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta, PodObject
 from policies.model import GANG_GATE
 
 ReadT = TypeVar("ReadT")

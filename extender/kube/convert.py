@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 from extender.core.binds.stamps import stamp_of
 from extender.core.events import ClaimSeen, VolumeSeen
 from extender.core.gang.removal import COST
-from extender.kube.constraints import TOO_ENTANGLED, constraints_of, labels_of
 from extender.kube.dialects import MARKS, group_of
 from extender.kube.dialects.owner import owned_gang
-from extender.kube.eviction import terms_of
 from extender.kube.kinds.keys import WORKLOAD
-from extender.kube.numbering import index_of, series_of
-from extender.kube.objects import (
+from extender.kube.queues.naming import PODSET_GROUP, any_queue_of
+from extender.kube.reading.constraints import TOO_ENTANGLED, constraints_of, labels_of
+from extender.kube.reading.eviction import terms_of
+from extender.kube.reading.numbering import index_of, series_of
+from extender.kube.reading.objects import (
     Affinity,
     ClaimObject,
     Condition,
@@ -31,13 +32,12 @@ from extender.kube.objects import (
     VolumeObject,
     VolumeSpec,
 )
-from extender.kube.plain import is_name, plain, quoted
-from extender.kube.queues.naming import PODSET_GROUP, any_queue_of
-from extender.kube.requests import amounts_of, requests_of
-from extender.kube.reserved import reservation_of
-from extender.kube.selections import TOO_CHOOSY, selection_of, taints_of
-from extender.kube.topology import topology_of
-from extender.kube.unread_keys import hint_of
+from extender.kube.reading.plain import is_name, plain, quoted
+from extender.kube.reading.requests import amounts_of, requests_of
+from extender.kube.reading.reserved import reservation_of
+from extender.kube.reading.selections import TOO_CHOOSY, selection_of, taints_of
+from extender.kube.reading.topology import topology_of
+from extender.kube.reading.unread_keys import hint_of
 from policies.model import (
     UNCONSTRAINED,
     Controller,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from extender.kube.api.connection import ApiError, UnreachableError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError, UnreachableError
-from extender.kube.objects import UNDECODABLE, Named
+from extender.kube.reading.objects import UNDECODABLE, Named
 
 Served = tuple[str, str]
 """The version (GROUP/VERSION) and the plural of a kind."""

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from extender.core.events import Event
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
 from extender.kube.discovery import Served, served
 from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeClass
 from extender.kube.kinds.limit_ranges import limits_of

@@ -9,17 +9,17 @@ from typing import assert_never
 import msgspec
 
 from extender.core.effects import CleanJob, Enqueue, JobEffect, Reserve, StartJob, SuspendJob
-from extender.kube.carry import Carrier
+from extender.kube.api.connection import ApiError, UnreachableError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError, UnreachableError
 from extender.kube.convert import UnreadableError
 from extender.kube.kinds.change import clean, lead, merge_patch, reserve, start, suspend
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
 from extender.kube.kinds.read import Reader
-from extender.kube.objects import UNDECODABLE, Meta
 from extender.kube.podgroups.enqueue import enqueue
+from extender.kube.reading.carry import Carrier
+from extender.kube.reading.objects import UNDECODABLE, Meta
+from extender.kube.reading.reserved import PREEMPTING, reservation_text
 from extender.kube.reports import Reporter
-from extender.kube.reserved import PREEMPTING, reservation_text
 from extender.runtime.requests import OK, Response
 from policies.model import Job
 

@@ -10,9 +10,9 @@ from datetime import datetime
 
 import msgspec
 
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
-from extender.kube.objects import UNDECODABLE
+from extender.kube.reading.objects import UNDECODABLE
 from extender.observe.sight import Sight
 from extender.runtime.election import LeaderElection, Lease
 

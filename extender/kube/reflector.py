@@ -11,13 +11,13 @@ from typing import Generic
 
 import msgspec
 
+from extender.kube.api.connection import ApiError
+from extender.kube.api.pages import Change
+from extender.kube.api.versions import is_older
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError
-from extender.kube.objects import UNDECODABLE, AnyObject, Meta
-from extender.kube.pages import Change
+from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.resources import EventT, Resource, ValueT
-from extender.kube.versions import is_older
 from extender.observe.sight import Sight
 
 log = logging.getLogger("muster")

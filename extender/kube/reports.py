@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from extender.core.effects import Evict, Hint, Report, SuspendJob
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
 from extender.kube.podgroups.volcano import INQUEUE, PODGROUPS
 from policies.model import Dialect, GroupKey
 

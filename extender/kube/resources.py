@@ -25,15 +25,15 @@ from extender.core.events import (
     VolumeGone,
     VolumeSeen,
 )
-from extender.kube.budgets import BudgetObject, budget_from
 from extender.kube.convert import claim_from, node_from, volume_from
-from extender.kube.namespaces import namespace_from
-from extender.kube.objects import AnyObject, ClaimObject, GroupObject, Meta, NodeObject, VolumeObject
 from extender.kube.podgroups.coscheduling import group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
 from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
 from extender.kube.podgroups.volcano import PODGROUPS, VolcanoGroup, volcano_group_from
-from extender.kube.recent import read_pod
+from extender.kube.reading.budgets import BudgetObject, budget_from
+from extender.kube.reading.namespaces import namespace_from
+from extender.kube.reading.objects import AnyObject, ClaimObject, GroupObject, Meta, NodeObject, VolumeObject
+from extender.kube.reading.recent import read_pod
 from policies.model import DisruptionBudget, Node, Pod, PodGroup
 
 ObjectT = TypeVar(

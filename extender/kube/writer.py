@@ -21,11 +21,11 @@ from extender.core.effects import (
     Ungate,
     Wake,
 )
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
-from extender.kube.constraints import WOKEN
 from extender.kube.jobs import JobWriter
 from extender.kube.kinds.read import Reader
+from extender.kube.reading.constraints import WOKEN
 from extender.kube.reports import Reporter, instant
 from extender.runtime.requests import OK, Asked, LookAtPod, Response
 

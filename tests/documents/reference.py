@@ -33,7 +33,6 @@ from extender.kube.dialects.koordinator import MIN_AVAILABLE, NAME, SIGS_MIN_AVA
 from extender.kube.dialects.kueue import POD_GROUP_NAME, TOTAL_COUNT
 from extender.kube.dialects.volcano import GROUP_NAME, TASK_SPEC, VOLCANO_GROUP_NAME
 from extender.kube.dialects.yunikorn import APPLICATION_IDS, TASK_GROUP_NAME, TASK_GROUPS
-from extender.kube.eviction import CHECKPOINTED, EVICTED_AT, MIN_RUNTIME
 from extender.kube.kinds.keys import (
     COMPONENT,
     FLAVORS,
@@ -52,11 +51,12 @@ from extender.kube.kinds.keys import (
     QUEUES,
     WORKLOAD,
 )
-from extender.kube.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
 from extender.kube.queues.naming import OF_VOLCANO
-from extender.kube.reserved import PREEMPTING
-from extender.kube.topology import KAI, KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
-from extender.kube.topology import OWN as TOPOLOGY
+from extender.kube.reading.eviction import CHECKPOINTED, EVICTED_AT, MIN_RUNTIME
+from extender.kube.reading.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
+from extender.kube.reading.reserved import PREEMPTING
+from extender.kube.reading.topology import KAI, KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from extender.kube.reading.topology import OWN as TOPOLOGY
 from policies.model import GANG_GATE, NO_LEVEL
 from tests.documents.pages import ROOT
 

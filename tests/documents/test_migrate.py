@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from extender.kube.convert import pod_from
-from extender.kube.objects import PodObject
+from extender.kube.reading.objects import PodObject
 from policies.model import Dialect, Pod
 from tests.documents.pages import ROOT, blocks
 

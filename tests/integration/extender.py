@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from devcluster.api import Object
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
 from extender.kube.writer import KubeApi
 from extender.runtime.requests import OK, Asked
 

@@ -16,7 +16,7 @@ from devcluster import Cluster
 from devcluster.api import ApiError
 from devcluster.muster import RunningMuster
 from extender.kube.convert import pod_from
-from extender.kube.objects import PodObject
+from extender.kube.reading.objects import PodObject
 from extender.observe.views import GangView
 from policies.model import Pod
 from tests.integration.tollgate import TollGate

@@ -13,7 +13,7 @@ from devcluster.api import Object
 from devcluster.controllers import install_crds
 from devcluster.muster import install, install_job_admission
 from extender.core.effects import CleanJob, StartJob, SuspendJob
-from extender.kube.connection import ApiError
+from extender.kube.api.connection import ApiError
 from extender.kube.kinds.change import merge_patch
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.keys import FLAVORS

@@ -14,8 +14,8 @@ from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import install
 from extender.core.effects import StartJob
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from tests.integration.extender import MERGE, Extender
 from tests.integration.own_kind import EXAMPLE, MANIFEST, install_kind, kind

@@ -11,7 +11,7 @@ from devcluster.api import Object
 from devcluster.muster import install, install_job_admission
 from extender.core.effects import Evict, Reserve
 from extender.kube.client import EVICTED_BY
-from extender.kube.reserved import PREEMPTING, reservation_of
+from extender.kube.reading.reserved import PREEMPTING, reservation_of
 from policies.model import GroupKey, Pod, Reservation, Victim
 from tests.integration.extender import MERGE, Extender
 from tests.integration.preemption import with_preemption

@@ -21,7 +21,7 @@ from extender.kube.kinds.kind import Kind
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS
 from extender.kube.kinds.trainer import MANAGER
-from extender.kube.objects import PodObject
+from extender.kube.reading.objects import PodObject
 from extender.kube.writer import KubeApi
 from extender.runtime.requests import Response
 from policies.model import GANG_GATE, Job, PlannedNodes, Pod

@@ -17,7 +17,7 @@ from extender.kube.convert import pod_from
 from extender.kube.kinds.kind import Kind
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS
-from extender.kube.objects import PodObject
+from extender.kube.reading.objects import PodObject
 from policies.model import CLIQUE, Job, Pod
 from tests.integration.team import Team
 from tests.integration.test_kinds import CONTROLLERS, install_runtime, stripped, without_entry

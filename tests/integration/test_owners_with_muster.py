@@ -11,7 +11,7 @@ from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.controllers import start_controller
 from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
-from extender.kube.topology import REQUIRED
+from extender.kube.reading.topology import REQUIRED
 from policies.model import CLIQUE
 from tests.integration.team import Team, is_gated
 from tests.kube.kinds.manifests import DEPLOYMENT, LEADER_WORKER_SET, REPLICA_SET, STATEFUL_SET

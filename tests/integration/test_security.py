@@ -27,9 +27,9 @@ from devcluster.crds import CRDS, until_established
 from devcluster.muster import MANIFESTS, NAMESPACE, install, install_crds_of
 from devcluster.tls import client_context
 from extender.core.effects import PostBinding
+from extender.kube.api.connection import ApiError as Refused
+from extender.kube.api.connection import Connection
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError as Refused
-from extender.kube.connection import Connection
 from extender.kube.kinds.registry import KINDS
 from extender.kube.podgroups.volcano import JOBS, PODGROUPS
 from extender.kube.queues.protection import NODES

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from devcluster import binaries, nodes
-from extender.kube.numbering import COMPLETION_INDEX, JOBSET_JOB
-from extender.kube.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from extender.kube.reading.numbering import COMPLETION_INDEX, JOBSET_JOB
+from extender.kube.reading.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 from policies.model import HostPort, Node, Pod, Requirement, Selector, Spread, Term, Topology
 from tests.scenarios.stage import Object
 

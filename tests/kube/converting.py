@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from extender.kube.convert import node_from, pod_from
-from extender.kube.objects import NodeObject, PodObject
+from extender.kube.reading.objects import NodeObject, PodObject
 from policies.model import Node, Pod
 
 FULL: dict[str, Any] = {"cpu": "1", "nvidia.com/gpu": "8"}

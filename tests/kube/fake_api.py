@@ -12,8 +12,8 @@ from typing import Any
 from aiohttp import web
 from kubernetes.aio.client import Configuration
 
+from extender.kube.api.connection import Connection
 from extender.kube.client import Kube
-from extender.kube.connection import Connection
 
 
 @dataclass(frozen=True)

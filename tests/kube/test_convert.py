@@ -9,9 +9,9 @@ import pytest
 
 from extender.core.events import ClaimSeen, VolumeSeen
 from extender.kube.convert import UnreadableError, claim_from, volume_from
-from extender.kube.objects import ClaimObject, GroupObject, GroupSpec, Meta, VolumeObject
 from extender.kube.podgroups.coscheduling import group_from
-from extender.kube.selections import MOST_CONDITIONS
+from extender.kube.reading.objects import ClaimObject, GroupObject, GroupSpec, Meta, VolumeObject
+from extender.kube.reading.selections import MOST_CONDITIONS
 from policies.model import Controller, GroupKey, Pod, PodGroup, Requirement, Selection, Stamp, Taint, Toleration
 from tests.kube.converting import node, pod
 

@@ -7,8 +7,8 @@ import pytest
 from extender.kube.convert import pod_from
 from extender.kube.dialects.naming import BAD_NAME, BAD_SIZE
 from extender.kube.dialects.owner import LWS_SIZE, owned_gang
-from extender.kube.objects import Meta, OwnerReference, PodObject
-from extender.kube.plain import quoted
+from extender.kube.reading.objects import Meta, OwnerReference, PodObject
+from extender.kube.reading.plain import quoted
 from policies.model import Dialect, GroupRef
 
 SAYS = {"muster.dev/gang": "true"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from extender.kube.dialects.naming import BAD_NAME, BAD_SIZE, TWO_DIALECTS, TWO_NAMES, TWO_SIZES, group_of
-from extender.kube.objects import Meta
-from extender.kube.plain import quoted
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.plain import quoted
 from policies.model import Dialect, GroupRef
 
 OURS, SIZE, THEIRS = "muster.dev/pod-group", "muster.dev/min-member", "scheduling.x-k8s.io/pod-group"

@@ -11,10 +11,10 @@ from extender.kube.dialects import NAMES, group_of
 from extender.kube.dialects.koordinator import OTHER_GANGS
 from extender.kube.dialects.naming import BAD_NAME, BAD_SIZE, NO_SIZE, TWO_DIALECTS, TWO_NAMES, TWO_SIZES
 from extender.kube.dialects.yunikorn import BAD_TASK_GROUPS, NO_APPLICATION
-from extender.kube.numbering import index_of
-from extender.kube.objects import Meta
-from extender.kube.plain import quoted
-from extender.kube.topology import BAD_LEVEL, topology_of
+from extender.kube.reading.numbering import index_of
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.plain import quoted
+from extender.kube.reading.topology import BAD_LEVEL, topology_of
 from policies.model import Dialect, GroupRef, Topology
 from tests import manifests_of_others
 

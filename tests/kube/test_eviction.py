@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from extender.kube.convert import pod_from
-from extender.kube.eviction import CHECKPOINTED, EVICTED_AT, MIN_RUNTIME
 from extender.kube.kinds.change import clean, suspend
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
-from extender.kube.objects import PodObject
+from extender.kube.reading.eviction import CHECKPOINTED, EVICTED_AT, MIN_RUNTIME
+from extender.kube.reading.objects import PodObject
 from policies.model import EvictionTerms, Pod
 from tests.kube.kinds.batch_jobs import INDEXED
 from tests.kube.kinds.jobs import stored

@@ -13,10 +13,10 @@ import pytest
 from kubernetes.aio.client import Configuration
 
 from devcluster.certificates import Authority
-from extender.kube import exchange
+from extender.kube.api import exchange
+from extender.kube.api.connection import ApiError, Connection, StandbyError, UnreachableError
+from extender.kube.api.exchange import Exchanges
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError, Connection, StandbyError, UnreachableError
-from extender.kube.exchange import Exchanges
 from tests.kube.fake_api import OK, fake_api
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extender.kube.objects import Meta, OwnerReference
-from extender.kube.unread_keys import hint_of
+from extender.kube.reading.objects import Meta, OwnerReference
+from extender.kube.reading.unread_keys import hint_of
 
 GANG = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
 

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.kube import selections
 from extender.kube.convert import MOST_NAMES, TOO_MANY_NAMES, UnreadableError, pod_from
-from extender.kube.objects import PodObject
-from extender.kube.requests import MOST
-from extender.kube.selections import MOST_CHARACTERS, MOST_CONDITIONS, MOST_VALUES, TOO_CHOOSY
+from extender.kube.reading import selections
+from extender.kube.reading.objects import PodObject
+from extender.kube.reading.requests import MOST
+from extender.kube.reading.selections import MOST_CHARACTERS, MOST_CONDITIONS, MOST_VALUES, TOO_CHOOSY
 from policies.model import Pod, Selection
 
 FORGED = "team-b/train\n2026-01-01 00:00:00,000 INFO gang team-b/train: Running\x1b[31m"

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from kubernetes.aio.client import Configuration
 
-from extender.kube.connection import Connection
+from extender.kube.api.connection import Connection
 
 TEXT = b'{"a": 1}\n\n{"b": "\xc3\xa9"}\nhalf of'
 

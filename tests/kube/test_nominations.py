@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.core.effects import Nominate, Wake
-from extender.kube.constraints import WOKEN
+from extender.kube.reading.constraints import WOKEN
 from tests.kube.fake_api import CUT, OK, Answer, FakeApi, refused
 from tests.kube.writing import POD, STATUS, Writer, pod, written
 

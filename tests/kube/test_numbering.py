@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extender.kube.numbering import index_of, series_of
-from extender.kube.objects import Meta
+from extender.kube.reading.numbering import index_of, series_of
+from extender.kube.reading.objects import Meta
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 JOBSET = "jobset.sigs.k8s.io/job-global-index"

@@ -7,8 +7,8 @@ from contextlib import aclosing
 
 import msgspec
 
-from extender.kube.connection import TooLargeError
-from extender.kube.pages import SIZE, Listed, pages
+from extender.kube.api.connection import TooLargeError
+from extender.kube.api.pages import SIZE, Listed, pages
 
 
 class Server:

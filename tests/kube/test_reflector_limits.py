@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from extender.kube import client, connection
-from extender.kube.connection import LONGEST_RETRY_AFTER_S, error_from
+from extender.kube import client
+from extender.kube.api import connection
+from extender.kube.api.connection import LONGEST_RETRY_AFTER_S, error_from
 from extender.kube.reflector import WATCH_S, Reflector
 from extender.kube.resources import NODES, PODS
 from extender.observe.sight import DARK_S, Sight

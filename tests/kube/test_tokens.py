@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.kube import login as module
-from extender.kube.connection import Connection
-from extender.kube.tokens import RETRY_S, Account, keep_fresh
+from extender.kube.api import login as module
+from extender.kube.api.connection import Connection
+from extender.kube.api.tokens import RETRY_S, Account, keep_fresh
 from tests.kube.fake_api import CUT, OK, Answer, FakeApi, fake_api, refused
 
 PATH = "/api/v1/namespaces/kube-system/serviceaccounts/muster-extender/token"

@@ -11,8 +11,8 @@ import yaml
 from extender.kube.convert import pod_from
 from extender.kube.kinds.kind import Object
 from extender.kube.kinds.read import Reader
-from extender.kube.objects import PodObject
 from extender.kube.podgroups.volcano_job import volcano_job_from
+from extender.kube.reading.objects import PodObject
 from policies.model import GroupJob, GroupKey
 
 # The shape of https://volcano.sh/en/docs/vcjob/, without the command lines.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from extender.kube.dialects import group_of
-from extender.kube.objects import Meta
-from extender.kube.plain import quoted
-from extender.kube.topology import (
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.plain import quoted
+from extender.kube.reading.topology import (
     BAD_LEVEL,
     BAD_SLICE_SIZE,
     PREFERRED,

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 
-from extender.kube.eviction import CHECKPOINTED, terms_of, unreadable_terms
-from extender.kube.objects import Meta
+from extender.kube.reading.eviction import CHECKPOINTED, terms_of, unreadable_terms
+from extender.kube.reading.objects import Meta
 from tests.simulation.checkpoint_plan import Save
 from tests.simulation.model.world import World
 

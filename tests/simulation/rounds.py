@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from extender.core.engine import Engine
-from extender.kube.connection import ApiError
+from extender.kube.api.connection import ApiError
 from extender.kube.convert import KEPT_NODE
 from extender.kube.queues.protection import NODES, READ_BY, NodeKeeper
 from extender.kube.queues.rounds import EVERY_S

@@ -15,8 +15,8 @@ from devcluster import nodes
 from extender.config.settings import load
 from extender.core.engine import Engine
 from extender.kube.convert import node_from, pod_from
-from extender.kube.objects import GroupObject, NodeObject, PodObject
 from extender.kube.podgroups.coscheduling import group_from
+from extender.kube.reading.objects import GroupObject, NodeObject, PodObject
 from extender.observe.views import GangView, view
 from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock

@@ -14,7 +14,7 @@ from extender.config.settings import Settings
 from extender.kube.convert import pod_from
 from extender.kube.discovery import Served
 from extender.kube.kinds.registry import asks
-from extender.kube.objects import GroupObject, Meta, OwnerObject, PodObject
+from extender.kube.reading.objects import GroupObject, Meta, OwnerObject, PodObject
 from policies.model import Node, Pod
 
 Tree = Mapping[str, Any]

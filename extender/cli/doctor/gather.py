@@ -20,12 +20,12 @@ from extender.cli.doctor.rights import EXTENDER, SCHEDULER, Right, needed
 from extender.config.mistakes import mistakes
 from extender.config.reading import NOT_YAML, Loader, UnreadableYamlError, read_yaml
 from extender.config.settings import Settings, SettingsError, load
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
 from extender.kube.convert import node_from, readable
 from extender.kube.discovery import served
-from extender.kube.objects import GroupObject, NodeObject, OwnerObject, PodObject
 from extender.kube.queues.controller import kueue_runs
+from extender.kube.reading.objects import GroupObject, NodeObject, OwnerObject, PodObject
 from extender.kube.resources import GROUPS, NODES, PODS
 
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"

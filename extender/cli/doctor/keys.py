@@ -10,8 +10,8 @@ from extender.cli.doctor.finding import Finding, error
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER
 from extender.kube.kinds.keys import GANG
 from extender.kube.kinds.registry import asks
-from extender.kube.objects import Meta
-from extender.kube.unread_keys import SAID_BY_PEOPLE, Unread, groupless, misspelt, of_others
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.unread_keys import SAID_BY_PEOPLE, Unread, groupless, misspelt, of_others
 from policies.words import many
 
 _MEANT_FOR_PODS = (*SAID_BY_PEOPLE, COSCHEDULING_POD_GROUP)

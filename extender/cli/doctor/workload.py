@@ -8,7 +8,7 @@ from extender.cli.doctor.facts import Facts, Member, said
 from extender.cli.doctor.finding import Finding, error, warning
 from extender.core.cluster.table import Table
 from extender.kube.dialects import MIN_MEMBER
-from extender.kube.topology import PREFERRED, REQUIRED, SLICE_TOPOLOGY
+from extender.kube.reading.topology import PREFERRED, REQUIRED, SLICE_TOPOLOGY
 from extender.observe.quality import gpus_of
 from extender.observe.topology import TopologyView, topology
 from policies.model import GANG_GATE, NO_LEVEL, Dialect, GroupKey, Pod

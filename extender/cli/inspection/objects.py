@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from extender.kube.convert import pod_from, readable
-from extender.kube.objects import PodObject
+from extender.kube.reading.objects import PodObject
 from policies.model import GANG_GATE, Pod
 
 _PATIENCE_S = 30.0

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import msgspec
 
 from extender.cli.release.steps import Step
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
-from extender.kube.objects import UNDECODABLE, AnyObject
 from extender.kube.queues.capacity import CAPACITY
 from extender.kube.queues.resources import PROVISIONING, VERSIONS, path_of
 from extender.kube.queues.workloads import RECORD
+from extender.kube.reading.objects import UNDECODABLE, AnyObject
 
 DELETED = "it is deleted: Muster made it"
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import msgspec
 
-from extender.kube.carry import Carrier
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError, pod_from
 from extender.kube.kinds.change import clean, merge_patch
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError, found, put
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
-from extender.kube.objects import Meta, PodObject
 from extender.kube.queues.protection import NODES, given_back
+from extender.kube.reading.carry import Carrier
+from extender.kube.reading.objects import Meta, PodObject
 from policies.model import GANG_GATE, Job, Pod
 
 CLEANED = "what Muster wrote on it comes off"

@@ -13,13 +13,13 @@ import msgspec
 
 from extender.cli.release.made import made
 from extender.cli.release.steps import Planner, Step
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
 from extender.kube.convert import KEPT_NODE, UnreadableError
 from extender.kube.kinds.kind import Kind
 from extender.kube.lease import lease_from
-from extender.kube.objects import UNDECODABLE, PodObject
 from extender.kube.queues.protection import NODES
+from extender.kube.reading.objects import UNDECODABLE, PodObject
 from extender.kube.resources import PODS
 from extender.runtime.election import LeaderElection, Lease
 

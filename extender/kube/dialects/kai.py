@@ -4,7 +4,7 @@ are in. KAI's podgrouper writes both where it runs."""
 from __future__ import annotations
 
 from extender.kube.dialects.words import Words
-from extender.kube.numbering import KAI_SUBGROUP
+from extender.kube.reading.numbering import KAI_SUBGROUP
 from policies.model import Dialect
 
 POD_GROUP_NAME = "pod-group-name"

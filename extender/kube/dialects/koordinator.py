@@ -11,8 +11,8 @@ from __future__ import annotations
 import msgspec
 
 from extender.kube.dialects.words import Words
-from extender.kube.objects import UNDECODABLE, Meta
-from extender.kube.plain import quoted
+from extender.kube.reading.objects import UNDECODABLE, Meta
+from extender.kube.reading.plain import quoted
 from policies.model import Dialect
 
 _GANG = "gang.scheduling.koordinator.sh/"

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from extender.kube.dialects import coscheduling, kai, koordinator, kueue, own, volcano, yunikorn
 from extender.kube.dialects.words import Words
-from extender.kube.objects import Meta
-from extender.kube.plain import is_name, plain, quoted
-from extender.kube.topology import topology_problem
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.plain import is_name, plain, quoted
+from extender.kube.reading.topology import topology_problem
 from policies.model import GroupRef
 
 OTHERS = (volcano.WORDS, kai.WORDS, koordinator.WORDS, yunikorn.WORDS, kueue.WORDS)

@@ -15,10 +15,10 @@ from extender.kube.dialects.naming import BAD_NAME, size_of
 from extender.kube.kinds.keys import GANG
 from extender.kube.kinds.mpi import MPI
 from extender.kube.kinds.training import TRAINING
-from extender.kube.numbering import LWS_GROUP
-from extender.kube.objects import Meta
-from extender.kube.plain import is_name, quoted
-from extender.kube.topology import topology_problem
+from extender.kube.reading.numbering import LWS_GROUP
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.plain import is_name, quoted
+from extender.kube.reading.topology import topology_problem
 from policies.model import Dialect, GroupRef
 
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from extender.kube.objects import Meta
+from extender.kube.reading.objects import Meta
 from policies.model import Dialect, Minima
 
 

@@ -24,9 +24,9 @@ from extender.kube.kinds.mpi import MPI
 from extender.kube.kinds.ray import RAY_CLUSTER, RAY_JOB
 from extender.kube.kinds.trainer import TRAIN_JOB
 from extender.kube.kinds.training import TRAINING
-from extender.kube.numbering import series_in_component, series_of_role
-from extender.kube.objects import UNDECODABLE, Meta
-from extender.kube.plain import plain, quoted
+from extender.kube.reading.numbering import series_in_component, series_of_role
+from extender.kube.reading.objects import UNDECODABLE, Meta
+from extender.kube.reading.plain import plain, quoted
 
 _INNER = {(kind.version, kind.name): kind for kind in (JOB, JOBSET, *TRAINING, MPI, RAY_CLUSTER, RAY_JOB)}
 _INFERRED = frozenset(("Job", "JobSet", "PyTorchJob", "RayCluster", "RayJob"))

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from extender.kube.kinds.keys import PRIORITY_CLASS
 from extender.kube.kinds.limit_ranges import LimitItem, default, refused
-from extender.kube.objects import Amounts, Meta, PodSpec, Tolerates
-from extender.kube.plain import plain
+from extender.kube.reading.objects import Amounts, Meta, PodSpec, Tolerates
+from extender.kube.reading.plain import plain
 
 
 class TemplateSpec(PodSpec):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from extender.kube.kinds.job import size_of
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, part_of
 from extender.kube.kinds.plan import MOST_PODS
-from extender.kube.numbering import series_of_job
+from extender.kube.reading.numbering import series_of_job
 
 TOO_MANY_JOBS = f"it has more than {MOST_PODS:,} Jobs, and no more pods can be planned together"
 

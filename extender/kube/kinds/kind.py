@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from extender.kube.objects import Meta
+from extender.kube.reading.objects import Meta
 
 Object = dict[str, Any]
 """A decoded Kubernetes object, or a part of one."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from extender.kube.objects import Amounts, Container, Meta, PodSpec, Resources
-from extender.kube.requests import amounts_of, requests_of
+from extender.kube.reading.objects import Amounts, Container, Meta, PodSpec, Resources
+from extender.kube.reading.requests import amounts_of, requests_of
 from policies.words import amount
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from extender.kube.kinds.kind import Kind, Object, Template, count_in, part_of
 from extender.kube.kinds.training import roles_of
-from extender.kube.numbering import series_of_role
+from extender.kube.reading.numbering import series_of_role
 
 
 def _templates(obj: Object) -> Iterator[Template]:

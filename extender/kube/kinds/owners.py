@@ -21,7 +21,7 @@ from extender.kube.kinds.keys import GANG
 from extender.kube.kinds.kind import Object, UnreadableJobError, count_in, found, part_of
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.kinds.read import Reader, meta_of
-from extender.kube.objects import Meta
+from extender.kube.reading.objects import Meta
 from extender.kube.resources import Resource
 from policies.model import Controller, GangOwner, GroupKey, Order, PodSet
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, part_of
 from extender.kube.kinds.plan import MOST_PODS
-from extender.kube.numbering import RAY_HEAD, series_of_ray
+from extender.kube.reading.numbering import RAY_HEAD, series_of_ray
 
 _WAITS_FOR_HEAD: Object = {"name": "wait-gcs-ready", "resources": {"requests": {"cpu": "200m", "memory": "256Mi"}}}
 """What ray-operator v1.6.0 adds to workers, unless ENABLE_INIT_CONTAINER_INJECTION says otherwise."""

@@ -9,7 +9,6 @@ import msgspec
 
 from extender.kube.convert import UnreadableError
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
-from extender.kube.eviction import evictions_of, terms_of, unreadable_terms
 from extender.kube.kinds.completion import Completion, TemplateSpec
 from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, IN_VAIN, MIN_PARALLELISM, OWN, PLAN
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
@@ -17,11 +16,12 @@ from extender.kube.kinds.plan import MOST_PODS, in_vain_from, let_go_from, plan_
 from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.shape import not_before_it_exists, shape_of
 from extender.kube.kinds.template import bare, is_marked, kept_of
-from extender.kube.objects import UNDECODABLE, Meta
-from extender.kube.plain import plain, quoted
 from extender.kube.queues.flavors import flavors_from
 from extender.kube.queues.naming import MISSPELT, any_queue_of, is_misspelt, shown_queue
-from extender.kube.reserved import reservation_of
+from extender.kube.reading.eviction import evictions_of, terms_of, unreadable_terms
+from extender.kube.reading.objects import UNDECODABLE, Meta
+from extender.kube.reading.plain import plain, quoted
+from extender.kube.reading.reserved import reservation_of
 from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, SlotKey
 
 NO_PODS = "it asks for no pod"

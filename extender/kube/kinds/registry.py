@@ -13,7 +13,7 @@ from extender.kube.kinds.mpi import MPI
 from extender.kube.kinds.ray import RAY_CLUSTER, RAY_JOB
 from extender.kube.kinds.trainer import TRAIN_JOB
 from extender.kube.kinds.training import TRAINING
-from extender.kube.objects import Meta
+from extender.kube.reading.objects import Meta
 
 KINDS: tuple[Kind, ...] = (JOB, JOBSET, *TRAINING, MPI, RAY_CLUSTER, RAY_JOB, TRAIN_JOB, APP_WRAPPER)
 _JOB = (JOB.version, JOB.name)

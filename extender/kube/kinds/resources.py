@@ -13,7 +13,7 @@ from extender.kube.kinds.completion import PriorityClass, RuntimeClass
 from extender.kube.kinds.kind import Kind
 from extender.kube.kinds.limit_ranges import LimitRange
 from extender.kube.kinds.read import Reader
-from extender.kube.objects import AnyObject, Meta
+from extender.kube.reading.objects import AnyObject, Meta
 from extender.kube.resources import Resource
 from policies.model import Job
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from extender.kube.kinds.kind import Object, found, put
-from extender.kube.objects import UNDECODABLE
+from extender.kube.reading.objects import UNDECODABLE
 
 SELECTED = "nodeSelector"
 """What ``select`` has added is kept under this name."""

@@ -8,7 +8,7 @@ from extender.kube.convert import UnreadableError, pod_from
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.completion import TemplateSpec
 from extender.kube.kinds.kind import UnreadableJobError
-from extender.kube.objects import Meta, PodObject
+from extender.kube.reading.objects import Meta, PodObject
 from policies.model import Controller, GroupKey, Pod
 from policies.words import listed
 

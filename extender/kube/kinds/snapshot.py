@@ -12,8 +12,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError
 from extender.kube.dialects import POD_GROUP
 from extender.kube.kinds.completion import (
@@ -28,7 +28,7 @@ from extender.kube.kinds.limit_ranges import LimitRange, limits_of
 from extender.kube.kinds.read import Reader, decoded, meta_of, templates_of
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES
 from extender.kube.kinds.template import Kept, bare, kept_of
-from extender.kube.objects import UNDECODABLE, AnyObject, Meta, PodObject
+from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta, PodObject
 from policies.model import GroupKey, Job
 
 ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from extender.kube.kinds.kind import Object, found, put
-from extender.kube.objects import UNDECODABLE
+from extender.kube.reading.objects import UNDECODABLE
 from policies.model import Toleration
 
 TOLERATED = "tolerations"

@@ -27,8 +27,8 @@ from extender.kube.kinds.keys import FLAVORS, HOLD, NODE_LABELS, NODES, OWN, PLA
 from extender.kube.kinds.kind import Kind, Object, found, part_of, put
 from extender.kube.kinds.template import kept_of
 from extender.kube.kinds.tolerated import TOLERATED
-from extender.kube.objects import Meta
 from extender.kube.queues.naming import SHOWN, any_queue_of
+from extender.kube.reading.objects import Meta
 
 MANAGER = "muster.dev/muster"
 """Of our entry in ``runtimePatches``."""

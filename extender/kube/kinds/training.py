@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extender.kube.kinds.kind import Kind, Object, Template, count_in, part_of
-from extender.kube.numbering import series_of_role
+from extender.kube.reading.numbering import series_of_role
 
 _WAITS_FOR_MASTER: tuple[Object, ...] = (
     {"name": "init-pytorch", "resources": {"requests": {"cpu": "50m", "memory": "10Mi"}}},

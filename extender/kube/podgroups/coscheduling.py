@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from extender.kube.objects import GroupObject, Meta
 from extender.kube.podgroups.podgroup import podgroup
+from extender.kube.reading.objects import GroupObject, Meta
 from policies.model import PodGroup
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import msgspec
 
 from extender.core.effects import Enqueue
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
-from extender.kube.objects import UNDECODABLE, Meta
 from extender.kube.podgroups.volcano import INQUEUE, PODGROUPS, VolcanoGroup
+from extender.kube.reading.objects import UNDECODABLE, Meta
 
 
 async def enqueue(kube: Kube, effect: Enqueue, timeout_s: float) -> None:

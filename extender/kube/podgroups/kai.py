@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from extender.kube.objects import Meta
-from extender.kube.plain import quoted
 from extender.kube.podgroups.podgroup import podgroup
 from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES, minima_of, needed
-from extender.kube.topology import LONGEST_LEVEL, topology_of
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.plain import quoted
+from extender.kube.reading.topology import LONGEST_LEVEL, topology_of
 from policies.model import Dialect, PodGroup, Topology
 from policies.model.topology import SILENT, WHOLE_ROLE
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.kube.dialects.koordinator import other_gangs
-from extender.kube.objects import GroupObject, Meta
 from extender.kube.podgroups.coscheduling import group_from
+from extender.kube.reading.objects import GroupObject, Meta
 from policies.model import Dialect, PodGroup
 
 

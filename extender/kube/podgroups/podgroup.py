@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from extender.kube.convert import identity, instant
-from extender.kube.objects import Meta
 from extender.kube.queues.naming import queue_of
-from extender.kube.topology import topology_of, topology_problem
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.topology import topology_of, topology_problem
 from policies.model import Controller, Dialect, GroupKey, Minima, PodGroup, Topology
 
 

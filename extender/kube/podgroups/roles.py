@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extender.kube.plain import plain
+from extender.kube.reading.plain import plain
 from policies.model import Minima
 
 MOST_ROLES = 64

@@ -11,12 +11,12 @@ from __future__ import annotations
 from msgspec import Struct
 
 from extender.kube.convert import controller_of, maker_of
-from extender.kube.objects import Meta, Present
-from extender.kube.plain import quoted
 from extender.kube.podgroups.podgroup import podgroup
 from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES, minima_of, needed
 from extender.kube.queues.naming import of_volcano
-from extender.kube.topology import LONGEST_LEVEL, SLICE_SIZE, topology_of
+from extender.kube.reading.objects import Meta, Present
+from extender.kube.reading.plain import quoted
+from extender.kube.reading.topology import LONGEST_LEVEL, SLICE_SIZE, topology_of
 from policies.model import Controller, Dialect, Minima, PodGroup, Topology
 
 PODGROUPS, JOBS = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"

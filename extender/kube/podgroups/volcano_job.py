@@ -19,10 +19,10 @@ from extender.kube.kinds.kind import Object, Template, UnreadableJobError, count
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.kinds.read import Reader, meta_of, podsets_of
 from extender.kube.kinds.shape import not_before_it_exists
-from extender.kube.numbering import series_of_role
-from extender.kube.objects import UNDECODABLE, Meta
-from extender.kube.plain import plain
 from extender.kube.podgroups.volcano import JOBS
+from extender.kube.reading.numbering import series_of_role
+from extender.kube.reading.objects import UNDECODABLE, Meta
+from extender.kube.reading.plain import plain
 from extender.kube.resources import Resource
 from policies.model import Controller, Dialect, GroupJob, GroupKey, GroupRef, Pod, PodSet, PodSets
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from extender.core.answers import CapacityAnswered
 from extender.core.events import CapacityServed, Event
 from extender.core.quota.asking import AskedPods, CapacityAsk
+from extender.kube.api.connection import METADATA_ONLY, ApiError, decoded
 from extender.kube.client import Kube
-from extender.kube.connection import METADATA_ONLY, ApiError, decoded
 from extender.kube.convert import UnreadableError
 from extender.kube.kinds.keys import IN_VAIN
 from extender.kube.kinds.kind import Object, UnreadableJobError, conditions

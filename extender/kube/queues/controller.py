@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import aclosing
 from time import time
 
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
 from extender.kube.lease import lease_from
 
 LEASE = "c1f6bfd2.kueue.x-k8s.io"

@@ -12,8 +12,6 @@ import yaml
 from extender.config.reading import NOT_YAML, Loader, SameKeyError
 from extender.core.events import Event, QueueSeen
 from extender.kube.convert import UnreadableError
-from extender.kube.objects import UNDECODABLE
-from extender.kube.plain import plain, quoted
 from extender.kube.queues.resources import (
     CLASSES,
     QUEUE_GROUP,
@@ -26,6 +24,8 @@ from extender.kube.queues.resources import (
     workload_priorities,
 )
 from extender.kube.queues.unread import unread
+from extender.kube.reading.objects import UNDECODABLE
+from extender.kube.reading.plain import plain, quoted
 from extender.kube.resources import Resource
 
 _KINDS = {

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from extender.core.events import Event, QueueSeen
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
 from extender.kube.discovery import Served
 from extender.kube.queues.controller import kueue_runs
 from extender.kube.queues.resources import (

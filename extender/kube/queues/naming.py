@@ -4,8 +4,8 @@ annotation."""
 from __future__ import annotations
 
 from extender.kube.kinds.keys import MISSPELT_QUEUE, QUEUES
-from extender.kube.objects import Meta
-from extender.kube.plain import plain
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.plain import plain
 from policies.model.queues import VOLCANO
 
 OF_VOLCANO = "scheduling.volcano.sh/queue-name"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct, field
 
-from extender.kube.objects import LabelSelector, Meta, Present, TaintObject, Tolerates
+from extender.kube.reading.objects import LabelSelector, Meta, Present, TaintObject, Tolerates
 
 Amount = str | int | float
 

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from extender.kube.convert import UnreadableError, instant
-from extender.kube.objects import UNDECODABLE
-from extender.kube.plain import plain
-from extender.kube.quantity import exact
+from extender.kube.reading.objects import UNDECODABLE
+from extender.kube.reading.plain import plain
+from extender.kube.reading.quantity import exact
 from policies.model.queues import PastUse
 
 MOST = 256

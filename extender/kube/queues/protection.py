@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Collection
 
 from extender.core.engine import Engine
 from extender.core.quota.kept_nodes import kept_nodes
+from extender.kube.api.connection import METADATA_ONLY, ApiError, decoded
 from extender.kube.client import Kube
-from extender.kube.connection import METADATA_ONLY, ApiError, decoded
 from extender.kube.convert import KEPT_NODE
 from extender.kube.kinds.kind import Object
 from extender.kube.queues.rounds import go_round

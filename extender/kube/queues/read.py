@@ -13,11 +13,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Generic, TypeVar
 
-from extender.kube.constraints import selector_of
 from extender.kube.convert import UnreadableError
-from extender.kube.objects import Meta
-from extender.kube.plain import plain, quoted
-from extender.kube.quantity import exact, milli, whole
 from extender.kube.queues.objects import (
     Amount,
     ClusterQueueObject,
@@ -36,7 +32,11 @@ from extender.kube.queues.objects import (
 )
 from extender.kube.queues.past_use import past_use_from
 from extender.kube.queues.rules import preemption_from
-from extender.kube.selections import taints_of, tolerations_of
+from extender.kube.reading.constraints import selector_of
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.plain import plain, quoted
+from extender.kube.reading.quantity import exact, milli, whole
+from extender.kube.reading.selections import taints_of, tolerations_of
 from policies.model.queues import (
     ClusterQueue,
     Cohort,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from extender.core.quota.workload_reports import WorkloadReport
+from extender.kube.api.connection import ApiError, decoded
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError, decoded
 from extender.kube.queues.resources import path_of
 from extender.kube.queues.workloads import RECORD, metadata_of, name_of, record_status, spec_of
 from extender.kube.reports import instant

@@ -8,7 +8,6 @@ from typing import TypeVar
 import msgspec
 
 from extender.core.events import Event, QueueGone, QueueSeen
-from extender.kube.objects import Meta
 from extender.kube.queues.objects import (
     ClusterQueueObject,
     CohortObject,
@@ -28,6 +27,7 @@ from extender.kube.queues.read import (
     topology_from,
 )
 from extender.kube.queues.volcano import volcano_queue_from
+from extender.kube.reading.objects import Meta
 from extender.kube.resources import Resource
 from policies.model.queues import QueueObject
 

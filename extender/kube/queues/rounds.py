@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from extender.kube.connection import ApiError
+from extender.kube.api.connection import ApiError
 
 log = logging.getLogger("muster")
 EVERY_S = 2.0

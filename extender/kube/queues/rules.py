@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from extender.kube.plain import quoted
 from extender.kube.queues.objects import BorrowSpec, PreemptionSpec
+from extender.kube.reading.plain import quoted
 from policies.model.queues import Evicts, Preemption
 
 _WHERE = "spec.preemption"

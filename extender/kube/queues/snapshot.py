@@ -10,11 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from extender.core.events import NamespaceSeen, QueueSeen
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
 from extender.kube.convert import UnreadableError, readable
-from extender.kube.namespaces import namespace_from
-from extender.kube.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.queues.documents import queue_document
 from extender.kube.queues.objects import (
     ClusterQueueObject,
@@ -36,6 +34,8 @@ from extender.kube.queues.resources import (
     VOLCANO_VERSION,
     path_of,
 )
+from extender.kube.reading.namespaces import namespace_from
+from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.resources import NAMESPACES
 
 Document = dict[str, Any]

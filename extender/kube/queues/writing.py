@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import msgspec
 
 from extender.core.events import QueueSeen
+from extender.kube.api.connection import ApiError, UnreachableError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError, UnreachableError
-from extender.kube.objects import UNDECODABLE
 from extender.kube.queues.status import status_of
+from extender.kube.reading.objects import UNDECODABLE
 from extender.kube.reports import instant
 from policies.model import GroupKey
 from policies.model.queues import ClusterQueue, LocalQueue, QueueReport, ResourceFlavor, TopologyObject

@@ -15,7 +15,7 @@ from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.completion import Completion
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.read import Reader
-from extender.kube.objects import PodObject
+from extender.kube.reading.objects import PodObject
 from policies.model import Job, PlannedNodes, Pod, SlotKey
 
 UID = "6f9a-uid"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.kube.kinds.completion import Completion, PriorityClass, TemplateSpec
-from extender.kube.objects import Meta
+from extender.kube.reading.objects import Meta
 
 
 def test_a_pod_that_names_no_priority_class_has_all_of_the_least_default() -> None:

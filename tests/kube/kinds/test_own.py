@@ -14,7 +14,7 @@ from extender.kube.kinds.keys import INDEX_LABEL, PODSET
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.own import own_kinds
 from extender.kube.kinds.registry import Registry
-from extender.kube.objects import Meta
+from extender.kube.reading.objects import Meta
 from policies.model import GroupKey
 from tests.kube.kinds.jobs import by_patch, plan_for, pod, read, sizes, slots, started, stopped_again, stored
 

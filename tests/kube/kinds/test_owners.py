@@ -15,7 +15,7 @@ from extender.kube.kinds.kind import Object
 from extender.kube.kinds.owners import OWNER_KINDS, TOO_MANY_PODS, owner_from, owners_of
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.kinds.read import ANOTHER_SCHEDULER, Reader
-from extender.kube.plain import quoted
+from extender.kube.reading.plain import quoted
 from policies.model import Controller, GangOwner, GroupKey, Order, PodSets
 from tests.kube.kinds.manifests import DEPLOYMENT, LEADER_WORKER_SET, REPLICA_SET, STATEFUL_SET
 

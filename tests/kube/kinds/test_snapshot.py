@@ -21,10 +21,10 @@ from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.resources import LIMITS, PRIORITIES
 from extender.kube.kinds.snapshot import JobObject, job_from, job_object, take_jobs
 from extender.kube.kinds.trainer import TRAIN_JOB
-from extender.kube.objects import PodObject
-from extender.kube.pseudonyms import anonymise
-from extender.kube.reduction import reduced_job
-from extender.kube.snapshot import ClusterFile, decode, encode, reduced
+from extender.kube.reading.objects import PodObject
+from extender.kube.snapshots.pseudonyms import anonymise
+from extender.kube.snapshots.reduction import reduced_job
+from extender.kube.snapshots.snapshot import ClusterFile, decode, encode, reduced
 from policies.model import Job
 from tests.kube.fake_api import fake_api
 from tests.kube.kinds.appwrappers import STOPPED, wrapping

@@ -15,7 +15,7 @@ from extender.kube.kinds.kind import Object
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.trainer import TRAIN_JOB, before_start, carried
-from extender.kube.objects import Meta
+from extender.kube.reading.objects import Meta
 from policies.model import GroupKey, LetGo
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, sizes
 from tests.kube.kinds.train_jobs import OTHERS, entry_of, jobset, older, started, train_job

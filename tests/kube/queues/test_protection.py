@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from extender.core.engine import Engine
-from extender.kube.connection import ApiError
+from extender.kube.api.connection import ApiError
 from extender.kube.convert import node_from
-from extender.kube.objects import Meta, NodeObject
 from extender.kube.queues.protection import NodeKeeper
+from extender.kube.reading.objects import Meta, NodeObject
 from tests.core.script import Script
 from tests.core.test_elastic import come, of, scene
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused

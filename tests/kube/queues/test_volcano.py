@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from extender.kube.convert import UnreadableError, pod_from
-from extender.kube.objects import PodObject
 from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
 from extender.kube.queues.objects import VolcanoQueueObject
 from extender.kube.queues.read import Read
 from extender.kube.queues.volcano import volcano_queue_from
+from extender.kube.reading.objects import PodObject
 from policies.model.queues import VolcanoQueue
 
 DOCUMENTED = """

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from extender.core.events import NamespaceSeen
-from extender.kube.constraints import labels_of
-from extender.kube.objects import AnyObject, Meta
 from extender.kube.queues.read import name_of
+from extender.kube.reading.constraints import labels_of
+from extender.kube.reading.objects import AnyObject, Meta
 
 
 def namespace_from(obj: AnyObject) -> NamespaceSeen:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from extender.kube.connection import ApiError, Connection, UnreachableError
-from extender.kube.objects import UNDECODABLE
+from extender.kube.api.connection import ApiError, Connection, UnreachableError
+from extender.kube.reading.objects import UNDECODABLE
 
 log = logging.getLogger("muster")
 

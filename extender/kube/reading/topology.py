@@ -13,8 +13,8 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from extender.kube.objects import Meta
-from extender.kube.plain import quoted
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.plain import quoted
 from policies.model import NO_LEVEL, Topology
 from policies.model.topology import SILENT
 

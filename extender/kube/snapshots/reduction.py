@@ -9,9 +9,7 @@ from msgspec import Struct
 
 from extender.core.binds.stamps import STAMPED
 from extender.kube import dialects
-from extender.kube.budgets import BudgetMeta, BudgetObject
 from extender.kube.dialects import owner
-from extender.kube.eviction import EVICTED_AT, TERMS
 from extender.kube.kinds.keys import (
     FLAVORS,
     HOLD,
@@ -24,8 +22,11 @@ from extender.kube.kinds.keys import (
     WORKLOAD,
 )
 from extender.kube.kinds.snapshot import JobObject
-from extender.kube.numbering import NUMBERS
-from extender.kube.objects import (
+from extender.kube.queues.naming import OF_VOLCANO
+from extender.kube.reading.budgets import BudgetMeta, BudgetObject
+from extender.kube.reading.eviction import EVICTED_AT, TERMS
+from extender.kube.reading.numbering import NUMBERS
+from extender.kube.reading.objects import (
     ClaimObject,
     ClaimSource,
     Condition,
@@ -35,9 +36,8 @@ from extender.kube.objects import (
     Volume,
     VolumeObject,
 )
-from extender.kube.queues.naming import OF_VOLCANO
-from extender.kube.reserved import PREEMPTING
-from extender.kube.topology import MANAGED_BY_KUEUE, TOPOLOGY
+from extender.kube.reading.reserved import PREEMPTING
+from extender.kube.reading.topology import MANAGED_BY_KUEUE, TOPOLOGY
 
 _OF_JOBS = (PLAN, FLAVORS, HOLD, MIN_PARALLELISM, PRIORITY_CLASS, WORKLOAD, EVICTED_AT, IN_VAIN)
 READ = frozenset(

@@ -7,9 +7,17 @@ from functools import lru_cache
 from itertools import islice
 from weakref import WeakKeyDictionary, ref
 
-from extender.kube.objects import Affinity, AffinityTerm, LabelSelector, Meta, PodAffinity, PodSpec, SpreadConstraint
-from extender.kube.plain import plain
-from extender.kube.selections import requirements
+from extender.kube.reading.objects import (
+    Affinity,
+    AffinityTerm,
+    LabelSelector,
+    Meta,
+    PodAffinity,
+    PodSpec,
+    SpreadConstraint,
+)
+from extender.kube.reading.plain import plain
+from extender.kube.reading.selections import requirements
 from policies.model import (
     UNCONSTRAINED,
     Constraints,

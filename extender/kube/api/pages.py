@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from extender.kube.connection import TooLargeError
+from extender.kube.api.connection import TooLargeError
 
 SIZE = 500
 """Objects of a page."""

@@ -17,17 +17,22 @@ import msgspec
 from msgspec import Struct, field
 
 from extender.core.events import ClaimSeen, NamespaceSeen, QueueSeen, VolumeSeen
-from extender.kube.budgets import BudgetObject, budget_from
+from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.connection import ApiError
-from extender.kube.constraints import keys_of, selected_keys
 from extender.kube.convert import UnreadableError, claim_from, instant, node_from, pod_from, readable, volume_from
 from extender.kube.kinds.completion import Completion
 from extender.kube.kinds.keys import GANG
 from extender.kube.kinds.owners import OWNER_KINDS, OwnerKind, made_by_deployment, owner_from
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.snapshot import JobObject, job_from, take_jobs
-from extender.kube.objects import (
+from extender.kube.podgroups.coscheduling import group_from
+from extender.kube.podgroups.kai import KaiGroup, kai_group_from
+from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
+from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
+from extender.kube.queues.snapshot import Document, priorities_in, queue_events, take_queues
+from extender.kube.reading.budgets import BudgetObject, budget_from
+from extender.kube.reading.constraints import keys_of, selected_keys
+from extender.kube.reading.objects import (
     UNDECODABLE,
     AnyObject,
     ClaimObject,
@@ -37,23 +42,7 @@ from extender.kube.objects import (
     PodObject,
     VolumeObject,
 )
-from extender.kube.plain import quoted
-from extender.kube.podgroups.coscheduling import group_from
-from extender.kube.podgroups.kai import KaiGroup, kai_group_from
-from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
-from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
-from extender.kube.queues.snapshot import Document, priorities_in, queue_events, take_queues
-from extender.kube.reduction import (
-    GangOwnerObject,
-    reduced_budget,
-    reduced_claim,
-    reduced_job,
-    reduced_meta,
-    reduced_node,
-    reduced_owner,
-    reduced_pod,
-    reduced_volume,
-)
+from extender.kube.reading.plain import quoted
 from extender.kube.resources import (
     BUDGETS,
     CLAIMS,
@@ -64,6 +53,17 @@ from extender.kube.resources import (
     PODS,
     VOLCANO_GROUPS,
     VOLUMES,
+)
+from extender.kube.snapshots.reduction import (
+    GangOwnerObject,
+    reduced_budget,
+    reduced_claim,
+    reduced_job,
+    reduced_meta,
+    reduced_node,
+    reduced_owner,
+    reduced_pod,
+    reduced_volume,
 )
 from policies.model import DisruptionBudget, GangOwner, Job, Node, Pod, PodGroup
 

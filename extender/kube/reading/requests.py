@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extender.kube.objects import Amounts, Container, PodSpec, Resources
-from extender.kube.plain import plain
-from extender.kube.quantity import milli, whole
+from extender.kube.reading.objects import Amounts, Container, PodSpec, Resources
+from extender.kube.reading.plain import plain
+from extender.kube.reading.quantity import milli, whole
 from policies.model import Requests
 
 MOST = 1 << 55

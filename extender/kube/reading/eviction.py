@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from extender.kube.objects import Meta
-from extender.kube.plain import quoted
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.plain import quoted
 from policies.model.eviction import NO_TERMS, EvictionTerms
 
 MIN_RUNTIME = "muster.dev/min-runtime"

@@ -18,9 +18,9 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import refresh_token
 
-from extender.kube.exchange import LARGEST_ANSWER, Exchanges
-from extender.kube.login import log_in
-from extender.kube.objects import UNDECODABLE
+from extender.kube.api.exchange import LARGEST_ANSWER, Exchanges
+from extender.kube.api.login import log_in
+from extender.kube.reading.objects import UNDECODABLE
 from extender.runtime.requests import Ended
 
 REQUEST_TIMEOUT_S = 10.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, PODSET, WORKLOAD
-from extender.kube.objects import Meta
+from extender.kube.reading.objects import Meta
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 KUEUE_INDEX = "kueue.x-k8s.io/pod-group-pod-index"

@@ -13,7 +13,7 @@ from kubernetes.aio.config.incluster_config import SERVICE_TOKEN_FILENAME
 from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, load_kube_config
 from yaml import YAMLError
 
-from extender.kube.token_file import TokenFile
+from extender.kube.api.token_file import TokenFile
 
 
 class Login(NamedTuple):

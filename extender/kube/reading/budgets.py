@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from extender.kube.constraints import selector_of
 from extender.kube.convert import identity
-from extender.kube.objects import LabelSelector, Meta
+from extender.kube.reading.constraints import selector_of
+from extender.kube.reading.objects import LabelSelector, Meta
 from policies.model import DisruptionBudget
 
 

@@ -11,13 +11,13 @@ from extender.core.binds.stamps import DOMAIN, NODE, RANK, STAMPED
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.dialects.koordinator import NETWORK_TOPOLOGY
 from extender.kube.dialects.owner import owned_gang
-from extender.kube.eviction import EVICTED_AT, TERMS, unreadable_terms
 from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, IN_VAIN, LED, NODE_LABELS, NODES, OWN, PLAN, QUEUES, WORKLOAD
-from extender.kube.numbering import ROLE
-from extender.kube.objects import Meta
-from extender.kube.plain import plain, quoted
 from extender.kube.queues.naming import MISSPELT, is_misspelt
-from extender.kube.topology import MANAGED_BY_KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from extender.kube.reading.eviction import EVICTED_AT, TERMS, unreadable_terms
+from extender.kube.reading.numbering import ROLE
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.plain import plain, quoted
+from extender.kube.reading.topology import MANAGED_BY_KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 
 SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
 _OF_JOBS = (*QUEUES, GANG, HOLD, PLAN, FLAVORS, OWN, WORKLOAD, LED, NODES, NODE_LABELS, IN_VAIN)

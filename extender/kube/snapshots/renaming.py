@@ -9,7 +9,7 @@ from extender.kube.dialects import yunikorn
 from extender.kube.kinds.keys import FLAVORS, PLAN
 from extender.kube.kinds.plan import let_go_from, let_go_text, plan_from, plan_text
 from extender.kube.queues.flavors import flavors_from, flavors_text
-from extender.kube.reserved import PREEMPTING, reservation_of, reservation_text
+from extender.kube.reading.reserved import PREEMPTING, reservation_of, reservation_text
 from policies.model import GroupKey, Reservation, Victim
 
 Say = Callable[[str, str], str]

@@ -15,12 +15,12 @@ from extender.core.binds.stamps import GANG_NAME, GANG_UID, RELEASE
 from extender.kube.dialects import NAMES, koordinator, volcano, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
 from extender.kube.kinds.keys import INDEX_LABEL, PODSET, PRIORITY_CLASS, QUEUES, WORKLOAD
-from extender.kube.numbering import KAI_SUBGROUP, RAY_GROUP, RAY_HEAD, REPLICA_TYPE, ROLE, VOLCANO_JOB
 from extender.kube.queues.naming import OF_VOLCANO
-from extender.kube.reduction import READ
-from extender.kube.renaming import RENAMED, Say, series_renamed
-from extender.kube.snapshot import ClusterFile
-from extender.kube.topology import TOPOLOGY
+from extender.kube.reading.numbering import KAI_SUBGROUP, RAY_GROUP, RAY_HEAD, REPLICA_TYPE, ROLE, VOLCANO_JOB
+from extender.kube.reading.topology import TOPOLOGY
+from extender.kube.snapshots.reduction import READ
+from extender.kube.snapshots.renaming import RENAMED, Say, series_renamed
+from extender.kube.snapshots.snapshot import ClusterFile
 from policies.model.constraints import ANY_ADDRESS
 from policies.model.levels import PRESETS
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from extender.kube.convert import asked_by, claims_of, pod_of, said_by
-from extender.kube.objects import Meta, PodObject, PodSpec, PodStatus
+from extender.kube.reading.objects import Meta, PodObject, PodSpec, PodStatus
 from policies.model import Pod
 
 MOST_BYTES = 16 << 20

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from weakref import WeakKeyDictionary, ref
 
-from extender.kube.objects import Expression, PodSpec, SelectorTerm, TaintObject, Tolerates
+from extender.kube.reading.objects import Expression, PodSpec, SelectorTerm, TaintObject, Tolerates
 from policies.model import Requirement, Selection, Taint, Toleration
 
 MOST_CONDITIONS = 128

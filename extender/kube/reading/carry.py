@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
+from extender.kube.api.connection import REQUEST_TIMEOUT_S, ApiError, UnreachableError
 from extender.kube.client import Kube
-from extender.kube.connection import REQUEST_TIMEOUT_S, ApiError, UnreachableError
 from extender.kube.kinds.change import merge_patch
 from extender.kube.kinds.keys import HOLD
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.registry import Registry, asks
 from extender.kube.kinds.trainer import before_start, carried
-from extender.kube.objects import UNDECODABLE, Meta
+from extender.kube.reading.objects import UNDECODABLE, Meta
 from policies.model import Job
 
 
