@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from benchmarks.stage import LEVELS
 from devcluster.progress import Progress
-from extender.core.effects import Turned
+from extender.core.effects import Reached
 from extender.core.engine import Engine
 from extender.core.events import Event, NamespaceSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Synced, Tick
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import CLIQUE, HOSTNAME, Dialect, GroupKey, GroupRef, Node, Pod, Topology
 from policies.model.levels import levels_from
 from policies.model.queues import ClusterQueue, LocalQueue, Quota, ResourceFlavor, ResourceGroup
@@ -167,7 +167,7 @@ class _Play:
             took = time.thread_time() - began
             self._cpu += took
             self._longest = max(self._longest, took)
-            planned += [one.key for one in effects if isinstance(one, Turned) and one.turn is Turn.PLANNED]
+            planned += [one.key for one in effects if isinstance(one, Reached) and one.milestone is Milestone.PLANNED]
         for key in planned:
             self._start(key)
 

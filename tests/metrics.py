@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from prometheus_client.core import Metric
 
-from extender.core.effects import Turned
-from extender.core.gang.turns import Cause, Turn
+from extender.core.effects import Reached
+from extender.core.gang.milestones import Cause, Milestone
 from extender.observe.metrics import Metrics
 from policies.model import GroupKey
 from tests.builders import cluster, gang
@@ -43,9 +43,9 @@ def used() -> Metrics:
     metrics.wrote("binding", "done")
     metrics.retried("binding")
     metrics.passed(0.01)
-    for turn in Turn:
-        cause = Cause.HOLD_DEADLINE if turn is Turn.FORGOTTEN else None
-        metrics.turned(Turned(GroupKey("team", "train"), turn, 8, 1.0, cause))
+    for milestone in Milestone:
+        cause = Cause.HOLD_DEADLINE if milestone is Milestone.FORGOTTEN else None
+        metrics.reached(Reached(GroupKey("team", "train"), milestone, 8, 1.0, cause))
     return metrics
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from extender.core.effects import Turned
-from extender.core.gang.turns import Cause, Turn
+from extender.core.effects import Reached
+from extender.core.gang.milestones import Cause, Milestone
 from extender.http.scrape import metrics_page
 from extender.observe.metrics import Metrics, size_of
 from policies.model import Dialect, GroupKey, GroupRef
@@ -28,8 +28,8 @@ def value(metrics: Metrics, sample: str) -> float:
     return float(lines[sample])
 
 
-def turn(what: Turn, *, size: int = 8, after_s: float = 1.0, cause: Cause | None = None) -> Turned:
-    return Turned(GroupKey("team", "train"), what, size, after_s, cause)
+def reached(what: Milestone, *, size: int = 8, after_s: float = 1.0, cause: Cause | None = None) -> Reached:
+    return Reached(GroupKey("team", "train"), what, size, after_s, cause)
 
 
 @pytest.mark.parametrize("metric", described().values(), ids=lambda metric: metric.name)
@@ -58,14 +58,14 @@ def test_the_document_has_every_cause(cause: Cause) -> None:
 
 def test_turning_points_are_counted() -> None:
     metrics = Metrics(lambda: Script().core.state)
-    metrics.turned(turn(Turn.PLANNED))
-    metrics.turned(turn(Turn.FORGOTTEN, cause=Cause.PLAN_DEADLINE))
-    metrics.turned(turn(Turn.FORGOTTEN, cause=Cause.NODE_REFUSED))
-    metrics.turned(turn(Turn.RELEASED, after_s=2.0))
-    metrics.turned(turn(Turn.STARTED, size=16, after_s=40.0))
-    metrics.turned(turn(Turn.BROKEN))
+    metrics.reached(reached(Milestone.PLANNED))
+    metrics.reached(reached(Milestone.FORGOTTEN, cause=Cause.PLAN_DEADLINE))
+    metrics.reached(reached(Milestone.FORGOTTEN, cause=Cause.NODE_REFUSED))
+    metrics.reached(reached(Milestone.RELEASED, after_s=2.0))
+    metrics.reached(reached(Milestone.STARTED, size=16, after_s=40.0))
+    metrics.reached(reached(Milestone.BROKEN))
     rules = (Why.RECLAIM, Why.RECLAIM, Why.IN_QUEUE)
-    metrics.turned(replace(turn(Turn.PREEMPTING), rules=rules))
+    metrics.reached(replace(reached(Milestone.PREEMPTING), rules=rules))
     assert value(metrics, "muster_gang_plans_total") == 1
     assert value(metrics, 'muster_gang_replans_total{cause="node-refused"}') == 1
     assert value(metrics, 'muster_gang_deadlines_total{deadline="plan"}') == 1

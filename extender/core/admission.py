@@ -19,8 +19,8 @@ from extender.core.state import State
 from extender.core.victims.outlook import Foresight
 from extender.core.victims.reservations import Reservations
 from extender.core.waiting.attempts import LOOK, SEAT, TRY, Attempts
+from extender.core.waiting.changes import Freed, concerns
 from extender.core.waiting.line import Line
-from extender.core.waiting.news import Freed, concerns
 from extender.core.waiting.shortfalls import Lack, Shortfalls
 from extender.core.workload import Workload
 from policies.api import PolicyError
@@ -29,7 +29,7 @@ from policies.model import GroupKey, Pod
 from policies.steps import AT_ONCE, Steps, metered
 
 _REST_S, _REST_MAX_S = 2e-5, 2.0
-"""Whatever news of room comes after a walk waits so long for each unit that the walk has spent in vain."""
+"""Whatever room comes free after a walk waits so long for each unit that the walk has spent in vain."""
 
 
 class Admission:
@@ -78,19 +78,19 @@ class Admission:
         state = self._state
         if self._walk is not None or not state.synced:
             return
-        hopeful = state.news.hopeful
-        if not state.waiting.keys and (hopeful or state.news.taken):
+        hopeful = state.changes.hopeful
+        if not state.waiting.keys and (hopeful or state.changes.taken):
             # Whoever comes is looked at for the first time, so nothing of the past matters any more.
             self._shortfalls.keep(())
             hopeful = False
-            state.take_news()
+            state.take_changes()
         at = now + state.limits.coalesce_s
         if hopeful:
             at = max(at, self._rest_until)
         elif self._queued.has_news:
             pass
         elif not state.waiting.stale and not state.kept_out.reopened:
-            wanted = [max(at, self._refresh_at)] if state.news.taken else []
+            wanted = [max(at, self._refresh_at)] if state.changes.taken else []
             if state.waiting.keys and (due := self._preempting.due(at)) is not None:
                 wanted.append(due)
             if (due := self._queued.due) is not None:
@@ -133,26 +133,26 @@ class Admission:
         return False
 
     def _begin(self, now: float) -> None:
-        state, news = self._state, self._state.news
-        if news.hopeful and now < self._rest_until:
+        state, changes = self._state, self._state.changes
+        if changes.hopeful and now < self._rest_until:
             return
         self._demands.review()
         self._queued.review(self._shortfalls, now)
         self._attempts.vain, self._began = 0, now
-        refresh = news.taken and now >= self._refresh_at
+        refresh = changes.taken and now >= self._refresh_at
         freed, met, gone, everybody = list[Freed](), list[Pod](), False, self._preempting.review(now)
-        if news.hopeful or refresh:
-            state.take_news()
-            if news.nodes or refresh:
+        if changes.hopeful or refresh:
+            state.take_changes()
+            if changes.nodes or refresh:
                 self._shortfalls.clear(Lack.ROOM)
                 self._refresh_at = now + state.limits.refresh_s
                 everybody = True
             else:
-                freed, met, gone = news.in_the_end(state.claims.room), news.met, bool(news.freed)
+                freed, met, gone = changes.in_the_end(state.claims.room), changes.met, bool(changes.freed)
         self._walk = self._pass(freed, met, gone=gone, everybody=everybody)
 
     def _pass(self, freed: list[Freed], met: list[Pod], *, gone: bool, everybody: bool) -> Steps[None]:
-        """Look at old shortfalls in the light of the news, then at the workloads that have none.
+        """Look at old shortfalls in the light of what has changed, then at the workloads that have none.
 
         Unless for ``everybody`` nothing has changed for those who have one. ``gone``: somebody has given room back.
         """
@@ -184,7 +184,9 @@ class Admission:
                 yield from self._pass_by(line, workload)
             else:
                 excess[workload.key.namespace] += yield from self._admit(line, workload)
-        state.news.wary = state.news.wary and any(shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM))
+        state.changes.wary = state.changes.wary and any(
+            shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM)
+        )
         self._rest_until = self._now + min(_REST_S * self._attempts.vain, _REST_MAX_S)
         yield LOOK
 

@@ -60,7 +60,7 @@ class Advisory:
             if (nearest := next(state.claims.domains(event.node), None)) is not None:
                 marks[DOMAIN] = nearest[1]
             state.touch(workload)
-        state.news.taken = True
+        state.changes.taken = True
         state.claims.assume(pod, event.node)
         # Of a Binding whose outcome is unknown: kube-scheduler counts on that room no more.
         self._revocations.give_way(event.node, now)

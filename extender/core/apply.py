@@ -14,9 +14,9 @@ from extender.core.events import (
     OwnerSeen,
 )
 from extender.core.gang.hints import Hints
+from extender.core.gang.milestones import Cause
 from extender.core.gang.owners import Owners
 from extender.core.gang.said import means
-from extender.core.gang.turns import Cause
 from extender.core.jobs.enqueues import Enqueues
 from extender.core.jobs.jobs import Jobs
 from extender.core.pod_facts import PodFacts

@@ -15,15 +15,15 @@ from extender.core.binds.holds import Hold
 from extender.core.binds.stamps import DOMAIN, NODE, RANK, gang_to_stamp, marks_of, ranks_of
 from extender.core.events import BindArrived
 from extender.core.gang.expected import uncreated
+from extender.core.gang.milestones import Cause, Milestone
 from extender.core.gang.removal import costs_of
-from extender.core.gang.turns import Cause, Turn
 from extender.core.kube_scheduler.uptake import carrying_out
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
-from extender.core.telling import explain, turned
+from extender.core.telling import explain, reached
 from extender.core.victims.preemptions import key_of, room_of
 from extender.core.workload import Workload
 from policies.model import Pod, Stamp
@@ -224,7 +224,7 @@ class Bindings:
         release.wait_for(last if len(members.holds) > 1 else None)
         release.begin(members.continued or last, now)
         workload.telling.note(now, f"released with {len(members.holds)} members")
-        turned(self._state, workload, Turn.RELEASED, now, since=since)
+        reached(self._state, workload, Milestone.RELEASED, now, since=since)
         explain(self._state, workload, Reason("Releasing", "its members are being bound", warning=False), now)
         return self._post_held(workload, complete=len(members.holds) == 1)
 
@@ -292,7 +292,7 @@ class Bindings:
         state = self._state
         if state.preemptions.keeps_out(pod, event.node):
             return state.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
-        state.news.taken = True
+        state.changes.taken = True
         state.end_kept(pod.uid)
         state.claims.release(room_of(key_of(pod), event.node))
         state.claims.assume(pod, event.node)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from extender.core.claims import SlotOf
-from extender.core.gang.turns import Cause, Turn
+from extender.core.gang.milestones import Cause, Milestone
 from extender.core.kube_scheduler.uptake import awaits_uptake
 from extender.core.planner import Plan
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
-from extender.core.telling import explain, turned
+from extender.core.telling import explain, reached
 from extender.core.waiting.index import index
 from extender.core.workload import Workload
 from policies.model import Pod, SlotKey
@@ -56,7 +56,7 @@ class Commit:
             self._fill(workload, some, plan.turns, now)
         workload.filling = False
         if not workload.whole:
-            turned(state, workload, Turn.PLANNED, now)
+            reached(state, workload, Milestone.PLANNED, now)
             text = f"{counted(len(seats), 'member', 'has', 'have')} a node; {self._steering.outlook}"
             explain(state, workload, Reason("Placed", text, warning=False), now)
         state.touch(workload)

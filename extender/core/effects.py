@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from extender.core.gang.turns import Cause, Turn
+from extender.core.gang.milestones import Cause, Milestone
 from policies.model import Controller, Dialect, GroupKey, InVain, Job, LetGo, PlannedNodes, Pod, Reservation, Toleration
 from policies.preemption.allowed import Why
 
@@ -203,15 +203,15 @@ class Hint:
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
-    """A gang of ``size`` members has come to a turning point: for the log and the metrics, nothing is to be written.
+class Reached:
+    """A gang of ``size`` members has reached a milestone: for the log and the metrics, nothing is to be written.
 
     ``after_s``: since its first member was seen; for RELEASED since the first of its binds came. ``alone``: it is a pod
     of no gang that others give way to. ``rules``: for PREEMPTING, that by which each of its victims may be evicted.
     """
 
     key: GroupKey
-    turn: Turn
+    milestone: Milestone
     size: int
     after_s: float
     cause: Cause | None = None
@@ -239,5 +239,5 @@ Effect = (
     | Enqueue
     | Report
     | Hint
-    | Turned
+    | Reached
 )

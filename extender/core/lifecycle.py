@@ -13,9 +13,9 @@ from extender.core.claims import SlotOf
 from extender.core.effects import Evict
 from extender.core.gang.coming import Coming
 from extender.core.gang.expected import uncreated
+from extender.core.gang.milestones import Milestone
 from extender.core.gang.phase import Phase
 from extender.core.gang.problems import foreign, running, too_few
-from extender.core.gang.turns import Turn
 from extender.core.jobs.jobs import Jobs
 from extender.core.jobs.taking_back import take_job_back
 from extender.core.kube_scheduler.uptake import awaits_uptake, is_still_queued, too_few_held, too_slow
@@ -25,7 +25,7 @@ from extender.core.refusals import Refusals
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
-from extender.core.telling import explain, tell, turned
+from extender.core.telling import explain, reached, tell
 from extender.core.waiting.index import index
 from extender.core.workload import Workload
 from policies.words import counted
@@ -229,7 +229,7 @@ class Lifecycle:
 
     def _became_whole(self, workload: Workload, now: float) -> None:
         if not workload.release.complete and workload.members.live:
-            turned(self._state, workload, Turn.STARTED, now)
+            reached(self._state, workload, Milestone.STARTED, now)
         if not (workload.release.complete and (workload.starting or workload.members.slots.lacking)):
             workload.retries.start()  # else members beyond its quorum may be refused again and again
         workload.release.become_whole()
@@ -243,7 +243,7 @@ class Lifecycle:
         if release.partial_since is None:
             if was_whole(self._state, workload, release.name):
                 return self._became_whole(workload, now)  # of what was needed when it began, as a restart would say
-            turned(self._state, workload, Turn.BROKEN, now)
+            reached(self._state, workload, Milestone.BROKEN, now)
             self._revocations.take_back_unlike_bound(workload, now)
         elif release.partial_count == count:
             return  # that was said; what has been said since is news about its replacements

@@ -11,8 +11,8 @@ from extender.core.effects import Nominate
 from extender.core.events import ClaimGone, ClaimSeen, Handlers, PodGone, PodSeen, VolumeGone, VolumeSeen
 from extender.core.gang.hints import Hints
 from extender.core.gang.letting_go import let_in
+from extender.core.gang.milestones import Cause
 from extender.core.gang.owners import Owners
-from extender.core.gang.turns import Cause
 from extender.core.jobs.enqueues import Enqueues
 from extender.core.jobs.jobs import Jobs
 from extender.core.lifecycle import Lifecycle

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 
 from extender.core.gang.demands import Demands
+from extender.core.gang.milestones import Milestone
 from extender.core.gang.shape import Demand, Shape
-from extender.core.gang.turns import Turn
 from extender.core.limits import Preempts
 from extender.core.planner import Planner
 from extender.core.quota.reclaiming import evicts
 from extender.core.reasons import Reason
 from extender.core.state import State
-from extender.core.telling import turned
+from extender.core.telling import reached
 from extender.core.victims.preemptions import MOST
 from extender.core.victims.reservations import Reservations
 from extender.core.victims.search import Found, VictimSearch
@@ -166,7 +166,7 @@ class Preempting:
             return self._reservations.begin(workload, found, chosen, now)
         else:
             self._vain[asks] = f"; preemption is a dry run: on, it {chosen.text}"
-            turned(state, workload, Turn.WOULD_PREEMPT, now, detail=chosen.text)
+            reached(state, workload, Milestone.WOULD_PREEMPT, now, detail=chosen.text)
         return self._vain[asks]
 
     def _asks(self, workload: Workload, shape: Shape) -> _Asks:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from extender.core.events import FilterCalled
+from extender.core.gang.milestones import Cause
 from extender.core.gang.problems import worded
-from extender.core.gang.turns import Cause
 from extender.core.kube_scheduler.uptake import is_still_queued
 from extender.core.kube_scheduler.verdicts import parked, part_of_plugins, words_of
 from extender.core.member import Member, MemberState, Stage, Step
@@ -62,7 +62,7 @@ def refused_by_filter(member: Member, event: FilterCalled) -> bool:
 
 
 class Refusals:
-    """Plans around nodes that refuse. Only after room was given back there: that is no news about a node."""
+    """Plans around nodes that refuse. Only after room was given back there: that tells nothing new of a node."""
 
     def __init__(self, state: State, revocations: Revocations) -> None:
         self._state = state

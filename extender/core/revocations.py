@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from extender.core.claims import Owner, SlotOf
 from extender.core.gang.demands import siblings
-from extender.core.gang.turns import DEADLINES, Cause, Turn
+from extender.core.gang.milestones import DEADLINES, Cause, Milestone
 from extender.core.jobs.taking_back import take_job_back
 from extender.core.member import Member, MemberState, Step
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.steering import Leading
-from extender.core.telling import explain, report, turned
+from extender.core.telling import explain, reached, report
 from extender.core.workload import Workload
 from policies.model import Pod
 from policies.placement.rules import keeps
@@ -35,7 +35,7 @@ class Revocations:
             # Whoever is to clear their nominations, we or kube-scheduler, may fail: time to look.
             self._steering.sweep_later(workload, now)
         if members.placed or members.holds or (members.slots.planned and not workload.release.complete):
-            turned(state, workload, Turn.FORGOTTEN, now, cause=cause, detail=why)
+            reached(state, workload, Milestone.FORGOTTEN, now, cause=cause, detail=why)
         for member in list(members.placed.values()):
             if not _is_on_its_way(member, now):
                 self._steering.stop(workload, member)

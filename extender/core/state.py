@@ -22,7 +22,7 @@ from extender.core.quota.quotas import Quotas
 from extender.core.singles.kept_out import KeptOut
 from extender.core.singles.waiting import WaitingSingles
 from extender.core.victims.preemptions import Preemptions
-from extender.core.waiting.news import News
+from extender.core.waiting.changes import Changes
 from extender.core.waiting.starting import Starting
 from extender.core.waiting.waiting import Waiting
 from extender.core.workload import Workload
@@ -54,7 +54,7 @@ class State:
     quotas: Quotas = field(init=False)
     preemptions: Preemptions = field(init=False)
     singles: WaitingSingles = field(default_factory=WaitingSingles)
-    news: News = field(default_factory=News)
+    changes: Changes = field(default_factory=Changes)
     refusing: Refusing = field(default_factory=Refusing)
     kept_out: KeptOut = field(default_factory=KeptOut)
     kube_queue: KubeQueue = field(default_factory=KubeQueue)
@@ -101,12 +101,12 @@ class State:
     def recover(self) -> None:
         """From now on calls are answered."""
         self.recovered = True
-        self.take_news()
+        self.take_changes()
 
-    def take_news(self) -> News:
+    def take_changes(self) -> Changes:
         """What has changed since the last time."""
-        news, self.news = self.news, News(wary=self.news.wary)
-        return news
+        changes, self.changes = self.changes, Changes(wary=self.changes.wary)
+        return changes
 
     def blame(self, policy: str) -> None:
         self.policy_errors[policy] += 1
@@ -143,9 +143,9 @@ class State:
         if pod.group_key is None:
             self.singles.see(pod, self.schedulers, self.end_kept)
         self._claim(pod)
-        self.news.see(pod, old)
+        self.changes.see(pod, old)
         if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
-            self.news.taken = True
+            self.changes.taken = True
             self.claims.note_change()
         return old
 
@@ -175,7 +175,7 @@ class State:
             self.bound_by_us[uid] = binding
 
     def node_changed(self, node: str) -> None:
-        self.news.nodes = True
+        self.changes.nodes = True
         self.quotas.node_changed(node)
         self._forget_refusals(node)
         self.preemptions.node_changed(node)
@@ -189,7 +189,7 @@ class State:
     def assume(self, workload: Workload, member: Member, node: str) -> None:
         """Promise the member a node."""
         workload.members.move(member, MemberState.ASSUMED, node)
-        self.news.taken = True
+        self.changes.taken = True
         self.claims.assume(member.pod, node)
         self.touch(workload)
 
@@ -207,7 +207,7 @@ class State:
         owner = SlotOf(workload.key, slot)
         workload.nudge()
         if node:
-            self.news.taken = True
+            self.changes.taken = True
             self.claims.assume(workload.members.slots.templates[slot], node, owner)
         else:
             self.free(owner)
@@ -237,7 +237,7 @@ class State:
         """Take room back; a node with more room is a reason to try again what it refused or what waits."""
         claim = self.claims.get(owner)
         if claim is not None:
-            self.news.will_free(claim.node, self.left(claim.node))
+            self.changes.will_free(claim.node, self.left(claim.node))
             self.claims.release(owner)
             self.preemptions.changed(claim.node)
             if claim.promised:
@@ -251,7 +251,7 @@ class State:
     def end_kept(self, uid: str) -> None:
         """No room is for this pod of no gang alone any more."""
         for node in self.singles.places(uid):
-            self.news.will_free(node, self.left(node))
+            self.changes.will_free(node, self.left(node))
         if uid in self.singles.kept:
             self.singles.end(uid)
             self.claims.expect_no_longer(uid)
@@ -293,7 +293,7 @@ class State:
                 self.free(pod.uid)
             if (claim is None or claim.node != pod.node) and (workload := self.workload_of(pod)) is not None:
                 self.use_kept(workload, pod.node)
-            self.news.taken |= claim is None
+            self.changes.taken |= claim is None
             if claim is None and pod.group_key is None:
                 self.preemptions.came(pod.priority)
             self.claims.confirm(pod)

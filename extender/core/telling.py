@@ -1,10 +1,10 @@
-"""Saying why a workload is where it is: its one current reason, the reports of it, and the turns of its life."""
+"""Saying why a workload is where it is: its one current reason, the reports of it, and the milestones of its life."""
 
 from __future__ import annotations
 
 from extender.core.answers import Untold
-from extender.core.effects import Report, Turned
-from extender.core.gang.turns import Cause, Turn
+from extender.core.effects import Reached, Report
+from extender.core.gang.milestones import Cause, Milestone
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
@@ -57,12 +57,12 @@ def untold(state: State, event: Untold, _now: float) -> None:
         state.touch(workload)
 
 
-def turned(
-    state: State, workload: Workload, turn: Turn, now: float, *, since: float | None = None,
+def reached(
+    state: State, workload: Workload, milestone: Milestone, now: float, *, since: float | None = None,
     cause: Cause | None = None, detail: str = "", rules: tuple[Why, ...] = (),
 ) -> None:  # fmt: skip
     """It has come to a turning point; ``since`` is the instant that is counted from, unless its first one."""
     began = workload.seen_at if since is None else since
     size = workload.min_member or len(workload.members.live)
     after_s = 0.0 if began is None else now - began
-    state.out.append(Turned(workload.key, turn, size, after_s, cause, detail, rules=rules))
+    state.out.append(Reached(workload.key, milestone, size, after_s, cause, detail, rules=rules))

@@ -9,8 +9,8 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import Metric
 
-from extender.core.effects import Turned
-from extender.core.gang.turns import DEADLINES, Cause, Turn
+from extender.core.effects import Reached
+from extender.core.gang.milestones import DEADLINES, Cause, Milestone
 from extender.core.state import State
 from extender.observe.comparison import comparison
 from extender.observe.gauges import Computed, placement, standing
@@ -23,7 +23,7 @@ _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 _WAITS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
 _SIZES = ((1, "1"), (8, "2-8"), (64, "9-64"), (512, "65-512"))
 _LARGEST = "513+"
-_PREEMPTIONS = {Turn.PREEMPTING: "begun", Turn.WOULD_PREEMPT: "dry-run", Turn.UNRESERVED: "failed"}
+_PREEMPTIONS = {Milestone.PREEMPTING: "begun", Milestone.WOULD_PREEMPT: "dry-run", Milestone.UNRESERVED: "failed"}
 REFUSALS = ("body", "browser", "connections", "headers", "host", "malformed", "slow")
 
 
@@ -117,26 +117,26 @@ class Metrics(Observer):
     def passed(self, seconds: float) -> None:
         self._pass_seconds.observe(seconds)
 
-    def turned(self, turn: Turned) -> None:
-        match turn.turn:
-            case Turn.PLANNED:
+    def reached(self, effect: Reached) -> None:
+        match effect.milestone:
+            case Milestone.PLANNED:
                 self._plans.inc()
-            case Turn.RELEASED:
+            case Milestone.RELEASED:
                 self._releases.inc()
-                self._gang_holds.observe(turn.after_s)
-            case Turn.STARTED:
+                self._gang_holds.observe(effect.after_s)
+            case Milestone.STARTED:
                 self._starts.inc()
-                self._gang_waits.labels(size_of(turn.size)).observe(turn.after_s)
-            case Turn.BROKEN:
+                self._gang_waits.labels(size_of(effect.size)).observe(effect.after_s)
+            case Milestone.BROKEN:
                 self._broken.inc()
-            case Turn.PREEMPTING | Turn.WOULD_PREEMPT | Turn.UNRESERVED:
-                self._preemptions.labels(_PREEMPTIONS[turn.turn]).inc()
-                for rule in turn.rules:
+            case Milestone.PREEMPTING | Milestone.WOULD_PREEMPT | Milestone.UNRESERVED:
+                self._preemptions.labels(_PREEMPTIONS[effect.milestone]).inc()
+                for rule in effect.rules:
                     self._victims.labels(rule).inc()
-            case Turn.FORGOTTEN if turn.cause is not None:
-                self._replans.labels(turn.cause).inc()
-                if turn.cause in DEADLINES:
-                    self._deadlines.labels(_deadline(turn.cause)).inc()
+            case Milestone.FORGOTTEN if effect.cause is not None:
+                self._replans.labels(effect.cause).inc()
+                if effect.cause in DEADLINES:
+                    self._deadlines.labels(_deadline(effect.cause)).inc()
 
     def families(self) -> list[Metric]:
         """All metrics as of now."""

@@ -32,11 +32,11 @@ from extender.core.effects import (
     JobEffect,
     Nominate,
     PostBinding,
+    Reached,
     Report,
     Reserve,
     StartJob,
     SuspendJob,
-    Turned,
     Ungate,
     Wake,
 )
@@ -51,7 +51,7 @@ from extender.runtime.requests import OK, Failed, Pause, Response, Send
 from extender.runtime.writes import Procedure, Writes
 from policies.model import GroupKey
 
-Action = Send | AnswerFilter | AnswerPreempt | AnswerBind | Turned | Report | Failed
+Action = Send | AnswerFilter | AnswerPreempt | AnswerBind | Reached | Report | Failed
 """What the caller carries out: requests, answers to kube-scheduler, and lines for the log."""
 Watcher = Callable[[Event, list[Effect]], None]
 """Is shown every event that the core has handled, and what the core asked for in consequence."""
@@ -154,8 +154,8 @@ class Driver:
                 case AnswerBind(call):
                     if self._calls.pop(call, False) is None:
                         self._actions.append(effect)
-                case Turned():
-                    self._observer.turned(effect)
+                case Reached():
+                    self._observer.reached(effect)
                     self._actions.append(effect)
                 case Report():
                     self._actions.append(effect)

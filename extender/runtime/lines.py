@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import logging
 
-from extender.core.effects import Report, Turned
-from extender.core.gang.turns import Turn
+from extender.core.effects import Reached, Report
+from extender.core.gang.milestones import Milestone
 
 
-def log_turn(log: logging.Logger, turn: Turned) -> None:
-    """One line, with the turning point's facts as fields. The key of a pod of no gang says that it is one."""
-    kind, lead = ("pod", "") if turn.alone else ("gang", "gang ")
-    fields = {kind: str(turn.key), "turn": str(turn.turn), "size": turn.size, "after_s": round(turn.after_s, 3)}
-    if turn.cause is not None:
-        fields["cause"] = str(turn.cause)
-    log.info("%s%s %s", lead, turn.key, _in_words(turn), extra={"fields": fields})
+def log_milestone(log: logging.Logger, effect: Reached) -> None:
+    """One line, with the milestone's facts as fields. The key of a pod of no gang says that it is one."""
+    kind, lead = ("pod", "") if effect.alone else ("gang", "gang ")
+    fields = {
+        kind: str(effect.key),
+        "milestone": str(effect.milestone),
+        "size": effect.size,
+        "after_s": round(effect.after_s, 3),
+    }
+    if effect.cause is not None:
+        fields["cause"] = str(effect.cause)
+    log.info("%s%s %s", lead, effect.key, _in_words(effect), extra={"fields": fields})
 
 
 def log_report(log: logging.Logger, report: Report) -> None:
@@ -24,20 +29,21 @@ def log_report(log: logging.Logger, report: Report) -> None:
     log.log(level, "gang %s: %s: %s", report.key, report.code, report.message, extra={"fields": fields})
 
 
-def _in_words(turn: Turned) -> str:
+def _in_words(effect: Reached) -> str:
     """After the gang's name."""
-    match turn.turn:
-        case Turn.FORGOTTEN:
-            return f"was forgotten ({turn.cause}): {turn.detail}"
-        case Turn.PREEMPTING | Turn.WOULD_PREEMPT:
-            return f"{turn.turn}: {turn.detail}"
-        case Turn.UNRESERVED:
-            return f"has no room kept any more: {turn.detail}"
-        case Turn.DELAYED:
-            return f"was not planned: {turn.detail}"
-        case Turn.BROKEN:
+    match effect.milestone:
+        case Milestone.FORGOTTEN:
+            return f"was forgotten ({effect.cause}): {effect.detail}"
+        case Milestone.PREEMPTING | Milestone.WOULD_PREEMPT:
+            return f"{effect.milestone}: {effect.detail}"
+        case Milestone.UNRESERVED:
+            return f"has no room kept any more: {effect.detail}"
+        case Milestone.DELAYED:
+            return f"was not planned: {effect.detail}"
+        case Milestone.BROKEN:
             return "was released in part: its release broke off"
-        case Turn.RELEASED:
-            return f"was released: {turn.size} members, {turn.after_s:.1f} s after the first of its binds came"
+        case Milestone.RELEASED:
+            return f"was released: {effect.size} members, {effect.after_s:.1f} s after the first of its binds came"
         case _:
-            return f"was {turn.turn}: {turn.size} members, {turn.after_s:.1f} s after the first of them was seen"
+            since = f"{effect.after_s:.1f} s after the first of them was seen"
+            return f"was {effect.milestone}: {effect.size} members, {since}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.core.effects import Turned
+from extender.core.effects import Reached
 
 
 class Observer:
@@ -14,7 +14,7 @@ class Observer:
     def retried(self, kind: str) -> None:
         """A write to the API server is sent once more."""
 
-    def turned(self, turn: Turned) -> None:
+    def reached(self, effect: Reached) -> None:
         """A gang has reached a step of its lifecycle."""
 
     def passed(self, seconds: float) -> None:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Protocol, TypeVar, assert_never
 
-from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Report, Turned
+from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Reached, Report
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, Event, FilterCalled, PreemptCalled, Synced
 from extender.runtime.driver import Action, Driver
-from extender.runtime.lines import log_report, log_turn
+from extender.runtime.lines import log_milestone, log_report
 from extender.runtime.observer import Observer
 from extender.runtime.requests import Asked, Failed, Response, Send
 from policies.model import Pod
@@ -163,8 +163,8 @@ class Runner:
                 future = self._binds.pop(call, None)
                 if future is not None and not future.done():
                     future.set_result(error)
-            case Turned():
-                log_turn(log, action)
+            case Reached():
+                log_milestone(log, action)
             case Report():
                 log_report(log, action)
             case Failed(kind, detail):

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from extender.core.effects import Effect, Reserve, Turned
+from extender.core.effects import Effect, Reached, Reserve
 from extender.core.events import NamespaceSeen, PodGone, PodSeen, QueueSeen
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from extender.core.limits import Limits, Preempts
 from policies.model.queues import (
     ClusterQueue,
@@ -90,7 +90,7 @@ class _Pass(Cluster):
 
 def _note(found: Outcome, effect: Effect, gangs: Mapping[str, Gang], script: Cluster) -> None:
     match effect:
-        case Turned(key, Turn.PLANNED):
+        case Reached(key, Milestone.PLANNED):
             one = gangs[key.name]
             found.admitted[one.name] = tuple({pod.requests: script.planned(pod) for pod in one.pods()}.values())
         case Reserve(key, reservation=kept) if kept is not None:

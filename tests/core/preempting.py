@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from extender.core.answers import Reserved
-from extender.core.effects import Effect, Reserve, Turned
-from extender.core.gang.turns import Turn
+from extender.core.effects import Effect, Reached, Reserve
+from extender.core.gang.milestones import Milestone
 from extender.core.limits import Limits, Preempts
 from policies.model import Node, Pod, Reservation
 from tests.builders import gang
@@ -44,8 +44,8 @@ class Cluster(Script):
             self.change(pod, deleting=True)
         self.gone(*(self.pods[pod.uid] for pod in pods))
 
-    def turns(self, turn: Turn) -> int:
-        return sum(isinstance(effect, Turned) and effect.turn is turn for effect in self.effects)
+    def milestones(self, milestone: Milestone) -> int:
+        return sum(isinstance(effect, Reached) and effect.milestone is milestone for effect in self.effects)
 
 
 def running(

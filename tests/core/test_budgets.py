@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.events import BudgetGone, BudgetSeen
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import DisruptionBudget, Pod, Requirement
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
@@ -83,7 +83,7 @@ def test_a_budget_that_shrinks_before_anybody_is_told_leaves_all_of_them_there()
     let(script, 1)
     script.write(script.written[-1])
     assert not script.evicted
-    assert script.turns(Turn.UNRESERVED) == 1
+    assert script.milestones(Milestone.UNRESERVED) == 1
     assert "before anybody was told: PodDisruptionBudget default/web does not" in script.message("high")
 
 

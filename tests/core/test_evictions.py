@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.effects import SuspendJob
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import Pod
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
@@ -39,7 +39,7 @@ def test_who_has_given_way_so_often_stays_until_an_hour_has_passed() -> None:
     assert len(script.evicted) == 1
     assert "was evicted too often in the last hour" in script.message("next")
     script.advance(610)
-    assert script.turns(Turn.PREEMPTING) == 2, "it is looked at again when the hour is over"
+    assert script.milestones(Milestone.PREEMPTING) == 2, "it is looked at again when the hour is over"
 
 
 @pytest.mark.parametrize("most", [0, 2])

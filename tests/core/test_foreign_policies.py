@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from extender.core.effects import Turned
-from extender.core.gang.turns import Turn
+from extender.core.effects import Reached
+from extender.core.gang.milestones import Milestone
 from policies.api import PAUSE, Choice, Domain, PlacementRequest, SortKey, WaitingGang
 from policies.chosen import OURS, Policies
 from policies.model import Pod, Topology
@@ -157,7 +157,9 @@ def test_it_is_tried_ever_less_often_and_counted() -> None:
     found.advance(600)
     tries = found.core.state.policy_errors["Odd"]
     assert 10 < tries < 40
-    delays = [effect for effect in found.effects if isinstance(effect, Turned) and effect.turn is Turn.DELAYED]
+    delays = [
+        effect for effect in found.effects if isinstance(effect, Reached) and effect.milestone is Milestone.DELAYED
+    ]
     assert len(delays) == tries
     assert "no idea" in delays[0].detail
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.effects import Turned
-from extender.core.gang.turns import Turn
+from extender.core.effects import Reached
+from extender.core.gang.milestones import Milestone
 from extender.core.limits import Limits, Preempts
 from tests.builders import cluster, gang, key, single
 from tests.core.jobs import Controlled, job
@@ -43,9 +43,9 @@ def test_its_turning_points_are_those_of_a_pod_of_no_gang() -> None:
     told = [
         one
         for one in asked.script.effects
-        if isinstance(one, Turned) and one.turn in (Turn.PREEMPTING, Turn.UNRESERVED)
+        if isinstance(one, Reached) and one.milestone in (Milestone.PREEMPTING, Milestone.UNRESERVED)
     ]
-    assert [(one.turn, one.alone) for one in told] == [(Turn.PREEMPTING, True), (Turn.UNRESERVED, True)]
+    assert [(one.milestone, one.alone) for one in told] == [(Milestone.PREEMPTING, True), (Milestone.UNRESERVED, True)]
 
 
 def test_no_gang_goes_where_pods_of_no_gang_would_do() -> None:
@@ -127,7 +127,7 @@ def test_nobody_goes_for_a_pod_on_which_it_cannot_be_written() -> None:
     assert not asked.script.evicted
     assert not asked.script.core.state.preemptions.under_way
     assert asked.ask() == {}
-    assert asked.script.turns(Turn.PREEMPTING) == 1, "not again until something has changed"
+    assert asked.script.milestones(Milestone.PREEMPTING) == 1, "not again until something has changed"
 
 
 def test_nobody_goes_for_a_pod_that_has_been_deleted_meanwhile() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from extender.core.advisory import Mode
 from extender.core.effects import Nominate
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import Victim
 from tests.builders import GPU, cluster, gang, key, single
 from tests.core.preempting import Cluster, running
@@ -31,7 +31,7 @@ def test_a_gang_that_does_not_go_in_time_ends_it_until_room_comes_free() -> None
     asked.ask()
     script.advance(61)
     assert script.kept is None
-    assert script.turns(Turn.UNRESERVED) == 1
+    assert script.milestones(Milestone.UNRESERVED) == 1
     told = len(script.evicted)
     assert asked.ask() == {}
     script.advance(60)

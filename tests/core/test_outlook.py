@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from extender.core.limits import Limits, Preempts
 from extender.core.victims.outlook import Outlook
 from policies.model import Node, Pod
@@ -73,7 +73,7 @@ def test_with_preemption_on_it_names_those_who_give_way() -> None:
 def test_what_came_to_nothing_is_told_as_such() -> None:
     script = crowded(ON)
     script.advance(120)
-    assert script.turns(Turn.UNRESERVED) == 1
+    assert script.milestones(Milestone.UNRESERVED) == 1
     assert "came to nothing before: not again until something changes" in outlook(script, "high").text
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import SuspendJob
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import PodSets
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job, template
@@ -23,7 +23,7 @@ def test_a_job_whose_suspension_did_not_come_about_in_time_runs_on(outcome: Outc
     low.obeys = False
     script.see(gang("high", 1, priority=10))
     low.wait(65)
-    assert script.turns(Turn.UNRESERVED) == 1
+    assert script.milestones(Milestone.UNRESERVED) == 1
     script.feed(JobWritten(low.seen.key, low.seen.uid, outcome))
     low.wait(120)
     assert len(low.stops) == 1, "nobody waits for its room any more"
@@ -66,7 +66,7 @@ def test_that_its_victims_did_not_go_is_said_after_its_reservation_has_come_off_
     high = Controlled(script, replace(seen, podsets=PodSets(seen.key, (urgent,))))
     high.show(reservation=script.kept)
     script.advance(61)
-    assert script.turns(Turn.UNRESERVED) == 1
+    assert script.milestones(Milestone.UNRESERVED) == 1
     high.show(reservation=None)
     assert script.message("high") == (
         "0 of 1 members fit at once: 0 of 1 nodes have room for 1 cpu, 8 nvidia.com/gpu; "

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import PodSets
 from tests.builders import cluster, gang, key, reborn, single
 from tests.core.jobs import Controlled, job
@@ -86,5 +86,5 @@ def test_others_give_way_if_its_victims_went_in_vain_because_nodes_or_its_size_h
         script.see(single("foreign", gpus=1, scheduler="another", node=script.bound(low)[0]))
     script.leave(*low)
     script.advance(3)
-    assert script.turns(Turn.UNRESERVED) == 1
+    assert script.milestones(Milestone.UNRESERVED) == 1
     assert script.evicted == ["low-0", "low-1", *(["other-0"] if change != "neither" else [])]

@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.effects import Evict, Reserve
 from extender.core.events import GroupJobSeen, Synced
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from extender.core.limits import Limits, Preempts
 from tests.builders import cluster, gang, key, single
 from tests.core.preempting import ON, Cluster, running
@@ -61,7 +61,7 @@ def test_what_cannot_be_written_down_evicts_nobody() -> None:
     assert not script.evicted
     assert "the API server said no" in script.message("high")
     script.advance(120)
-    assert script.turns(Turn.PREEMPTING) == 1, "not again until something has changed"
+    assert script.milestones(Milestone.PREEMPTING) == 1, "not again until something has changed"
 
 
 @pytest.mark.parametrize("mode", [Preempts.OFF, Preempts.DRY_RUN])
@@ -226,7 +226,7 @@ def test_what_somebody_else_has_written_on_a_pod_evicts_nobody_it_may_not() -> N
         there = [script.pods[pod.uid] for pod in (*low, *peer)]
         again = Cluster(*cluster("a: 2x8"), *there, replace(script.pods[high[0].uid], reservation=forged))
         assert "peer-0" not in again.evicted
-        assert again.turns(Turn.PREEMPTING) == 1 or forged is others, "it is searched for anew"
+        assert again.milestones(Milestone.PREEMPTING) == 1 or forged is others, "it is searched for anew"
 
 
 def test_before_synced_nothing_happens() -> None:
@@ -248,7 +248,7 @@ def test_a_podgroup_whose_pods_have_yet_to_come_evicts_nobody() -> None:
     script.feed(GroupJobSeen(made(priority=10)))
     script.see(WAITS)
     script.advance(1)
-    assert script.turns(Turn.PREEMPTING) == 0
+    assert script.milestones(Milestone.PREEMPTING) == 0
     assert script.evicted == []
     assert script.reason(KEY.name) == "NoRoom"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from extender.core.effects import Nominate, Reserve
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from extender.core.limits import Limits, Preempts
 from policies.model.queues import Evicts, Preemption, Strategy
 from tests.builders import cluster, node
@@ -49,7 +49,7 @@ def test_one_whose_turn_is_yet_to_come_holds_nobody_up_and_is_told_once() -> Non
     script.see(*high, *small, *owner)
     assert all(map(script.planned, owner))
     assert len(script.evicted) == 4
-    assert script.turns(Turn.PREEMPTING) == 1
+    assert script.milestones(Milestone.PREEMPTING) == 1
     assert (script.reason("high"), script.reason("small")) == ("Preempting", "QueueOrder")
     done = [one for one in script.effects if isinstance(one, (Nominate, Reserve))]
     assert [isinstance(one, Reserve) for one in done[-3:]] == [False, False, True]

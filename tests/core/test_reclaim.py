@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extender.core.effects import Evict, Turned
-from extender.core.gang.turns import Turn
+from extender.core.effects import Evict, Reached
+from extender.core.gang.milestones import Milestone
 from extender.core.victims import search as victim_search
 from policies.model.queues import Cohort, Evicts, Preemption, Quota, Strategy
 from policies.preemption.allowed import Why
@@ -27,7 +27,7 @@ def test_lent_quota_is_taken_back_from_exactly_the_borrower() -> None:
         "preempted by default/wants, whose ClusterQueue production needs what research has borrowed in cohort all "
         "(reclaimWithinCohort: Any)"
     )
-    assert [effect.rules for effect in script.effects if isinstance(effect, Turned) and effect.rules] == [
+    assert [effect.rules for effect in script.effects if isinstance(effect, Reached) and effect.rules] == [
         (Why.RECLAIM,)
     ]
     script.leave(*borrower)
@@ -76,7 +76,7 @@ def test_one_that_lacks_nodes_alone_starts_when_its_victims_have_gone() -> None:
     assert sorted(script.evicted) == ["low-0", "low-1"]
     script.leave(*low)
     assert sorted(map(script.planned, wants)) == ["a-0", "a-1"]
-    assert script.turns(Turn.UNRESERVED) == 0
+    assert script.milestones(Milestone.UNRESERVED) == 0
 
 
 def test_nobody_holds_up_in_a_strict_queue_whom_others_give_way_to() -> None:
@@ -124,7 +124,7 @@ def test_a_second_preemptor_counts_on_what_the_first_one_is_about_to_use() -> No
     script.come("second", 2, "production")
     assert len(script.evicted) == 3
     assert len({*script.evicted}) == 3
-    assert script.turns(Turn.PREEMPTING) == 2
+    assert script.milestones(Milestone.PREEMPTING) == 2
 
 
 def test_a_queue_that_may_evict_from_now_on_does() -> None:

@@ -7,10 +7,10 @@ import logging
 
 import pytest
 
-from extender.core.effects import Report, Turned
-from extender.core.gang.turns import Cause, Turn
+from extender.core.effects import Reached, Report
+from extender.core.gang.milestones import Cause, Milestone
 from extender.observe.logs import Json
-from extender.runtime.lines import log_report, log_turn
+from extender.runtime.lines import log_milestone, log_report
 from policies.model import GroupKey
 
 KEY = GroupKey("team", "train")
@@ -23,45 +23,52 @@ def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 @pytest.mark.parametrize(
-    ("turn", "text"),
+    ("reached", "text"),
     [
         (
-            Turned(KEY, Turn.PLANNED, 8, 0.25),
+            Reached(KEY, Milestone.PLANNED, 8, 0.25),
             "gang team/train was planned: 8 members, 0.2 s after the first of them was seen",
         ),
         (
-            Turned(KEY, Turn.STARTED, 8, 2.0),
+            Reached(KEY, Milestone.STARTED, 8, 2.0),
             "gang team/train was started: 8 members, 2.0 s after the first of them was seen",
         ),
         (
-            Turned(KEY, Turn.RELEASED, 8, 1.0),
+            Reached(KEY, Milestone.RELEASED, 8, 1.0),
             "gang team/train was released: 8 members, 1.0 s after the first of its binds came",
         ),
         (
-            Turned(KEY, Turn.FORGOTTEN, 8, 9.0, Cause.NODE_REFUSED, "node n1 is full"),
+            Reached(KEY, Milestone.FORGOTTEN, 8, 9.0, Cause.NODE_REFUSED, "node n1 is full"),
             "gang team/train was forgotten (node-refused): node n1 is full",
         ),
-        (Turned(KEY, Turn.BROKEN, 8, 9.0), "gang team/train was released in part: its release broke off"),
+        (Reached(KEY, Milestone.BROKEN, 8, 9.0), "gang team/train was released in part: its release broke off"),
     ],
 )
-def test_a_turning_point_is_one_line(lines: pytest.LogCaptureFixture, turn: Turned, text: str) -> None:
-    log_turn(logging.getLogger("test"), turn)
+def test_a_milestone_is_one_line(lines: pytest.LogCaptureFixture, reached: Reached, text: str) -> None:
+    log_milestone(logging.getLogger("test"), reached)
     (record,) = lines.records
     assert record.getMessage() == text
     told = json.loads(Json().format(record))
-    assert (told["gang"], told["turn"], told["size"], told.get("cause")) == ("team/train", turn.turn, 8, turn.cause)
+    assert (told["gang"], told["milestone"], told["size"], told.get("cause")) == (
+        "team/train",
+        reached.milestone,
+        8,
+        reached.cause,
+    )
 
 
 @pytest.mark.parametrize(
-    ("turn", "text"),
+    ("milestone", "text"),
     [
-        (Turn.PREEMPTING, "team/pod one preempts: evicts team/train"),
-        (Turn.UNRESERVED, "team/pod one has no room kept any more: evicts team/train"),
+        (Milestone.PREEMPTING, "team/pod one preempts: evicts team/train"),
+        (Milestone.UNRESERVED, "team/pod one has no room kept any more: evicts team/train"),
     ],
 )
-def test_no_line_calls_a_pod_of_no_gang_a_gang(lines: pytest.LogCaptureFixture, turn: Turn, text: str) -> None:
-    one = Turned(GroupKey("team", "pod one"), turn, 1, 0.0, detail="evicts team/train", alone=True)
-    log_turn(logging.getLogger("test"), one)
+def test_no_line_calls_a_pod_of_no_gang_a_gang(
+    lines: pytest.LogCaptureFixture, milestone: Milestone, text: str
+) -> None:
+    one = Reached(GroupKey("team", "pod one"), milestone, 1, 0.0, detail="evicts team/train", alone=True)
+    log_milestone(logging.getLogger("test"), one)
     (record,) = lines.records
     assert record.getMessage() == text
     told = json.loads(Json().format(record))

@@ -15,8 +15,8 @@ from extender.core.effects import (
     Effect,
     Nominate,
     PostBinding,
+    Reached,
     SuspendJob,
-    Turned,
     Ungate,
 )
 from extender.core.events import (
@@ -33,7 +33,7 @@ from extender.core.events import (
     PodSeen,
     Tick,
 )
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import GroupKey, Pod
 from tests.simulation.admissions import Admissions
 from tests.simulation.doubts import Claim, Doubts
@@ -112,9 +112,9 @@ class Claims:
                 self._answered(call, error, event)
             case PostBinding():
                 self._posted(effect)
-            case Turned(key, Turn.PLANNED):
+            case Reached(key, Milestone.PLANNED):
                 self._planned(key)
-            case Turned(key, Turn.FORGOTTEN):
+            case Reached(key, Milestone.FORGOTTEN):
                 self._forgotten(key)
             case Confirm(group=GroupKey() as key) if self.broken(key):  # by what is needed now; it is judged by then
                 self._declare(key)

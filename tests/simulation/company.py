@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from extender.core.effects import Effect, PostBinding, StartJob, Turned
+from extender.core.effects import Effect, PostBinding, Reached, StartJob
 from extender.core.events import Event, PodSeen
-from extender.core.gang.turns import Cause
+from extender.core.gang.milestones import Cause
 from policies.model import GroupKey, Node, Pod
 from tests.simulation import relations
 from tests.simulation.claims import Claims
@@ -109,23 +109,23 @@ class Company:
             return None
         return f"{key} is planned where kube-scheduler lets in no order of {_told(seats)}"
 
-    def given_up(self, turned: Turned, *, calm: bool) -> str | None:
+    def given_up(self, effect: Reached, *, calm: bool) -> str | None:
         """Where nothing goes wrong: why is a plan taken back, if nobody who matters to the gang came or went?"""
-        if turned.cause is Cause.NODE_REFUSED:
-            self._refused.add(turned.key)
-        others = self._others.pop(turned.key, None)
+        if effect.cause is Cause.NODE_REFUSED:
+            self._refused.add(effect.key)
+        others = self._others.pop(effect.key, None)
         if (
             others is None
             or not calm
-            or turned.cause not in (Cause.NODE_REFUSED, Cause.HOLD_DEADLINE, Cause.PLAN_DEADLINE)
+            or effect.cause not in (Cause.NODE_REFUSED, Cause.HOLD_DEADLINE, Cause.PLAN_DEADLINE)
         ):
             return None
-        (then, since), now = others, self._beside(turned.key)
-        members = self._shown.members.get(turned.key, {}).values()
+        (then, since), now = others, self._beside(effect.key)
+        members = self._shown.members.get(effect.key, {}).values()
         changed = [pod for uid, pod in (since | then | now).items() if uid not in then or uid not in now]
         if any(relations.matters(other, pod) or _goes_before(other, pod) for other in changed for pod in members):
             return None
-        return f"the plan of {turned.key} is given up, and nothing has changed: {turned.detail}"
+        return f"the plan of {effect.key} is given up, and nothing has changed: {effect.detail}"
 
     def _beside(self, key: GroupKey) -> dict[str, Pod]:
         there = [pod for pod, _ in (*self.bound(), *self.promised(but=key)) if pod.group_key != key]

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from extender.core.answers import Reserved
-from extender.core.effects import Effect, Evict, Reserve, SuspendJob, Turned
+from extender.core.effects import Effect, Evict, Reached, Reserve, SuspendJob
 from extender.core.events import Event, NodeGone, NodeSeen, PodSeen, QueueGone, QueueSeen
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import GroupKey, Pod, Reservation, Victim
 from tests.simulation.admissions import Admissions
 from tests.simulation.losses import Losses
@@ -99,7 +99,7 @@ class Evictions:
                     self._kept[key] = _Kept(reservation)
                 case Reserve(key):
                     self._kept.pop(key, None)
-                case Turned(key, Turn.PLANNED | Turn.UNRESERVED):
+                case Reached(key, Milestone.PLANNED | Milestone.UNRESERVED):
                     self._kept.pop(key, None)
                 case Evict(uid, reason=reason) if reason.startswith(_WORD):
                     pod = self._shown.pods.get(uid)

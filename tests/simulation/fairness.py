@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from extender.core.effects import AnswerFilter, Effect, Turned
+from extender.core.effects import AnswerFilter, Effect, Reached
 from extender.core.events import Event, FilterCalled, GroupGone, GroupSeen, PodGone, PodSeen
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import GANG_GATE, GroupKey, Pod
 from tests.simulation import relations
 from tests.simulation.claims import Claims
@@ -112,14 +112,14 @@ class Fairness:
         A pinned member is told its node with its gate, after all gangs that are planned in that event.
         """
         match effect:
-            case Turned(key, Turn.FORGOTTEN):
+            case Reached(key, Milestone.FORGOTTEN):
                 self._excuse(key, now)
                 return self._company.given_up(effect, calm=self._calm)
             case AnswerFilter(passed=()) if isinstance(event, FilterCalled) and event.pod.uid in self._claims.promised:
                 self._excuse(event.pod.group_key, now)
             case AnswerFilter(refused=[_, *_]) if isinstance(event, FilterCalled):
                 self._aside.discard(event.pod.uid)
-            case Turned(key, Turn.PLANNED):
+            case Reached(key, Milestone.PLANNED):
                 return self._company.planned(key) or self._judge_order(key, now) or self._judge_waves(key)
             case _:
                 return self._waves.judge(effect)

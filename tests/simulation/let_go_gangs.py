@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from extender.core.effects import Effect, Report, Turned, Ungate
+from extender.core.effects import Effect, Reached, Report, Ungate
 from extender.core.events import Event, GroupGone, GroupSeen, QueueGone, QueueSeen, Synced
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import GroupKey, Pod
 from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.shown import Shown
@@ -39,12 +39,12 @@ class LetGoGangs:
         let_go: dict[GroupKey, None] = {}
         for effect in effects:
             match effect:
-                case Turned(turn=Turn.UNRESERVED):
+                case Reached(milestone=Milestone.UNRESERVED):
                     pass  # it is planned by then, or goes on to wait
-                case Turned(key, turn):
+                case Reached(key, milestone):
                     self._until.pop(key, None)
                     self._planned.discard(key)
-                    if turn is Turn.PLANNED:
+                    if milestone is Milestone.PLANNED:
                         self._planned.add(key)
                 case Report(key, code=code) if code != "AwaitingNodes":
                     self._until.pop(key, None)

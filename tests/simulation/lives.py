@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extender.core.answers import BindingPosted, Outcome
-from extender.core.effects import Effect, Nominate, PostBinding, Turned, Ungate
+from extender.core.effects import Effect, Nominate, PostBinding, Reached, Ungate
 from extender.core.events import (
     BindArrived,
     Event,
     NodeSeen,
     PodSeen,
 )
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import Node, Pod
 from tests.builders import GPU
 from tests.simulation.admissions import Admissions
@@ -92,6 +92,6 @@ def pin(pod: Pod, where: str) -> Ungate:
     return Ungate(pod.uid, pod.namespace, pod.name, pod.group_key, (where,))
 
 
-def turned(pod: Pod, turn: Turn) -> Turned:
+def reached(pod: Pod, milestone: Milestone) -> Reached:
     assert pod.group_key is not None
-    return Turned(pod.group_key, turn, 1, 0.0)
+    return Reached(pod.group_key, milestone, 1, 0.0)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import inf
 
-from extender.core.effects import Effect, SuspendJob, Turned
+from extender.core.effects import Effect, Reached, SuspendJob
 from extender.core.events import Event, FilterCalled, PodSeen
-from extender.core.gang.turns import Cause
+from extender.core.gang.milestones import Cause
 from policies.model import GroupKey
 from tests.simulation.model.world import World
 from tests.simulation.shown import Shown
@@ -50,7 +50,7 @@ class QueueTurns:
 
     def judge(self, effect: Effect, held: Collection[str], world: World) -> str | None:
         """``held``: the pods whose bind waits for an answer."""
-        if isinstance(effect, Turned) and effect.cause is Cause.PLAN_DEADLINE:
+        if isinstance(effect, Reached) and effect.cause is Cause.PLAN_DEADLINE:
             return self._in_vain(effect.key, world.clock.now)
         if not isinstance(effect, SuspendJob) or world.scheduler is None:
             return None

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from extender.core.answers import BindingPosted, Outcome
-from extender.core.effects import Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned, Ungate
+from extender.core.effects import Effect, Nominate, PostBinding, Reached, StartJob, SuspendJob, Ungate
 from extender.core.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen, Synced
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from extender.core.quota.asking import CapacityAsk
 from policies.model import GroupKey, Job, Pod
 from policies.model.queues import QueueObject, ResourceFlavor
@@ -115,10 +115,10 @@ class QuotaJudge:
                 asking = [one.name for one in job.podsets.podsets if dict(one.template.requests).get(GPU)]
                 flavors = self._flavors_of({node for name in asking for node in effect.plan.get(name, ())})
                 return self._judge(job.queue, f"{job.key} is to be started", flavors, now) if asking else None
-            case Turned(key, Turn.BROKEN):
+            case Reached(key, Milestone.BROKEN):
                 there = self._shown.members.get(key, {}).values()
                 self._broken[key] = tuple(pod.uid for pod in there if pod.live and pod.node)
-            case Turned(key, Turn.STARTED):
+            case Reached(key, Milestone.STARTED):
                 self._broken.pop(key, None)
             case SuspendJob(job):
                 self._starts.pop(job.key, None)

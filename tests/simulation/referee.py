@@ -17,14 +17,14 @@ from extender.core.effects import (
     Evict,
     Nominate,
     PostBinding,
+    Reached,
     Report,
     SuspendJob,
-    Turned,
     Ungate,
     Wake,
 )
 from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, PreemptCalled
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from extender.core.invariants import validate
 from extender.core.quota.asking import CapacityAsk
 from policies.model import CLIQUE, GroupKey, Pod
@@ -339,7 +339,7 @@ class Referee:
                 self.gave_way[self.wholeness.gang_of[uid]] = None
             case SuspendJob(job):
                 self.gave_way[job.key] = None
-            case Turned(key, Turn.UNRESERVED):
+            case Reached(key, Milestone.UNRESERVED):
                 self.gave_way[key] = None
             case _:
                 pass

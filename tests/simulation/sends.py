@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from extender.core.answers import BindingPosted, JobWritten, Nominated, Outcome, Ungated
-from extender.core.effects import CleanJob, Effect, Nominate, PostBinding, StartJob, SuspendJob, Turned
+from extender.core.effects import CleanJob, Effect, Nominate, PostBinding, Reached, StartJob, SuspendJob
 from extender.core.events import Event
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from extender.runtime.requests import Asked, Response
 from policies.model import Pod
 from tests.simulation.claims import Claims
@@ -129,7 +129,9 @@ class Sends:
 def to_be_forgotten(effects: Iterable[Effect], claims: Claims, shown: Shown) -> list[str]:
     """Before ``claims`` knows of it: whose promises these take back. Of those that are held kube-scheduler clears the
     nominations, with the bind that fails. Who may have been bound is not led elsewhere."""
-    gangs = dict.fromkeys(one.key for one in effects if isinstance(one, Turned) and one.turn is Turn.FORGOTTEN)
+    gangs = dict.fromkeys(
+        one.key for one in effects if isinstance(one, Reached) and one.milestone is Milestone.FORGOTTEN
+    )
     held = claims.calls.values()
     sure = {uid: claim for uid, claim in claims.promised.items() if claims.doubts.get(uid) is None}
     promised = [uid for uid, claim in sure.items() if claim.gang in gangs and uid not in held]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.effects import StartJob, Turned
+from extender.core.effects import Reached, StartJob
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
@@ -20,7 +20,7 @@ from extender.core.events import (
     Synced,
     Tick,
 )
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import Constraints, Stamp, Term, Topology
 from tests.builders import GPU, cluster, gang, key
 from tests.simulation.broken import BrokenPromiseError
@@ -229,7 +229,7 @@ def test_pods_whose_job_is_gone_keep_their_nodes_until_these_are_forgotten(ends:
     said = {"finished": replace(shown, finished=True), "not ours": replace(shown, managed=False), "made anew": later}
     life.tell(JobSeen(said[ends]) if ends in said else JobGone(shown.key, shown.uid))
     if forgotten:
-        life.claims.apply(Turned(life.job.key, Turn.FORGOTTEN, 1, 0.0), Tick())
+        life.claims.apply(Reached(life.job.key, Milestone.FORGOTTEN, 1, 0.0), Tick())
     assert (life.gpus("a-0") < 8) is not forgotten
     life.tell(PodGone(pod.uid))
     assert life.gpus("a-0") == 8
@@ -252,6 +252,6 @@ def test_a_gang_whose_job_is_gone_is_late_only_when_its_nodes_are_forgotten(*, f
         referee._shown.watch(event)
         referee._admissions.hear(event, 1.0)
     if forgotten:
-        referee._claims.apply(Turned(job.key, Turn.FORGOTTEN, 1, 0.0), Tick())
+        referee._claims.apply(Reached(job.key, Milestone.FORGOTTEN, 1, 0.0), Tick())
     late = [at for at in (3.0, 10.0) if referee._fairness.look(at)]
     assert late == ([10.0] if forgotten else [])

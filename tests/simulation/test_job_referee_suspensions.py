@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import BindingPosted, Outcome
-from extender.core.effects import StartJob, SuspendJob, Turned
+from extender.core.effects import Reached, StartJob, SuspendJob
 from extender.core.events import (
     BindArrived,
     FilterCalled,
@@ -17,7 +17,7 @@ from extender.core.events import (
     PodSeen,
     Tick,
 )
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from tests.builders import gang, key
 from tests.simulation.admissions import Admissions
 from tests.simulation.doubts import DOUBT_S
@@ -161,7 +161,7 @@ def test_a_job_may_be_suspended_if_a_binding_that_was_in_doubt_shows_up_in_its_r
     life.now += DOUBT_S
     life.tell(Tick())
     assert life.gpus("a-1") == 0
-    life.claims.apply(Turned(life.job.key, Turn.FORGOTTEN, 1, 0.0), Tick())
+    life.claims.apply(Reached(life.job.key, Milestone.FORGOTTEN, 1, 0.0), Tick())
     assert life.gpus("a-1") == 8
     life.job = replace(batch(1), key=key("another"), uid="another")
     life.show()

@@ -12,7 +12,18 @@ from functools import cache
 import pytest
 
 from tests.simulation.campaign import SeedError, play
-from tests.simulation.plants import asking, driving, elastic, hearing, jobs, news, owners, preemption, queues, relations
+from tests.simulation.plants import (
+    asking,
+    changes,
+    driving,
+    elastic,
+    hearing,
+    jobs,
+    owners,
+    preemption,
+    queues,
+    relations,
+)
 from tests.simulation.plants.mutants import Plant
 from tests.simulation.test_campaign import SEEDS
 
@@ -39,19 +50,19 @@ FOUND: list[tuple[Plant, int, str]] = [
     (hearing.no_room_kept_for_a_lost_member, 2404, "where the room is kept for"),
     (hearing.kept_room_never_lapses, 699, "waits, and there is room for|could have been planned for"),
     (hearing.twice_the_room, 1, "where the room is promised to"),
-    (news.changed_gangs_not_looked_at, 1, "could have been planned for"),
-    (news.changed_nodes_are_no_news, 2, "is promised .*, where the room is|could have been planned for"),
-    (news.new_nodes_are_no_news, 19, "waits, and there is room for"),
-    (news.pods_that_end_are_no_news, 4, "could have been planned for"),
-    (news.lost_reports_are_no_news, 501, "runs, and its PodGroup does not say so"),
-    (news.freed_room_is_compared_with_the_latest, 4, "could have been planned for"),
-    (news.edited_podgroups_are_no_news, 12, r"is to be bound when \d+ of \d+ members"),
-    (news.refused_nodes_never_forgiven, 5, "could have been planned for"),
-    (news.singles_stand_in_no_line, 43, "default/single.*, of priority .*, could have started"),
-    (news.stamps_not_read_after_a_restart, 1259, r"is to be bound when \d+ of \d+ members"),
-    (news.bound_pods_take_no_room_after_a_restart, 3, "where the room is promised to"),
-    (news.nominations_not_read_after_a_restart, 79, "as it reads already: that wakes nobody"),
-    (news.acts_before_the_lists_are_read, 26, "a restart would have the consequence"),
+    (changes.changed_gangs_not_looked_at, 1, "could have been planned for"),
+    (changes.changed_nodes_are_not_noticed, 2, "is promised .*, where the room is|could have been planned for"),
+    (changes.new_nodes_are_not_noticed, 19, "waits, and there is room for"),
+    (changes.pods_that_end_are_not_noticed, 4, "could have been planned for"),
+    (changes.lost_reports_are_not_noticed, 501, "runs, and its PodGroup does not say so"),
+    (changes.freed_room_is_compared_with_the_latest, 4, "could have been planned for"),
+    (changes.edited_podgroups_are_not_noticed, 12, r"is to be bound when \d+ of \d+ members"),
+    (changes.refused_nodes_never_forgiven, 5, "could have been planned for"),
+    (changes.singles_stand_in_no_line, 43, "default/single.*, of priority .*, could have started"),
+    (changes.stamps_not_read_after_a_restart, 1259, r"is to be bound when \d+ of \d+ members"),
+    (changes.bound_pods_take_no_room_after_a_restart, 3, "where the room is promised to"),
+    (changes.nominations_not_read_after_a_restart, 79, "as it reads already: that wakes nobody"),
+    (changes.acts_before_the_lists_are_read, 26, "a restart would have the consequence"),
     (asking.calls_answered_twice, 1, "is answered, but is not open"),
     (asking.failed_binding_called_a_success, 3, "was called a success, but the pod is on None"),
     (asking.held_calls_never_refused, 3, "was held until kube-scheduler gave it up"),
@@ -105,7 +116,7 @@ FOUND: list[tuple[Plant, int, str]] = [
         "is planned on .*, (where default/single|in the way of single)",
     ),
     (relations.rounds_let_in_at_once, 187, "waits, and there is room for|is given up, and nothing has changed"),
-    (relations.related_pods_that_come_are_no_news, 11, "could have been planned for"),
+    (relations.related_pods_that_come_are_not_noticed, 11, "could have been planned for"),
     (relations.members_that_others_keep_away_are_not_woken, 360001497, "wait, and after a restart"),
     (jobs.plans_not_read_after_a_restart, 20, "is to be suspended without a cause"),
     (jobs.stopped_when_it_is_suspended, 18, "is cleaned while it runs|is to be started as it is"),
@@ -147,14 +158,14 @@ FOUND: list[tuple[Plant, int, str]] = [
     (preemption.saturated_queues_evict, 9254, "would use as much of its own as"),
     (preemption.equals_are_evicted, 56, r"its priority \d+ is no lower than"),
     (preemption.rules_of_queues_are_ignored, 5236, "withinClusterQueue is|reclaimWithinCohort of|not in the cohort of"),
-    (preemption.victims_that_have_gone_are_no_news, 672, "and it is not planned"),
+    (preemption.victims_that_have_gone_are_not_noticed, 672, "and it is not planned"),
     (preemption.one_victim_too_few, 224, "has no room for it even then"),
     (preemption.what_a_victim_has_is_counted_twice, 70, "has no room for it even then"),
     (preemption.nobody_is_too_young_for_a_pod, 8988, "is to give way to .*/pod .* after"),
     (preemption.one_gang_too_few_for_a_pod, 7000, "/pod .* has no room for it even then"),
     (preemption.room_of_a_pod_kept_from_itself, 4704, "were evicted for .*/pod .*, and it is not planned"),
     (queues.quota_not_given_back, 109, "waits, and there is room for"),
-    (queues.quota_that_is_given_back_is_no_news, 864, "waits, and there is room for"),
+    (queues.quota_that_is_given_back_is_not_noticed, 864, "waits, and there is room for"),
     (queues.refusal_of_one_queue_holds_for_all, 864, "waits, and there is room for"),
     (queues.flavors_of_what_is_bound_not_read, 92000484, "and the others of its gang have flavor"),
     (queues.more_members_of_a_broken_start_get_any_flavor, 1524, "and the others of its gang have flavor"),
@@ -198,7 +209,7 @@ FOUND: list[tuple[Plant, int, str]] = [
         "awaits nodes, and there have been some",
     ),
     (elastic.no_node_is_kept, 1754, "is taken away, and pods of a job are awaited there"),
-    (queues.changed_queues_are_no_news, 83, "and its queue .* does not exist|wait, and after a restart"),
+    (queues.changed_queues_are_not_noticed, 83, "and its queue .* does not exist|wait, and after a restart"),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""
 

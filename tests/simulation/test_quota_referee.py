@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import BindingPosted, Outcome
-from extender.core.effects import Effect, StartJob, Turned
+from extender.core.effects import Effect, Reached, StartJob
 from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Synced, Tick
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import LetGo, Pod
 from policies.model.queues import VOLCANO, LocalQueue, QueueObject, VolcanoQueue
 from tests.builders import GPU, cluster, gang, key, requests
@@ -72,7 +72,7 @@ def test_a_pod_that_may_have_been_bound_uses_quota_until_its_gang_is_forgotten(*
     life.now += DOUBT_S
     life.tell(Tick())
     if forgotten:
-        life.ask(Turned(key("first"), Turn.FORGOTTEN, 1, 0.0))
+        life.ask(Reached(key("first"), Milestone.FORGOTTEN, 1, 0.0))
     assert bool(life.bind(member("second"), "a-1")) is not forgotten
 
 
@@ -98,7 +98,7 @@ def test_a_pod_that_was_bound_though_the_answer_said_nothing_uses_quota() -> Non
     life, pod = Life(), member("first")
     assert not life.bind(pod, "a-0")
     life.tell(BindingPosted(pod.uid, Outcome.UNKNOWN))
-    life.ask(Turned(key("first"), Turn.FORGOTTEN, 1, 0.0))
+    life.ask(Reached(key("first"), Milestone.FORGOTTEN, 1, 0.0))
     life.tell(PodSeen(replace(pod, node="a-0")))
     assert life.bind(member("second"), "a-1")
 

@@ -17,12 +17,12 @@ from extender.core.events import (
     PreemptCalled,
     Tick,
 )
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import Stamp
 from tests.builders import cluster, gang, key, node, single
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.doubts import Claim
-from tests.simulation.lives import Life, nomination, pin, posting, turned
+from tests.simulation.lives import Life, nomination, pin, posting, reached
 from tests.simulation.model.world import World
 from tests.simulation.referee import Referee
 from tests.simulation.room import judge_room
@@ -136,9 +136,9 @@ def test_room_that_was_kept_is_free_when_the_plan_that_may_have_used_it_is_taken
         life.end(pod, Outcome.REFUSED)
     assert [life.gpus(f"a-{at}") for at in range(5)] == [0, 0, 0, 8, 8]
     anew = [nomination(pod, f"a-{at}") for at, pod in enumerate(pods[1:], 3)]
-    life.tell(Tick(), *anew[:told], turned(pods[0], Turn.PLANNED))
+    life.tell(Tick(), *anew[:told], reached(pods[0], Milestone.PLANNED))
     assert life.gpus("a-1") == life.gpus("a-2") == 0
-    life.tell(Tick(), turned(pods[0], Turn.FORGOTTEN))
+    life.tell(Tick(), reached(pods[0], Milestone.FORGOTTEN))
     assert [life.gpus(f"a-{at}") for at in range(5)] == ([0, 8, 8, 8, 8] if told == 1 else [0, 0, 0, 8, 8])
 
 
@@ -155,7 +155,7 @@ def test_kept_room_that_others_have_taken_is_free_once_the_gang_is_planned_anew(
         life.end(pod, Outcome.REFUSED)
     life.see(single("foreign", gpus=gpus, node="a-0", scheduler="other"))
     assert life.gpus("a-0") == 2 - gpus, "nothing ends before that"
-    life.tell(Tick(), *(nomination(pod, "b-0") for pod in pods[1:]), turned(pods[0], Turn.PLANNED))
+    life.tell(Tick(), *(nomination(pod, "b-0") for pod in pods[1:]), reached(pods[0], Milestone.PLANNED))
     assert life.gpus("a-0") == left
 
 
@@ -178,7 +178,7 @@ def test_a_doubt_that_has_lasted_long_enough_is_a_promise_until_that_is_taken_ba
     life.now += 21
     life.tell(Tick())
     assert life.gpus("a-0") == 0
-    life.tell(Tick(), turned(pods[0], Turn.FORGOTTEN))
+    life.tell(Tick(), reached(pods[0], Milestone.FORGOTTEN))
     assert life.gpus("a-0") == 8
 
 
@@ -191,8 +191,8 @@ def test_members_in_doubt_go_where_they_may_be_though_the_node_has_lost_a_gpu() 
         life.bind(pod, "a-0")
         life.end(pod, Outcome.UNKNOWN)
     refused = FilterCalled(2, pods[0], ("b-0",))
-    life.tell(refused, turned(pods[0], Turn.FORGOTTEN), AnswerFilter(2, (), ("b-0",)))
-    life.tell(Tick(), turned(pods[0], Turn.FORGOTTEN))
+    life.tell(refused, reached(pods[0], Milestone.FORGOTTEN), AnswerFilter(2, (), ("b-0",)))
+    life.tell(Tick(), reached(pods[0], Milestone.FORGOTTEN))
     life.see(node("a-0", 7, clique="a"))
     assert not life.tell(FilterCalled(3, pods[0], ("a-0",)), AnswerFilter(3, ("a-0",)))
     assert life.tell(FilterCalled(4, other, ("a-0",)), AnswerFilter(4, ("a-0",)))

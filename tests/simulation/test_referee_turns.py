@@ -15,12 +15,12 @@ from extender.core.events import (
     PodSeen,
     Tick,
 )
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import GANG_GATE, Controller, Dialect, PodGroup, Stamp
 from tests.builders import cluster, gang, key, node, single
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.fairness import Fairness
-from tests.simulation.lives import Life, nomination, pin, posting, turned
+from tests.simulation.lives import Life, nomination, pin, posting, reached
 from tests.simulation.model.cycle import BindRequest
 from tests.simulation.model.world import World
 from tests.simulation.referee import Referee
@@ -34,7 +34,7 @@ def test_a_pinned_gang_has_its_room_when_the_gang_behind_it_is_judged() -> None:
     first = gang("first", 1, gpus=8, priority=10, created=1)[0]
     second = gang("second", 1, gpus=4, priority=10, created=2)[0]
     third = gang("third", 1, gpus=1, created=3)[0]
-    planned = turned(second, Turn.PLANNED), nomination(third, "a-0"), turned(third, Turn.PLANNED)
+    planned = reached(second, Milestone.PLANNED), nomination(third, "a-0"), reached(third, Milestone.PLANNED)
     nothing = Life(*cluster("a: 1x8"), first, second, third).tell(Tick(), *planned, pin(second, "a-0"))
     assert not nothing
     (said,) = Life(*cluster("a: 1x8"), first, third).tell(Tick(), *planned[1:])
@@ -43,7 +43,7 @@ def test_a_pinned_gang_has_its_room_when_the_gang_behind_it_is_judged() -> None:
 
 def test_a_gang_is_not_planned_with_the_room_that_a_single_of_higher_priority_could_have_had() -> None:
     urgent, train = single("urgent", gpus=8, priority=10), gang("train", 1)[0]
-    planned = nomination(train, "a-0"), turned(train, Turn.PLANNED)
+    planned = nomination(train, "a-0"), reached(train, Milestone.PLANNED)
     (said,) = Life(*cluster("a: 1x8"), urgent, train).tell(Tick(), *planned)
     assert "default/urgent, of priority 10, could have started" in said
     assert not Life(*cluster("a: 2x8"), urgent, train).tell(Tick(), *planned)
@@ -53,7 +53,7 @@ def test_a_gang_is_not_planned_with_the_room_that_a_single_of_higher_priority_co
 
 def test_a_single_has_the_room_that_it_is_nominated_for() -> None:
     urgent, train = single("urgent", gpus=4, priority=10, nominated_node="a-0"), gang("train", 1, gpus=4)[0]
-    planned = nomination(train, "a-0"), turned(train, Turn.PLANNED)
+    planned = nomination(train, "a-0"), reached(train, Milestone.PLANNED)
     assert not Life(*cluster("a: 1x8"), urgent, train).tell(Tick(), *planned)
 
 
@@ -63,7 +63,7 @@ def test_a_gang_is_not_planned_beside_a_nominated_single_that_needs_the_rest_whe
         single("urgent", gpus=8, priority=10, nominated_node="a-0"),
     )
     train = gang("train", 1, gpus=4)[0]
-    planned = nomination(train, "a-0"), turned(train, Turn.PLANNED)
+    planned = nomination(train, "a-0"), reached(train, Milestone.PLANNED)
     (said,) = Life(*cluster("a: 1x8"), victim, urgent, train).tell(Tick(), *planned)
     assert "planned on a-0, where default/urgent is nominated" in said
     for nobody in (replace(urgent, priority=-1), replace(urgent, nominated_node="a-1")):
@@ -76,7 +76,7 @@ def test_room_may_be_kept_for_a_single_where_another_of_the_same_priority_needs_
         single("small", gpus=1, priority=5),
         gang("train", 1)[0],
     )
-    planned = nomination(train, "a-0"), turned(train, Turn.PLANNED)
+    planned = nomination(train, "a-0"), reached(train, Milestone.PLANNED)
     assert not Life(*cluster("a: 1x8"), urgent, small, train).tell(Tick(), *planned)
     (said,) = Life(*cluster("a: 1x8"), urgent, replace(small, priority=1), train).tell(Tick(), *planned)
     assert "default/urgent, of priority 5, could have started" in said
@@ -110,7 +110,7 @@ def test_what_room_is_left_nobody_can_say_before_the_pins_of_a_gang_are_told_tha
     waiting = gang("waits", 1)[0]
     for pins in (False, True):
         life = Life(*cluster("a: 2x8"), gated, open_one, waiting, pins=pins)
-        life.tell(Tick(), nomination(open_one, "a-0"), turned(open_one, Turn.PLANNED))
+        life.tell(Tick(), nomination(open_one, "a-0"), reached(open_one, Milestone.PLANNED))
         assert life.late() is not pins
         life.tell(Nominated(open_one.uid, "a-0"), pin(gated, "a-1"))
         assert not life.late(), "there is no room"
@@ -124,8 +124,8 @@ def test_nor_who_could_have_started_in_the_room_that_others_are_given_meanwhile(
     first, low = gang("first", 1, gpus=8, priority=10)[0], gang("low", 1, gpus=4)[0]
     for pins in (False, True):
         life = Life(*cluster("a: 2x8"), gated, open_one, first, low, pins=pins)
-        life.tell(Tick(), nomination(open_one, "a-0"), turned(open_one, Turn.PLANNED))
-        said = life.tell(Tick(), nomination(low, "a-1"), turned(low, Turn.PLANNED))
+        life.tell(Tick(), nomination(open_one, "a-0"), reached(open_one, Milestone.PLANNED))
+        said = life.tell(Tick(), nomination(low, "a-1"), reached(low, Milestone.PLANNED))
         assert bool(said) is not pins, "the gated one may have been promised the other half"
 
 
@@ -133,7 +133,7 @@ def test_all_that_those_behind_are_given_at_once_counts_as_one_could_have_starte
     first, *others = (
         gang(name, 1, gpus=gpus, priority=10 * (gpus == 8))[0] for name, gpus in (("a", 8), ("b", 4), ("c", 4))
     )
-    planned = [effect for pod in others for effect in (nomination(pod, "a-0"), turned(pod, Turn.PLANNED))]
+    planned = [effect for pod in others for effect in (nomination(pod, "a-0"), reached(pod, Milestone.PLANNED))]
     said = Life(*cluster("a: 1x8"), first, *others).tell(Tick(), *planned)
     assert said
     assert all("default/a, of priority 10, could have started" in one for one in said)
@@ -150,7 +150,7 @@ def test_nobody_could_have_started_in_the_room_that_is_kept_for_a_lost_member() 
         life.end(pods[0], Outcome.REFUSED)
         life.end(pods[1], Outcome.UNKNOWN)
         life.now += 1
-        said = life.tell(Tick(), nomination(pods[0], where), turned(pods[0], Turn.PLANNED))
+        said = life.tell(Tick(), nomination(pods[0], where), reached(pods[0], Milestone.PLANNED))
         assert bool(said) is (where == "a-2")
 
 
@@ -173,7 +173,7 @@ def test_a_nomination_of_a_promise_that_is_taken_back_is_cleared_at_once() -> No
         life = Life(*cluster("a: 2x8"), *pods)
         life.tell(Tick(), nomination(pods[0], "a-0"), nomination(pods[1], "a-1"))
         clears = [nomination(pod, None) for pod in pods] if cleared else []
-        said = life.tell(Tick(), turned(pods[0], Turn.FORGOTTEN), *clears)
+        said = life.tell(Tick(), reached(pods[0], Milestone.FORGOTTEN), *clears)
         assert bool(said) is not cleared
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.effects import Nominate, PostBinding, Turned
+from extender.core.effects import Nominate, PostBinding, Reached
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, NodeSeen, PodSeen, Tick
-from extender.core.gang.turns import Cause, Turn
+from extender.core.gang.milestones import Cause, Milestone
 from policies.model import Constraints, Requirement, Spread, Stamp
 from tests.builders import cluster, gang, key, node, single
 from tests.simulation.broken import BrokenPromiseError
@@ -47,7 +47,7 @@ def test_a_plan_that_kube_scheduler_lets_in_in_no_order_is_wrong(
     pods = members(2, asked)
     life = Life(*cluster("a: 2x8"), pods)
     effects = [Nominate(pod.uid, "default", pod.name, at) for pod, at in zip(pods, nodes, strict=True)]
-    said = life.tell(Tick(), *effects, Turned(key("train"), Turn.PLANNED, 2, 0.0))
+    said = life.tell(Tick(), *effects, Reached(key("train"), Milestone.PLANNED, 2, 0.0))
     assert any("lets in no order" in one for one in said) is wrong
 
 
@@ -55,7 +55,7 @@ def test_a_gang_is_not_released_where_a_pod_has_taken_its_port_meanwhile() -> No
     pods = members(2, Constraints(ports=(PORT,)))
     life = Life(*cluster("a: 2x8"), pods)
     effects = [Nominate(pod.uid, "default", pod.name, f"a-{number}") for number, pod in enumerate(pods)]
-    life.tell(Tick(), *effects, Turned(key("train"), Turn.PLANNED, 2, 0.0))
+    life.tell(Tick(), *effects, Reached(key("train"), Milestone.PLANNED, 2, 0.0))
     binding = PostBinding(pods[0].uid, "default", pods[0].name, "a-0", (1,), 200.0, {}, key("train"))
     asking = [(pod, f"a-{number}") for number, pod in enumerate(pods)]
     assert life.company.released(binding, asking) is None
@@ -114,9 +114,9 @@ def test_where_nothing_goes_wrong_a_plan_is_given_up_only_for_somebody_who_matte
     pods = members(2, APART)
     life = Life(*cluster("a: 2x8"), node("b"), pods)
     effects = [Nominate(pod.uid, "default", pod.name, f"a-{number}") for number, pod in enumerate(pods)]
-    life.tell(Tick(), *effects, Turned(key("train"), Turn.PLANNED, 2, 0.0))
+    life.tell(Tick(), *effects, Reached(key("train"), Milestone.PLANNED, 2, 0.0))
     life.see(single("other", gpus=0, node="b", labels=labels))
-    end = Turned(key("train"), Turn.FORGOTTEN, 2, 0.0, Cause.NODE_REFUSED, "kube-scheduler refused it")
+    end = Reached(key("train"), Milestone.FORGOTTEN, 2, 0.0, Cause.NODE_REFUSED, "kube-scheduler refused it")
     assert bool(life.company.given_up(end, calm=True)) is wrong
 
 
@@ -130,10 +130,10 @@ def test_a_plan_for_more_members_may_be_given_up_for_who_came_since_the_plan_tha
         if number == came:
             life.see(single("other", gpus=0, node="b", labels=pod.labels))
         plan = Nominate(pod.uid, "default", pod.name, f"a-{number}")
-        life.tell(Tick(), plan, Turned(key("train"), Turn.PLANNED, 1, 0.0))
+        life.tell(Tick(), plan, Reached(key("train"), Milestone.PLANNED, 1, 0.0))
         if number == 0 and is_there:
             life.see(replace(pod, node="a-0"))
-    end = Turned(key("train"), Turn.FORGOTTEN, 2, 0.0, Cause.PLAN_DEADLINE, "it was not taken up in time")
+    end = Reached(key("train"), Milestone.FORGOTTEN, 2, 0.0, Cause.PLAN_DEADLINE, "it was not taken up in time")
     assert bool(life.company.given_up(end, calm=True)) is wrong
 
 
@@ -145,11 +145,13 @@ def test_a_plan_is_given_up_for_a_pod_of_no_lower_priority_that_kube_scheduler_h
     """``cleared``: its nomination has gone by then, and kube-scheduler knew of it when it looked at the gang."""
     pods = members(1, Constraints())
     life = Life(*cluster("a: 1x8"), *pods)
-    life.tell(Tick(), Nominate(pods[0].uid, "default", pods[0].name, "a-0"), Turned(key("train"), Turn.PLANNED, 1, 0.0))
+    life.tell(
+        Tick(), Nominate(pods[0].uid, "default", pods[0].name, "a-0"), Reached(key("train"), Milestone.PLANNED, 1, 0.0)
+    )
     life.see(other := single("other", gpus=8, priority=priority, nominated_node="a-0"))
     if cleared:
         life.see(replace(other, nominated_node=None))
-    end = Turned(key("train"), Turn.FORGOTTEN, 1, 0.0, Cause.NODE_REFUSED, "kube-scheduler refused it")
+    end = Reached(key("train"), Milestone.FORGOTTEN, 1, 0.0, Cause.NODE_REFUSED, "kube-scheduler refused it")
     assert bool(life.company.given_up(end, calm=True)) is wrong
 
 
@@ -160,7 +162,9 @@ def test_a_gang_may_wait_while_another_is_started_whose_spread_counts_it(
     (first,) = members(1, Constraints(spread=(Spread(HOST, 1, selector),)))
     others = gang("other", 2, gpus=1, labels=(("tier", "train"),))
     life = Life(*cluster("a: 2x8"), first, others)
-    life.tell(Tick(), Nominate(first.uid, "default", first.name, "a-0"), Turned(key("train"), Turn.PLANNED, 1, 0.0))
+    life.tell(
+        Tick(), Nominate(first.uid, "default", first.name, "a-0"), Reached(key("train"), Milestone.PLANNED, 1, 0.0)
+    )
     assert life.late() is late
     life.see(replace(first, node="a-0"))
     assert life.late(), "it is there"
@@ -173,7 +177,7 @@ def test_a_plan_in_the_way_of_a_pod_of_no_lower_priority_that_is_nominated_is_wr
 ) -> None:
     (pod,) = members(1, asked)
     waits = single("waits", gpus=1, priority=priority, nominated_node="a-0", labels=pod.labels, constraints=keeps)
-    plan = Turned(key("train"), Turn.PLANNED, 1, 0.0)
+    plan = Reached(key("train"), Milestone.PLANNED, 1, 0.0)
     said = Life(*cluster("a: 2x8"), pod, waits).tell(Tick(), Nominate(pod.uid, "default", pod.name, "a-0"), plan)
     assert any("in the way of uid-waits" in one for one in said) is wrong
     assert not Life(*cluster("a: 2x8"), pod, waits).tell(Tick(), Nominate(pod.uid, "default", pod.name, "a-1"), plan)
@@ -215,10 +219,10 @@ def test_members_that_are_planned_beside_one_in_doubt_are_told_when_it_is_over()
     life.bind(pods[0], "a-0")
     life.end(pods[0], Outcome.UNKNOWN)
     assert not life.company.in_rounds
-    life.tell(Tick(), Turned(key("train"), Turn.PLANNED, 2, 1.0))
+    life.tell(Tick(), Reached(key("train"), Milestone.PLANNED, 2, 1.0))
     assert life.company.in_rounds
     life.now += DOUBT_S
-    life.tell(Tick(), Turned(key("train"), Turn.FORGOTTEN, 2, 1.0))
+    life.tell(Tick(), Reached(key("train"), Milestone.FORGOTTEN, 2, 1.0))
     assert not life.company.in_rounds
 
 
@@ -228,7 +232,7 @@ def test_members_of_a_gang_that_was_refused_may_be_told_one_by_one() -> None:
     plan = Nominate(pods[0].uid, "default", pods[0].name, "a-0")
     life.tell(Tick(), plan)
     assert not life.company.in_rounds
-    given_up = Turned(key("train"), Turn.FORGOTTEN, 2, 1.0, Cause.NODE_REFUSED)
+    given_up = Reached(key("train"), Milestone.FORGOTTEN, 2, 1.0, Cause.NODE_REFUSED)
     life.tell(Tick(), given_up, replace(plan, node=None))
     life.tell(Tick(), plan)
     assert life.company.in_rounds

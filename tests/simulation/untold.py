@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from extender.core.answers import Nominated
-from extender.core.effects import Effect, Nominate, Turned
+from extender.core.effects import Effect, Nominate, Reached
 from extender.core.events import Event, PodGone, PodSeen
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from policies.model import GANG_GATE, GroupKey
 from tests.simulation.claims import Claims
 from tests.simulation.shown import Shown
@@ -45,7 +45,7 @@ class Untold:
                 self._nominating[uid] = key, node
             case Nominate(uid):
                 self._nominating.pop(uid, None)
-            case Turned(key, Turn.FORGOTTEN):
+            case Reached(key, Milestone.FORGOTTEN):
                 self._nominating = {uid: one for uid, one in self._nominating.items() if one[0] != key}
             case _:
                 pass

@@ -3,8 +3,8 @@ up first. Nobody is told where room is kept for them."""
 
 from __future__ import annotations
 
-from extender.core.effects import Effect, Enqueue, Turned
-from extender.core.gang.turns import Turn
+from extender.core.effects import Effect, Enqueue, Reached
+from extender.core.gang.milestones import Milestone
 from policies.model import GroupKey
 from tests.simulation.shown import Shown
 
@@ -23,9 +23,9 @@ class Waves:
 
     def apply(self, effect: Effect) -> None:
         match effect:
-            case Turned(key, Turn.PLANNED):
+            case Reached(key, Milestone.PLANNED):
                 self._planned[key] = None
-            case Turned(key, Turn.FORGOTTEN):
+            case Reached(key, Milestone.FORGOTTEN):
                 self._planned.pop(key, None)
             case _:
                 pass

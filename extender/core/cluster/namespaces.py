@@ -11,6 +11,6 @@ def noted(state: State, event: NamespaceSeen | NamespaceGone, now: float) -> Non
     state.quotas.queues.note(event, now)
     labels = event.labels if isinstance(event, NamespaceSeen) else ()
     changed = [one.describe(event.name, labels) for one in (state.claims.tenants, state.singles.coming)]
-    if any(changed) and state.news.wary:
+    if any(changed) and state.changes.wary:
         # Whoever waits may be drawn to other pods by now, or kept away by them, or no longer.
-        state.news.nodes = True
+        state.changes.nodes = True

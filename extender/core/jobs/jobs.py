@@ -13,8 +13,8 @@ from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, SuspendJob
 from extender.core.gang.backoff import pause_s
 from extender.core.gang.expected import await_pods, close_up, expect, still_planned, there_first, uncreated
+from extender.core.gang.milestones import Cause
 from extender.core.gang.names import strangers
-from extender.core.gang.turns import Cause
 from extender.core.jobs.hindrances import hindrance, to_come
 from extender.core.jobs.job import JobRecord, JobWrite
 from extender.core.jobs.naming import JobNaming

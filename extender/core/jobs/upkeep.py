@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.core.claims import ClaimState, SlotOf
 from extender.core.gang.expected import uncreated
-from extender.core.gang.turns import Cause
+from extender.core.gang.milestones import Cause
 from extender.core.jobs.job import JobRecord
 from extender.core.jobs.taking_back import needs
 from extender.core.member import Member, MemberState

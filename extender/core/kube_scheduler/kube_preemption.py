@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
-from extender.core.effects import Turned
-from extender.core.gang.turns import Turn
+from extender.core.effects import Reached
+from extender.core.gang.milestones import Milestone
 from extender.core.reasons import Reason
 from extender.core.singles.singles import Singles
 from extender.core.state import State
@@ -125,7 +125,9 @@ class KubePreemption:
         self._reservations.keep(key_of(pod), _preemption(pod, reservation, until))
         detail = f"evicts {listed(map(str, victims))}: kube-scheduler found nobody else who may go"
         rules = (Why.PRIORITY,) * len(victims)
-        self._state.out.append(Turned(key_of(pod), Turn.PREEMPTING, 1, 0.0, detail=detail, alone=True, rules=rules))
+        self._state.out.append(
+            Reached(key_of(pod), Milestone.PREEMPTING, 1, 0.0, detail=detail, alone=True, rules=rules)
+        )
         return True
 
     def _may(self, pod: Pod) -> bool:

@@ -72,7 +72,7 @@ class Queued:
             others = quotas.redraw()
             state.preemptions.redrawn()
             # Who asks for a level may fit now, or not be understood any more, whatever was found before.
-            state.news.nodes |= state.claims.declare(declared(quotas.queues))
+            state.changes.nodes |= state.claims.declare(declared(quotas.queues))
             self._redrawn(shortfalls, others)
         below = quotas.queues.picture.tree.below
         for name in [name for root in quotas.uses.take_freed() for name in below(root)]:
@@ -141,7 +141,7 @@ class Queued:
         return True
 
     def park(self, workload: Workload, shortfalls: Shortfalls) -> None:
-        """If it was refused for want of quota alone, no news of room concerns it."""
+        """If it was refused for want of quota alone, no room that comes free concerns it."""
         state, demand = self._state, workload.asked
         queue = state.quotas.queue_of(workload.key)
         if demand is None or (shape := demand.shape) is None or workload.key in state.waiting.stale:

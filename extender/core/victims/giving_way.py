@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from extender.core.claims import Owner, SlotOf
 from extender.core.effects import Evict
+from extender.core.gang.milestones import Cause
 from extender.core.gang.surplus import gang_of, runs_without, surplus_of
-from extender.core.gang.turns import Cause
 from extender.core.quota.reclaiming import may_not_evict
 from extender.core.revocations import Revocations
 from extender.core.state import State

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from extender.core.answers import Reserved
-from extender.core.effects import Reserve, Turned, Wake
-from extender.core.gang.turns import Turn
+from extender.core.effects import Reached, Reserve, Wake
+from extender.core.gang.milestones import Milestone
 from extender.core.jobs.job import JobWrite
 from extender.core.limits import Preempts
 from extender.core.quota.reclaiming import to_keep, told_by_rooms
 from extender.core.reasons import Reason
 from extender.core.state import State
-from extender.core.telling import explain, turned
+from extender.core.telling import explain, reached
 from extender.core.victims.candidates import going
 from extender.core.victims.giving_way import GivingWay
 from extender.core.victims.preemptions import Preemption, room_of
@@ -59,7 +59,7 @@ class Reservations:
         wall = now - state.epoch
         lost = sum(one.lost(wall) for one in chosen.victims)
         detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
-        turned(state, workload, Turn.PREEMPTING, now, detail=detail, rules=tuple(chosen.why.values()))
+        reached(state, workload, Milestone.PREEMPTING, now, detail=detail, rules=tuple(chosen.why.values()))
         return state.preemptions.under_way[workload.key].reason
 
     def keep(self, key: GroupKey, preemption: Preemption) -> None:
@@ -117,7 +117,7 @@ class Reservations:
         changed = preemption.ready and preemption.as_of not in (None, (shape, preemptions.nodes))
         if shape is not None and not changed:
             preemptions.spare(workload.key, shape, text)
-        turned(self._state, workload, Turn.UNRESERVED, now, detail=why)
+        reached(self._state, workload, Milestone.UNRESERVED, now, detail=why)
         return Reason("NoRoom", text)
 
     def restore(self, now: float) -> None:
@@ -234,7 +234,7 @@ class Reservations:
             return explain(state, workload, self.fail(workload, why, now), now)
         self._end(key)
         state.preemptions.spare(key, preemption.reservation.rooms)
-        state.out.append(Turned(key, Turn.UNRESERVED, 1, 0.0, detail=why, alone=preemption.alone))
+        state.out.append(Reached(key, Milestone.UNRESERVED, 1, 0.0, detail=why, alone=preemption.alone))
         return None
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from extender.core.commit import Commit
 from extender.core.gang.demands import Demands
+from extender.core.gang.milestones import Milestone
 from extender.core.gang.problems import running, worded
 from extender.core.gang.shape import Demand, Shape
-from extender.core.gang.turns import Turn
 from extender.core.planner import Changed, Plan, Planner
 from extender.core.preemption import Preempting
 from extender.core.quota.elastic import Elastic
 from extender.core.quota.queued import Queued
 from extender.core.reasons import Reason
 from extender.core.state import State
-from extender.core.telling import explain, turned
+from extender.core.telling import explain, reached
 from extender.core.waiting.line import Line
 from extender.core.waiting.shortfalls import Shortfalls
 from extender.core.waiting.standing_back import until_created, until_gone, until_started
@@ -92,7 +92,7 @@ class Attempts:
 
     def _try(self, workload: Workload, demand: Demand, shape: Shape, line: Line, now: float) -> Steps[Reason | None]:
         """Commit a plan, or say why there is none; neither if it has changed meanwhile."""
-        self._state.news.wary |= shape.related
+        self._state.changes.wary |= shape.related
         try:
             found = yield from self._queued.plan(workload, demand, shape, self._shortfalls, line)
         except PolicyError as error:
@@ -132,7 +132,7 @@ class Attempts:
         state = self._state
         state.waiting.looked_at(workload.key)
         state.blame(error.policy)
-        turned(state, workload, Turn.DELAYED, now, detail=str(error))
+        reached(state, workload, Milestone.DELAYED, now, detail=str(error))
         workload.retries.fail(now, state.limits.retry_max_s)
         self._explain(workload, Reason("PolicyFailed", str(error)), now)
         state.touch(workload)

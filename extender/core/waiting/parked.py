@@ -1,4 +1,4 @@
-"""Workloads that lack quota, so that no news of room helps them: by ClusterQueue and by what they ask for, in order."""
+"""Workloads that lack quota, so that free room does not help them: by ClusterQueue and by what they ask for."""
 
 from __future__ import annotations
 

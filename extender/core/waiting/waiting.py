@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.core.gang.shape import Shape
-from extender.core.waiting.crowd import Crowd
+from extender.core.waiting.namespace_limit import NamespaceLimit
 from extender.core.waiting.parked import Parked
 from extender.core.workload import Workload
 from policies.api import SortKey
@@ -12,7 +12,7 @@ from policies.model import GroupKey
 
 class Waiting:
     """``keys``: workloads with slots that have no node and no promise of one. ``stale``: those of them that have
-    changed since a pass looked at them. ``parked``: those of them that news of room does not help. No more than
+    changed since a pass looked at them. ``parked``: those of them that free room does not help. No more than
     ``most`` of one namespace are looked at.
     """
 
@@ -23,7 +23,7 @@ class Waiting:
         self.parked = Parked()
         self._came = 0
         self._open: dict[GroupKey, None] = {}
-        self._crowd = Crowd()
+        self._limit = NamespaceLimit()
         self._most = most
 
     def come(self, key: GroupKey, *, changed: bool) -> None:
@@ -32,7 +32,7 @@ class Waiting:
             self._came += 1
             self.keys[key] = self._came
             self._open[key] = None
-            self._crowd.come(key, self._most)
+            self._limit.come(key, self._most)
         if changed:
             self.look_again(key)
 
@@ -42,7 +42,7 @@ class Waiting:
         self.stale.pop(key, None)
         self._open.pop(key, None)
         self.parked.drop(key)
-        return self._crowd.leave(key)
+        return self._limit.leave(key)
 
     def look_again(self, key: GroupKey) -> None:
         if key in self.keys:
@@ -51,19 +51,19 @@ class Waiting:
             self._open[key] = None
 
     def park(self, workload: Workload, queue: str, shape: Shape, order: SortKey) -> None:
-        """No news of room helps it, because it lacks quota of that ClusterQueue: until that is given back, or until
+        """Free room does not help it, because it lacks quota of that ClusterQueue: until that is given back, or until
         ``look_again``, it is not looked at."""
         if (number := self.keys.get(workload.key)) is not None:
             self._open.pop(workload.key, None)
             self.parked.put(workload.key, queue, shape, (order, number, workload))
 
     def unpark(self) -> None:
-        """More than news of room may help those by now."""
+        """More than free room may help those by now."""
         self._open.update((key, None) for key in self.parked)
         self.parked.clear()
 
     def open(self) -> list[GroupKey]:
-        """Those whom news of room may help, in the order in which they came."""
+        """Those whom free room may help, in the order in which they came."""
         return sorted(self._open, key=self.keys.__getitem__)
 
     def looked_at(self, key: GroupKey) -> None:
@@ -71,4 +71,4 @@ class Waiting:
 
     def keeps_out(self, key: GroupKey) -> bool:
         """Whether too many of its namespace wait."""
-        return self._crowd.keeps_out(key)
+        return self._limit.keeps_out(key)

@@ -8,7 +8,7 @@ from itertools import count
 from typing import assert_never
 
 from extender.core.answers import CapacityAnswered
-from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Report, Turned
+from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Reached, Report
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
@@ -215,7 +215,7 @@ class Extender:
                     spawn(self._clock, self._send(action))
                 case AnswerBind(call, error):
                     self._answer(call, error)
-                case AnswerFilter() | AnswerPreempt() | Report() | Turned() | Failed():
+                case AnswerFilter() | AnswerPreempt() | Report() | Reached() | Failed():
                     pass  # the first two are results of the call, the others are for people
                 case _:
                     assert_never(action)

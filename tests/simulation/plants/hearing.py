@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import BindingPosted, Outcome
-from extender.core.effects import Effect, Nominate, PostBinding, Turned
+from extender.core.effects import Effect, Nominate, PostBinding, Reached
 from extender.core.events import BindArrived, BindDisconnected, Event, GroupSeen, NodeSeen, PodGone, PodSeen
-from extender.core.gang.turns import Turn
+from extender.core.gang.milestones import Milestone
 from extender.core.revocations import Revocations
 from policies.model import Pod, Topology
 from tests.simulation.plants.mutants import Core, core_bug, hears
@@ -198,7 +198,7 @@ promised_room_ignored = core_bug("promised_room_ignored", hears=_hears_of_what_i
 
 def _takes_forgotten_room(effect: Effect, core: Core) -> Iterable[Effect]:
     yield effect
-    if isinstance(effect, Turned) and effect.turn is Turn.FORGOTTEN:
+    if isinstance(effect, Reached) and effect.milestone is Milestone.FORGOTTEN:
         for pod in core.members(effect.key):
             if (node := core.promised.get(pod.uid)) is not None and not pod.node:
                 core.lend(node, pod.requests, -1)

@@ -163,7 +163,7 @@ def jobs_that_give_way_never_suspended(effect: Effect, core: Core) -> Iterable[E
         yield effect
 
 
-def victims_that_have_gone_are_no_news(patch: pytest.MonkeyPatch) -> None:
+def victims_that_have_gone_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
     """The preemptor is not looked at when the last one has gone."""
     patch.setattr(Preemptions, "make_ready", lambda self, key: None)
 

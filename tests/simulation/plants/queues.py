@@ -31,7 +31,7 @@ def quota_not_given_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Quotas, "moved", moved)
 
 
-def quota_that_is_given_back_is_no_news(patch: pytest.MonkeyPatch) -> None:
+def quota_that_is_given_back_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
     """Nor is it told later, with all else that has changed in its tree."""
     patch.setattr(QuotaUses, "take_freed", lambda self: self.freed.clear() or [])
     patch.setattr(QuotaUses, "take_changed", lambda self, _: self._changed.clear() or [])
@@ -103,7 +103,7 @@ def lending_limit_ignored(event: Event, core: Core) -> Iterable[Event]:
 
 
 @hears
-def changed_queues_are_no_news(event: Event, core: Core) -> Iterable[Event]:
+def changed_queues_are_not_noticed(event: Event, core: Core) -> Iterable[Event]:
     if not (core.synced and isinstance(event, QueueSeen | QueueGone)):
         yield event
 

@@ -12,7 +12,7 @@ from extender.core import binding, planner, refusals, steering
 from extender.core.events import Event, JobSeen, PodSeen
 from extender.core.kube_scheduler import verdicts
 from extender.core.singles.waiting import WaitingSingles
-from extender.core.waiting.news import News
+from extender.core.waiting.changes import Changes
 from policies.model import Pod, PodSet
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Tenants
@@ -78,8 +78,8 @@ def rounds_let_in_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(planner, "letting_in", together)
 
 
-def related_pods_that_come_are_no_news(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(News, "see", lambda self, pod, old: None)
+def related_pods_that_come_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Changes, "see", lambda self, pod, old: None)
 
 
 def members_that_others_keep_away_are_not_woken(patch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from policies.model import GroupKey
 
 
-class Crowd:
-    """Gangs that wait, by namespace, in the order in which they came."""
+class NamespaceLimit:
+    """Gangs that wait, by namespace, in the order in which they came: inside as many as are looked at."""
 
     def __init__(self) -> None:
         self._inside: dict[str, dict[GroupKey, None]] = {}

@@ -1,11 +1,11 @@
-"""The turning points of a gang's life: what is counted, logged, and for some of them told at once."""
+"""The milestones of a workload's life: what is counted, logged, and for some of them told at once."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 
-class Turn(StrEnum):
+class Milestone(StrEnum):
     """PLANNED: every member has a node. RELEASED: its Bindings go out. STARTED: it is whole for the first time.
 
     FORGOTTEN: its placement was taken back, for a ``Cause``. BROKEN: a release broke off with part of it bound.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from extender.core.effects import Report, Turned
-from extender.core.gang.turns import Cause, Turn
+from extender.core.effects import Reached, Report
+from extender.core.gang.milestones import Cause, Milestone
 from tests.builders import cluster, coscheduled, gang, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
 
-def turns(script: Script) -> list[tuple[str, str | None]]:
-    return [(one.turn.value, one.cause) for one in script.effects if isinstance(one, Turned)]
+def milestones(script: Script) -> list[tuple[str, str | None]]:
+    return [(one.milestone.value, one.cause) for one in script.effects if isinstance(one, Reached)]
 
 
-def last(script: Script, turn: Turn) -> Turned:
-    return [one for one in script.effects if isinstance(one, Turned) and one.turn is turn][-1]
+def last(script: Script, milestone: Milestone) -> Reached:
+    return [one for one in script.effects if isinstance(one, Reached) and one.milestone is milestone][-1]
 
 
 def test_a_gang_is_planned_released_and_started_once_each() -> None:
@@ -26,10 +26,10 @@ def test_a_gang_is_planned_released_and_started_once_each() -> None:
     script.bind(pods[0])
     script.advance(2)
     script.run(pods[1:])
-    assert turns(script) == [("planned", None), ("released", None), ("started", None)]
-    assert last(script, Turn.STARTED).size == 3
-    assert 12 < last(script, Turn.STARTED).after_s < 13, "from the first member on"
-    assert 2 <= last(script, Turn.RELEASED).after_s < 2.5, "from the first bind on"
+    assert milestones(script) == [("planned", None), ("released", None), ("started", None)]
+    assert last(script, Milestone.STARTED).size == 3
+    assert 12 < last(script, Milestone.STARTED).after_s < 13, "from the first member on"
+    assert 2 <= last(script, Milestone.RELEASED).after_s < 2.5, "from the first bind on"
 
 
 def test_a_deadline_is_told_at_once_and_counted_by_its_cause() -> None:
@@ -37,25 +37,25 @@ def test_a_deadline_is_told_at_once_and_counted_by_its_cause() -> None:
     script = Script(*cluster("a: 2x8"), *pods)
     script.bind(pods[0], expires_s=10)
     script.advance(8.1)
-    assert turns(script)[-1] == ("forgotten", Cause.HOLD_DEADLINE)
+    assert milestones(script)[-1] == ("forgotten", Cause.HOLD_DEADLINE)
     assert any(code == "Forgotten" and "before the deadline" in text for code, text in script.reports)
     script.advance(30)
-    assert ("forgotten", Cause.PLAN_DEADLINE) in turns(script)
+    assert ("forgotten", Cause.PLAN_DEADLINE) in milestones(script)
 
 
 def test_a_lost_node_and_taken_room_are_causes_of_their_own() -> None:
     pods = gang("train", 2)
     script = Script(*cluster("a: 3x8"), *pods)
     script.drop(script.planned(pods[0]))
-    assert ("forgotten", Cause.NODE_CHANGED) in turns(script)
+    assert ("forgotten", Cause.NODE_CHANGED) in milestones(script)
     script.see(single("thief", gpus=8, node=script.planned(pods[0]), scheduler="other"))
-    assert ("forgotten", Cause.ROOM_TAKEN) in turns(script)
+    assert ("forgotten", Cause.ROOM_TAKEN) in milestones(script)
 
 
 def test_what_was_never_planned_is_not_forgotten() -> None:
     script = Script(*cluster("a: 1x8"), *gang("train", 2))
     script.gone(next(iter(script.pods.values())))
-    assert turns(script) == []
+    assert milestones(script) == []
 
 
 def test_reports_count_members() -> None:
@@ -74,7 +74,7 @@ def test_after_a_restart_nothing_is_told_of_gangs_that_run() -> None:
     after = Script(*cluster("a: 2x8"), *before.pods.values())
     after.advance(10)
     assert after.reason("train") == "Running"
-    assert (after.reports, turns(after)) == ([], [])
+    assert (after.reports, milestones(after)) == ([], [])
 
 
 def test_a_gang_that_ends_has_started_once() -> None:
@@ -83,7 +83,7 @@ def test_a_gang_that_ends_has_started_once() -> None:
     script.run(pods)
     for pod in pods:
         script.change(pod, phase="Succeeded")
-    assert [turn for turn, _ in turns(script)].count("started") == 1
+    assert [one for one, _ in milestones(script)].count("started") == 1
 
 
 def test_the_plan_of_a_job_whose_pods_do_not_come_is_counted_once() -> None:
@@ -92,11 +92,13 @@ def test_the_plan_of_a_job_whose_pods_do_not_come_is_counted_once() -> None:
     train.wait(35)
     assert len(train.stops) == 1
     told = [("planned", None), ("forgotten", Cause.JOB_SUSPENDED), ("planned", None)]
-    assert turns(script) == told
+    assert milestones(script) == told
     train.run()
     train.show(suspended=True)
     train.delete()
-    assert turns(script)[len(told) :] == [("released", None), ("started", None)], "it ran: no placement was in vain"
+    assert milestones(script)[len(told) :] == [("released", None), ("started", None)], (
+        "it ran: no placement was in vain"
+    )
 
 
 def test_a_node_that_is_lost_before_a_pod_of_the_job_came_is_counted() -> None:
@@ -104,4 +106,4 @@ def test_a_node_that_is_lost_before_a_pod_of_the_job_came_is_counted() -> None:
     train = Controlled(script, job(2))
     script.drop(train.starts[0].plan[""][0])
     train.settle()
-    assert ("forgotten", Cause.NODE_CHANGED) in turns(script)
+    assert ("forgotten", Cause.NODE_CHANGED) in milestones(script)

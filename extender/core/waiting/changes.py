@@ -27,7 +27,7 @@ class Freed:
 
 
 @dataclass(slots=True)
-class News:
+class Changes:
     """``freed``: nodes that have got room back, and the least that was free there before."""
 
     freed: dict[str, Amounts] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class News:
         return self.nodes or bool(self.freed) or bool(self.met)
 
     def see(self, pod: Pod, old: Pod | None) -> None:
-        """A pod is on a node: that is news if it was not, or has other labels, for those who demand something of it."""
+        """A pod is on a node: a change if it was not, or has other labels, for those who demand something of it."""
         if not self.wary or not pod.node:
             return
         if old is None or not old.node:
@@ -61,7 +61,7 @@ class News:
         self.freed[node] = left if known is None else {name: min(left[name], known.get(name, 0)) for name in left}
 
     def in_the_end(self, left: Callable[[str], Amounts]) -> list[Freed]:
-        """Where there is more room now than before; what was freed and taken again is no news."""
+        """Where there is more room now than before; what was freed and taken again is no change."""
         pairs = [Freed(node, before, left(node)) for node, before in self.freed.items()]
         return [freed for freed in pairs if _rises(freed, freed.now)]
 

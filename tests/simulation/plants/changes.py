@@ -9,12 +9,12 @@ from extender.core.answers import Untold
 from extender.core.events import Event, GroupSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
 from tests.simulation.plants.mutants import Core, hears
 
-# News for those who were refused.
+# What has changed for those who were refused.
 
 
 @hears
 def changed_gangs_not_looked_at(event: Event, core: Core) -> Iterable[Event]:
-    """New members come to notice with news of room alone."""
+    """New members come to notice with room that comes free alone."""
     held = core.notes.setdefault("held", [])
     match event:
         case PodSeen(pod) if core.synced and pod.uid not in core.pods and pod.group is not None and not pod.node:
@@ -32,25 +32,25 @@ def changed_gangs_not_looked_at(event: Event, core: Core) -> Iterable[Event]:
 
 
 @hears
-def changed_nodes_are_no_news(event: Event, core: Core) -> Iterable[Event]:
+def changed_nodes_are_not_noticed(event: Event, core: Core) -> Iterable[Event]:
     if not (core.synced and isinstance(event, NodeSeen) and event.node.name in core.nodes):
         yield event
 
 
 @hears
-def new_nodes_are_no_news(event: Event, core: Core) -> Iterable[Event]:
+def new_nodes_are_not_noticed(event: Event, core: Core) -> Iterable[Event]:
     if not (core.synced and isinstance(event, NodeSeen) and event.node.name not in core.nodes):
         yield event
 
 
 @hears
-def lost_reports_are_no_news(event: Event, core: Core) -> Iterable[Event]:
+def lost_reports_are_not_noticed(event: Event, core: Core) -> Iterable[Event]:
     if not isinstance(event, Untold):
         yield event
 
 
 @hears
-def pods_that_end_are_no_news(event: Event, core: Core) -> Iterable[Event]:
+def pods_that_end_are_not_noticed(event: Event, core: Core) -> Iterable[Event]:
     """The room is free when the objects are gone."""
     if not (isinstance(event, PodSeen) and event.pod.terminal and event.pod.node and core.synced):
         yield event
@@ -58,7 +58,7 @@ def pods_that_end_are_no_news(event: Event, core: Core) -> Iterable[Event]:
 
 @hears
 def freed_room_is_compared_with_the_latest(event: Event, core: Core) -> Iterable[Event]:
-    """Of room that comes free on a node piece by piece, the first piece alone is news."""
+    """Of room that comes free on a node piece by piece, the first piece alone is noticed."""
     uid = event.uid if isinstance(event, PodGone) else event.pod.uid if isinstance(event, PodSeen) else ""
     ends = isinstance(event, PodGone) or (isinstance(event, PodSeen) and event.pod.terminal)
     pod = core.pods.get(uid)
@@ -71,7 +71,7 @@ def freed_room_is_compared_with_the_latest(event: Event, core: Core) -> Iterable
 
 
 @hears
-def edited_podgroups_are_no_news(event: Event, core: Core) -> Iterable[Event]:
+def edited_podgroups_are_not_noticed(event: Event, core: Core) -> Iterable[Event]:
     if not (isinstance(event, GroupSeen) and event.group.key in core.groups):
         yield event
 
