@@ -16,10 +16,10 @@ from extender.kube.kinds.change import clean, lead, merge_patch, reserve, start,
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
 from extender.kube.kinds.read import Reader
 from extender.kube.podgroups.enqueue import enqueue
-from extender.kube.reading.carry import Carrier
 from extender.kube.reading.objects import UNDECODABLE, Meta
 from extender.kube.reading.reserved import PREEMPTING, reservation_text
 from extender.kube.reports import Reporter
+from extender.kube.source_job import SourceJob
 from extender.runtime.requests import OK, Response
 from policies.model import Job
 
@@ -71,13 +71,13 @@ class JobWriter:
         except (UnreadableError, UnreadableJobError) as error:
             return Response(422, str(error))
         if kind.shown_in is not None:
-            carrier = Carrier(self._kube, kind, now, self._reader.registry, timeout_s)
-            if not await carrier.look():
+            source = SourceJob(self._kube, kind, now, self._reader.registry, timeout_s)
+            if not await source.look():
                 return GONE
-            if isinstance(effect, StartJob) and not carrier.may_start:
+            if isinstance(effect, StartJob) and not source.may_start:
                 return Response(412, NOT_WANTED)
             leads = isinstance(effect, StartJob) and not now.suspended
-            changed = await carrier.write(before, after, entry=not isinstance(effect, SuspendJob), leads=leads)
+            changed = await source.write(before, after, entry=not isinstance(effect, SuspendJob), leads=leads)
         elif changed := merge_patch(before, after):
             await self._kube.patch_job(path, before["metadata"], changed, timeout_s=timeout_s)
         if isinstance(effect, SuspendJob) and "spec" in changed:

@@ -18,8 +18,8 @@ from extender.kube.kinds.kind import Kind, Object, UnreadableJobError, found, pu
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
 from extender.kube.queues.protection import NODES, given_back
-from extender.kube.reading.carry import Carrier
 from extender.kube.reading.objects import Meta, PodObject
+from extender.kube.source_job import SourceJob
 from policies.model import GANG_GATE, Job, Pod
 
 CLEANED = "what Muster wrote on it comes off"
@@ -128,9 +128,9 @@ class Planner:
         yield from (SERVED.format(name) for name in self._schedulers if name in named and name != "default-scheduler")
 
     async def _carry(self, kind: Kind, before: Object, after: Object, job: Job, kube: Kube) -> None:
-        carrier = Carrier(kube, kind, job, self._registry)
-        if await carrier.look():
-            await _check_start(kind, await carrier.write(before, after, entry=True), job, kube)
+        source = SourceJob(kube, kind, job, self._registry)
+        if await source.look():
+            await _check_start(kind, await source.write(before, after, entry=True), job, kube)
 
 
 async def _patch_node(seen: dict[str, Any], change: Object, kube: Kube) -> None:

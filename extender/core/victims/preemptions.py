@@ -28,18 +28,18 @@ _AGAIN_S = 15.0
 @dataclass(slots=True)
 class Preemption:
     """``rooms``: what its owner is to have yet, by node. ``left``: victims who have yet to go. ``until``: when it ends,
-    by the core's clock. ``why``: what each of its victims is told. ``reason``: what it waits for itself. ``carrier``:
-    the UID of the pod that it is written on; empty for a job. ``told``: the victims know. ``tell_at``: when they are
-    told, once more if they know. ``ready``: all of them have gone. ``alone``: it is for the pod of no gang that it is
-    written on. ``usage``: the quota that its owner is to have yet, where it needs any. ``as_of``: what it asked for,
-    and how often nodes had changed, when that was decided; None where a restart has forgotten that.
+    by the core's clock. ``why``: what each of its victims is told. ``reason``: what it waits for itself.
+    ``written_on``: the UID of the pod that it is written on; empty for a job. ``told``: the victims know. ``tell_at``:
+    when they are told, once more if they know. ``ready``: all of them have gone. ``alone``: it is for the pod of no
+    gang that it is written on. ``usage``: the quota that its owner is to have yet, where it needs any. ``as_of``: what
+    it asked for, and how often nodes had changed, when that was decided; None where a restart has forgotten that.
     """
 
     reservation: Reservation
     until: float
     why: Mapping[Victim, str]
     reason: Reason
-    carrier: str
+    written_on: str
     rooms: dict[str, Counter[str]] = field(default_factory=dict)
     left: dict[Victim, None] = field(default_factory=dict)
     told: bool = False
@@ -210,7 +210,7 @@ class Preemptions:
     def of_pod(self, pod: Pod) -> Preemption | None:
         """The one that is for this pod of no gang."""
         preemption = self.under_way.get(key_of(pod))
-        return preemption if preemption is not None and preemption.carrier == pod.uid else None
+        return preemption if preemption is not None and preemption.written_on == pod.uid else None
 
     def keeps_out(self, pod: Pod, node: str) -> bool:
         """Whether others are promised so much there that this pod of no gang does not fit, not even with what is kept

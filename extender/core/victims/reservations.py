@@ -48,14 +48,14 @@ class Reservations:
         kept = tuple((node, tuple(sorted(amounts.items()))) for node, amounts in rooms.items())
         first = None if workload.job is not None else workload.members.first
         reservation = Reservation(kept, tuple(found.victims), until - state.epoch)
-        carrier = "" if first is None else first.uid
+        written_on = "" if first is None else first.uid
         why = {
             victim: preempted_by(state, workload, victim, chosen.why[one.name])
             for victim, one in zip(found.victims, chosen.victims, strict=True)
         }
         as_of = None if (demand := workload.demand) is None else (demand.shape, state.preemptions.nodes)
         waits = _waits(found.victims)
-        self.keep(workload.key, Preemption(reservation, until, why, waits, carrier, usage=found.usage, as_of=as_of))
+        self.keep(workload.key, Preemption(reservation, until, why, waits, written_on, usage=found.usage, as_of=as_of))
         wall = now - state.epoch
         lost = sum(one.lost(wall) for one in chosen.victims)
         detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
@@ -65,7 +65,7 @@ class Reservations:
     def keep(self, key: GroupKey, preemption: Preemption) -> None:
         """Keep that room, and write it down."""
         self._keep(key, preemption)
-        self.write(key, preemption.carrier, preemption.reservation)
+        self.write(key, preemption.written_on, preemption.reservation)
 
     def written(self, event: Reserved, now: float) -> None:
         """Only when it is written down anybody is told."""
@@ -124,10 +124,10 @@ class Reservations:
         """After a restart: what is written on those who wait goes on, where it can be believed."""
         state = self._state
         for key in list(state.waiting.keys):
-            for carrier, reservation in _written_on(state.workloads[key]):
-                preemption = self._believed(state.workloads[key], carrier, reservation, now)
+            for written_on, reservation in _written_on(state.workloads[key]):
+                preemption = self._believed(state.workloads[key], written_on, reservation, now)
                 if preemption is None or key in state.preemptions.under_way:
-                    self.write(key, carrier, None)
+                    self.write(key, written_on, None)
                 else:
                     self.resume(key, preemption, now)
 
@@ -137,16 +137,16 @@ class Reservations:
         self._see_off(key, preemption)
         self._state.preemptions.tell_later(key, now)
 
-    def write(self, key: GroupKey, carrier: str, reservation: Reservation | None) -> None:
-        """On its job, or on the pod ``carrier`` of it. What starts a job takes it off as well."""
-        workload, pod = self._state.workloads.get(key), self._state.pods.get(carrier)
+    def write(self, key: GroupKey, written_on: str, reservation: Reservation | None) -> None:
+        """On its job, or on the pod ``written_on`` of it. What starts a job takes it off as well."""
+        workload, pod = self._state.workloads.get(key), self._state.pods.get(written_on)
         record = None if workload is None else workload.job
         if pod is not None:
             self._state.out.append(Reserve(key, pod, None, reservation))
-        elif record is not None and not carrier and record.writing is not JobWrite.START:
+        elif record is not None and not written_on and record.writing is not JobWrite.START:
             self._state.out.append(Reserve(key, None, record.seen, reservation))
 
-    def _believed(self, workload: Workload, carrier: str, reservation: Reservation, now: float) -> Preemption | None:
+    def _believed(self, workload: Workload, written_on: str, reservation: Reservation, now: float) -> Preemption | None:
         """Anybody can write it on a pod of his own: it may be for no more than is asked for, and evict nobody whose
         priority is no lower or who has no room there."""
         state = self._state
@@ -166,7 +166,7 @@ class Reservations:
         found = Reservation(reservation.rooms, victims, reservation.until)
         why = {one: preempted_by(state, workload, one, self._giving_way.rule(one, workload)) for one in victims}
         usage = told_by_rooms(state, workload.key, reservation.rooms)
-        return Preemption(found, until, why, _waits(victims), carrier, usage=usage)
+        return Preemption(found, until, why, _waits(victims), written_on, usage=usage)
 
     def _keep(self, key: GroupKey, preemption: Preemption) -> None:
         """Room and quota, as they come free."""
@@ -200,7 +200,7 @@ class Reservations:
         if not preemption.left and not preemption.ready:
             state.preemptions.make_ready(key)
             state.waiting.look_again(key)
-            if (pod := state.kept_out.pods.get(preemption.carrier)) is not None:
+            if (pod := state.kept_out.pods.get(preemption.written_on)) is not None:
                 # kube-scheduler had seen them go before we did, and was told that others have room there.
                 state.kept_out.drop(pod.uid)
                 state.out.append(Wake(pod.uid, pod.namespace, pod.name))
@@ -216,7 +216,7 @@ class Reservations:
         for victim in preemption.left:
             self._giving_way.spare(victim, preemption.why[victim])
             state.waiting.look_again(victim.key)
-        self.write(key, preemption.carrier, None)
+        self.write(key, preemption.written_on, None)
         return preemption
 
     def _waits(self, key: GroupKey, preemption: Preemption) -> bool:
@@ -224,7 +224,7 @@ class Reservations:
         state = self._state
         if not preemption.alone:
             return key in state.workloads and key in state.waiting.keys
-        pod = state.pods.get(preemption.carrier)
+        pod = state.pods.get(preemption.written_on)
         return pod is not None and pod.live and not pod.node and state.claims.get(pod.uid) is None
 
     def _give_up(self, key: GroupKey, preemption: Preemption, why: str, now: float) -> None:

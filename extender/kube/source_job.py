@@ -1,4 +1,4 @@
-"""Writes on a job what was written on a copy of the object that it is read in."""
+"""The job that another object was made of, which it is read in: what was written on a copy of that is written on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from extender.kube.reading.objects import UNDECODABLE, Meta
 from policies.model import Job
 
 
-class Carrier:
+class SourceJob:
     """The job itself, as it is now. Raises ApiError or UnreachableError."""
 
     def __init__(
