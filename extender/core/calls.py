@@ -76,8 +76,11 @@ class Calls:
         enforced = self._advisory is None
         if not enforced or pod.native_group:
             allowed = self._kube_preemption.without_gangs(event.victims)
+        elif pod.group_key is not None:
+            allowed = {}
         else:
-            allowed = {} if pod.group_key is not None else self._kube_preemption.answer(pod, event.victims, now)
+            state.singles.would_go(pod.uid, event.victims)
+            allowed = self._kube_preemption.answer(pod, event.victims, now)
         state.out.append(AnswerPreempt(event.call, allowed))
         if not allowed and pod.group_key is None and enforced:
             self._clear_nomination(pod)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from extender.core.answers import Outcome
+from extender.core.limits import Limits
 from policies.model import CLIQUE, GANG_GATE, Constraints, HostPort, Pod, Requirement, Selection, Term
 from tests.builders import busy, cluster, gang, single
 from tests.core.script import Script
@@ -217,6 +218,24 @@ def test_a_single_that_is_left_aside_stands_in_line_again_when_only_a_gang_keeps
     script.see(*later)
     script.gone(pods[0])
     assert not script.planned(later[0])
+
+
+@pytest.mark.parametrize(("asked", "stands"), [("a-0", True), ("b-0", False)])
+def test_a_single_that_is_left_aside_stands_in_line_again_when_it_asks_to_preempt_there(
+    asked: str, *, stands: bool
+) -> None:
+    """kube-scheduler would take it up on that node: what kept it from its room was that nobody had tried it yet."""
+    slow, pods = single("slow", gpus=8, priority=1000), gang("train", 1, created=1)
+    small = busy("b-0", 1)[0]
+    script = Script(*cluster("a: 1x8", "b: 1x8"), small, slow, *pods, limits=Limits(pods_preempt_gangs=False))
+    script.advance(21)
+    script.run(pods)
+    assert script.bound(pods) == ["a-0"]
+    script.preempt(slow, {asked: (pods[0].uid,)})
+    later = gang("later", 1, created=2)
+    script.see(*later)
+    script.gone(pods[0])
+    assert bool(script.planned(later[0])) is not stands
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ class Run:
         self.plan = plan
         self.recent: deque[Entry] = deque(maxlen=60)
         self._log = log
-        self._steps = self._begun = self._reworded = 0
+        self._steps = self._begun = self._looked = self._reworded = 0
         self._pods: dict[str, Pod] = {}
         self._instant = self._look_at = 0.0
         self._struck = 0
@@ -174,19 +174,28 @@ class Run:
         while self._step(until):
             self._steps += 1
             if clock.now >= self._look_at:
-                self._look_at = clock.now + _GLANCE_S
-                self.referee.look()
-                if complaint := self._past.look():
-                    raise BrokenPromiseError(complaint)
+                self._look()
             if clock.now > self._instant:
                 self._instant, self._begun = clock.now, self._steps
             elif self._steps - self._begun > _MOST_AT_ONCE:
                 raise BrokenPromiseError(f"something goes on and on: {_MOST_AT_ONCE:,} steps at one instant")
         clock.now = until
 
+    def _look(self) -> None:
+        self._look_at, self._looked = self.world.clock.now + _GLANCE_S, self._steps
+        self.referee.look()
+        if complaint := self._past.look():
+            raise BrokenPromiseError(complaint)
+
     def _step(self, until: float) -> bool:
-        """Let the next thing happen. If nothing does for a while, somebody may wait for nothing."""
+        """Let the next thing happen. The referee looks at what has happened within a second, also if nothing else does;
+        if nothing does for a while, somebody may wait for nothing."""
         clock = self.world.clock
+        if self._looked < self._steps and clock.now < self._look_at < until:
+            if clock.step(self._look_at):
+                return True
+            clock.now = self._look_at
+            self._look()
         quiet = clock.now + _QUIET_S
         if quiet < until:
             if clock.step(quiet):

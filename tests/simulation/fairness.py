@@ -18,15 +18,13 @@ from tests.simulation.doubts import Claim
 from tests.simulation.seating import agree, seats
 from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, Sight, beside, kept_nodes, nominated
+from tests.simulation.single_turns import OURS, SingleTurns
 from tests.simulation.terms import Terms
 from tests.simulation.untold import Untold
 from tests.simulation.waves import Waves
 
-OURS = "muster"
 PATIENCE_S = 5.0
 """How long a gang may wait for a plan that there is room for: the queue rests 2 s at most."""
-_SINGLE_S, _KEPT_S = 15.0, 25.0
-"""A pod of no gang that has had room for so long may be, or has to be left aside: it is not taken up."""
 _BACKOFF_S = 31.0
 """After a plan that failed, or a node that was refused, its gang may be left alone for so long."""
 
@@ -57,12 +55,7 @@ class Fairness:
         self._excused: dict[GroupKey, float] = {}
         self._changed: dict[GroupKey, float] = {}
         self._since: dict[GroupKey, float] = {}
-        self._come: dict[str, float] = {}
-        """When each pod of no gang was seen first."""
-        self._roomy: dict[str, float] = {}
-        """Those of them that could be bound, and since when."""
-        self._aside: set[str] = set()
-        """Those that could have been bound for long: they may be left aside until kube-scheduler asks about them."""
+        self._singles = SingleTurns(shown, claims)
         self._fitting: dict[GroupKey, float] = {}
         """Gangs that there is room for, and since when."""
         self._answers: dict[str, tuple[object, bool]] = {}
@@ -71,20 +64,19 @@ class Fairness:
     def pardon(self, until: float) -> None:
         """The extender stands still."""
         self._since.clear()
-        for uid in self._come:
-            self._roomy[uid] = 0.0
+        self._singles.pardon()
         for key in self._shown.members:
             self._excused[key] = max(until, self._excused.get(key, 0.0))
 
     def hear(self, event: Event, now: float) -> None:
         """Before ``shown`` knows of it."""
         self._company.hear(event)
+        self._singles.hear(event, now)
         if self._untold is not None:
             self._untold.hear(event)
         match event:
             case PodSeen(pod):
                 before = self._shown.pods.get(pod.uid)
-                self._come.setdefault(pod.uid, now)
                 for one in (pod, before):
                     if one is not None and one.group_key is not None:
                         self._changed[one.group_key] = now
@@ -111,14 +103,13 @@ class Fairness:
 
         A pinned member is told its node with its gate, after all gangs that are planned in that event.
         """
+        self._singles.judge(effect, event)
         match effect:
             case Reached(key, Milestone.FORGOTTEN):
                 self._excuse(key, now)
                 return self._company.given_up(effect, calm=self._calm)
             case AnswerFilter(passed=()) if isinstance(event, FilterCalled) and event.pod.uid in self._claims.promised:
                 self._excuse(event.pod.group_key, now)
-            case AnswerFilter(refused=[_, *_]) if isinstance(event, FilterCalled):
-                self._aside.discard(event.pod.uid)
             case Reached(key, Milestone.PLANNED):
                 return self._company.planned(key) or self._judge_order(key, now) or self._judge_waves(key)
             case _:
@@ -141,15 +132,13 @@ class Fairness:
             return None
         wanted = self._all_wanted(now) + self._wanted_jobs(now)
         room = self._claims.left(self._shown.nodes)
-        singles = [pod for pod in self._singles() if self._could_start(room, _alone(pod), ())]
-        self._roomy = {pod.uid: self._roomy.get(pod.uid, now) for pod in singles}
-        self._aside.update(uid for uid, since in self._roomy.items() if now - since >= _SINGLE_S)
+        singles = self._singles.look(room, lambda pod: self._could_start(room, _alone(pod), ()), now)
         wanted = [(key, one) for key, one in wanted if not self._company.stands_back(one.waiting)]
         fitting = {key: one for key, one in wanted if self._could_start(room, one, self._claims.kept_for(key))}
         self._fitting = {key: self._fitting.get(key, now) for key in fitting}
         for key, one in fitting.items():
-            ahead = (self._roomy[pod.uid] for pod in singles if pod.priority >= one.priority)
-            if any(now - max(roomy, self._fitting[key]) < _KEPT_S for roomy in ahead):
+            ahead = (pod for pod in singles if pod.priority >= one.priority)
+            if any(self._singles.keeps_room(pod, self._fitting[key], now) for pod in ahead):
                 continue  # room may be kept for those, from when there was somebody behind them
             self._since[key] = since.get(key, now)
             if now - self._since[key] > PATIENCE_S:
@@ -175,14 +164,9 @@ class Fairness:
             for key, wanted in self._all_wanted(now)
             if (wanted.broken or wanted.priority > priority) and key != planned and self._changed.get(key, 0.0) < now
         ]
-        singles = [pod for pod in self._singles() if pod.priority > priority]
-        ahead += [
-            (GroupKey(pod.namespace, pod.name), _alone(pod))
-            for pod in singles
-            if self._come[pod.uid] < now
-            and pod.uid not in self._aside
-            and now - self._roomy.get(pod.uid, now) < _SINGLE_S
-        ]
+        singles = [pod for pod in self._singles.waiting() if pod.priority > priority]
+        in_line = (pod for pod in singles if self._singles.stands_in_line(pod, now))
+        ahead += [(GroupKey(pod.namespace, pod.name), _alone(pod)) for pod in in_line]
         room = self._claims.left(self._shown.nodes) if ahead else {}
         there = self._company.bound()
         for key, wanted in ahead:
@@ -213,7 +197,7 @@ class Fairness:
     def _crowded(self, planned: GroupKey, priority: int) -> str | None:
         """kube-scheduler lets in no member beside a pod of no lower priority that waits for its victims there, and
         would have too little room."""
-        waiting = [pod for pod in self._singles() if pod.nominated_node and pod.priority >= priority]
+        waiting = [pod for pod in self._singles.waiting() if pod.nominated_node and pod.priority >= priority]
         room = beside(self._claims.left(self._shown.nodes, surely=True), waiting, priority) if waiting else {}
         for claim in self._claims.new() if waiting else ():
             there = [pod for pod in waiting if pod.nominated_node == claim.node]
@@ -222,16 +206,6 @@ class Fairness:
                 if any(name in short and amount for name, amount in pod.requests):
                     return f"{planned} is planned on {claim.node}, where {pod.namespace}/{pod.name} is nominated"
         return None
-
-    def _singles(self) -> list[Pod]:
-        """Pods of no gang that kube-scheduler could bind if there is room."""
-        busy = self._claims.on_their_way
-        return [
-            pod
-            for uid, pod in self._shown.pods.items()
-            if pod.group_key is None and pod.live and not pod.node and not pod.gates and pod.scheduler == OURS
-            if uid not in busy
-        ]
 
     def _is_behind(self, gang: GroupKey, wanted: Wanted) -> bool:
         """Whether it comes after that one in the order."""

@@ -34,7 +34,7 @@ from tests.simulation.broken import BrokenPromiseError, complain
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
 from tests.simulation.evictions import Evictions
-from tests.simulation.fairness import OURS, Fairness
+from tests.simulation.fairness import Fairness
 from tests.simulation.losses import Losses
 from tests.simulation.made_nodes import MadeNodes
 from tests.simulation.manners import Manners, judge_victims
@@ -47,6 +47,7 @@ from tests.simulation.room import judge_room
 from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import GANG_UID, Shown
 from tests.simulation.sight import lets_in, slot, take
+from tests.simulation.single_turns import OURS
 from tests.simulation.stamps import could_know, judge_confirmation, judge_stamp
 from tests.simulation.terms import Terms
 from tests.simulation.unsent import UnsentWrites

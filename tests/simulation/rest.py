@@ -23,7 +23,6 @@ from extender.core.invariants import told
 from extender.core.kube_scheduler.steering_mode import SteeringMode
 from policies.model import GANG_GATE, GroupKey, Node, Pod
 from tests.simulation.broken import BrokenPromiseError
-from tests.simulation.fairness import OURS
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.kubescheduler import KubeScheduler
@@ -35,6 +34,7 @@ from tests.simulation.queue_rest import rooms_with_quota
 from tests.simulation.referee import Referee
 from tests.simulation.seating import agree, seats, takes
 from tests.simulation.sight import Room, Sight, beside, by_gang, kept_nodes, left_over, look, nominated, on_nodes
+from tests.simulation.single_turns import OURS
 from tests.simulation.victim_rest import rooms_without
 
 _ON_ITS_WAY = ("New", "Placed", "Holding", "Releasing", "Forgotten")

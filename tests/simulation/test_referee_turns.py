@@ -13,6 +13,7 @@ from extender.core.events import (
     GroupSeen,
     PodGone,
     PodSeen,
+    PreemptCalled,
     Tick,
 )
 from extender.core.gang.milestones import Milestone
@@ -49,6 +50,22 @@ def test_a_gang_is_not_planned_with_the_room_that_a_single_of_higher_priority_co
     assert not Life(*cluster("a: 2x8"), urgent, train).tell(Tick(), *planned)
     assert not Life(*cluster("a: 1x8"), replace(urgent, priority=0), train).tell(Tick(), *planned)
     assert not Life(*cluster("a: 1x8"), replace(urgent, scheduler="other"), train).tell(Tick(), *planned)
+
+
+@pytest.mark.parametrize(("asked", "in_line"), [((), False), (("a-0",), False), (("a-0", "b-0"), True)])
+def test_a_single_that_is_left_aside_stands_in_line_again_when_it_asks_to_preempt_wherever_it_had_room(
+    asked: tuple[str, ...], *, in_line: bool
+) -> None:
+    """On which of these nodes it has not taken its room is not told."""
+    urgent, train = single("urgent", gpus=8, priority=10), gang("train", 2)
+    life = Life(*cluster("a: 1x8", "b: 1x8"), urgent, train)
+    for after in range(17):
+        life.fairness.look(life.now + after)
+    life.tell(PreemptCalled(1, urgent, dict.fromkeys(asked, ("somebody",))))
+    said = life.tell(
+        Tick(), nomination(train[0], "a-0"), nomination(train[1], "b-0"), reached(train[0], Milestone.PLANNED)
+    )
+    assert bool(said) is in_line
 
 
 def test_a_single_has_the_room_that_it_is_nominated_for() -> None:

@@ -82,5 +82,6 @@ class Ahead:
             if pod is not None and now < queue.taken_at + plan_s and queue.has_yet_to_try(pod):
                 state.singles.keep_on(uid, now + plan_s)
                 continue
+            node = state.singles.kept[uid].node
             state.end_kept(uid)
-            state.singles.rest(uid, now, plan_s)
+            state.singles.rest(uid, node, now, plan_s)

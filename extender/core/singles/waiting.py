@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 from extender.core.claims import Claim, Claims, ClaimState
 from extender.core.gang.backoff import pause_s
@@ -40,15 +41,23 @@ class WaitingSingle:
         return self.pod.created
 
 
+class Rest(NamedTuple):
+    """One that has not taken its room in time, so often in a row and the last time on that node, stands in no line
+    until then."""
+
+    times: int
+    node: str
+    until: float
+
+
 class WaitingSingles:
     """``kept``: room that no gang behind them is planned in, by UID, the oldest first. kube-scheduler binds the pod
-    wherever it likes: it is not told. ``rests``: how often one has not taken its room in time, and until when it
-    stands in no line.
+    wherever it likes: it is not told.
     """
 
     def __init__(self) -> None:
         self.kept: dict[str, Claim] = {}
-        self.rests: dict[str, tuple[int, float]] = {}
+        self.rests: dict[str, Rest] = {}
         self.nominated: dict[str, Pod] = {}
         """Those for whom kube-scheduler has found victims: whoever has no higher priority does not get their room.
         They stand in line for other room all the same: kube-scheduler binds them wherever there is some first."""
@@ -101,11 +110,19 @@ class WaitingSingles:
         return None if role is None else self._by_role[role][uid]
 
     def rests_at(self, uid: str, now: float) -> bool:
-        return now < self.rests.get(uid, (0, 0.0))[1]
+        rest = self.rests.get(uid)
+        return rest is not None and now < rest.until
 
     def wake(self, uid: str) -> None:
         """kube-scheduler would take it up now: it stands in line again."""
         self.rests.pop(uid, None)
+
+    def would_go(self, uid: str, nodes: Container[str]) -> None:
+        """kube-scheduler would take it up on these nodes if others left. If it rests because it did not go to one of
+        them, that was for no reason of its own: it stands in line again."""
+        rest = self.rests.get(uid)
+        if rest is not None and rest.node in nodes:
+            self.wake(uid)
 
     def line_up(self) -> None:
         """A walk along the line begins: nobody's turn has come."""
@@ -200,10 +217,11 @@ class WaitingSingles:
             return []
         return [uid for uid, claim in self.kept.items() if claim.until is not None and now >= claim.until]
 
-    def rest(self, uid: str, now: float, first_s: float) -> None:
-        """It has not taken its room up: something keeps it that Muster does not know of."""
-        times = self.rests.get(uid, (0, 0.0))[0] + 1
-        self.rests[uid] = times, now + pause_s(times, first_s, _REST_MAX_S)
+    def rest(self, uid: str, node: str, now: float, first_s: float) -> None:
+        """It has not taken up its room there: something keeps it that Muster does not know of."""
+        before = self.rests.get(uid)
+        times = 1 if before is None else before.times + 1
+        self.rests[uid] = Rest(times, node, now + pause_s(times, first_s, _REST_MAX_S))
 
     def next_end(self) -> float | None:
         """When the first of them is late: each is given as long as the others."""

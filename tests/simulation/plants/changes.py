@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
+
 from extender.core.answers import Untold
 from extender.core.events import Event, GroupSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
+from extender.core.singles.waiting import WaitingSingles
 from tests.simulation.plants.mutants import Core, hears
 
 # What has changed for those who were refused.
@@ -98,6 +101,10 @@ def singles_stand_in_no_line(event: Event, core: Core) -> Iterable[Event]:
     if isinstance(event, PodSeen) and event.pod.group is None and not event.pod.node:
         event = PodSeen(replace(event.pod, priority=-1))
     yield event
+
+
+def singles_that_ask_to_preempt_stay_aside(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(WaitingSingles, "would_go", lambda self, uid, nodes: None)
 
 
 # Recovery: what is found by a core that has yet to act.
