@@ -151,6 +151,27 @@ def test_pods_lose_the_gate_and_the_nomination_and_nothing_else(tmp_path: Path) 
     assert asked["b/status"]["status"] == {"nominatedNodeName": ""}
 
 
+@pytest.mark.parametrize("status", [SUSPENDED, {"conditions": [{"type": "Complete", "status": "True"}]}])
+def test_what_a_next_start_would_have_gone_by_comes_off_a_job(tmp_path: Path, status: Object) -> None:
+    said = {"muster.dev/evicted-at": "2026-01-02T03:04:05Z", "muster.dev/nodes-in-vain": "no nodes came by attempt 1"}
+    done, api = Cluster(tmp_path, waiting(annotations={**said, "mine": "1"}) | {"status": status}).release("--yes")
+    assert done.exit_code == 0, done.output
+    assert [one["metadata"]["annotations"] for one in api.bodies("PATCH")] == [dict.fromkeys(said)]
+    assert "what Muster wrote on it comes off" in " ".join(done.output.split())
+
+
+def test_pods_that_wait_lose_what_else_muster_wrote_on_them(tmp_path: Path) -> None:
+    woken, reserves = pod("woken"), pod("reserves")
+    woken["metadata"]["labels"] = {"muster.dev/woken": "true", "mine": "1"}
+    reserves["metadata"]["annotations"]["muster.dev/preempting"] = "{}"
+    done, api = Cluster(tmp_path, pods=(woken, reserves)).release("--yes")
+    assert done.exit_code == 0, done.output
+    asked = {one.path.rpartition("/pods/")[2]: one.body for one in api.asked if one.method == "PATCH"}
+    assert asked["woken/status"]["metadata"]["labels"] == {"muster.dev/woken": None}
+    assert asked["reserves"]["metadata"]["annotations"] == {"muster.dev/preempting": None}
+    assert len(asked) == 2
+
+
 def test_nodes_that_are_kept_may_be_scaled_down_again(tmp_path: Path) -> None:
     scale_down, disrupt = READ_BY.values()
     said = {"labels": {KEPT_NODE: "cluster-autoscaler"}, "annotations": {scale_down: "true", disrupt: "true"}}

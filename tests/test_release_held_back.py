@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from extender.kube.queues.protection import NODES
 from tests.kube.fake_api import refused
-from tests.releasing import BINDINGS, JOBS, PATH, Cluster, lease, listed, pod, stopped
+from tests.releasing import BINDINGS, JOBS, PATH, PODS, Cluster, lease, listed, pod, stopped
 
 
 def test_while_a_muster_leads_nothing_is_written(tmp_path: Path) -> None:
@@ -51,9 +52,20 @@ def test_a_refused_write_is_told_and_the_others_go_on(tmp_path: Path) -> None:
     assert len(api.bodies("PATCH")) == 2
 
 
+@pytest.mark.parametrize("path", [JOBS, PODS, NODES])
+def test_a_kind_that_may_not_be_listed_is_told_and_the_others_go_on(tmp_path: Path, path: str) -> None:
+    cluster = Cluster(tmp_path, stopped(), pods=(pod("a", gated=True),))
+    cluster.answers["GET", path] = refused(403, "Forbidden", "you may not list these")
+    done, api = cluster.release("--yes")
+    assert done.exit_code == 1
+    said = " ".join(done.output.split())
+    assert f"left alone, cannot be read: all {path.rpartition('/')[2]}: 403 Forbidden: you may not list these" in said
+    assert len(api.bodies("PATCH")) == (2 if path == NODES else 1)
+
+
 def test_a_cluster_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
-    cluster.answers["GET", JOBS] = refused(403, "Forbidden", "you may not list jobs")
+    cluster.answers["GET", JOBS] = refused(401, "Unauthorized", "who are you?")
     done, _ = cluster.release()
     assert done.exit_code == 2
-    assert "you may not list jobs" in done.output
+    assert "who are you?" in done.output

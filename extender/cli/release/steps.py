@@ -13,12 +13,16 @@ import msgspec
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.convert import UnreadableError, pod_from
-from extender.kube.kinds.change import clean, merge_patch
+from extender.kube.kinds.change import clean, forget, merge_patch
+from extender.kube.kinds.keys import IN_VAIN
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError, found, put
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
 from extender.kube.queues.protection import NODES, given_back
+from extender.kube.reading.constraints import WOKEN
+from extender.kube.reading.eviction import EVICTED_AT
 from extender.kube.reading.objects import Meta, PodObject
+from extender.kube.reading.reserved import PREEMPTING
 from extender.kube.source_job import SourceJob
 from policies.model import GANG_GATE, Job, Pod
 
@@ -35,6 +39,9 @@ SERVED = "its pods ask for the scheduler {}"
 UNGATED = "the gate muster.dev/gang comes off"
 LET_GO = "it may be scaled down again: the annotations that Muster wrote come off"
 CLEARED = "its nomination to node {} is cleared"
+
+_KEPT = (EVICTED_AT, IN_VAIN)
+"""Annotations of a job that Muster leaves on it when it has stopped: the next start goes by them."""
 
 Write = Callable[[Kube], Awaitable[None]]
 
@@ -73,16 +80,19 @@ class Planner:
             raise UnreadableError(f"a {kind.name} has no readable metadata: {error}") from None
         kind = self._registry.read_as(kind, meta)
         job = self._reader.read(kind, obj, managed=self._registry.is_wanted(kind, meta))
-        if not (job.managed or job.marked) or (job.finished and not job.marked):
+        marked = job.marked or any(key in (meta.annotations or {}) for key in _KEPT)
+        if not (job.managed or marked) or (job.finished and not marked):
             return None
         step = partial(Step, job.key.namespace, kind.name, job.owner.name)
         if not job.suspended and not job.finished:
             return step((RUNS if job.let_go is None else AWAITS,)) if job.marked else None
         if not job.stopped and not job.finished:
             return step((STOPPING,), again=True)
-        after, says = deepcopy(obj), [CLEANED] if job.marked else []
+        after = deepcopy(obj)
         try:
             clean(kind, after)
+            forget(after, *_KEPT)
+            says = [CLEANED] if after != obj else []
             says += self._start(kind, after, job)
         except UnreadableJobError as error:
             raise UnreadableError(f"{kind.name} {job.key.namespace}/{job.owner.name}: {error}") from None
@@ -96,15 +106,17 @@ class Planner:
         pod = pod_from(obj)
         if pod.node or not pod.live:
             return None
-        gated = GANG_GATE in pod.gates
+        meta, gated = obj.metadata or Meta(), GANG_GATE in pod.gates
         # kube-scheduler nominates pods too, for which it has preempted others: it knows no gangs.
         nominated = bool(pod.nominated_node) and pod.scheduler in self._schedulers and pod.group is not None
-        if not gated and not nominated:
-            return None
+        woken, reserves = WOKEN in (meta.labels or {}), PREEMPTING in (meta.annotations or {})
         says = [UNGATED] if gated else []
         if nominated:
             says.append(CLEARED.format(pod.nominated_node))
-        return Step(pod.namespace, "Pod", pod.name, tuple(says), partial(_free, pod, gated, nominated))
+        if woken or reserves:
+            says.append(CLEANED)
+        write = partial(_free, pod, gated=gated, nominated=nominated, woken=woken, reserves=reserves)
+        return Step(pod.namespace, "Pod", pod.name, tuple(says), write) if says else None
 
     def of_node(self, obj: Object) -> Step | None:
         """None: nothing of ours is on it. Raises UnreadableError."""
@@ -149,8 +161,11 @@ async def _check_start(kind: Kind, patch: Mapping[str, Any], job: Job, kube: Kub
         raise ApiError(409, "Conflict", "an admission policy has suspended it again; run this command once more")
 
 
-async def _free(pod: Pod, gated: bool, nominated: bool, kube: Kube) -> None:
-    if nominated:
-        await kube.patch_status(pod.namespace, pod.name, pod.uid, {"nominatedNodeName": ""})
+async def _free(pod: Pod, kube: Kube, *, gated: bool, nominated: bool, woken: bool, reserves: bool) -> None:
+    if nominated or woken:
+        status, labels = {"nominatedNodeName": ""} if nominated else {}, {WOKEN: None} if woken else None
+        await kube.patch_status(pod.namespace, pod.name, pod.uid, status, labels)
+    if reserves:
+        await kube.annotate(pod.namespace, pod.name, pod.uid, {PREEMPTING: None})
     if gated:
         await kube.ungate(pod.namespace, pod.name, pod.uid)

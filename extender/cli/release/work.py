@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -65,12 +65,9 @@ async def survey(kube: Kube, planner: Planner, election: LeaderElection) -> Surv
         found.leader = await _leader(kube, election)
         found.policies = [name for name in _POLICIES if name in await _bound(kube)]
         for kind in (one for one in planner.kinds if one.shown_in is None):
-            async for raw in _items(kube, kind.path):
-                _add(found, raw, partial(_job, planner, kind))
-        async for raw in _items(kube, PODS.path, "spec.nodeName="):
-            _add(found, raw, partial(_pod, planner))
-        async for raw in _items(kube, NODES, labels=KEPT_NODE):
-            _add(found, raw, partial(_node, planner))
+            await _look(kube, found, kind.path, partial(_job, planner, kind))
+        await _look(kube, found, PODS.path, partial(_pod, planner), fields="spec.nodeName=")
+        await _look(kube, found, NODES, partial(_node, planner), labels=KEPT_NODE)
         async for one in made(kube):
             if isinstance(one, Step):
                 found.steps.append(one)
@@ -124,6 +121,21 @@ def _node(planner: Planner, raw: msgspec.Raw) -> Step | None:
     return planner.of_node(msgspec.json.decode(raw))
 
 
+async def _look(
+    kube: Kube, found: Survey, path: str, plan: Callable[[msgspec.Raw], Step | None], fields: str = "", labels: str = ""
+) -> None:
+    """None of a kind that is not installed. One that may not be listed is told, and the others are looked at."""
+    try:
+        async for page in kube.list_pages(path, selector=fields, labels=labels):
+            for raw in page.items:
+                _add(found, raw, plan)
+    except ApiError as error:
+        if error.status == 403:
+            found.unreadable.append(f"all {path.rpartition('/')[2]}: {error}")
+        elif error.status != 404:
+            raise
+
+
 def _add(found: Survey, raw: msgspec.Raw, plan: Callable[[msgspec.Raw], Step | None]) -> None:
     try:
         step = plan(raw)
@@ -132,17 +144,6 @@ def _add(found: Survey, raw: msgspec.Raw, plan: Callable[[msgspec.Raw], Step | N
         return
     if step is not None:
         found.steps.append(step)
-
-
-async def _items(kube: Kube, path: str, selector: str = "", labels: str = "") -> AsyncIterator[msgspec.Raw]:
-    """None of a kind that is not installed."""
-    try:
-        async for page in kube.list_pages(path, selector=selector, labels=labels):
-            for item in page.items:
-                yield item
-    except ApiError as error:
-        if error.status != 404:
-            raise
 
 
 async def _leader(kube: Kube, election: LeaderElection) -> Lease | None:

@@ -32,7 +32,7 @@ def start(kind: Kind, obj: Object, effect: StartJob) -> None:
     """Unsuspend it, and write the plan and its flavors on it and on its templates; of one that is let go until when it
     awaits nodes, and the labels of these. Raises UnreadableJobError."""
     clean(kind, obj)
-    _forget(obj, IN_VAIN)
+    forget(obj, IN_VAIN)
     job = effect.job
     marks = {POD_GROUP: job.key.name, MIN_MEMBER: str(effect.minimum), WORKLOAD: job.uid}
     templates = templates_of(kind, obj)
@@ -68,7 +68,7 @@ def suspend(kind: Kind, obj: Object, evicted: Sequence[float] = (), in_vain: InV
     flavors stay until then: its pods use their quota while they are there. ``evicted``: when it was, in the last hour;
     that stays on it. ``in_vain``: how long it rests, which stays until it is started. What is shown in another object
     has no place for either."""
-    _forget(obj, PLAN)
+    forget(obj, PLAN)
     if evicted and kind.shown_in is None:
         _annotations(obj)[EVICTED_AT] = evictions_text(evicted)
     if in_vain is not None and kind.shown_in is None:
@@ -88,14 +88,13 @@ def clean(kind: Kind, obj: Object) -> None:
             take_off(template, kept.get(template.name, {}), emptied=template.emptied)
         _carry(kind, obj, templates)
         wait_as_before(kind, obj, kept.get(_ITSELF, {}))
-    for key in (PLAN, OWN, FLAVORS, PREEMPTING):
-        _forget(obj, key)
+    forget(obj, PLAN, OWN, FLAVORS, PREEMPTING)
 
 
 def reserve(obj: Object, reservation: Reservation | None) -> None:
     """Write down what room is kept for it, or take that off. Raises UnreadableJobError."""
     if reservation is None:
-        return _forget(obj, PREEMPTING)
+        return forget(obj, PREEMPTING)
     said = _annotations(obj)
     said[PREEMPTING] = reservation_text(reservation)
     if _bytes(said) > MOST_BYTES:
@@ -145,9 +144,11 @@ def _annotations(obj: Object) -> dict[str, str]:
     return said
 
 
-def _forget(obj: Object, key: str) -> None:
+def forget(obj: Object, *keys: str) -> None:
+    """Take these annotations off it."""
     said = next(found(obj, "metadata.annotations"), None) or {}
-    said.pop(key, None)
+    for key in keys:
+        said.pop(key, None)
     if said == {} and "annotations" in obj["metadata"]:
         del obj["metadata"]["annotations"]
 
