@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +113,51 @@ def test_a_renewed_token_of_a_pod_is_taken_up(tmp_path: Path, monkeypatch: pytes
             await connection.close()
 
     asyncio.run(script())
+
+
+PROGRAMS: dict[str, list[str]] = {
+    "is not there": ["/no/such/program"],
+    "fails": ["false"],
+    "says nothing": ["true"],
+    "gives no token": ["echo", '{"apiVersion": "v1", "kind": "ExecCredential", "status": {}}'],
+}
+"""That a kubeconfig may name, as those of managed control planes do: aws, gke-gcloud-auth-plugin."""
+
+
+@pytest.mark.parametrize("wrong", PROGRAMS)
+def test_a_program_that_gives_no_credentials_is_named(tmp_path: Path, wrong: str) -> None:
+    command, *args = PROGRAMS[wrong]
+    path = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", program(command, args))
+    with pytest.raises(ValueError, match=f"the program {command}, which {path} names, gave no credentials"):
+        asyncio.run(module.log_in(path))
+
+
+def test_a_program_may_give_the_credentials(tmp_path: Path) -> None:
+    for given_by_it in ('"token": "a"', '"clientCertificateData": "a", "clientKeyData": "b"'):
+        said = f'{{"apiVersion": "v1", "kind": "ExecCredential", "status": {{{given_by_it}}}}}'
+        asyncio.run(module.log_in(kubeconfig(tmp_path / "config", "http://127.0.0.1:1", program("echo", [said]))))
+
+
+def program(command: str, args: list[str]) -> dict[str, Any]:
+    return {"exec": {"apiVersion": "v1", "command": command, "args": args}}
+
+
+@pytest.mark.parametrize("variable", ["", None])
+def test_without_a_kubeconfig_in_the_environment_the_one_at_home_is_taken(tmp_path: Path, variable: str | None) -> None:
+    (tmp_path / ".kube").mkdir()
+    path = kubeconfig(tmp_path / ".kube" / "config", "http://127.0.0.1:7", {"token": "own"})
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    environment.pop("KUBECONFIG", None)
+    if variable is not None:
+        environment["KUBECONFIG"] = variable
+    asking = "import asyncio; from extender.kube.api.login import log_in; print(asyncio.run(log_in())[0].host)"
+
+    def asked() -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-c", asking], env=environment, capture_output=True, text=True)
+
+    assert asked().stdout == "http://127.0.0.1:7\n"
+    path.unlink()
+    assert f"there is no kubeconfig {path}, and this is no pod of a cluster" in asked().stderr
 
 
 def given(token: str, lasts_s: int = 1800) -> Answer:

@@ -38,15 +38,25 @@ async def log_in(kubeconfig: str | os.PathLike[str] | None = None) -> Login:
                 path, client_configuration=configuration, persist_config=False
             )
     except ConfigException as error:
-        nowhere = "no kubeconfig is there, and this is no pod of a cluster: " if path is None else ""
+        nowhere = f"there is no kubeconfig {_usual()}, and this is no pod of a cluster: " if path is None else ""
         raise ValueError(f"{nowhere}{error}") from None
     except (AttributeError, KeyError, TypeError, ValueError, YAMLError, RecursionError):
         raise ValueError(f"{path} is not a kubeconfig") from None
+    if (program := _silent_program(loader, configuration)) is not None:
+        raise ValueError(f"the program {program}, which {path} names, gave no credentials")
     if urlsplit(configuration.host).scheme not in ("http", "https"):
         raise ValueError(f"the server of {path} is {configuration.host!r}, without https:// before it")
     if (token := Path(SERVICE_TOKEN_FILENAME) if loader is None else _token_file(loader)) is not None:
         configuration.refresh_api_key_hook = TokenFile(token).refresh  # type: ignore[assignment]
     return Login(configuration, loader)
+
+
+def _silent_program(loader: Any, configuration: Configuration) -> str | None:
+    """The one that was asked for credentials in vain: the official client logs what went wrong, and goes on without."""
+    user = None if loader is None else loader._user
+    if user is None or "exec" not in user or configuration.api_key or getattr(loader, "cert_file", None):
+        return None
+    return str(user["exec"].safe_get("command"))
 
 
 def _token_file(loader: Any) -> Path | None:
@@ -63,5 +73,10 @@ def _kubeconfig(named: str | os.PathLike[str] | None) -> str | None:
         if not Path(named).is_file():
             raise FileNotFoundError(f"there is no kubeconfig {os.fspath(named)}")
         return os.fspath(named)
-    usual = [path for path in KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep) if Path(path).is_file()]
+    usual = [path for path in _usual().split(os.pathsep) if Path(path).is_file()]
     return os.pathsep.join(usual) or None
+
+
+def _usual() -> str:
+    """Where kubectl looks; an empty $KUBECONFIG is none."""
+    return KUBE_CONFIG_DEFAULT_LOCATION or str(Path.home() / ".kube" / "config")
