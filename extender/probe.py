@@ -70,7 +70,7 @@ def listener_from(path: str | None, environment: Mapping[str, str]) -> Listener:
     values |= {name: given[f"muster_{name}"] for name in _SETTINGS if f"muster_{name}" in given}
     defaults = Listener()
     port = values.get("listen_port", defaults.port)
-    if not str(port).isdecimal():
+    if not str(port).isdecimal() or len(str(port)) > 5:  # a longer one overflows where it is connected to
         raise ProbeError(f"listen_port: {port!r} is not a port")
     files = (str(values[name]) if values.get(name) else None for name in _SETTINGS[2:])
     return Listener(str(values.get("listen_host", defaults.host)), int(port), *files)

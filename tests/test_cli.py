@@ -108,6 +108,7 @@ def test_the_probe_reads_the_settings_that_say_where_muster_listens(tmp_path: Pa
     ("content", "said"),
     [
         ("listen_port: high", "listen_port: 'high' is not a port"),
+        ("listen_port: 102901029010290", "listen_port: 102901029010290 is not a port"),
         ("- listen_port", "expected a mapping"),
         ("{", "is not YAML"),
         (None, "No such file"),
@@ -202,6 +203,9 @@ MISTAKES = {
     "doctor without file": ("doctor --kube-scheduler-config={missing}", "No such file"),
     "release of nothing": ("release", "say --all"),
     "release without cluster": ("release --all --kubeconfig={missing}", "no credentials"),
+    "token to nowhere": ("token team/one --directory={missing}", "there is no directory {missing}"),
+    "token to a file": ("token team/one --directory={text}", "there is no directory {text}"),
+    "token for ever": ("token team/one --directory={folder} --lifetime=5000000000", "--lifetime"),
     "snapshot without cluster": ("snapshot -o {folder}/x --kubeconfig={missing}", "{missing}"),
     "snapshot to nowhere": ("snapshot -o {folder}/no/x --kubeconfig={missing}", "no"),
     "no input": ("simulate", "--trace"),

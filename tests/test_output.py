@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,12 @@ def test_what_cannot_be_written_is_known_at_once(tmp_path: Path) -> None:
         Output(tmp_path)
     with pytest.raises(OutputError, match="/proc/report"):
         Output(Path("/proc/report"))
+
+
+def test_a_standard_output_that_is_closed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(OutputError, match="standard output is closed"):
+        Output(Path("-")).write(b"lost")
 
 
 def test_an_output_is_neither_an_input_nor_another_output(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ class Output:
         """All of it or nothing. Raises OutputError."""
         try:
             if self.path == STANDARD_OUTPUT:
+                if sys.stdout is None:  # nobody has opened it: muster ... >&-
+                    raise OutputError("standard output is closed")
                 sys.stdout.buffer.write(content)
                 sys.stdout.buffer.flush()
             elif self._is_special():

@@ -12,14 +12,16 @@ from kubernetes.aio.config.incluster_config import SERVICE_CERT_FILENAME
 
 from extender.cli.stop import stop_on
 from extender.kube.api.connection import Connection
-from extender.kube.api.tokens import SHORTEST_S, Account, keep_fresh
+from extender.kube.api.tokens import LONGEST_S, SHORTEST_S, Account, keep_fresh
 from extender.observe import logs
 
 
 def token(
     account: Annotated[str, typer.Argument(help="NAMESPACE/NAME of the ServiceAccount.")],
     directory: Annotated[Path, typer.Option(help="Where the files token and ca.crt are written.")],
-    lifetime: Annotated[int, typer.Option(min=SHORTEST_S, help="For how many seconds a token is good.")] = 1800,
+    lifetime: Annotated[
+        int, typer.Option(min=SHORTEST_S, max=LONGEST_S, help="For how many seconds a token is good.")
+    ] = 1800,
     kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: those of the pod.")] = None,
 ) -> None:
     """Keep a short-lived token of a ServiceAccount in a directory.
@@ -30,6 +32,8 @@ def token(
     namespace, _, name = account.partition("/")
     if not namespace or not name or "/" in name:
         raise typer.BadParameter(f"{account} is not NAMESPACE/NAME of a ServiceAccount")
+    if not directory.is_dir():
+        raise typer.BadParameter(f"there is no directory {directory}")
     logs.set_up("info")
     with stop_on(ValueError, OSError):
         asyncio.run(_run(Account(namespace, name), directory, lifetime, kubeconfig))

@@ -25,6 +25,8 @@ TOKEN, AUTHORITY = "token", "ca.crt"
 """The files of an in-cluster identity."""
 SHORTEST_S = 600
 """The API server gives no token for less."""
+LONGEST_S = 1 << 32
+"""Nor for more."""
 RETRY_S = 5.0
 
 
