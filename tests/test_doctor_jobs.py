@@ -41,6 +41,24 @@ def test_a_policy_for_other_profiles_is_told() -> None:
     assert codes(facts) == ["GateElsewhere", "GateElsewhere"]
 
 
+def test_a_guard_of_pods_for_other_profiles_is_told() -> None:
+    found = yaml.safe_load_all((BASE.parent / "components" / "admission-gate" / "queue-names.yaml").read_text())
+    facts = admission("admission-gate", "job-admission")
+    facts.guards = {name: {} for name in GUARDS}
+    facts.guards |= {one["metadata"]["name"]: one for one in found if one["kind"] == "ValidatingAdmissionPolicy"}
+    preemption = yaml.safe_load((BASE.parent / "components" / "preemption" / "kustomization.yaml").read_text())
+    (added,) = yaml.safe_load(preemption["patches"][0]["patch"])
+    facts.guards["muster-extender-evictions"] = {"spec": {"matchConditions": [added["value"]]}}
+    assert codes(facts) == []
+    names = facts.guards | {"of-others": facts.guards["muster-pod-queues"]}
+    facts.policies, facts.guards = {}, names
+    facts.scheduler = shipped() | {"profiles": [{"schedulerName": "gpus"}]}
+    facts.settings = load(None, scheduler_names=("gpus",))
+    told = {(one.code, one.subject) for one in examine(facts).findings} - {("NoGate", "muster-gang-gate")}
+    where = ("muster-extender-evictions", "muster-pod-own-queues", "muster-pod-queues")
+    assert told == {("GateElsewhere", name) for name in where}
+
+
 def held_for(seconds: int, facts: Facts) -> Facts:
     """Binds of this installation are held for so long at most."""
     config = Config()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 import yaml
@@ -22,6 +24,18 @@ def shown() -> list[Pod]:
             pod["metadata"] |= {"namespace": "team", "uid": "1"}
             found.append(pod_from(msgspec.convert(pod, PodObject)))
     return found
+
+
+def test_the_page_names_every_policy_that_names_musters_scheduler() -> None:
+    components = ROOT / "manifests" / "components"
+    naming = {
+        str(path.relative_to(components)): path.read_text().count("spec.schedulerName in ['muster']")
+        for path in components.rglob("*.yaml")
+    }
+    told = re.findall(r"^ *\| `([\w/-]+\.yaml)`(, twice)? \|", PAGE.read_text(), re.MULTILINE)
+    assert {path: 2 if twice else 1 for path, twice in told} == {path: count for path, count in naming.items() if count}
+    others = re.compile(r"schedulerName [=!]= 'muster'")
+    assert not [path for path in components.rglob("*.yaml") if others.search(path.read_text())]
 
 
 @pytest.mark.parametrize(

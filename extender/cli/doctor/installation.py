@@ -43,6 +43,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _lease(facts)
     yield from _rights(facts)
     yield from _guards(facts)
+    for name, policy in (facts.guards or {}).items():
+        if name.startswith("muster-"):
+            yield from _named(name, policy, facts)
     yield from _preemption(facts)
     if facts.muster:
         fix = "see its log: what it cannot read is told there"
@@ -77,11 +80,18 @@ def _gate(facts: Facts) -> Iterator[Finding]:
         if name not in bound:
             unbound = "the policy has no MutatingAdmissionPolicyBinding: it does nothing"
             yield warning("GateNotBound", name, unbound, "apply its component again")
-        said = " ".join(str(one.get("expression")) for one in (policy.get("spec") or {}).get("matchConditions") or [])
+        yield from _named(name, policy, facts)
+
+
+def _named(name: str, policy: Tree, facts: Facts) -> Iterator[Finding]:
+    """A policy that is for pods of certain schedulers is for those of each that Muster serves."""
+    for condition in (policy.get("spec") or {}).get("matchConditions") or []:
+        said = str(condition.get("expression"))
         for scheduler in facts.ours if "schedulerName" in said else ():
             if f"'{scheduler}'" not in said and f'"{scheduler}"' not in said:
                 what = f"its matchConditions do not name the profile {scheduler}"
-                yield warning("GateElsewhere", name, what, f"add '{scheduler}' to the expression of meant-for-muster")
+                fix = f"add '{scheduler}' to the expression of {condition.get('name')}"
+                yield warning("GateElsewhere", name, what, fix)
 
 
 def _kueue(facts: Facts) -> Iterator[Finding]:
