@@ -6,7 +6,7 @@ Nothing here sends or sleeps, so the same procedures run on an event loop and un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from dataclasses import replace
 from itertools import count
 from math import inf
@@ -185,11 +185,12 @@ class Writes:
         patience = Patience(self._now())
         for attempt in count():
             answer = yield Request(effect, ATTEMPT_S)
-            if answer.done or answer.status == 404:
+            if answer.done:
                 return ""
-            if answer.status in (409, 422) and (yield from self._is_pointless(effect)):
+            # Somebody on the way may say 404 who has lost the API server: the gang would wait for what is not written.
+            if answer.status in (404, 409, 422) and (yield from self._is_pointless(effect)):
                 return ""
-            if self._gives_up(answer, patience):
+            if self._gives_up(answer, patience, again=(404, 409)):
                 return answer.detail
             if answer.outage and isinstance(effect, Evict):
                 return answer.detail
@@ -197,9 +198,9 @@ class Writes:
             yield self._pause(answer, attempt, self._now() + patience.left_s)
         raise AssertionError
 
-    def _gives_up(self, answer: Response, patience: Patience) -> bool:
+    def _gives_up(self, answer: Response, patience: Patience, again: Collection[int] = (409,)) -> bool:
         """After an attempt in vain: it was refused for good, or has been tried for long enough."""
-        return not (answer.passing or answer.status == 409) or patience.is_over(self._now(), self._heard_at)
+        return not (answer.passing or answer.status in again) or patience.is_over(self._now(), self._heard_at)
 
     def _is_pointless(self, effect: Simple) -> Procedure[bool]:
         """What is about a bound pod, if it is gone; what leads a pod to a node, also if it has one."""

@@ -190,6 +190,20 @@ def test_a_write_that_failed_goes_out_again_after_a_pause_and_is_given_up_in_the
     assert world.now == pytest.approx(10.0)
 
 
+def test_a_write_to_a_pod_that_is_there_is_repeated_although_it_is_answered_404() -> None:
+    world = World()
+    world.ask(nominate("n1"))
+    world.answer(Response(404, "404 NotFound: no such path"))
+    assert isinstance(world.sent[0].asked, LookAtPod)
+    world.answer(Response(200, node=""))
+    world.wake()
+    assert [one.asked for one in world.sent] == [nominate("n1")]
+    assert world.told == []
+    world.answer(Response(404, "404 NotFound: pods u not found"))
+    world.answer(Response(200, node=None))
+    assert world.told == [Nominated("u", "n1", "")]
+
+
 def test_time_in_which_the_api_server_answers_nobody_does_not_count_for_a_write() -> None:
     world = World(at_once=2)
     world.ask(Ungate("u", "team", "u", None))
