@@ -31,6 +31,12 @@ def finish(steps: Steps[T]) -> T:
             return found
 
 
+def quickly(found: T) -> Steps[T]:
+    """What is known already."""
+    yield 0
+    return found
+
+
 def metered(steps: Steps[T]) -> Steps[tuple[T, int]]:
     """The same, and what it has cost in all."""
     total = 0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import partial
 from itertools import chain
 from typing import TypeVar
 
@@ -26,31 +25,36 @@ from policies.placement.columns import (
     Standing,
     number,
 )
+from policies.steps import Steps, finish
 
 Verdict = TypeVar("Verdict", bool, NDArray[np.bool_])
+
+_COST = 5
+"""Of a condition, evaluated for all nodes, in the units of ``policies.steps``."""
 
 
 def admits(node: Node, selection: Selection) -> bool:
     """Whether kube-scheduler's NodeUnschedulable, TaintToleration and NodeAffinity plugins would let the pod in, and
     its VolumeBinding plugin for the sake of the volumes that are bound."""
-    return _judge(selection, lambda fact, holds: holds(fact.of(node)))
+    return finish(_judge(selection, lambda fact, holds: holds(fact.of(node))))
 
 
-def eligible(selection: Selection, column: Callable[[Fact], Column], count: int) -> Mask:
-    """``admits`` of all nodes at once: a mask over the first ``count`` rows of the columns."""
+def eligible(selection: Selection, column: Callable[[Fact], Column], count: int) -> Steps[Mask]:
+    """``admits`` of all nodes, a condition in each step: a mask over the first ``count`` rows of the columns."""
     return _judge(selection, lambda fact, holds: column(fact).where(holds, count))
 
 
-def wanted(selection: Selection, column: Callable[[Fact], Column], count: int) -> Mask:
+def wanted(selection: Selection, column: Callable[[Fact], Column], count: int) -> Steps[Mask]:
     """The nodes that the selector and the required affinity ask for, whether or not their taints are tolerated."""
     everything = np.ones(count, dtype=np.bool_)
     return _wants(selection, everything, lambda fact, holds: column(fact).where(holds, count))
 
 
-def cost(selection: Selection) -> int:
-    """The cost of evaluating it for all nodes, in the units of ``policies.steps``."""
-    terms = sum(map(len, chain(selection.affinity or (), *selection.volumes)))
-    return 5 * (len(selection.node_selector) + terms) + len(selection.tolerations)
+def facts_of(selection: Selection) -> dict[Fact, None]:
+    """What it asks about each node."""
+    terms = chain(selection.affinity or (), *selection.volumes)
+    asked = (*(Label(key) for key, _ in selection.node_selector), *(_fact(one) for term in terms for one in term))
+    return dict.fromkeys((Standing(), *asked))
 
 
 def pinned_to(selection: Selection) -> str | None:
@@ -61,24 +65,32 @@ def pinned_to(selection: Selection) -> str | None:
     return None
 
 
-def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> Verdict:
+def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> Steps[Verdict]:
     """The rules, for one node or for all of them, as ``test`` has it."""
     verdict = test(Standing(), Holds(partial(_lets_in, selection.tolerations)))
+    yield _COST + len(selection.tolerations)
     for terms in selection.volumes:
-        verdict = verdict & _any_of(terms, test)
-    return _wants(selection, verdict, test)
+        verdict = verdict & (yield from _any_of(terms, test))
+    return (yield from _wants(selection, verdict, test))
 
 
-def _wants(selection: Selection, verdict: Verdict, test: Callable[[Fact, Predicate], Verdict]) -> Verdict:
+def _wants(selection: Selection, verdict: Verdict, test: Callable[[Fact, Predicate], Verdict]) -> Steps[Verdict]:
     for key, value in selection.node_selector:
         verdict = verdict & test(Label(key), OneOf((value,)))
-    return verdict if selection.affinity is None else verdict & _any_of(selection.affinity, test)
+        yield _COST
+    return verdict if selection.affinity is None else verdict & (yield from _any_of(selection.affinity, test))
 
 
-def _any_of(terms: Terms, test: Callable[[Fact, Predicate], Verdict]) -> Verdict | bool:
+def _any_of(terms: Terms, test: Callable[[Fact, Predicate], Verdict]) -> Steps[Verdict | bool]:
     """An empty term matches nothing."""
-    found = [reduce(operator.and_, [test(_fact(one), _predicate(one)) for one in term]) for term in terms if term]
-    return reduce(operator.or_, found) if found else False
+    found: Verdict | bool = False
+    for term in terms:
+        held: Verdict | bool = bool(term)
+        for one in term:
+            held = held & test(_fact(one), _predicate(one))
+            yield _COST
+        found = found | held
+    return found
 
 
 def _lets_in(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...] | None) -> bool:

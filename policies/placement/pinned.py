@@ -11,7 +11,7 @@ from policies.chosen import OURS, Policies
 from policies.model import Pod
 from policies.placement.beside import Beside
 from policies.placement.concern import concerned
-from policies.placement.matching import cost, pinned_to
+from policies.placement.matching import pinned_to
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Cap, Sibling, shape_of
 from policies.placement.rules import is_bound_by_rules, keeps
@@ -61,7 +61,8 @@ def _homes(pods: Sequence[Pod], snapshot: Snapshot) -> Steps[dict[str, str]]:
         if (node := pinned_to(pod.selection)) is not None:
             homes[pod.uid] = node
         elif pod.selection.volumes:
-            yield cost(pod.selection) + len(snapshot.names) // 200
+            yield from snapshot.evaluated(pod.selection)
+            yield len(snapshot.names) // 200
             rows = np.flatnonzero(snapshot.eligible(pod.selection)).tolist()
             if len(rows) < 2:
                 homes[pod.uid] = "".join(snapshot.names[row] for row in rows)

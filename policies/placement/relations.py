@@ -194,25 +194,32 @@ def relations_of(pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Relations]:
     each, known = np.arange(len(snapshot.names)), Known()
     found: list[Relation] = []
     for number, pod in enumerate(pods):
-        found.append(_relation(number, pods, snapshot, each, known))
+        found.append((yield from _relation(number, pods, snapshot, each, known)))
         asked = pod.constraints
-        terms = len(asked.affinity) + len(asked.anti_affinity) + len(asked.spread)
-        yield 20 + (1 + terms) * (len(pods) + len(snapshot.names) // 100)
+        yield 20 + (1 + len(asked.affinity) + len(asked.anti_affinity)) * _term_cost(pods, snapshot)
     alone = all(_alone(number, one) for number, one in enumerate(found))
     return Relations(tuple(pods), tuple(found), alone, _waves(pods, found))
 
 
-def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes, known: Known) -> Relation:
+def _term_cost(pods: Sequence[Pod], snapshot: Snapshot) -> int:
+    """Of what one of the roles demands of other pods: each role is asked, and each node."""
+    return len(pods) + len(snapshot.names) // 100
+
+
+def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes, known: Known) -> Steps[Relation]:
     """``each``: every node as a domain of its own."""
     pod = pods[number]
     near = _near(number, pods, snapshot)
     spread = pod.constraints.spread
-    evenly = tuple(evenly_of(one, spread, number, pods, snapshot, known) for one in spread)
+    evenly: list[Evenly] = []
+    for constraint in spread:
+        evenly.append((yield from evenly_of(constraint, spread, number, pods, snapshot, known)))
+        yield _term_cost(pods, snapshot)
     hindrances = [one for one in hindrances_of(pod, snapshot) if one.rows.any()]
     closed = np.zeros(len(snapshot.names), dtype=np.bool_)
     for one in hindrances:
         closed |= one.rows
-    return Relation(closed, tuple(hindrances), tuple(_exclusions(number, pods, snapshot, each)), near, evenly)
+    return Relation(closed, tuple(hindrances), tuple(_exclusions(number, pods, snapshot, each)), near, tuple(evenly))
 
 
 def hindrances_of(pod: Pod, snapshot: Snapshot) -> Iterable[Hindrance]:

@@ -11,7 +11,6 @@ import numpy as np
 
 from policies.model import UNCONSTRAINED, Constraints, Pod, Requests, Selection, Topology
 from policies.placement.concern import MOST_RELATED, Concern, concern, telling
-from policies.placement.matching import cost
 from policies.placement.relations import Relations, relations_of
 from policies.placement.rules import NONE_ASKED, Rules, Split, Unclear, homes_of, rules_of, shared
 from policies.placement.snapshot import Counts, Level, Rows, Snapshot
@@ -127,6 +126,7 @@ def roles_of(
         rules = rules_of(pods, snapshot)
         if isinstance(rules, Unclear):
             return rules
+        yield from snapshot.evaluated(pods[0].selection)
         room = _room(pods[0], caps, snapshot)
         wishes = None
         if relations is not None:
@@ -143,7 +143,7 @@ def roles_of(
             found += parts
         else:
             found.append((False, Role(tuple(pods), room, rules, home, relations, part, wishes)))
-        yield 10 + cost(pods[0].selection) + len(room) // 200
+        yield 10 + len(room) // 200
     levels = len(snapshot.levels)
     found.sort(key=lambda one: (one[0], -nearness(one[1], levels), _bulk(one[1])), reverse=True)
     return [role for _, role in found]

@@ -15,6 +15,7 @@ from policies.placement.request import Cap, Role, rows_of, shape_of
 from policies.placement.rules import NONE_ASKED
 from policies.placement.snapshot import Domain, Level, Snapshot, slots
 from policies.placement.spreading import Evenly
+from policies.steps import Steps
 from policies.strategies.packing import kinds
 from policies.words import amount, amounts, counted, devices, listed, many
 
@@ -31,7 +32,7 @@ class NearestDomain:
     kinds: tuple[str, ...]
 
 
-def explain(role: Role, snapshot: Snapshot, caps: Sequence[Cap]) -> str:
+def explain(role: Role, snapshot: Snapshot, caps: Sequence[Cap]) -> Steps[str]:
     """What the cluster has for one such member, in numbers a person can check with kubectl."""
     pod = role.pods[0]
     eligible = snapshot.eligible(pod.selection)
@@ -44,8 +45,9 @@ def explain(role: Role, snapshot: Snapshot, caps: Sequence[Cap]) -> str:
         parts.append(small)
     barred = len(eligible) - int(np.count_nonzero(eligible))
     if pod.selection.volumes:
-        near = snapshot.eligible(replace(pod.selection, volumes=()))
-        if far := int((near & ~eligible).sum()):
+        anywhere = replace(pod.selection, volumes=())
+        yield from snapshot.evaluated(anywhere)
+        if far := int((snapshot.eligible(anywhere) & ~eligible).sum()):
             # A flavor holds a pod to its nodes as a volume does.
             does = "not reach its volumes" if pod.claims else "not have the labels of the flavor"
             parts.append(f"{counted(far, 'node', 'does', 'do')} {does}")

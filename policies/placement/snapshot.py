@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from policies.model import Requests, Selection
 from policies.placement.columns import Codes, Mask
 from policies.placement.tenants import Tenants
+from policies.steps import Steps
 
 Amounts = NDArray[np.int64]
 """Shape ``(resources, nodes)``: free ones are negative where a node is overcommitted."""
@@ -113,7 +114,7 @@ class Others:
 
     tenants: Tenants
     column: Callable[[str], Codes]
-    wanted: Callable[[Selection], Mask]
+    wanted: Callable[[Selection], Steps[Mask]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,8 @@ class Snapshot:
     It is a view, valid during one decision: it follows whatever is charged or changed afterwards.
     ``rank[row]`` is the place of the node's name among all names, ``resources`` maps a resource to its line in
     ``free`` and ``allocatable``, ``levels`` are the configured ones, nearest first.
-    ``eligible(selection)`` is a mask: the nodes that admit such a pod, room apart. ``others``: the pods that are there,
+    ``eligible(selection)`` is a mask: the nodes that admit such a pod, room apart. ``evaluated(selection)`` finds that
+    out in steps, so that it is known when it is asked for. ``others``: the pods that are there,
     for whoever demands something of them; they are as of now, whenever the snapshot was made.
     """
 
@@ -135,6 +137,7 @@ class Snapshot:
     allocatable: Amounts
     levels: tuple[Level, ...]
     eligible: Callable[[Selection], Mask]
+    evaluated: Callable[[Selection], Steps[None]]
     others: Others
 
     def among(self, tenants: Tenants) -> Snapshot:

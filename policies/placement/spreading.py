@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from policies.model.constraints import selects
 from policies.placement.columns import Codes, Mask
 from policies.placement.snapshot import PLENTY, Counts, Rows, Snapshot
 from policies.placement.tenants import Tenant
+from policies.steps import Steps
 
 OnSome = dict[tuple[int, int], tuple[Codes, Mask]]
 """What constraints make of some of the nodes, by the arrays of what they make of all."""
@@ -75,39 +76,52 @@ class Evenly:
         return np.asarray((counts <= self.most(counts))[self.codes], dtype=np.bool_)
 
 
-Known = dict[object, tuple[Codes, Counts, Mask, Rows]]
-"""What has been found of constraints: roles often have the same ones."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What has been found of constraints, as in ``Evenly``: roles often have the same ones."""
+
+    of: dict[object, tuple[Codes, Counts, Mask, Rows]] = field(default_factory=dict)
+    counted: dict[object, Mask] = field(default_factory=dict)
 
 
 def evenly_of(
     spread: Spread, beside: Sequence[Spread], number: int, pods: Sequence[Pod], snapshot: Snapshot, known: Known
-) -> Evenly:
+) -> Steps[Evenly]:
     """Nodes count that have the label of each constraint ``beside``."""
     pod = pods[number]
     asked = spread, tuple(one.key for one in beside), pod.selection, pod.namespace
-    if asked not in known:
-        known[asked] = _counted(spread, beside, pod, snapshot)
+    if asked not in known.of:
+        known.of[asked] = yield from _found(spread, beside, pod, snapshot, known)
     feeds = tuple(
         one.wave <= pod.wave and one.namespace == pod.namespace and spread.counts(dict(one.labels)) for one in pods
     )
-    return Evenly(spread, *known[asked], int(selects(spread.selector, dict(pod.labels))), feeds)
+    return Evenly(spread, *known.of[asked], int(selects(spread.selector, dict(pod.labels))), feeds)
 
 
-def _counted(
-    spread: Spread, beside: Sequence[Spread], pod: Pod, snapshot: Snapshot
-) -> tuple[Codes, Counts, Mask, Rows]:
+def _found(
+    spread: Spread, beside: Sequence[Spread], pod: Pod, snapshot: Snapshot, known: Known
+) -> Steps[tuple[Codes, Counts, Mask, Rows]]:
     """As in ``Evenly``: the domains, how many pods count in each, the nodes whose pods do, and the codes of those."""
-    others = snapshot.others
-    counted = np.ones(len(snapshot.names), dtype=np.bool_)
-    for key in {one.key for one in beside}:
-        counted &= others.column(key) >= 0
-    if spread.honors_affinity:
-        counted &= others.wanted(pod.selection)
-    if spread.honors_taints:
-        counted &= snapshot.eligible(replace(pod.selection, node_selector=(), affinity=None, volumes=()))
-    codes = others.column(spread.key)
+    others, keys = snapshot.others, frozenset(one.key for one in beside)
+    asked = keys, spread.honors_affinity, spread.honors_taints, pod.selection
+    if asked not in known.counted:
+        known.counted[asked] = yield from _counted(spread, keys, pod, snapshot)
+    counted, codes = known.counted[asked], others.column(spread.key)
     rows = rows_with(others.tenants.counted(spread, pod.namespace), snapshot)
     return codes, tally(codes, rows[counted[rows]]), counted, np.bincount(codes[counted]).nonzero()[0]
+
+
+def _counted(spread: Spread, keys: Iterable[str], pod: Pod, snapshot: Snapshot) -> Steps[Mask]:
+    """The nodes whose pods count. They have all of these labels."""
+    others = snapshot.others
+    counted = np.ones(len(snapshot.names), dtype=np.bool_)
+    for key in keys:
+        counted &= others.column(key) >= 0
+    if spread.honors_affinity:
+        counted &= yield from others.wanted(pod.selection)
+    if spread.honors_taints:
+        counted &= snapshot.eligible(replace(pod.selection, node_selector=(), affinity=None, volumes=()))
+    return counted
 
 
 def evened(even: Evenly, codes: Codes, room: Counts, count: int) -> tuple[Counts, Counts]:

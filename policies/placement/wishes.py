@@ -131,12 +131,12 @@ def wishes_of(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Wis
         return None
     nodes = np.zeros(len(snapshot.names), dtype=np.int64)
     for weight, term in asked.nodes:
-        nodes += weight * others.wanted(Selection(affinity=(term,)))
+        nodes += weight * (yield from others.wanted(Selection(affinity=(term,))))
         yield _TERM
     company, apart = yield from _company(number, pods, snapshot)
     known, evenly = Known(), list[Evenly]()
     for spread in asked.spread:
-        evenly.append(evenly_of(spread, asked.spread, number, pods, snapshot, known))
+        evenly.append((yield from evenly_of(spread, asked.spread, number, pods, snapshot, known)))
         yield _TERM
     apart = apart or any(one.feeds[number] for one in evenly)
     return Wishes(nodes, company, tuple(evenly), apart)

@@ -20,6 +20,7 @@ from policies.preemption.reclaim import Queues
 from policies.preemption.victims import Choice, search
 from policies.quota.tree import QuotaTree
 from policies.quota.usable import Usable
+from policies.steps import quickly
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,5 +78,5 @@ def no_nodes() -> Snapshot:
     """Where quota alone decides."""
     none = np.zeros(0, dtype=np.intp)
     amounts = np.zeros((0, 0), dtype=np.int64)
-    others = Others(Tenants(), lambda _: none, lambda _: none > 0)
-    return Snapshot((), {}, none, {}, amounts, amounts, (), lambda _: none > 0, others)
+    others = Others(Tenants(), lambda _: none, lambda _: quickly(none > 0))
+    return Snapshot((), {}, none, {}, amounts, amounts, (), lambda _: none > 0, lambda _: quickly(None), others)

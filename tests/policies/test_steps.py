@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -88,6 +89,27 @@ def test_no_step_of_planning_is_long(members: list[Pod]) -> None:
     assert max(said, default=0) <= 700
     assert max(called) < 6000
     assert len(called) > 1
+
+
+@pytest.mark.parametrize("asks", ["affinity", "volumes", "preference", "spread"])
+def test_a_step_evaluates_one_condition_of_a_selection(asks: str) -> None:
+    """A pod may set 128 of them, about as many labels that nobody has asked about before."""
+    keys = [f"key-{number}" for number in range(60)]
+    nodes = [replace(one, labels={**one.labels, **dict.fromkeys(keys, one.name)}) for one in HERE]
+    term = tuple(Requirement(key, "NotIn", ("a-0", "b-0")) for key in keys)
+    spread = tuple(Spread("kubernetes.io/hostname", skew, (Requirement("app", "In", ("a",)),)) for skew in range(1, 9))
+    facts: dict[str, dict[str, Any]] = {
+        "affinity": {"selection": Selection(affinity=(term,))},
+        "volumes": {"selection": Selection(volumes=((term,), (term[:30],))), "requests": requests(9)},
+        "preference": {"constraints": Constraints(preferred=Preferred(nodes=((1, term), (2, term[:30]))))},
+        "spread": {"selection": Selection(affinity=(term,)), "constraints": Constraints(spread=spread)},
+    }
+    members = gang("choosy", 8, gpus=1, labels=(("app", "a"),), **facts[asks])
+    place(members, len(members), snapshot(nodes[:9]))  # numpy imports some of itself when it is first used
+    _, said, called = costs(placing(members, len(members), snapshot(nodes)))
+    assert max(called) < 4000
+    assert max(said) <= 700
+    assert len(said) > 2 * len(keys)
 
 
 def test_many_parts_of_slices_are_no_roles_without_end() -> None:

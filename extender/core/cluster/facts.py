@@ -12,8 +12,12 @@ from extender.core.cluster.nesting import nested
 from policies.model import Node, Selection
 from policies.model.levels import ALL, LevelKey, detected, united
 from policies.placement.columns import Codes, Column, Fact, Label, Mask, ranked
-from policies.placement.matching import admits, eligible, wanted
+from policies.placement.matching import admits, eligible, facts_of, wanted
 from policies.placement.snapshot import Level, Rows
+from policies.steps import Steps, finish
+
+_NODES = 8
+"""Of so many nodes a fact is read in one unit of ``policies.steps``."""
 
 
 class Facts:
@@ -102,17 +106,18 @@ class Facts:
 
     def eligible(self, selection: Selection) -> Mask:
         """The nodes that admit such a pod, room apart."""
-        count = len(self.names)
         packed = self._masks.get(selection)
-        if packed is None:
-            mask = eligible(selection, self._column, count)
-            self._masks[selection] = np.packbits(mask)
-            return mask
-        return _unpacked(packed, count)
+        return finish(self._evaluate(selection)) if packed is None else _unpacked(packed, len(self.names))
 
-    def wanted(self, selection: Selection) -> Mask:
-        """The nodes that the selector and the required affinity ask for."""
-        return wanted(selection, self._column, len(self.names))
+    def evaluated(self, selection: Selection) -> Steps[None]:
+        """Find out what ``eligible`` will say, in steps. No node may change meanwhile."""
+        if selection not in self._masks:
+            yield from self._evaluate(selection)
+
+    def wanted(self, selection: Selection) -> Steps[Mask]:
+        """The nodes that the selector and the required affinity ask for. No node may change meanwhile."""
+        yield from self._columns_of(selection)
+        return (yield from wanted(selection, self._column, len(self.names)))
 
     def codes(self, key: str) -> Codes:
         """The value of a label on each node, as a code; -1 where it has none."""
@@ -143,6 +148,19 @@ class Facts:
 
     def _labelled(self, key: str, count: int) -> bool:
         return key in self._labels and bool((self._column(Label(key)).codes(count) >= 0).any())
+
+    def _evaluate(self, selection: Selection) -> Steps[Mask]:
+        yield from self._columns_of(selection)
+        mask = yield from eligible(selection, self._column, len(self.names))
+        self._masks[selection] = np.packbits(mask)
+        return mask
+
+    def _columns_of(self, selection: Selection) -> Steps[None]:
+        """One in each step: to make one is a look at every node."""
+        for fact in facts_of(selection):
+            if fact not in self._columns:
+                self._column(fact)
+                yield len(self.names) // _NODES
 
     def _column(self, fact: Fact) -> Column:
         """The column of a fact, made when it is first asked for, and anew when most of its values are of the past."""

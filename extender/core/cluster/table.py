@@ -97,6 +97,7 @@ class Table:
             allocatable,
             facts.levels(),
             facts.eligible,
+            facts.evaluated,
             self._others,
         )
 

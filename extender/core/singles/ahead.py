@@ -35,6 +35,7 @@ class Ahead:
             return
         for role, pods in state.singles.roles():
             yield AT_ONCE // 8
+            yield from state.claims.snapshot().evaluated(role[1])
             if not state.claims.snapshot().room(role[0], role[1]).any():
                 continue
             for at in range(0, len(pods), AT_ONCE):

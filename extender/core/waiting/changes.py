@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from extender.core.claims import Claims
 from extender.core.gang.shape import Shape
 from policies.model import Constraints, Pod, Requests
-from policies.placement.matching import cost
 from policies.steps import AT_ONCE, Steps
 
 Amounts = Mapping[str, int]
@@ -81,11 +80,12 @@ def concerns(freed: Sequence[Freed], met: Sequence[Pod], shape: Shape, claims: C
                     more = _slots(node.now, requests) > _slots(node.before, requests)
                 else:
                     more = _rises(node, (name for name, _ in requests))
-                if more:
-                    admitted = claims.admitting(selection) if admitted is None else admitted
-                    if admitted(node.node):
-                        return True
-            yield 1 + len(freed[at : at + AT_ONCE]) // 4 + (cost(selection) if admitted is not None else 0)
+                if more and admitted is None:
+                    yield from claims.snapshot().evaluated(selection)
+                    admitted = claims.admitting(selection)
+                if more and admitted is not None and admitted(node.node):
+                    return True
+            yield 1 + len(freed[at : at + AT_ONCE]) // 4
     return False
 
 
