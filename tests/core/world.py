@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field, replace
 
 from extender.core.answers import BindingPosted, Nominated, Outcome, Ungated
@@ -23,7 +22,6 @@ from extender.core.events import (
     Event,
     FilterCalled,
     GroupSeen,
-    NodeGone,
     NodeSeen,
     PodGone,
     PodSeen,
@@ -34,9 +32,9 @@ from extender.core.gang.recount import finished_here
 from extender.core.invariants import told, validate
 from extender.core.kube_scheduler.steering_mode import SteeringMode
 from extender.core.limits import Limits
-from policies.model import GANG_GATE, Node, Pod, PodGroup, Requirement, Selection
+from policies.model import GANG_GATE, Node, Pod
 from policies.placement.matching import admits
-from tests.core.script import stamp_of
+from tests.core.api_server import ApiServer
 
 LISTENS_S = 30.0
 """How long kube-scheduler waits for the answer to a bind."""
@@ -52,17 +50,13 @@ class Bind:
 
 
 @dataclass
-class World:
-    """The truth (``pods``, ``nodes``, ``groups``), what Muster has yet to be told, and what is under way."""
+class World(ApiServer):
+    """What is under way between it, Muster and kube-scheduler."""
 
     core: Engine = field(default_factory=Engine)
     limits: Limits = field(default_factory=Limits)
     steering: SteeringMode = SteeringMode.NOMINATE
     now: float = 1000.0
-    pods: dict[str, Pod] = field(default_factory=dict)
-    nodes: dict[str, Node] = field(default_factory=dict)
-    groups: list[PodGroup] = field(default_factory=list)
-    watch: deque[Event] = field(default_factory=deque)
     binds: dict[int, Bind] = field(default_factory=dict)
     posts: dict[str, PostBinding] = field(default_factory=dict)
     wishes: dict[str, Nominate] = field(default_factory=dict)
@@ -78,30 +72,6 @@ class World:
         for effect in effects:
             self._carry_out(effect)
         return effects
-
-    def change(self, pod: Pod) -> None:
-        """The API object is created or changed; Muster hears of it later."""
-        self.pods[pod.uid] = pod
-        self.watch.append(PodSeen(pod))
-
-    def remove(self, uid: str) -> None:
-        del self.pods[uid]
-        self.watch.append(PodGone(uid))
-
-    def add_group(self, group: PodGroup) -> None:
-        self.groups.append(group)
-        self.watch.append(GroupSeen(group))
-
-    def set_node(self, node: Node) -> None:
-        self.nodes[node.name] = node
-        self.watch.append(NodeSeen(node))
-
-    def remove_node(self, name: str) -> None:
-        """The pods on it are collected with it."""
-        del self.nodes[name]
-        self.watch.append(NodeGone(name))
-        for uid in [pod.uid for pod in self.pods.values() if pod.node == name]:
-            self.remove(uid)
 
     def deliver(self, count: int) -> None:
         while self.watch and count > 0:
@@ -194,7 +164,7 @@ class World:
         wanted = any(call in self.binds for call in post.calls) and self.now < post.deadline
         if outcome is not Outcome.REFUSED and not (wanted and (written or outcome is Outcome.DONE)):
             outcome = Outcome.REFUSED if not wanted else outcome
-        elif outcome is not Outcome.REFUSED and not self._bind(post):
+        elif outcome is not Outcome.REFUSED and not self.bind(post):
             outcome = Outcome.REFUSED
         self.feed(BindingPosted(uid, outcome, "" if outcome is Outcome.DONE else "said the API server"))
 
@@ -202,12 +172,12 @@ class World:
         """A nomination or an ungating of the pod ends; ``detail`` says why it failed."""
         if (wish := self.wishes.pop(uid, None)) is not None:
             if not detail:
-                self._nominate(wish)
+                self.nominate(wish)
             if wish.node is not None:
                 self.feed(Nominated(uid, wish.node, detail))
         elif (ungate := self.ungates.pop(uid, None)) is not None:
             if not detail:
-                self._ungate(ungate)
+                self.ungate(ungate)
             self.feed(Ungated(uid, detail))
 
     def end_writes(self) -> None:
@@ -219,11 +189,11 @@ class World:
         """Muster is killed and started again. Writes under way land, or do not."""
         if written:
             for post in self.posts.values():
-                self._bind(post)
+                self.bind(post)
             for wish in self.wishes.values():
-                self._nominate(wish)
+                self.nominate(wish)
             for ungate in self.ungates.values():
-                self._ungate(ungate)
+                self.ungate(ungate)
         self.posts.clear()
         self.wishes.clear()
         self.ungates.clear()
@@ -262,28 +232,6 @@ class World:
     def _on(self, pod: Pod, node: Node) -> bool:
         assumed = {bind.uid: bind.node for bind in self.binds.values()}
         return (pod.node or assumed.get(pod.uid)) == node.name
-
-    def _bind(self, post: PostBinding) -> bool:
-        pod = self.pods.get(post.uid)
-        if pod is None or pod.gates or (pod.node and pod.node != post.node):
-            return False
-        if not pod.node:
-            self.change(replace(pod, node=post.node, stamp=stamp_of(post), nominated_node=None))
-        return True
-
-    def _nominate(self, wish: Nominate) -> None:
-        pod = self.pods.get(wish.uid)
-        if pod is not None and pod.live and not pod.node and pod.nominated_node != wish.node:
-            self.change(replace(pod, nominated_node=wish.node))
-
-    def _ungate(self, ungate: Ungate) -> None:
-        pod = self.pods.get(ungate.uid)
-        if pod is None or GANG_GATE not in pod.gates:
-            return
-        if ungate.pin:
-            pin = Requirement("metadata.name", "In", ungate.pin, is_field=True)
-            pod = replace(pod, selection=Selection(affinity=((pin,),)))
-        self.change(replace(pod, gates=pod.foreign_gates))
 
     def _all_are_led(self, uid: str) -> bool:
         """Whether every placed member of its gang is nominated in fact, or will be pinned by what ungates it."""
