@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from extender.core.effects import Effect
-from extender.core.events import Event, FilterCalled, PodSeen, PreemptCalled, Tick
+from extender.core.events import Event, Tick
 from policies.model import Pod
 from policies.model.queues import QueueObject
 from tests.simulation.batch_plan import JOB_MOMENTS
@@ -29,6 +29,7 @@ from tests.simulation.referee import Referee
 from tests.simulation.relation_faults import RELATION_FAULTS
 from tests.simulation.rest import judge_rest
 from tests.simulation.rounds import NodeMarks, Rounds
+from tests.simulation.story import Entry, told
 from tests.simulation.trouble import Trouble
 
 _STRIKES_END_S = 100.0
@@ -243,44 +244,6 @@ class Run:
         self.recent.append(entry)
         if self._log is not None:
             self._log(told(entry))
-
-
-Entry = tuple[float, str, object]
-"""Seconds since the beginning, who, and what."""
-
-
-def told(entry: Entry) -> str:
-    """One line, or some when the core was involved."""
-    at, who, what = entry
-    match what:
-        case Pod():
-            facts = {
-                "node": what.node,
-                "nominated": what.nominated_node,
-                "phase": what.phase,
-                "deleting": what.deleting,
-                "gates": what.gates,
-                "refusal": what.refusal,
-                "gang": what.group.name if what.group else None,
-            }
-            text = f"pod {what.uid} " + ", ".join(f"{name} {fact}" for name, fact in facts.items() if fact)
-        case (event, list() as effects):
-            text = _saw(event) + "".join(f"\n            -> {effect}" for effect in effects)
-        case _:
-            text = f"{what}"
-    return f"{at:10.4f} {who:5} {text}"
-
-
-def _saw(event: object) -> str:
-    """What is to be known of a pod, the line of the API server has said."""
-    match event:
-        case PodSeen(pod):
-            return f"saw {pod.uid}"
-        case FilterCalled(call, pod, candidates):
-            return f"filter, call {call}: may {pod.uid} go to {', '.join(candidates)}"
-        case PreemptCalled(call, pod, victims):
-            return f"preempt, call {call}: may {pod.uid} take the place of {dict(victims)}"
-    return f"{event}"
 
 
 class SeedError(Exception):

@@ -37,7 +37,8 @@ from extender.core.gang.milestones import Milestone
 from policies.model import GroupKey, Pod
 from tests.simulation.admissions import Admissions
 from tests.simulation.doubts import Claim, Doubts
-from tests.simulation.shown import RELEASE, Shown
+from tests.simulation.releases import Releases
+from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, fits, take
 
 
@@ -53,17 +54,12 @@ class Claims:
         self.kept: dict[str, Claim] = {}
         """Lost member -> the room that is kept for its replacement."""
         self.doubts = Doubts()
-        self.unsure: dict[str, PostBinding] = {}
-        """Bindings that may have been written, by member, in the release of a gang that is under way."""
         self.posting: dict[str, PostBinding] = {}
         self.calls: dict[int, str] = {}
         """Open bind requests -> pod UID."""
         self.freed_at = 0.0
         """When room last became free."""
-        self.whole: dict[GroupKey, None] = {}
-        """Gangs of which something is bound, and that were whole once."""
-        self._released: dict[GroupKey, None] = {}
-        """Gangs of which this life of the extender has posted the first Binding."""
+        self.releases = Releases(shown, self.doubts, self.posting, self._keep_no_longer)
         self._untold: dict[GroupKey, None] = {}
         """Gangs that were planned, and not all told of it at once."""
         self._shown = shown
@@ -71,13 +67,12 @@ class Claims:
         self._now = 0.0
         self._new: dict[str, bool] = {}
         """Who was promised a node by the last event, and whether others might have had that room."""
-        self._just_posted: dict[str, None] = {}
 
     def hear(self, event: Event, now: float) -> None:
         """``shown`` knows of it already."""
         self._now = now
         self._new.clear()
-        self._just_posted.clear()
+        self.releases.begin_event(now)
         self._lapse()
         match event:
             case BindArrived(call, uid):
@@ -92,7 +87,7 @@ class Claims:
                 self._gone(uid)
             case GroupSeen() | OwnerSeen():
                 for key in self._shown.sized_by(event):
-                    self._weigh(key)
+                    self.releases.weigh(key)
             case NodeSeen() | NodeGone():
                 self.freed_at = now
             case JobSeen(job) if job.suspended:
@@ -116,32 +111,12 @@ class Claims:
                 self._planned(key)
             case Reached(key, Milestone.FORGOTTEN):
                 self._forgotten(key)
-            case Confirm(group=GroupKey() as key) if self.broken(key):  # by what is needed now; it is judged by then
-                self._declare(key)
+            case Confirm(group=GroupKey() as key) if self.releases.broken(key):
+                self.releases.declare(key)  # by what is needed now; it is judged by then
             case SuspendJob(job):
                 self._keep_no_longer(job.key)
             case _:
                 pass
-
-    def began(self, key: GroupKey) -> bool:
-        """Whether this life of the extender has posted its first Binding: it cannot doubt what became of the others."""
-        return key in self._released
-
-    def goes_on(self, binding: PostBinding) -> bool:
-        """Whether its release was under way before the last event: a Binding of it was, or may have been written.
-
-        It goes on whoever is lost meanwhile. What one event has posted together has begun together.
-        """
-        earlier = [one for uid, one in self.posting.items() if uid not in self._just_posted]
-        release = binding.group, binding.annotations.get(RELEASE)
-        return any((one.group, one.annotations.get(RELEASE)) == release for one in (*earlier, *self.unsure.values()))
-
-    def broken(self, key: GroupKey) -> bool:
-        """Whether its release has bound a part of it, and it was never whole."""
-        if not self.began(key) or key in self.whole:
-            return False
-        sight = self._shown.sight(key)
-        return sight is not None and sight.partial and any(pod.stamp for pod in sight.bound)
 
     def kept_for(self, gang: GroupKey) -> list[Claim]:
         return [claim for claim in self.kept.values() if claim.gang == gang]
@@ -184,7 +159,7 @@ class Claims:
             if claim.node in room:
                 take(room[claim.node], claim.requests)
         own = {} if but is None else {but.uid: next(iter(room))}
-        self.admissions.take_slots(room, self.on_their_way | own, surely=surely)
+        self.admissions.slots.take(room, self.on_their_way | own, surely=surely)
         return room
 
     @property
@@ -221,23 +196,15 @@ class Claims:
 
     def _posted(self, binding: PostBinding) -> None:
         self.posting[binding.uid] = binding
-        self._just_posted[binding.uid] = None
         self._end_doubt(binding.uid)
-        sight = self._shown.sight(binding.group) if binding.group is not None else None
-        if binding.group is not None and (sight is None or not sight.bound):
-            self._released[binding.group] = None
+        self.releases.post(binding)
 
     def _planned(self, key: GroupKey) -> None:
+        """Kept room that others have taken ends then: no replacement can have it any more. What else is kept on that
+        node stays kept, if the others leave enough for it."""
         sight = self._shown.sight(key)
         if sight is not None and any(pod.uid not in self.promised for pod in sight.waiting):
             self._untold[key] = None
-        self._end_taken(key)
-
-    def _end_taken(self, key: GroupKey) -> None:
-        """Kept room that others have taken ends when the gang is planned anew: no replacement can have it any more.
-
-        What else is kept on that node stays kept, if the others leave enough for it.
-        """
         for uid, claim in list(self.kept.items()):
             if claim.gang == key and claim.node in self._shown.nodes:
                 left = self.left((claim.node,), surely=True)[claim.node]
@@ -245,12 +212,12 @@ class Claims:
                     self._end(self.kept, uid)
 
     def _forgotten(self, key: GroupKey) -> None:
-        self.unsure = {uid: binding for uid, binding in self.unsure.items() if binding.group != key}
+        self.releases.forget(key)
         for uid in [uid for uid, claim in self.promised.items() if claim.gang == key]:
             if uid not in self.posting and uid not in self.doubts.minded:
                 self._end(self.promised, uid)
         self.doubts.forget(key, self._now)
-        self.admissions.let_go(key, self.on_their_way)
+        self.admissions.slots.let_go(key, self.on_their_way)
         if key in self._untold:
             # What was kept may have been promised to those who were to be told later.
             del self._untold[key]
@@ -261,7 +228,7 @@ class Claims:
         claim = self.promised.get(pod.uid)
         if pod.node:
             self._settle(pod.uid)
-            self._weigh(key)
+            self.releases.weigh(key)
         if not pod.live:
             self._lose(pod.uid, key)
         elif claim is not None and claim.gang != key:
@@ -282,62 +249,26 @@ class Claims:
         if outcome is Outcome.DONE:
             self._shown.bound(binding)
             self._settle(uid)
-            self._weigh(binding.group)
+            self.releases.weigh(binding.group)
         elif outcome is Outcome.REFUSED or pod is None or not pod.live:
             self._lose(uid, binding.group)
             self.freed_at = self._now
         elif binding.group == pod.group_key and not pod.node:
             self.doubts.begin(uid, Claim(binding.group, binding.node, pod.requests), self._now)
-            if binding.group is not None:
-                self.unsure[uid] = binding
-
-    def _weigh(self, key: GroupKey | None) -> None:
-        """Whether the gang is whole by now."""
-        sight = self._shown.sight(key) if key is not None else None
-        if key is None or sight is None or not sight.bound:
-            return
-        # What was needed when the last Binding was posted counts; its stamp is judged then.
-        said = [pod.stamp for pod in sight.bound if pod.stamp is not None and pod.stamp.complete]
-        declared = any(stamp.name in ("", key.name) for stamp in said)  # not that of one that was moved since
-        if declared or (sight.needed is not None and not sight.partial):
-            self._declare(key)
-
-    def _declare(self, key: GroupKey) -> None:
-        self.whole[key] = None
-        self._keep_no_longer(key)
+            self.releases.doubt(binding)
 
     def _lose(self, uid: str, gang: GroupKey | None = None) -> None:
         """A member lost its node, or is lost: part of its gang may be bound. None: nobody knows which gang."""
         claim = self.promised.get(uid)
-        self.unsure.pop(uid, None)
         self._end(self.promised, uid)
         self._end_doubt(uid)
-        for key in [key for key in self._released if gang is None or key == gang]:
-            self._end_release(key)
+        self.releases.lose(uid, gang)
         if claim is None or claim.gang is None or uid in self.kept:
             return
         # Slots of jobs keep their nodes anyway.
-        of_job = claim.gang in self.admissions.of or self.admissions.stops(claim.gang)
-        if not of_job and self._keeps(claim.gang):
+        of_job = claim.gang in self.admissions.slots.of or self.admissions.stops(claim.gang)
+        if not of_job and self.releases.keeps_room(claim.gang):
             self.kept[uid] = Claim(claim.gang, claim.node, claim.requests, self._now + self._grace_s)
-
-    def _end_release(self, key: GroupKey) -> None:
-        """Unless something of it is bound, or may be soon."""
-        sight = self._shown.sight(key)
-        if (sight is None or not sight.bound) and not self._under_way(key):
-            self.whole.pop(key, None)
-            self._released.pop(key, None)
-            self._keep_no_longer(key)
-
-    def _under_way(self, key: GroupKey) -> bool:
-        # A pod that is gone is not bound any more, nor is one that is seen to go before its answer comes.
-        pods = self._shown.pods
-        there = (uid for uid in self.posting if uid in pods and (pods[uid].live or not pods[uid].node))
-        return key in (self.posting[uid].group for uid in there) or self.doubts.of(key, self._now)
-
-    def _keeps(self, key: GroupKey) -> bool:
-        """Whether a lost member's room is for its replacement: something of the release is bound, or may be soon."""
-        return self.broken(key) or (self._under_way(key) and self.began(key) and key not in self.whole)
 
     def _settle(self, uid: str) -> None:
         """It is bound: what was promised is kept, and nothing is in doubt any more."""
@@ -356,7 +287,7 @@ class Claims:
                 self.freed_at = self._now
             else:
                 self.promised.setdefault(uid, claim)
-                self._end_release(claim.gang)
+                self.releases.end(claim.gang)
 
     def _keep_no_longer(self, key: GroupKey) -> None:
         for uid in [uid for uid, claim in self.kept.items() if claim.gang == key]:

@@ -54,9 +54,9 @@ class Company:
         claims, pods = self._claims, self._shown.pods
         books = claims.doubts.waived | claims.promised | claims.doubts.minded
         found = [(pods[uid], one.node) for uid, one in books.items() if uid in pods and uid not in claims.posting]
-        admissions, busy = claims.admissions, claims.on_their_way
-        slots = [(one, list(admissions.unfilled(key, busy))) for key, one in admissions.of.items()]
-        slots += [(one, admissions.left_behind(key, busy)) for key, one in admissions.departed.items() if not surely]
+        jobs, busy = claims.admissions.slots, claims.on_their_way
+        slots = [(one, list(jobs.unfilled(key, busy))) for key, one in jobs.of.items()]
+        slots += [(one, jobs.left_behind(key, busy)) for key, one in jobs.departed.items() if not surely]
         for admission, free in slots:
             templates = {one.name: one.template for one in admission.podsets.podsets}
             found += [(templates[series], node) for series, node, _ in free]

@@ -66,7 +66,7 @@ class Evictions:
             case _:
                 pass
         for effect in effects:
-            admission = self._admissions.of.get(effect.job.key) if isinstance(effect, SuspendJob) else None
+            admission = self._admissions.slots.of.get(effect.job.key) if isinstance(effect, SuspendJob) else None
             if admission is not None and self._terms.preempts and getattr(effect, "reason", "").startswith(_WORD):
                 admission.note("it gives way")
             self._restore(effect, api)

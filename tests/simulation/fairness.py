@@ -120,7 +120,7 @@ class Fairness:
     def unsure(self) -> bool:
         """Whether there may be promises that nobody was told of: then nobody can say what room is left."""
         untold = self._untold is not None and self._untold.any
-        crowded = self._claims.admissions.crowded(self._claims.on_their_way)
+        crowded = self._claims.admissions.slots.crowded(self._claims.on_their_way)
         return untold or crowded or self._company.in_rounds or self._waves.any
 
     def look(self, now: float) -> str | None:
@@ -147,14 +147,14 @@ class Fairness:
 
     def _judge_order(self, planned: GroupKey, now: float) -> str | None:
         """Nobody is planned with the room that somebody before him in the order could have started in."""
-        if self._claims.freed_at >= now or self._claims.admissions.ending:
+        if self._claims.freed_at >= now or self._claims.admissions.slots.ending:
             return None  # a pass that was under way goes on with those behind, whatever room comes free meanwhile
         if self.unsure:
             return None
         mine = self._shown.sight(planned)
-        if mine is None or not mine.live or self._claims.broken(planned):
+        if mine is None or not mine.live or self._claims.releases.broken(planned):
             return None
-        if mine.partial and not self._claims.began(planned):
+        if mine.partial and not self._claims.releases.began(planned):
             return None  # an earlier life has left it half-released, as its stamps say
         priority = max(pod.priority for pod in mine.live)
         if (crowded := self._crowded(planned, priority)) is not None:
@@ -242,12 +242,12 @@ class Fairness:
         group = self._shown.groups.get(key)
         if key.name in self._restless or sight.needed is None or sight.needed < 1:
             return None
-        broken = self._claims.broken(key)
+        broken = self._claims.releases.broken(key)
         if (sight.bound and not broken) or not sight.complete or (group and group.deleting):
             return None
         if any(pod.uid in book for pod in sight.live for book in (self._claims.promised, self._claims.doubts.minded)):
             return None
-        if self._claims.admissions.left_behind(key, self._claims.on_their_way):
+        if self._claims.admissions.slots.left_behind(key, self._claims.on_their_way):
             return None  # its job is gone, and its pods are led to their nodes
         if any(binding.group == key for binding in self._claims.posting.values()):
             return None

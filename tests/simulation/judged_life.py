@@ -18,6 +18,7 @@ from policies.model import Dialect, GroupRef, Pod, PodSet
 from tests.builders import GPU, cluster, key, requests
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
+from tests.simulation.job_orders import judge_job
 from tests.simulation.model.batch import BatchJob, Write, written
 from tests.simulation.shown import Shown
 
@@ -53,7 +54,7 @@ class Life:
 
     def ask(self, write: Write) -> str | None:
         """The core asks for a write. What is wrong with it."""
-        said = self.admissions.judge(write, [], self.now)
+        said = judge_job(write, self.admissions, [], self.now)
         after = written(self.job, write)
         assert isinstance(after, BatchJob)
         self.job = after

@@ -133,7 +133,7 @@ class Losses:
             return ()
         if job is not None and (job.suspended or job.plan is None or job.finished or job.done):
             return ()
-        if key not in self._claims.whole or key in self._claims.admissions.writing:
+        if key not in self._claims.releases.whole or key in self._claims.admissions.writing:
             return ()
         ours = sight.needed == len(pods) and sight.enough(pods)
         ours = ours and all(pod.live and pod.node in self._shown.nodes and pod.stamp is not None for pod in pods)

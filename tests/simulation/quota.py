@@ -227,11 +227,11 @@ class QuotaJudge:
         ours = [(uid, node) for uid, node in self._ours.items() if uid in pods and uid not in but]
         where = {uid: node or pods[uid].node or promised.get(uid) for uid, node in ours}
         there = [(pods[uid], node) for uid, node in where.items() if node]
-        ended = {key: one.done for key, one in self._claims.admissions.of.items()}
+        ended = {key: one.done for key, one in self._claims.admissions.slots.of.items()}
         let_go = self._claims.admissions.awaiting.of
         unplanned = [key for key, at in self._unplanned.items() if at < unplanned_before and key not in self._starts]
         unplanned = [key for key in unplanned if key not in let_go]
-        admitted = self._claims.admissions.of  # the room of one that is to be stopped is for others, too
+        admitted = self._claims.admissions.slots.of  # the room of one that is to be stopped is for others, too
         starts = {key: one for key, one in self._starts.items() if key not in admitted or not admitted[key].trouble}
         used = used_by(there, self._shown.nodes, self.jobs, book, starts, ended, unplanned)
         stops = self._claims.admissions.stops

@@ -5,7 +5,7 @@ What the core believes counts only in ``validate``; the rest is judged by object
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from extender.core.answers import BindingPosted
 from extender.core.effects import (
@@ -27,7 +27,7 @@ from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, Pree
 from extender.core.gang.milestones import Milestone
 from extender.core.invariants import validate
 from extender.core.quota.asking import CapacityAsk
-from policies.model import CLIQUE, GroupKey, Pod
+from policies.model import GroupKey
 from tests.simulation.admissions import Admissions
 from tests.simulation.asked_nodes import AskedNodes
 from tests.simulation.broken import BrokenPromiseError, complain
@@ -35,20 +35,21 @@ from tests.simulation.claims import Claims
 from tests.simulation.company import Company
 from tests.simulation.evictions import Evictions
 from tests.simulation.fairness import Fairness
+from tests.simulation.job_orders import judge_job
 from tests.simulation.losses import Losses
 from tests.simulation.made_nodes import MadeNodes
 from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
+from tests.simulation.postings import Postings
 from tests.simulation.queue_turns import QueueTurns
 from tests.simulation.quota import QuotaJudge
 from tests.simulation.reclaims import Reclaims
 from tests.simulation.room import judge_room
 from tests.simulation.sends import Sends, to_be_forgotten
-from tests.simulation.shown import GANG_UID, Shown
-from tests.simulation.sight import lets_in, slot, take
+from tests.simulation.shown import Shown
 from tests.simulation.single_turns import OURS
-from tests.simulation.stamps import could_know, judge_confirmation, judge_stamp
+from tests.simulation.stamps import could_know, judge_confirmation
 from tests.simulation.terms import Terms
 from tests.simulation.unsent import UnsentWrites
 from tests.simulation.wholeness import PATIENCE_S, Wholeness
@@ -82,6 +83,9 @@ class Referee:
         self._unsent = UnsentWrites(self._admissions, self._company.may_be_spoiled)
         self._asked = AskedNodes(self._terms.within_s)
         self._made = MadeNodes(self._shown, self._claims, self._admissions, self._quota, self._company)
+        self.postings = Postings(
+            lambda: self._world, self._shown, self._claims, self._company, self.wholeness, self._calls, self.orphans
+        )
         self._turns = QueueTurns(self._shown)
         reclaims = Reclaims(self._shown, self._quota, fair=self._terms.fair, saturation=self._terms.saturation)
         self._fairness = Fairness(self._shown, self._claims, self._company, self._terms)
@@ -187,7 +191,7 @@ class Referee:
     def _judge(self, effect: Effect, event: Event) -> None:
         match effect:
             case PostBinding():
-                self._judge_posting(effect, event)
+                self.postings.judge(effect, event)
             case AnswerBind(call, error):
                 self._judge_answer(call, error)
             case AnswerFilter(_, passed, refused) if isinstance(event, FilterCalled):
@@ -206,107 +210,6 @@ class Referee:
             pod = self._world.api.pods.get(effect.uid)
             if pod is not None and pod.scheduler != OURS:
                 raise BrokenPromiseError(f"{effect} writes to a pod of {pod.scheduler}")
-
-    def _judge_posting(self, effect: PostBinding, event: Event) -> None:
-        uid, open_calls = effect.uid, [call for call in effect.calls if call in self._extender.calls]
-        if uid in self._claims.posting:
-            raise BrokenPromiseError(f"{uid} is being bound twice at once")
-        if not open_calls:
-            raise BrokenPromiseError(f"{uid} is to be bound, and nobody waits for it")
-        for asked in (self._calls[call] for call in open_calls):
-            if (asked.uid, asked.node) != (uid, effect.node) or effect.deadline > asked.expires:
-                raise BrokenPromiseError(f"{effect} is not what was asked for: {asked}")
-        self.wholeness.asked_for[uid] = effect.group
-        pods = self._shown.pods
-        if uid not in pods:
-            raise BrokenPromiseError(f"{uid} is to be bound, and is gone")
-        if pods[uid].group_key is not None:
-            started = self._judge_quorum(effect, pods)
-            # Of a release that is under way, whoever writes the Bindings leaves out those that are too late.
-            if not started and self._world.clock.now > effect.deadline:
-                raise BrokenPromiseError(f"{uid} is the first to be bound, after its deadline")
-            self._judge_node(effect, started=started)
-            if not started:
-                asking = self._asking(effect)
-                complain(self._company.released(effect, asking, self._gone_unseen(asking, event)))
-            self._judge_topology(effect)
-            complain(judge_stamp(effect, self._shown, self._claims))
-
-    def _judge_quorum(self, effect: PostBinding, pods: Mapping[str, Pod]) -> bool:
-        """A release begins when minMember members ask for their Binding. True if it has begun before."""
-        uid, key = effect.uid, pods[effect.uid].group_key
-        assert key is not None
-        sight = self._shown.sight(key, former=True)
-        assert sight is not None
-        if sight.bound or self._claims.goes_on(effect):
-            return True
-        open_calls = self._calls.keys() & self._extender.calls  # the same event may have answered others
-        asking = {uid, *self._claims.posting, *(self._calls[call].uid for call in open_calls)}
-        there = [pod for pod in sight.live if pod.uid in asking]
-        job, now = self._claims.admissions.of.get(key), self._shown.jobs.get(key)
-        larger = job is not None and (job.podsets != now or job.quorum < job.podsets.first_wave)
-        if job is not None and larger and sight.count(there) >= job.quorum:
-            return False  # it was made larger since it was started: what comes beside its plan is planned one by one
-        if sight.needed is None or not sight.enough(there):
-            count = f"{sight.count(there)} of {sight.needed} members"
-            short = sight.lacks({slot(pod): pod for pod in (*there, *sight.finished)}.values())
-            raise BrokenPromiseError(f"{uid} is to be bound when {count} of {key} are there{short and f', {short}'}")
-        self.wholeness.least[key] = sight.needed
-        return False
-
-    def _asking(self, effect: PostBinding) -> list[tuple[Pod, str]]:
-        """The members of its gang whose Bindings are asked for, and where; none that has ended meanwhile, or is bound
-        by what the watch shows while the answer to its Binding is yet to come: it stands beside the others."""
-        pods, open_calls = self._shown.pods, self._calls.keys() & self._extender.calls
-        where = {self._calls[call].uid: self._calls[call].node for call in sorted(open_calls)}
-        where[effect.uid] = effect.node
-        fellows = [(pods[uid], node) for uid, node in where.items() if uid in pods]
-        return [(pod, at) for pod, at in fellows if pod.group_key == effect.group and not (pod.node or pod.terminal)]
-
-    def _gone_unseen(self, asking: Sequence[tuple[Pod, str]], event: Event) -> set[str]:
-        """Pods that are gone or have ended, as the watch has yet to show. They are in nobody's way who comes alone
-        to members that have succeeded: kube-scheduler has looked just now, and the start was looked at as a whole."""
-        alone = isinstance(event, BindArrived) and [pod.uid for pod, _ in asking] == [event.uid]
-        key = asking[0][0].group_key if alone else None
-        sight = None if key is None else self._shown.sight(key)
-        if sight is None or not sight.finished:
-            return set()
-        return self._shown.pods.keys() - {uid for uid, pod in self._world.api.pods.items() if not pod.terminal}
-
-    def _judge_node(self, effect: PostBinding, *, started: bool) -> None:
-        shown, asking, posting = self._shown, self._shown.pods[effect.uid], self._claims.posting
-        node = shown.nodes.get(effect.node)
-        if not started and (node is None or not lets_in(node, asking.selection)):
-            raise BrokenPromiseError(f"{effect.uid} is the first to be bound, to {effect.node}, which is closed to it")
-        if node is None or (started and self._claims.doubts.get(effect.uid) is not None):
-            return  # it may be bound there by now
-        room = shown.free(effect.node)
-        beside = [shown.pods[uid] for uid, one in posting.items() if one.node == effect.node and uid in shown.pods]
-        for requests in (asking.requests, *(pod.requests for pod in beside if not pod.node)):
-            take(room, requests)
-        if short := [name for name, _ in asking.requests if room.get(name, 0) < 0]:
-            raise BrokenPromiseError(
-                f"{effect.uid} is to be bound to {effect.node}, where {', '.join(short)} is short: {room}"
-            )
-
-    def _judge_topology(self, effect: PostBinding) -> None:
-        """Members that require a level share one domain of it, those among them that this gang's release has bound.
-
-        Others of the gang may be anywhere: one that requires nothing, or that its annotations have brought in later.
-        """
-        asked = self._shown.pods[effect.uid]
-        if asked.topology.required is None or asked.group_key is None:
-            return
-        fellows = [one for one in self._shown.members[asked.group_key].values() if one.topology == asked.topology]
-        # What goes has left, even if its Binding is yet to be answered.
-        fellows = [one for one in fellows if one.live and one.uid not in self.orphans]
-        fellows = [one for one in fellows if self.wholeness.asked_for.get(one.uid) == effect.group]
-        gang, posting, nodes = effect.annotations[GANG_UID], self._claims.posting, self._shown.nodes
-        places = {pod.node for pod in fellows if pod.node and pod.stamp and pod.stamp.gang == gang}
-        places |= {effect.node, *(posting[pod.uid].node for pod in fellows if pod.uid in posting)}
-        domains = {nodes[place].labels.get(CLIQUE) for place in places if place in nodes}
-        if len(domains) > 1 or None in domains:
-            raise BrokenPromiseError(f"{effect.uid} goes to {effect.node}: its gang would be in cliques {domains}")
 
     def _judge_answer(self, call: int, error: str) -> None:
         asked = self._calls.pop(call, None)
@@ -332,7 +235,7 @@ class Referee:
         held = list(self._claims.calls.values())
         if self._world.scheduler is self._first_scheduler:  # the next one lines all pods up anew
             complain(self._turns.judge(effect, held, self._world))
-        complain(self._admissions.judge(effect, held, now))
+        complain(judge_job(effect, self._admissions, held, now))
 
     def _note_eviction(self, effect: Effect) -> None:
         match effect:

@@ -65,7 +65,7 @@ def _claimed(shown: Shown, claims: Claims, but: Collection[str] = ()) -> set[str
     ended, whether that is written yet or not."""
     books = (claims.promised, claims.kept, claims.doubts.minded)
     nodes = {claim.node for book in books for uid, claim in book.items() if uid not in but}
-    return (nodes | claims.admissions.nodes(claims.on_their_way)) & shown.nodes.keys()
+    return (nodes | claims.admissions.slots.nodes(claims.on_their_way)) & shown.nodes.keys()
 
 
 def _for_nothing(pod: Pod, victims: Mapping[str, tuple[str, ...]], shown: Shown, claims: Claims) -> str | None:
@@ -85,7 +85,7 @@ def _promised(uid: str, node: str, shown: Shown, claims: Claims) -> str | None:
     pod, before = shown.pods.get(uid), claims.promised.get(uid)
     if pod is None or pod.node or (before is not None and before.node == node):
         return None
-    if claims.admissions.has_slot(pod, node, claims.on_their_way):
+    if claims.admissions.slots.has_slot(pod, node, claims.on_their_way):
         return None  # it was promised when the job was started
     doubt = claims.doubts.minded.get(uid)
     known = shown.nodes.get(doubt.node) if doubt is not None else None

@@ -17,10 +17,10 @@ def judge_stamp(effect: PostBinding, shown: Shown, claims: Claims) -> str | None
         return None
     said = RELEASE_COMPLETE in effect.annotations
     reached, whole = sight.count((*sight.bound, pod)), sight.enough((*sight.bound, pod))
-    start = claims.admissions.of.get(key)
+    start = claims.admissions.slots.of.get(key)
     # Its job was made larger since it was started: the quorum is that of the start.
     grown = start is not None and start.podsets != shown.jobs.get(key) and reached >= start.podsets.first_wave
-    if said and not (whole or grown) and claims.began(key) and key not in claims.whole:
+    if said and not (whole or grown) and claims.releases.began(key) and key not in claims.releases.whole:
         return f"{effect.uid} is stamped as the end of a whole release, and is number {reached} of {sight.needed}"
     others = any(one.group == key for one in claims.posting.values()) or any(
         uid != effect.uid and uid in shown.pods and shown.pods[uid].group_key == key for uid in claims.calls.values()
@@ -37,7 +37,7 @@ def judge_confirmation(effect: Confirm, shown: Shown, claims: Claims) -> str | N
     # What was needed when its release began counts, and the pods that were bound with it say how many that was.
     stamp = None if pod is None else pod.stamp
     known = stamp is not None and (could_know(effect.uid, shown, claims) or _bound_with(stamp, shown) >= stamp.quorum)
-    if key is not None and sight is not None and claims.broken(key) and not known:
+    if key is not None and sight is not None and claims.releases.broken(key) and not known:
         return f"{effect.uid} is to say that its release is whole, and {len(sight.bound)} of {sight.needed} are bound"
     return None
 
@@ -60,7 +60,7 @@ def could_know(uid: str, shown: Shown, claims: Claims) -> bool:
         return True  # nobody may evict it, whatever is known
     fellows = [one for one in shown.members[pod.group_key].values() if one.stamp is not None]
     start = [(one, one.stamp) for one in fellows if one.stamp and one.stamp.release == pod.stamp.release]
-    if any(stamp.complete for _, stamp in start) or pod.group_key in claims.whole:
+    if any(stamp.complete for _, stamp in start) or pod.group_key in claims.releases.whole:
         return True
     slots, sight = {slot(one): one for one, _ in start}, shown.sight(pod.group_key)
     if sight is not None and sight.roles and sight.lacks(slots.values()):

@@ -19,6 +19,7 @@ from extender.core.events import (
 )
 from policies.model import PodSet, PodSets, Stamp
 from tests.builders import cluster, gang, key
+from tests.simulation.job_orders import judge_job
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.judged_life import Life, batch
 from tests.simulation.model.batch import BatchJob, written
@@ -64,9 +65,9 @@ def test_a_job_is_about_to_end_while_pods_of_it_have_ended_well_and_the_others_w
     for phase, ending in (("Running", False), ("Succeeded", True)):
         life.pod(0, node="a-0", phase=phase)
         life.pod(1)
-        assert life.admissions.ending is ending
+        assert life.admissions.slots.ending is ending
     life.pod(1, node="a-1")
-    assert not life.admissions.ending
+    assert not life.admissions.slots.ending
 
 
 def test_pods_are_due_from_the_moment_at_which_the_watch_shows_the_start() -> None:
@@ -101,7 +102,7 @@ def test_a_pod_that_runs_tells_with_how_many_its_job_was_started_before_it_was_m
     life.pod(0, **({"node": "a-0", "stamp": stamp} if bound else {}))
     life.show(podsets=batch(2).podsets)
     life.tell(Synced(100.0))
-    assert life.admissions.of[started.key].quorum == quorum
+    assert life.admissions.slots.of[started.key].quorum == quorum
 
 
 @pytest.mark.parametrize("stands_still", [True, False])
@@ -133,7 +134,7 @@ def test_a_job_waits_for_a_pod_of_others_on_a_silent_node_until_that_is_told_to_
     late = [at for at in (3.0, 10.0) if referee._fairness.look(at)]
     assert late == ([] if waits else [10.0])
     start = StartJob(job.shown(), {"": tuple(node.name for node in others)}, job.least)
-    assert bool(referee._admissions.judge(start, [], 10.0)) is waits
+    assert bool(judge_job(start, referee._admissions, [], 10.0)) is waits
 
 
 def test_a_job_that_is_made_larger_is_at_rest_with_the_pods_that_it_was_started_with() -> None:

@@ -25,6 +25,7 @@ from policies.model import Constraints, Stamp, Term, Topology
 from tests.builders import GPU, cluster, gang, key
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.company import Company
+from tests.simulation.job_orders import judge_job
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.judged_life import Life, batch
 from tests.simulation.lives import posting
@@ -64,9 +65,9 @@ def test_no_room_is_kept_for_a_slot_that_is_done_by_the_status_of_its_job(*, sho
 def test_a_job_that_may_be_stopped_keeps_no_node_from_single_pods() -> None:
     life = Life(batch(2), "a-0", "a-1")
     life.show()
-    assert life.admissions.nodes({}) == {"a-0", "a-1"}
+    assert life.admissions.slots.nodes({}) == {"a-0", "a-1"}
     life.show(podsets=batch(1).podsets)
-    assert not life.admissions.nodes({})
+    assert not life.admissions.slots.nodes({})
 
 
 def test_a_job_that_is_over_may_keep_the_node_of_a_pod_whose_end_the_watch_has_yet_to_show() -> None:
@@ -75,19 +76,19 @@ def test_a_job_that_is_over_may_keep_the_node_of_a_pod_whose_end_the_watch_has_y
     life.pod(0, node="a-0", phase="Succeeded")
     waiting = life.pod(1)
     life.tell(JobSeen(replace(life.job.shown(), finished=True)))
-    assert life.admissions.ending
+    assert life.admissions.slots.ending
     life.tell(PodGone(waiting.uid))
-    assert not life.admissions.ending
+    assert not life.admissions.slots.ending
 
 
 def test_nobody_can_say_what_a_job_keeps_for_its_slots_while_a_pod_beyond_them_is_led_and_another_waits() -> None:
     life = Life(batch(2, indexed=False), "a-0", "a-1")
     life.show()
     pods = [life.pod(index) for index in range(3)]
-    assert not life.admissions.crowded({pods[0].uid: "a-0"} | {pods[1].uid: "a-1", pods[2].uid: "a-2"})
-    assert life.admissions.crowded({pods[0].uid: "a-0", pods[2].uid: "a-1"})
+    assert not life.admissions.slots.crowded({pods[0].uid: "a-0"} | {pods[1].uid: "a-1", pods[2].uid: "a-2"})
+    assert life.admissions.slots.crowded({pods[0].uid: "a-0", pods[2].uid: "a-1"})
     life.tell(PodGone(pods[1].uid))
-    assert not life.admissions.crowded({pods[0].uid: "a-0", pods[2].uid: "a-1"})
+    assert not life.admissions.slots.crowded({pods[0].uid: "a-0", pods[2].uid: "a-1"})
 
 
 def test_no_room_is_kept_for_a_pod_of_a_job_that_wants_fewer() -> None:
@@ -134,7 +135,7 @@ def test_the_room_of_slots_is_kept_whatever_an_earlier_start_has_left_on_a_silen
     life.tell(PodSeen(replace(before, node=silent.name, deleting=True)))
     if not restarted:
         life.tell(JobSeen(job.shown()))
-        assert not life.admissions.judge(start, [], life.now)
+        assert not judge_job(start, life.admissions, [], life.now)
     life.job = started
     life.show()
     for _ in range(2):
@@ -175,9 +176,9 @@ def test_a_pod_of_an_earlier_start_whose_binding_is_yet_to_be_answered_is_in_no_
     referee._shown.watch(PodSeen(replace(before, node="a-0", deleting=deleting)))
     later = replace(posting(after, "b-0"), annotations={GANG_UID: "later"})
     if deleting:
-        return referee._judge_topology(later)
+        return referee.postings.judge_topology(later)
     with pytest.raises(BrokenPromiseError):
-        referee._judge_topology(later)
+        referee.postings.judge_topology(later)
     return None
 
 
@@ -192,9 +193,9 @@ def test_a_pod_that_was_bound_for_another_gang_may_be_in_another_clique(*, moved
         referee._shown.watch(event)
     referee.wholeness.asked_for[before.uid] = key("other") if moved else before.group_key
     if moved:
-        return referee._judge_topology(posting(after, "b-0"))
+        return referee.postings.judge_topology(posting(after, "b-0"))
     with pytest.raises(BrokenPromiseError):
-        referee._judge_topology(posting(after, "b-0"))
+        referee.postings.judge_topology(posting(after, "b-0"))
     return None
 
 
@@ -244,7 +245,7 @@ def test_a_gang_whose_job_is_gone_is_late_only_when_its_nodes_are_forgotten(*, f
         referee._shown.watch(event)
         referee._admissions.hear(event, 0.0)
     start = StartJob(job.shown(), {"": ("a-0",)}, 1)
-    assert not referee._admissions.judge(start, [], 0.0)
+    assert not judge_job(start, referee._admissions, [], 0.0)
     started = written(job, start)
     assert isinstance(started, BatchJob)
     pod = started.pod(job.podsets[0], 0, "pod-0", 0.0)

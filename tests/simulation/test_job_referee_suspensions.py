@@ -21,6 +21,7 @@ from extender.core.gang.milestones import Milestone
 from tests.builders import gang, key
 from tests.simulation.admissions import Admissions
 from tests.simulation.doubts import DOUBT_S
+from tests.simulation.job_orders import judge_job
 from tests.simulation.judged_life import Life, batch
 from tests.simulation.lives import posting
 
@@ -58,7 +59,7 @@ def test_a_job_that_an_earlier_life_has_started_late_may_be_suspended(*, read_be
         life.hear(JobSeen(batch(1).shown()), 101.0)
     started = earlier.job.shown()
     life.hear(JobSeen(started), 102.0)
-    assert (life.judge(SuspendJob(started, ""), [], 103.0) is None) is read_before
+    assert (judge_job(SuspendJob(started, ""), life, [], 103.0) is None) is read_before
 
 
 def test_a_job_may_be_suspended_if_kube_scheduler_leaves_out_the_node_of_an_index() -> None:
@@ -181,7 +182,7 @@ def test_no_room_is_kept_for_a_lost_pod_of_a_job_that_is_suspended(*, ours: bool
         life.claims._promise(pod.uid, node)
         life.claims.apply(posting(pod, node), BindArrived(1, pod.uid, "default", pod.uid, node, 900.0))
     life.pod(0, node="a-0")
-    life.admissions.of[life.job.key].note("something has happened")
+    life.admissions.slots.of[life.job.key].note("something has happened")
     if ours:
         assert not life.suspend()
     else:

@@ -64,10 +64,10 @@ def test_a_gang_is_whole_when_its_owner_wants_no_more_than_are_bound_whatever_it
     for pod in (first, second):
         life.bind(pod, "a-0")
     life.see(replace(first, node="a-0"))
-    assert KEY not in life.claims.whole
+    assert KEY not in life.claims.releases.whole
     life.tell(OwnerSeen(replace(owner, replicas=1).shown()))
     life.tell(OwnerSeen(owner.shown()))
-    assert KEY in life.claims.whole
+    assert KEY in life.claims.releases.whole
 
 
 @pytest.mark.parametrize(("nodes", "late"), [("a: 2x8", False), ("a: 3x8", True)])

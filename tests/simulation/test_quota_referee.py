@@ -17,6 +17,7 @@ from tests.core.queues import cluster_queue, flavor
 from tests.simulation.admissions import Admissions
 from tests.simulation.claims import Claims
 from tests.simulation.doubts import DOUBT_S
+from tests.simulation.job_orders import judge_job
 from tests.simulation.judged_life import batch
 from tests.simulation.lives import nomination, posting
 from tests.simulation.model.batch import BatchJob, written
@@ -49,7 +50,7 @@ class Life:
         self.quota.hear(event, self.now)
 
     def ask(self, effect: Effect) -> str | None:
-        said = self.quota.judge(effect, self.now) or self.admissions.judge(effect, [], self.now)
+        said = self.quota.judge(effect, self.now) or judge_job(effect, self.admissions, [], self.now)
         self.claims.apply(effect, Tick())
         return said
 

@@ -220,6 +220,6 @@ def test_a_release_binds_nobody_where_the_room_is_known_to_be_taken_unless_it_ma
         referee._shown.watch(PodSeen(pod))
     referee._claims.posting[own.uid] = posting(own, "a-0")
     with pytest.raises(BrokenPromiseError, match="is short"):
-        referee._judge_node(posting(late, "a-1"), started=True)
+        referee.postings.judge_node(posting(late, "a-1"), started=True)
     referee._claims.doubts.begin(late.uid, Claim(late.group_key, "a-1", late.requests), 100.0)
-    referee._judge_node(posting(late, "a-1"), started=True)
+    referee.postings.judge_node(posting(late, "a-1"), started=True)

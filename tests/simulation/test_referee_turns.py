@@ -211,10 +211,10 @@ def test_who_was_answered_by_the_same_event_asks_for_no_binding() -> None:
         referee._shown.watch(PodSeen(pod))
         referee._calls[number] = BindArrived(number, pod.uid, pod.namespace, pod.name, "a-0", 900.0)
         world.extender.calls[number] = BindRequest(pod, "a-0", lambda _: None)
-    assert not referee._judge_quorum(posting(pods[0], "a-0"), referee._shown.pods)
+    assert not referee.postings.judge_quorum(posting(pods[0], "a-0"), referee._shown.pods)
     del referee._calls[1]
     with pytest.raises(BrokenPromiseError):
-        referee._judge_quorum(posting(pods[0], "a-0"), referee._shown.pods)
+        referee.postings.judge_quorum(posting(pods[0], "a-0"), referee._shown.pods)
 
 
 @pytest.mark.parametrize("bound", [False, True])
@@ -230,4 +230,4 @@ def test_who_is_bound_asks_for_no_binding_though_the_answer_to_that_is_yet_to_co
     if bound:
         referee._shown.watch(PodSeen(replace(old, node="a-0", deleting=True)))
     asking = [(new, "a-1")] if bound else [(old, "a-0"), (new, "a-1")]
-    assert referee._asking(posting(new, "a-1")) == asking
+    assert referee.postings.asking(posting(new, "a-1")) == asking

@@ -94,7 +94,7 @@ def test_who_comes_alone_to_members_that_have_succeeded_may_go_where_kube_schedu
     marks = {GANG_UID: "g", RELEASE_COMPLETE: "true"}
     binding = replace(posting(new, "a-0"), annotations=marks, deadline=asks.expires)
     with pytest.raises(BrokenPromiseError, match="in the way of uid-goes") if wrong else nullcontext():
-        referee._judge_posting(binding, asks if at_once else Tick())
+        referee.postings.judge(binding, asks if at_once else Tick())
 
 
 @pytest.mark.parametrize("deleting", [False, True])

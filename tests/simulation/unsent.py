@@ -42,7 +42,7 @@ class UnsentWrites:
             write.let_go is not None or not write.job.suspended or self._spoiled(write)
         ):
             return False
-        admission = self._admissions.of.get(key)
+        admission = self._admissions.slots.of.get(key)
         return self._admissions.jobs.get(key) == write.job and (admission is None or not admission.trouble)
 
 

@@ -1,0 +1,80 @@
+"""What is to be written on jobs: a start by a plan for what the job is now, a suspension for a cause."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from extender.core.effects import CleanJob, Effect, StartJob, SuspendJob
+from policies.model import Job
+from tests.simulation.admissions import Admissions
+from tests.simulation.job_plans import judge_plan
+
+SLOW_S = 4.0
+"""A pod that has no node for so long may be why a start is given up."""
+_WRITES = {StartJob: "started", SuspendJob: "suspended", CleanJob: "cleaned"}
+
+
+def judge_job(effect: Effect, admissions: Admissions, calls: Collection[str], now: float) -> str | None:
+    """What is wrong with it. ``calls``: pods whose bind is asked for."""
+    if not isinstance(effect, StartJob | SuspendJob | CleanJob):
+        return None
+    key, how = effect.job.key, _WRITES[type(effect)]
+    job = admissions.jobs.get(key)
+    if job is None or job.uid != effect.job.uid:
+        return f"{key} is to be {how}, and is gone"
+    admissions.writing[key] = effect
+    match effect:
+        case StartJob():
+            return _judge_start(effect, job, admissions, now)
+        case SuspendJob():
+            return _judge_suspension(job, admissions, calls, now)
+        case _:
+            return None if job.finished or (job.suspended and job.stopped) else f"{key} is cleaned while it runs"
+
+
+def _judge_start(effect: StartJob, job: Job, admissions: Admissions, now: float) -> str | None:
+    key, runs = effect.job.key, job.let_go is not None and not job.suspended
+    complaint = admissions.awaiting.start(effect, now)
+    if runs and effect.let_go is None and job.managed and not job.finished:
+        if effect.job.podsets != job.podsets:
+            return f"{key} is to be started with a plan for other pods"
+        admissions.admit(job, effect.plan, now, effect.tolerations, shown=False)
+        return complaint or judge_plan(effect, admissions.known)
+    if not (job.managed and job.suspended and job.stopped) or job.marked or job.held or job.finished:
+        return f"{key} is to be started as it is: {job}"
+    if effect.job.podsets != job.podsets:
+        return f"{key} is to be started with a plan for other pods"
+    if left := [pod.uid for pod in admissions.known.left_over(key)]:
+        return f"{key} is to be started while {left} of its last start are there"
+    if effect.let_go is not None:
+        admissions.end(key)
+        return complaint
+    admissions.admit(job, effect.plan, now, effect.tolerations, shown=False)
+    return judge_plan(effect, admissions.known)
+
+
+def _judge_suspension(job: Job, admissions: Admissions, calls: Collection[str], now: float) -> str | None:
+    key = job.key
+    admission, again = admissions.slots.of.pop(key, None), admissions.stopping.get(key) == job.uid
+    admissions.stopping[key] = job.uid
+    admissions.excused[key] = now + (301.0 if admission and "refuses" in admission.trouble else 61.0)
+    if job.suspended:
+        return None if admission is not None else f"{key} is to be suspended, and is already"
+    if again:
+        return None  # nobody knows what became of the last attempt
+    if admission is None and job.let_go is not None:
+        return admissions.awaiting.judge_suspension(key, job, now)
+    if admission is None:
+        pods = [pod for pod in admissions.slots.pods(key) if pod.live and pod.owner == job.uid]
+        misled = job.marked and bool(pods) and not any(pod.node for pod in pods)
+        lost = job.plan is None and (misled or not job.running)
+        return None if lost else f"{key} is to be suspended, and its start was none of ours to end"
+    admissions.slots.of[key] = admission
+    late = admissions.slots.missing(key) > 0 and now >= admission.came_at + admissions.creation_s
+    del admissions.slots.of[key]
+    waiting = [pod for pod in admissions.slots.pods(key) if pod.live and not pod.node]
+    slow = any(
+        now - admissions.seen_at.get(pod.uid, now) >= SLOW_S and (not admissions.calm or pod.uid not in calls)
+        for pod in waiting
+    )
+    return None if admission.trouble or late or slow else f"{key} is to be suspended without a cause"

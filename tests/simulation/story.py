@@ -1,0 +1,43 @@
+"""What has happened in a run, for people: a line for each thing."""
+
+from __future__ import annotations
+
+from extender.core.events import FilterCalled, PodSeen, PreemptCalled
+from policies.model import Pod
+
+Entry = tuple[float, str, object]
+"""Seconds since the beginning, who, and what."""
+
+
+def told(entry: Entry) -> str:
+    """One line, or some when the core was involved."""
+    at, who, what = entry
+    match what:
+        case Pod():
+            facts = {
+                "node": what.node,
+                "nominated": what.nominated_node,
+                "phase": what.phase,
+                "deleting": what.deleting,
+                "gates": what.gates,
+                "refusal": what.refusal,
+                "gang": what.group.name if what.group else None,
+            }
+            text = f"pod {what.uid} " + ", ".join(f"{name} {fact}" for name, fact in facts.items() if fact)
+        case (event, list() as effects):
+            text = _saw(event) + "".join(f"\n            -> {effect}" for effect in effects)
+        case _:
+            text = f"{what}"
+    return f"{at:10.4f} {who:5} {text}"
+
+
+def _saw(event: object) -> str:
+    """What is to be known of a pod, the line of the API server has said."""
+    match event:
+        case PodSeen(pod):
+            return f"saw {pod.uid}"
+        case FilterCalled(call, pod, candidates):
+            return f"filter, call {call}: may {pod.uid} go to {', '.join(candidates)}"
+        case PreemptCalled(call, pod, victims):
+            return f"preempt, call {call}: may {pod.uid} take the place of {dict(victims)}"
+    return f"{event}"
