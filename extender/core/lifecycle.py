@@ -17,7 +17,7 @@ from extender.core.gang.milestones import Milestone
 from extender.core.gang.phase import Phase
 from extender.core.gang.problems import foreign, running, too_few
 from extender.core.jobs.jobs import Jobs
-from extender.core.jobs.taking_back import take_job_back
+from extender.core.jobs.taking_back import end_start
 from extender.core.kube_scheduler.uptake import awaits_uptake, is_still_queued, too_few_held, too_slow
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.reasons import Reason
@@ -259,7 +259,7 @@ class Lifecycle:
         release.break_off(now, release.partial_count)
         if workload.job is not None:
             # Its pods go with the job, or not at all: each that somebody else deletes counts as a failure.
-            return take_job_back(workload, "its start broke off, and was not completed in time")
+            return end_start(workload, "its start broke off, and was not completed in time")
         if limits.evict_partial and not workload.releasing:
             workload.telling.note(now, "evicting the bound members: the gang never became whole")
             for pod in [pod for pod in workload.bound if pod.stamp is not None]:

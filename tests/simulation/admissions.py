@@ -35,6 +35,8 @@ class Admissions:
     """UIDs of jobs that were to be suspended, until the watch shows that they are: they may be told so again."""
     _resumed: GroupKey | None = None
     """The job that the last event has shown to run by a plan, after others had stopped it."""
+    broken: dict[GroupKey, str] = field(default_factory=dict)
+    """UIDs of jobs that were bound in part for as long as they may be, until the watch shows that they are stopped."""
     seen_at: dict[str, float] = field(default_factory=dict)
     """When each pod was seen first."""
     slots: Slots = field(init=False)
@@ -102,9 +104,12 @@ class Admissions:
             admission.note("its room was promised to others while it was stopped")
 
     def break_off(self, key: GroupKey) -> None:
-        """Its start broke off, and it was bound in part for as long as it may be."""
+        """Its start broke off, and it was bound in part for as long as it may be. Others may have started it again
+        since, without a plan."""
         if (admission := self.slots.of.get(key)) is not None:
             admission.note("its start broke off")
+        if (job := self.jobs.get(key)) is not None:
+            self.broken[key] = job.uid
 
     def pardon(self, until: float) -> None:
         """The extender stands still."""
@@ -138,6 +143,7 @@ class Admissions:
             return self._depart(key)
         if job.suspended or self.stopping.get(key) != job.uid:
             self.stopping.pop(key, None)
+            self.broken.pop(key, None)
         if job.suspended:
             # A start that somebody has taken back before the watch showed it leaves its mark on the templates. Without
             # one its room is held until the write is answered.

@@ -67,7 +67,7 @@ def _judge_suspension(job: Job, admissions: Admissions, calls: Collection[str], 
     if admission is None:
         pods = [pod for pod in admissions.slots.pods(key) if pod.live and pod.owner == job.uid]
         misled = job.marked and bool(pods) and not any(pod.node for pod in pods)
-        lost = job.plan is None and (misled or not job.running)
+        lost = job.plan is None and (misled or not job.running or admissions.broken.get(key) == job.uid)
         return None if lost else f"{key} is to be suspended, and its start was none of ours to end"
     admissions.slots.of[key] = admission
     late = admissions.slots.missing(key) > 0 and now >= admission.came_at + admissions.creation_s

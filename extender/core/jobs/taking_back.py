@@ -22,6 +22,16 @@ def take_job_back(workload: Workload, why: str) -> None:
         job.let_go(led)
 
 
+def end_start(workload: Workload, why: str) -> None:
+    """It is bound in part. Others may have started its job again, without a plan, before the pods of that start had
+    gone: it is suspended all the same."""
+    job = workload.job
+    if job is not None and job.plan is None and not job.seen.suspended:
+        job.take_back(why)
+    else:
+        take_job_back(workload, why)
+
+
 def needs(workload: Workload, slot: SlotKey) -> bool:
     """Whether too few pods are on nodes: in all, or of the slot's podset."""
     podsets, reached = workload.podsets.podsets if workload.podsets is not None else (), workload.members.slots.reached

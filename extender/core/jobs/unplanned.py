@@ -39,8 +39,10 @@ class Unplanned:
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str:
         """What it has to be suspended for; empty if it goes on."""
         self._state.quotas.restore(workload)
+        if record.stop:
+            return record.stop
         if record.seen.let_go is not None:
-            return record.stop or self._await_nodes(workload, record, record.seen.let_go, now)
+            return self._await_nodes(workload, record, record.seen.let_go, now)
         expect(self._state, workload, None)
         if misled(workload, record.seen):
             return REMOVED

@@ -12,6 +12,7 @@ from extender.core import lifecycle
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
+from extender.core.jobs.taking_back import take_job_back
 from extender.core.kube_scheduler.kube_queue import KubeQueue
 from extender.core.workload import Workload
 from extender.runtime.budget import Lane
@@ -170,6 +171,10 @@ def started_jobs_lose_their_room_before_their_start_is_shown(patch: pytest.Monke
 def pods_before_a_job_give_it_no_time(patch: pytest.MonkeyPatch) -> None:
     """Whoever has yet to be tried seems to have been passed by in kube-scheduler's queue."""
     patch.setattr(KubeQueue, "has_passed", lambda self, pod: True)
+
+
+def starts_that_broke_off_are_left_to_whoever_started_the_job_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lifecycle, "end_start", take_job_back)
 
 
 def every_plan_is_given_up_while_kube_scheduler_stands_still(patch: pytest.MonkeyPatch) -> None:
