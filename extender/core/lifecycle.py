@@ -245,6 +245,7 @@ class Lifecycle:
                 return self._became_whole(workload, now)  # of what was needed when it began, as a restart would say
             reached(self._state, workload, Milestone.BROKEN, now)
             self._revocations.take_back_unlike_bound(workload, now)
+            workload.nudge()  # whatever becomes of its queue it is to be completed now
         elif release.partial_count == count:
             return  # that was said; what has been said since is news about its replacements
         release.break_off(since if release.partial_since is None else release.partial_since, count)

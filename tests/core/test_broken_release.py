@@ -9,8 +9,11 @@ import pytest
 from extender.core.advisory import Mode
 from extender.core.answers import Outcome
 from extender.core.effects import Confirm
+from extender.core.events import QueueGone
 from policies.model import Pod
+from policies.model.queues import LocalQueue
 from tests.builders import cluster, coscheduled, gang, reborn
+from tests.core.queues import cluster_queue, come, flavor, in_queue, show
 from tests.core.script import Script, stamp_of
 
 
@@ -246,3 +249,23 @@ def test_a_start_whose_bound_members_end_before_the_rest_of_it_is_bound_is_over(
     script.gone(script.pods[two.uid])
     script.feed_outcome(two.uid, Outcome.REFUSED)
     assert (script.reason("train"), script.gang("train").release.partial_since) == ("MembersMissing", None)
+
+
+def test_a_start_that_breaks_off_when_a_doubt_is_over_is_completed_although_its_queue_is_gone_by_then() -> None:
+    script = Script(*cluster("a: 2x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    pods = in_queue("train", 3, gpus=4)
+    come(script, pods)
+    script.bind_all(pods)
+    first, second = list(script.bindings)
+    (last,) = (pod for pod in pods if pod.uid not in script.bindings)
+    node = script.bindings[second].node
+    script.post(script.pods[first])
+    script.post(script.pods[second], Outcome.UNKNOWN, seen=False)
+    script.feed(QueueGone(LocalQueue("default", "team", "team")))
+    script.gone(last)
+    script.see(reborn(last))
+    script.bind(script.pods[second], node)
+    script.advance(21)
+    assert script.gang("train").release.partial_since is not None
+    assert all(script.planned(pod) for pod in script.pods.values() if not pod.node)
