@@ -11,13 +11,12 @@ from math import inf
 
 from extender.core.answers import BindingPosted, Outcome
 from extender.core.binds.bind_calls import Binding
+from extender.core.binds.deadlines import deadline, is_late
 from extender.core.binds.holds import Hold
 from extender.core.binds.stamps import DOMAIN, NODE, RANK, gang_to_stamp, marks_of, ranks_of
 from extender.core.events import BindArrived
-from extender.core.gang.expected import uncreated
 from extender.core.gang.milestones import Cause, Milestone
 from extender.core.gang.removal import costs_of
-from extender.core.kube_scheduler.uptake import carrying_out
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
@@ -168,25 +167,6 @@ class Bindings:
             claims.assume(pod, doubt[0])
             binds.doubt(pod.uid, doubt[1])
 
-    def deadline(self, workload: Workload) -> float:
-        """The instant by which posting has to start, so that it ends before the first held request expires."""
-        limits = self._state.limits
-        needed_s = limits.post_margin_s + limits.post_member_s * len(workload.members.placed)
-        return min(workload.members.holds.first_to_expire() - needed_s, self.patience(workload))
-
-    def patience(self, workload: Workload) -> float:
-        """The instant until which those that are held wait for the others, as long as kube-scheduler waits for them."""
-        limits, holds, group = self._state.limits, workload.members.holds, workload.group
-        if (workload.job is not None and uncreated(workload)) or carrying_out(workload):
-            return inf  # its pods are still being created, or told their nodes: that has a limit of its own
-        began = max(holds.began(), 0.0 if workload.job is None else workload.job.came_at)
-        hold_s = limits.hold_s if group is None or group.timeout_s is None else min(limits.hold_s, group.timeout_s)
-        return began + hold_s
-
-    def is_late(self, workload: Workload, now: float) -> bool:
-        """Whether something is held that cannot wait any longer."""
-        return bool(workload.members.holds) and now >= self.deadline(workload)
-
     def progress(self, workload: Workload, now: float) -> None:
         """Go on with a release, or begin one if a quorum is held."""
         members, release = workload.members, workload.release
@@ -202,7 +182,7 @@ class Bindings:
         if release.last is None:
             if members.holds:
                 self._begin(workload, now)
-        elif not workload.doubtful or self.is_late(workload, now):
+        elif not workload.doubtful or is_late(workload, self._state.limits, now):
             self._post_last(workload, release.last, now)
 
     def _can_complete(self, workload: Workload) -> bool:
@@ -215,7 +195,7 @@ class Bindings:
         if not workload.has_quorum(Stage.ARRIVED):
             held = f"{workload.share(Stage.ARRIVED)} reached bind"
             return explain(self._state, workload, Reason("Holding", held, warning=False), now)
-        if now >= self.deadline(workload):
+        if now >= deadline(workload, self._state.limits):
             self._revocations.run_out(workload, "the gang became complete too late to bind it in time", now)
             return None
         if (spoiled := self._spoiled(workload)) is not None:

@@ -5,65 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 
+from extender.core.claim import Claim, ClaimState, Expected, Owner, SlotOf
 from extender.core.cluster.table import Table
-from policies.model import Constraints, GroupKey, Node, Pod, Requests, Selection, SlotKey
+from policies.model import Constraints, Node, Pod, Requests, Selection
 from policies.model.levels import LevelKey
 from policies.placement.matching import admits
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Tenants
-
-
-class SlotOf(NamedTuple):
-    """A slot of a workload that has no pod."""
-
-    workload: GroupKey
-    slot: SlotKey
-
-
-Owner = str | SlotOf
-"""Whose room it is: a pod's, by its UID, or a slot's that has no pod."""
-
-
-class Expected(NamedTuple):
-    """A pod of no gang for which room is kept."""
-
-    uid: str
-
-
-class ClaimState(Enum):
-    """What a claim rests on."""
-
-    ASSUMED = "assumed"
-    """A promise of ours."""
-    RESERVED = "reserved"
-    """A promise to whoever will replace a lost member."""
-    AWAITED = "awaited"
-    """For a workload that others give way to: what it is to have there and they no longer have."""
-    BOUND = "bound"
-    TERMINATING = "terminating"
-
-
-_OURS = (ClaimState.ASSUMED, ClaimState.RESERVED, ClaimState.AWAITED)
-
-
-class Claim(NamedTuple):
-    """Room on a node. ``workload``: whose member the owner is, if it is one's. ``until``: when a reservation lapses."""
-
-    node: str
-    requests: Requests
-    state: ClaimState
-    workload: GroupKey | None = None
-    until: float | None = None
-
-    @property
-    def promised(self) -> bool:
-        """The watch has yet to confirm it."""
-        return self.state in _OURS
 
 
 class Claims:
@@ -286,7 +237,7 @@ class Claims:
                 follower(owner, claim, True)  # noqa: FBT003
         self._claims[owner] = claim
         self._on_node.setdefault(claim.node, {})[owner] = claim
-        if claim.state in _OURS:
+        if claim.promised:
             self._promised_on.setdefault(claim.node, {})[owner] = None
         elif known is not None and (there := self._promised_on.get(claim.node)) is not None:
             there.pop(owner, None)

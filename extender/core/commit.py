@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from extender.core.claims import SlotOf
+from extender.core.claim import SlotOf
 from extender.core.gang.milestones import Cause, Milestone
 from extender.core.kube_scheduler.uptake import awaits_uptake
 from extender.core.planner import Plan
@@ -109,7 +109,7 @@ class Commit:
                 state.assume_slot(workload, pod.identity, node, turns.get(pod.identity, 0))
         if len(members.placed) > placed and not goes_on:
             self._steering.await_uptake(workload, now)
-        state.crowd_out(node for _, node in seats)
+        state.crowd_out(*(node for _, node in seats))
         for slot in list(workload.reserved):
             claim = state.claims.get(SlotOf(workload.key, slot))
             if claim is not None and state.claims.overcommitted(claim.node, claim.requests):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
-from extender.core.claims import ClaimState, Expected, SlotOf
+from extender.core.claim import ClaimState, Expected, SlotOf
 from extender.core.gang.demands import to_be_planned
 from extender.core.gang.problems import too_many_shapes
 from extender.core.gang.recount import differences

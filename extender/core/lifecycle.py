@@ -8,8 +8,9 @@ from __future__ import annotations
 from math import inf
 
 from extender.core.binding import Bindings
+from extender.core.binds.deadlines import deadline, is_late, patience
 from extender.core.binds.stamped import recover_release, was_whole
-from extender.core.claims import SlotOf
+from extender.core.claim import SlotOf
 from extender.core.effects import Evict
 from extender.core.gang.coming import Coming
 from extender.core.gang.expected import uncreated
@@ -145,9 +146,9 @@ class Lifecycle:
 
     def _expire_holds(self, workload: Workload, now: float) -> None:
         state, members = self._state, workload.members
-        if self._bindings.is_late(workload, now) and is_still_queued(workload, state.kube_queue):
+        if is_late(workload, state.limits, now) and is_still_queued(workload, state.kube_queue):
             members.holds.wait_from(state.kube_queue.taken_at)
-        late = self._bindings.is_late(workload, now)
+        late = is_late(workload, state.limits, now)
         over = [member for member in members.unknown.values() if now >= member.doubt_ends]
         if over or (workload.doubtful and late):
             # Whatever became of those Bindings, the others wait no longer. Their own room stays promised for a while.
@@ -162,7 +163,7 @@ class Lifecycle:
             self._revocations.let_go(workload, "another Binding of its gang has not ended in time", now)
         elif not workload.releasing:
             lacking = uncreated(workload) if workload.admitted else 0
-            cut_short = now < self._bindings.patience(workload)
+            cut_short = now < patience(workload, state.limits)
             why = too_slow(workload, lacking) if lacking else too_few_held(workload, cut_short=cut_short)
             if self._revocations.run_out(workload, why, now) and lacking:
                 # Every try makes all of its pods, and the next one ends no better before somebody does something.
@@ -180,7 +181,7 @@ class Lifecycle:
                 # It is for others than kube-scheduler to go on: afterwards it has a moment at least.
                 workload.wait_until(max(workload.plan_deadline, now + state.limits.report_s))
             if members.holds:
-                at.append(self._bindings.deadline(workload))
+                at.append(deadline(workload, state.limits))
             if awaited:
                 at.append(workload.plan_deadline)
             at.extend(member.doubt_ends for member in members.unknown.values())

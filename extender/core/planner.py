@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from extender.core.claims import SlotOf
+from extender.core.claim import SlotOf
 from extender.core.cluster.holders import Holders
 from extender.core.gang.demands import left_short, siblings
 from extender.core.gang.shape import Demand, Shape

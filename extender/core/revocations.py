@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from extender.core.claims import Owner, SlotOf
+from extender.core.claim import Owner, SlotOf
 from extender.core.gang.demands import siblings
 from extender.core.gang.milestones import DEADLINES, Cause, Milestone
 from extender.core.jobs.taking_back import take_job_back

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from extender.core.binds.bind_calls import BindCalls, Binding
-from extender.core.claims import Claim, Claims, Owner, SlotOf
+from extender.core.claim import Claim, Owner, SlotOf
+from extender.core.claims import Claims
 from extender.core.cluster.budgets import DisruptionBudgets
 from extender.core.cluster.volumes import Volumes
 from extender.core.effects import AnswerBind, Effect, PostBinding
@@ -179,7 +179,7 @@ class State:
         self.quotas.node_changed(node)
         self._forget_refusals(node)
         self.preemptions.node_changed(node)
-        self.crowd_out((node,))
+        self.crowd_out(node)
 
     def nudge(self, workload: Workload) -> None:
         """Something around it has changed that its plan depends on."""
@@ -256,7 +256,7 @@ class State:
             self.singles.end(uid)
             self.claims.expect_no_longer(uid)
 
-    def crowd_out(self, nodes: Iterable[str]) -> None:
+    def crowd_out(self, *nodes: str) -> None:
         """Others have room there: pods of no gang lose what was kept for them and is not left."""
         for uid in self.singles.crowded_out(nodes, self.claims) if self.singles.kept else ():
             self.end_kept(uid)
@@ -264,7 +264,7 @@ class State:
     def post(self, pod: Pod, binding: Binding, expires: float, marks: dict[str, str], *, again: bool = False) -> None:
         """Ask for a Binding with these annotations. ``again``: as in PostBinding."""
         self.binds.write(pod.uid, binding)
-        self.crowd_out((binding.node,))
+        self.crowd_out(binding.node)
         where = pod.uid, pod.namespace, pod.name, binding.node
         self.out.append(PostBinding(*where, tuple(binding.calls), expires, marks, binding.workload, again))
 
@@ -297,4 +297,4 @@ class State:
             if claim is None and pod.group_key is None:
                 self.preemptions.came(pod.priority)
             self.claims.confirm(pod)
-            self.crowd_out((pod.node,))
+            self.crowd_out(pod.node)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.claims import Claim, ClaimState
+from extender.core.claim import Claim, ClaimState
 from extender.core.state import State
 from extender.core.waiting.index import index
 from policies.model import Dialect, GroupRef, PodSets

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
 
-from extender.core.claims import Owner
+from extender.core.claim import Owner
 from extender.core.state import State
 from policies.model import GroupKey, Pod, Requests
 from policies.placement.shortfall import NearestDomain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.core.claims import ClaimState, SlotOf
+from extender.core.claim import ClaimState, SlotOf
 from extender.core.gang.expected import uncreated
 from extender.core.gang.milestones import Cause
 from extender.core.jobs.job import JobRecord

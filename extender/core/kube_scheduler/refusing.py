@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from extender.core.claims import Claim
+from extender.core.claim import Claim
 from extender.core.workload import Workload
 from policies.model import GroupKey
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from extender.core.claims import Claim, Claims, Owner, SlotOf
+from extender.core.claim import Claim, Owner, SlotOf
+from extender.core.claims import Claims
 from extender.core.quota.flavoring import PartKey, told_by
 from extender.core.quota.queues import Queues
 from extender.core.quota.uses import Use

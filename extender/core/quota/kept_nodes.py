@@ -4,7 +4,7 @@ ones away, and knows of no plan of ours.
 
 from __future__ import annotations
 
-from extender.core.claims import Owner
+from extender.core.claim import Owner
 from extender.core.state import State
 
 

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
 from operator import attrgetter
 
-from extender.core.claims import Claim, Claims, Owner, SlotOf
+from extender.core.claim import Claim, Owner, SlotOf
+from extender.core.claims import Claims
 from extender.core.limits import Limits
 from extender.core.quota.counting import QuotaCounting, Unseen, unseen_of
 from extender.core.quota.flavoring import Flavoring, PartKey, of_gang, of_job, part_of, suit

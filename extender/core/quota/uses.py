@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from extender.core.claims import Owner
+from extender.core.claim import Owner
 from extender.core.quota.flavoring import PartKey
 from extender.core.quota.queue_members import QueueMembers
 from extender.core.quota.queues import Queues

@@ -73,7 +73,7 @@ class Ahead:
         elif state.singles.get(uid) is pod and state.claims.get(uid) is None:
             state.singles.keep(pod, node, now + state.limits.plan_s)
             state.claims.expect(pod, node)
-            state.crowd_out((node,))
+            state.crowd_out(node)
 
     def lapse(self, now: float) -> None:
         """Give back what was kept for too long."""

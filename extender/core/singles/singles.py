@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extender.core.claims import Owner
+from extender.core.claim import Owner
 from extender.core.effects import AnswerFilter, Wake
 from extender.core.events import FilterCalled
 from extender.core.state import State

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from extender.core.claims import Claim, Claims, ClaimState
+from extender.core.claim import Claim, ClaimState
+from extender.core.claims import Claims
 from extender.core.gang.backoff import pause_s
 from extender.core.gang.shape import Role
 from extender.core.singles.natives import Natives

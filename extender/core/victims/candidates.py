@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from extender.core.claims import Owner, SlotOf
+from extender.core.claim import Owner, SlotOf
 from extender.core.gang.surplus import surplus_of
 from extender.core.state import State
 from extender.core.workload import Workload

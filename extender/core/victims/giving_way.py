@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from extender.core.claims import Owner, SlotOf
+from extender.core.claim import Owner, SlotOf
 from extender.core.effects import Evict
 from extender.core.gang.milestones import Cause
 from extender.core.gang.surplus import gang_of, runs_without, surplus_of

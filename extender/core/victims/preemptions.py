@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from extender.core.claims import Claim, Claims, Owner, SlotOf
+from extender.core.claim import Claim, Owner, SlotOf
+from extender.core.claims import Claims
 from extender.core.reasons import Reason
 from extender.core.victims.evictions import Evictions
 from policies.model import GroupKey, Pod, Requests, Reservation, Victim

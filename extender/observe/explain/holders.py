@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from extender.core.claims import Claim, Owner
+from extender.core.claim import Claim, Owner
 from extender.core.state import State
 from extender.observe.explain.inquiry import Inquiry
 from policies.placement.snapshot import Counts, Rows
