@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.kube.reading.objects import Amounts, Container, Meta, PodSpec, Resources
+from extender.kube.reading.quantity import milli
 from extender.kube.reading.requests import amounts_of, requests_of
 from policies.words import amount
 
@@ -19,6 +21,7 @@ class LimitItem(Struct, rename="camel"):
     default_request: Amounts | None = None
     max: Amounts | None = None
     min: Amounts | None = None
+    max_limit_request_ratio: Amounts | None = None
 
 
 class LimitSpec(Struct):
@@ -78,20 +81,52 @@ def _refusals(spec: PodSpec, items: Sequence[LimitItem]) -> Iterator[str]:
                 yield f"a container asks for {asks}, and its limit is {limit}"
         for item in items:
             if item.type == "Container":
-                most = {name: max(much, limits.get(name, much)) for name, much in {**limits, **requests}.items()}
-                yield from _beyond("container", item, most, requests)
+                yield from _beyond("container", item, requests, limits)
     for item in items:
         if item.type == "Pod":
-            total = dict(requests_of(spec))
-            yield from _beyond("pod", item, total, total)
+            yield from _beyond("pod", item, dict(requests_of(spec)), _limits_of(spec))
 
 
-def _beyond(what: str, item: LimitItem, most: Mapping[str, int], least: Mapping[str, int]) -> Iterator[str]:
+def _limits_of(spec: PodSpec) -> dict[str, int]:
+    """Of the pod as a whole, where anybody in it has a limit, which may be 0."""
+
+    def alone(said: Resources | None) -> Resources | None:
+        return said and Resources(requests=said.limits)
+
+    def of_all(containers: list[Container] | None) -> list[Container]:
+        return [replace(one, resources=alone(one.resources)) for one in containers or ()]
+
+    said = [one.resources for one in _containers(spec)] + [spec.resources]
+    named = dict.fromkeys((name for one in said for name in (one and one.limits) or ()), 0)
+    limited = replace(
+        spec,
+        containers=of_all(spec.containers),
+        init_containers=of_all(spec.init_containers),
+        resources=alone(spec.resources),
+        overhead=None,
+    )
+    return named | dict(requests_of(limited))
+
+
+def _beyond(what: str, item: LimitItem, requests: Mapping[str, int], limits: Mapping[str, int]) -> Iterator[str]:
     for name, limit in amounts_of(item.max or {}).items():
-        if (much := most.get(name, 0)) > limit:
-            has = f"a {what} is to have {amount(name, much, up=True)}"
-            yield f"{has}, and a LimitRange lets it have {amount(name, limit)} at most"
+        lets = f"and a LimitRange lets it have {amount(name, limit)} at most"
+        if name not in limits and what == "pod":
+            yield f"a {what} has no limit of {name}, {lets}"
+        if (much := max(requests.get(name, 0), limits.get(name, 0))) > limit:
+            yield f"a {what} is to have {amount(name, much, up=True)}, {lets}"
     for name, limit in amounts_of(item.min or {}).items():
-        if (much := least.get(name, limit)) < limit:
-            asks = f"a {what} asks for {amount(name, much)}"
-            yield f"{asks}, and a LimitRange has it ask for {amount(name, limit, up=True)} at least"
+        demands = f"and a LimitRange has it ask for {amount(name, limit, up=True)} at least"
+        if name not in requests and what == "pod":
+            yield f"a {what} asks for no {name}, {demands}"
+        if (much := requests.get(name, limit)) < limit:
+            yield f"a {what} asks for {amount(name, much)}, {demands}"
+    for name, ratio in (item.max_limit_request_ratio or {}).items():
+        asks, most = requests.get(name, 0), limits.get(name, 0)
+        if not asks or not most:
+            yield f"a {what} needs a request and a limit of {name}, of which a LimitRange limits the ratio to {ratio}"
+        elif most * 1000 > asks * milli(ratio):
+            yield (
+                f"a {what} asks for {amount(name, asks)} and its limit is {amount(name, most)}, and a LimitRange lets "
+                f"it be {ratio} times as much at most"
+            )

@@ -54,9 +54,19 @@ def test_what_is_said_first_counts() -> None:
             "a container asks for 0.5 cpu, and a LimitRange has it ask for 1 cpu at least",
         ),
         (
-            LimitItem("Pod", max={"nvidia.com/gpu": "4"}),
-            {"nvidia.com/gpu": "8"},
-            "a pod is to have 8 nvidia.com/gpu, and a LimitRange lets it have 4 nvidia.com/gpu at most",
+            LimitItem("Pod", min={"memory": "1Gi"}),
+            {"cpu": "1"},
+            "a pod asks for no memory, and a LimitRange has it ask for 1 GiB memory at least",
+        ),
+        (
+            LimitItem("Pod", max={"cpu": "2"}),
+            {"cpu": "1"},
+            "a pod has no limit of cpu, and a LimitRange lets it have 2 cpu at most",
+        ),
+        (
+            LimitItem("Container", max_limit_request_ratio={"cpu": "2"}),
+            {"cpu": "1"},
+            "a container needs a request and a limit of cpu, of which a LimitRange limits the ratio to 2",
         ),
         (LimitItem("Pod", default_request={"cpu": "9"}), {"cpu": "1"}, ""),
     ],
@@ -68,6 +78,44 @@ def test_what_a_limit_range_forbids_is_the_reason(item: LimitItem, requests: dic
 def test_a_limit_counts_where_it_is_more_than_the_request() -> None:
     _, why = completed(LimitItem("Container", max={"cpu": "2"}), limits={"cpu": "3"}, cpu="1")
     assert why == "a container is to have 3 cpu, and a LimitRange lets it have 2 cpu at most"
+
+
+@pytest.mark.parametrize(
+    ("item", "limits", "requests", "why"),
+    [
+        (LimitItem("Container", max_limit_request_ratio={"cpu": "2"}), {"cpu": "2"}, {"cpu": "1"}, ""),
+        (
+            LimitItem("Container", max_limit_request_ratio={"cpu": "1.5"}),
+            {"cpu": "2"},
+            {"cpu": "1"},
+            "a container asks for 1 cpu and its limit is 2 cpu, and a LimitRange lets it be 1.5 times as much at most",
+        ),
+        (
+            LimitItem("Pod", max_limit_request_ratio={"memory": "2"}),
+            {"memory": "3Gi"},
+            {"memory": "1Gi"},
+            "a pod asks for 1 GiB memory and its limit is 3 GiB memory, and a LimitRange lets it be 2 times as "
+            "much at most",
+        ),
+        (
+            LimitItem("Pod", max={"nvidia.com/gpu": "4"}),
+            {"nvidia.com/gpu": "8"},
+            {},
+            "a pod is to have 8 nvidia.com/gpu, and a LimitRange lets it have 4 nvidia.com/gpu at most",
+        ),
+        (
+            LimitItem("Pod", max={"cpu": "2"}),
+            {"cpu": "3"},
+            {"cpu": "1"},
+            "a pod is to have 3 cpu, and a LimitRange lets it have 2 cpu at most",
+        ),
+        (LimitItem("Pod", max={"cpu": "2"}), {"cpu": "0"}, {"cpu": "0"}, ""),
+    ],
+)
+def test_the_limit_counts_beside_the_request(
+    item: LimitItem, limits: dict[str, str], requests: dict[str, str], why: str
+) -> None:
+    assert completed(item, limits=limits, **requests)[1] == why
 
 
 def test_more_than_its_own_limit_is_never_made() -> None:
