@@ -217,7 +217,7 @@ class Lifecycle:
         if not lacking:
             workload.telling.explain_surplus(None)
         match workload.phase:
-            case Phase.RUNNING:
+            case Phase.RUNNING | Phase.PLACED if workload.whole or workload.release.complete:
                 if workload.whole:
                     self._became_whole(workload, now)
                 explain(self._state, workload, running(workload), now)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from extender.core.gang.expected import uncreated
 from extender.core.gang.shape import Role
+from extender.core.jobs.job import JobRecord
 from extender.core.limits import Preempts
 from extender.core.member import Stage
 from extender.core.reasons import Reason
@@ -72,13 +74,22 @@ def worded(workload: Workload, why: Reason, state: State) -> Reason:
     return why
 
 
+def not_suspended(record: JobRecord) -> Reason:
+    """Why it goes on although it is to be suspended."""
+    return Reason("Stopping", f"it is to be suspended: {record.stop}; that was refused: {record.refused}")
+
+
 def running(workload: Workload) -> Reason:
     """What is bound of a gang that has its quorum, and why the others wait."""
+    if (job := workload.job) is not None and job.stop and job.refused:
+        return not_suspended(job)
     text = f"{counted(workload.reached(Stage.BOUND), 'member', 'is', 'are')} bound"
+    if missing := uncreated(workload):
+        text += f"; {counted(missing, 'pod', 'is', 'are')} yet to be created"
     waiting = len(workload.members.slots.lacking)
     if waiting and workload.telling.surplus is not None:
         text += f"; {counted(waiting, 'more member', 'waits', 'wait')}: {workload.telling.surplus.message}"
-        if workload.job is not None and any(map(_is_led, workload.members.unplaced())):
+        if job is not None and any(map(_is_led, workload.members.unplaced())):
             text += "; its pod template names the nodes of the plan: suspend the job to have all of it planned anew"
     return Reason("Running", text, warning=False)
 

@@ -18,7 +18,9 @@ def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | N
     if not job.stopped:
         return Reason("Stopping", "it is suspended, and its pods have yet to go", warning=False)
     if job.marked:
-        return Reason("Stopping", "it is suspended; what Muster wrote on it is being taken off", warning=False)
+        refused = f", which was refused: {record.refused}" if record.refused else ""
+        text = f"it is suspended; what Muster wrote on it is being taken off{refused}"
+        return Reason("Stopping", text, warning=bool(refused))
     if left := _left_over(state, workload):
         said = counted(left, "pod", "has", "have")
         return Reason("Stopping", f"{said} yet to go of an earlier start", warning=False)

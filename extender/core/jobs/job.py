@@ -22,7 +22,8 @@ class JobRecord:
     """``seen``: the job as last seen. ``writing``: what was asked for and is not shown; ``written``: it was done, and
     ``until`` is when that is no longer believed. ``plan``: the nodes that it was started with, by slot; None while it
     is not admitted; ``planned``: the podsets that it has nodes for; ``started``: those of its start. ``stop``: why it
-    is to be suspended again. ``failures`` of writes in a row; nothing is written before ``not_before``.
+    is to be suspended again. ``failures`` of writes in a row, and what the API server said to the last one
+    (``refused``); nothing is written before ``not_before``.
     ``coming_until``: by then the next of its pods has to come, or the nodes of one that was let go; ``came_at``: when
     the last pod did. ``lost``: nodes on which pods of it are and that are gone or not ready, and since when. ``ran``:
     it was whole since it was admitted. ``over``: pods of it have ended well, in the slots ``done``, and no other is
@@ -39,6 +40,7 @@ class JobRecord:
     started: PodSets | None = None
     stop: str = ""
     failures: int = 0
+    refused: str = ""
     not_before: float = 0.0
     coming_until: float = 0.0
     came_at: float = 0.0
@@ -99,7 +101,7 @@ class JobRecord:
 
     def wrote(self, until: float) -> None:
         """It is done, or may be: the watch has so long to show it."""
-        self.written, self.until = True, until
+        self.written, self.until, self.refused = True, until, ""
 
     def end_write(self) -> None:
         """It is shown, was refused, or is given up."""
@@ -116,10 +118,10 @@ class JobRecord:
         self.end_write()
         return True
 
-    def fail(self, not_before: float) -> None:
+    def fail(self, why: str, not_before: float) -> None:
         """The write was refused."""
         self.failures += 1
-        self.not_before = not_before
+        self.refused, self.not_before = why, not_before
         self.end_write()
 
     def admit(self, plan: Mapping[SlotKey, str]) -> None:

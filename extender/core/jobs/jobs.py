@@ -15,6 +15,7 @@ from extender.core.gang.backoff import pause_s
 from extender.core.gang.expected import await_pods, close_up, expect, still_planned, there_first, uncreated
 from extender.core.gang.milestones import Cause
 from extender.core.gang.names import strangers
+from extender.core.gang.problems import not_suspended
 from extender.core.jobs.hindrances import hindrance, to_come
 from extender.core.jobs.job import JobRecord, JobWrite
 from extender.core.jobs.naming import JobNaming
@@ -75,8 +76,12 @@ class Jobs:
                 await_pods(self._state, record, now)
             return
         what, started = record.writing.value, record.writing is JobWrite.START
-        record.fail(now + pause_s(record.failures + 1, 1.0, self._state.limits.retry_max_s))
+        record.fail(event.detail, now + pause_s(record.failures + 1, 1.0, self._state.limits.retry_max_s))
         workload.telling.note(now, f"could not {what} its job: {event.detail}")
+        if record.seen.suspended and (hindered := hindrance(self._state, workload, record)) is not None:
+            explain(self._state, workload, hindered, now)
+        elif record.stop:
+            explain(self._state, workload, not_suspended(record), now)
         if started:
             record.dismiss()
             why = f"its job could not be started: {event.detail}"

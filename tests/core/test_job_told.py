@@ -1,0 +1,55 @@
+"""What is said of a job that runs while not all of it does, or that nobody lets Muster suspend."""
+
+from __future__ import annotations
+
+from extender.core.answers import JobWritten, Outcome
+from extender.core.effects import SuspendJob
+from tests.builders import cluster
+from tests.core.jobs import Controlled, job
+from tests.core.script import Script
+
+
+def test_a_pod_of_a_running_job_that_is_yet_to_be_created_again_is_told() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    pods = train.run()
+    assert script.message("job") == "2 members are bound"
+    script.change(script.pods[pods[0].uid], phase="Failed")
+    train.wait(5)
+    assert (script.reason("job"), script.message("job")) == ("Running", "1 member is bound; 1 pod is yet to be created")
+    assert not train.stops, "the others go on"
+
+
+def test_a_job_that_nobody_lets_us_suspend_says_why_it_is_to_be_and_what_the_api_server_said() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train = Controlled(script, job(2))
+    pods = train.run()
+    train.obeys = False
+    script.drop(str(script.pods[pods[0].uid].node))
+    train.settle()
+    refused = JobWritten(train.seen.key, train.seen.uid, Outcome.REFUSED, "422 not in this house")
+    script.feed(refused)
+    train.wait(0.5)
+    assert script.reason("job") == "Stopping"
+    assert "is gone" in script.message("job")
+    assert script.message("job").endswith("; that was refused: 422 not in this house")
+    train.obeys = True
+    train.wait(2)
+    assert [type(one) for one in script.effects if isinstance(one, SuspendJob)] == [SuspendJob] * 2
+    train.delete()
+    train.show(stopped=True)
+    train.wait(2)
+    assert len(train.starts) == 2
+
+
+def test_nor_lets_us_take_off_what_is_ours() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    train.run()
+    train.obeys = False
+    train.show(suspended=True, plan=None)
+    train.delete()
+    train.show(stopped=True)
+    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.REFUSED, "422 not in this house"))
+    train.wait(0.5)
+    assert script.message("job").endswith("is being taken off, which was refused: 422 not in this house")
