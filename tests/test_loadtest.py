@@ -27,6 +27,7 @@ class Extender:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.at_once = self.most_at_once = 0
         self.takes_s = 0.0
+        self.refuses_after = 10_000
         self._loop = asyncio.new_event_loop()
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
@@ -60,11 +61,13 @@ class Extender:
         self.at_once -= 1
         match request.match_info["verb"]:
             case "filter":
-                return web.json_response({"NodeNames": [], "Error": ""})
+                error = "this replica stands by" if len(self.asked) > self.refuses_after else ""
+                return web.json_response({"NodeNames": [], "Error": error})
             case "bind":
                 return web.json_response({"Error": "the pod is not known"})
             case _:
-                return web.json_response([]) if self.takes_s else web.Response(status=500)
+                marks = [] if len(self.asked) > self.refuses_after else [{"Host": "node-0", "Score": 1}]
+                return web.json_response(marks) if self.takes_s else web.Response(status=500)
 
 
 @pytest.fixture
@@ -170,6 +173,19 @@ def test_the_defaults_spare_a_live_extender(extender: Extender) -> None:
     assert extender.most_at_once <= 4
     assert len(extender.asked[0][1]["NodeNames"]) == 1000
     assert "Default: 10;" in CliRunner().invoke(main, ["latency", "--help"], env={"COLUMNS": "400"}).output
+
+
+@pytest.mark.parametrize(("verb", "why"), [("filter", "this replica stands by"), ("prioritize", "no node was marked")])
+def test_an_extender_that_answers_no_question_is_not_measured(extender: Extender, verb: str, why: str) -> None:
+    extender.takes_s = 0.001
+    wanted = ["latency", "--url", extender.url, "--calls", "5", "--concurrency", "1", "--limit-ms", "60000"]
+    wanted += ["--rate", "1000", "--verb", verb]
+    extender.refuses_after = 3
+    some = CliRunner().invoke(main, wanted, env={"COLUMNS": "400"})
+    assert (some.exit_code, f"{verb}: 3 calls refused: {why}" in some.stdout) == (1, True)
+    none = CliRunner().invoke(main, wanted, env={"COLUMNS": "400"})
+    assert (none.exit_code, len(extender.asked)) == (2, 7), "the first call shows it"
+    assert f"no usable answer from {extender.url}/{verb}: {why}" in none.stderr
 
 
 def test_an_installed_package_has_the_load_test_alone(

@@ -37,15 +37,20 @@ class Call:
 class Load:
     """The results of the calls. ``latencies_ms``: of every call that was answered, in order of answers.
 
-    ``refused``: answers with an error in them. ``failed``: no answer that kube-scheduler could use, by reason.
+    ``refusals``: answers with an error in them, by reason, and those to prioritize that mark no node. ``failed``: no
+    answer that kube-scheduler could use, by reason.
     ``stopped_ms``: the latency that was above the limit and ended the load, None if none was.
     """
 
     seconds: float = 0.0
     latencies_ms: list[float] = field(default_factory=list)
-    refused: int = 0
+    refusals: dict[str, int] = field(default_factory=dict)
     failed: dict[str, int] = field(default_factory=dict)
     stopped_ms: float | None = None
+
+    @property
+    def refused(self) -> int:
+        return sum(self.refusals.values())
 
     def percentile(self, share: float) -> float:
         """Nearest rank, in ms. Raises IndexError when nothing was answered."""
@@ -112,9 +117,16 @@ async def _send(session: aiohttp.ClientSession, url: str, call: Call, load: Load
         why = str(error) or type(error).__name__
         load.failed[why] = load.failed.get(why, 0) + 1
         return None
-    if isinstance(result, dict) and result.get("Error"):
-        load.refused += 1
+    if why := _refusal(result):
+        load.refusals[why] = load.refusals.get(why, 0) + 1
     return answered
+
+
+def _refusal(result: Any) -> str:
+    """Why the extender did not do what it was asked for; empty if it did. To prioritize it cannot say why."""
+    if isinstance(result, dict):
+        return str(result.get("Error") or "")
+    return "" if result else "no node was marked"
 
 
 def calls(verb: Verb, count: int, candidates: int) -> list[Call]:

@@ -70,7 +70,8 @@ def latency_command(
 
     With --url against any running extender, with pods that do not exist. Without it on a control plane of its own,
     where real gangs are bound; that needs a source checkout. Of two defaults the first is with --url. Exit code 0:
-    measured. 1: a call got no usable answer, or the limit ended the test. 2: nothing could be measured.
+    measured. 1: a call got no usable answer, filter or prioritize was refused, or the limit ended the test. 2: nothing
+    could be measured.
     """
     rates = _OWN if url is None else _SAFE
     settings = (rate or rates[0], concurrency or rates[1], count or rates[2], nodes or rates[3])
@@ -90,7 +91,13 @@ def latency_command(
         told = {"url": url, "rate": settings[0], "concurrency": settings[1], "candidates": settings[3]}
         told |= {"verbs": {name: figures(load) for name, load in results.items()}}
         file.write(json.dumps(told, indent=1).encode())
-    raise typer.Exit(1 if any(load.failed or load.stopped_ms is not None for load in results.values()) else 0)
+    bad = any(load.failed or _unforeseen(name, load) or load.stopped_ms is not None for name, load in results.items())
+    raise typer.Exit(1 if bad else 0)
+
+
+def _unforeseen(name: str, load: Load) -> dict[str, int]:
+    """Refusals by reason, but for those of binds: their pods do not exist."""
+    return {} if name == Verb.BIND else load.refusals
 
 
 def load_test(
@@ -108,7 +115,7 @@ def load_test(
         with terminal.status(f"{verb.value}: {count} calls, {rate:g} a second"):
             # The first call is not timed: it warms the code, and shows whether there is any use in more.
             load = asyncio.run(fire(url, calls(verb, 1, candidates), rate, 1, limit_ms=most_ms))
-            for why in load.failed:
+            for why in (*load.failed, *_unforeseen(verb.value, load)):
                 stop(f"no usable answer from {url}/{verb.value}: {why}")
             if load.stopped_ms is None:
                 load = asyncio.run(fire(url, calls(verb, count, candidates), rate, concurrency, limit_ms=most_ms))
@@ -126,6 +133,8 @@ def _show(results: dict[str, Load]) -> None:
     for name, load in results.items():
         for why, times in load.failed.items():
             terminal.print(f"{name}: {many(times, 'call')} failed: {why}", style="red")
+        for why, times in _unforeseen(name, load).items():
+            terminal.print(f"{name}: {many(times, 'call')} refused: {why}", style="red")
         if load.stopped_ms is not None:
             terminal.print(
                 f"{name}: stopped after {many(len(load.latencies_ms), 'answer')}: one took {load.stopped_ms:.0f} ms. "
