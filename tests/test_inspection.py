@@ -153,11 +153,37 @@ def test_no_muster_is_one_sentence(nowhere: str) -> None:
 @pytest.mark.parametrize(
     ("status", "content"),
     [
-        *[(200, said) for said in (b"<html>hello</html>", b'"text"', b"{}", b"\xff", b"", b"[1]", b'[{"a": 1}]')],
+        *[
+            (200, said)
+            for said in (b"<html>hello</html>", b'"text"', b"{}", b"\xff", b"", b"[1]", b'[{"a": 1}]', b"[" * 9999)
+        ],
         *[(status, b"<html>elsewhere</html>") for status in (301, 404)],
     ],
 )
 def test_whatever_else_answers_is_told_from_muster(question: list[str], status: int, content: bytes) -> None:
+    said = answered(question, status, content)
+    assert (said.exit_code, "it is no Muster" in said.output) == (2, True), said.output
+
+
+@pytest.mark.parametrize(
+    ("question", "content"),
+    [
+        (["gangs"], b'[{"namespace": "team", "name": "train"}]'),
+        (["gangs"], b'[{"namespace": "team", "name": "train", "state": 5, "bound": null}]'),
+        (["domains"], b'[{"level": "clique"}]'),
+        (["queues"], b'[{"kind": "ClusterQueue"}]'),
+        (["explain", "a/b"], b'{"gang": "a/b"}'),
+        (["explain", "a/b"], b'{"gang": {}}'),
+    ],
+)
+def test_a_muster_of_another_version_is_told(question: list[str], content: bytes) -> None:
+    said = answered(question, 200, content)
+    assert (said.exit_code, "it may be of another version than this command" in said.output) == (2, True), said.output
+
+
+def answered(question: list[str], status: int, content: bytes) -> Result:
+    """What the command says where something else answers it once."""
+
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
@@ -172,7 +198,7 @@ def test_whatever_else_answers_is_told_from_muster(question: list[str], status: 
         thread.start()
         said = asked(*question, "--url", f"http://127.0.0.1:{other.server_port}")
         thread.join()
-    assert (said.exit_code, "it is no Muster" in said.output) == (2, True), said.output
+    return said
 
 
 def test_a_certificate_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ async def _send(session: aiohttp.ClientSession, url: str, call: Call, load: Load
             if answer.status != 200:
                 raise ValueError(f"status {answer.status}")
             result = json.loads(content)
-    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+    except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
         why = str(error) or type(error).__name__
         load.failed[why] = load.failed.get(why, 0) + 1
         return None

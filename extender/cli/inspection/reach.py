@@ -68,7 +68,7 @@ class Muster:
             return self._read(answer, kind, field)
         try:
             detail = str(answer.json()["detail"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             if not answer.is_server_error:
                 raise self._stranger() from None
             detail = f"{self.where} failed to answer: {answer.status_code} {answer.text.strip()[:200]}"
@@ -77,7 +77,7 @@ class Muster:
     def _read(self, answer: httpx.Response, kind: type[object], field: str) -> Any:
         try:
             told = answer.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             told = None
         found = told if isinstance(told, list) else [told]
         if not isinstance(told, kind) or not all(isinstance(one, dict) and field in one for one in found):
