@@ -6,7 +6,7 @@ two steps; no step may cost more than some hundreds of units, whatever pods ask 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
 from typing import Any, TypeVar
@@ -47,6 +47,21 @@ def metered(steps: Steps[T]) -> Steps[tuple[T, int]]:
             return end.value, total
         total += cost
         yield cost
+
+
+def batched(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """So many of them as are looked at in one step."""
+    for at in range(0, len(items), AT_ONCE):
+        yield items[at : at + AT_ONCE]
+
+
+def chosen(items: Sequence[T], question: Callable[[T], bool]) -> Steps[list[T]]:
+    """Those for which the answer is yes, some at a time."""
+    found: list[T] = []
+    for some in batched(items):
+        found += filter(question, some)
+        yield AT_ONCE // 4
+    return found
 
 
 def ordered(items: Sequence[T], key: Callable[[T], Any]) -> Steps[list[T]]:

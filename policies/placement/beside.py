@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from policies.model import HostPort, Pod, Selector, Spread, Term
 from policies.placement.tenants import Tenant, Tenants
+from policies.steps import Steps
 
 
 class Beside(Tenants):
@@ -19,13 +20,13 @@ class Beside(Tenants):
         for pod, node in planned:
             self.put(pod.uid, pod, node)
 
-    def meant(self, terms: tuple[Term, ...]) -> list[Tenant]:
-        return self._there.meant(terms) + super().meant(terms)
+    def meant(self, terms: tuple[Term, ...]) -> Steps[list[Tenant]]:
+        return (yield from self._there.meant(terms)) + (yield from super().meant(terms))
 
-    def counted(self, spread: Spread, namespace: str) -> list[Tenant]:
-        return self._there.counted(spread, namespace) + super().counted(spread, namespace)
+    def counted(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:
+        return (yield from self._there.counted(spread, namespace)) + (yield from super().counted(spread, namespace))
 
-    def kept_for(self, spread: Spread, namespace: str) -> list[Tenant]:
+    def kept_for(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:
         return self._there.kept_for(spread, namespace)
 
     def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
@@ -49,11 +50,11 @@ class Apart(Beside):
         super().__init__(there, ())
         self._names = {(pod.namespace, pod.name) for pod in pods}
 
-    def meant(self, terms: tuple[Term, ...]) -> list[Tenant]:
-        return self._strangers(super().meant(terms))
+    def meant(self, terms: tuple[Term, ...]) -> Steps[list[Tenant]]:
+        return self._strangers((yield from super().meant(terms)))
 
-    def counted(self, spread: Spread, namespace: str) -> list[Tenant]:
-        return self._strangers(super().counted(spread, namespace))
+    def counted(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:
+        return self._strangers((yield from super().counted(spread, namespace)))
 
     def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
         for term, those in super().repelling(pod):
@@ -77,6 +78,7 @@ class BesideNominated(Beside):
         # Like pods of a later wave they are yet to come.
         super().__init__(there, ((replace(pod, wave=1), node) for pod, node in nominated))
 
-    def kept_for(self, spread: Spread, namespace: str) -> list[Tenant]:
+    def kept_for(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:
         # Unlike pods that are there, they also count for a selector that is empty.
-        return super().kept_for(spread, namespace) + self._labelled(namespace, spread.selector)
+        there = yield from super().kept_for(spread, namespace)
+        return there + (yield from self._labelled(namespace, spread.selector))

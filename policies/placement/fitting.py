@@ -11,6 +11,7 @@ from policies.placement.concern import concerned, telling
 from policies.placement.relations import Hindrance, hindrances_of
 from policies.placement.seating import accepted
 from policies.placement.snapshot import Snapshot
+from policies.steps import finish
 
 
 def fits(
@@ -72,7 +73,7 @@ def crowded(seated: Sequence[tuple[Pod, str]], snapshot: Snapshot, gone: Iterabl
     known: dict[tuple[object, ...], list[Hindrance]] = {}
     for pod, node in seated:
         if (told := tell(pod)) not in known:
-            known[told] = list(hindrances_of(pod, view))
+            known[told] = finish(hindrances_of(pod, view))
         row = view.rows.get(node)
         for one in known[told] if row is not None else ():
             if one.rows[row]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -209,39 +210,43 @@ def _term_cost(pods: Sequence[Pod], snapshot: Snapshot) -> int:
 def _relation(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes, known: Known) -> Steps[Relation]:
     """``each``: every node as a domain of its own."""
     pod = pods[number]
-    near = _near(number, pods, snapshot)
+    near = yield from _near(number, pods, snapshot)
     spread = pod.constraints.spread
     evenly: list[Evenly] = []
     for constraint in spread:
         evenly.append((yield from evenly_of(constraint, spread, number, pods, snapshot, known)))
         yield _term_cost(pods, snapshot)
-    hindrances = [one for one in hindrances_of(pod, snapshot) if one.rows.any()]
+    hindrances = [one for one in (yield from hindrances_of(pod, snapshot)) if one.rows.any()]
     closed = np.zeros(len(snapshot.names), dtype=np.bool_)
     for one in hindrances:
         closed |= one.rows
     return Relation(closed, tuple(hindrances), tuple(_exclusions(number, pods, snapshot, each)), near, tuple(evenly))
 
 
-def hindrances_of(pod: Pod, snapshot: Snapshot) -> Iterable[Hindrance]:
+def hindrances_of(pod: Pod, snapshot: Snapshot) -> Steps[list[Hindrance]]:
     """By ports that are taken, by the anti-affinity of the pod and towards it, by pods that are nominated and count for
     its spread, and by labels that nodes lack."""
-    others, asked = snapshot.others, pod.constraints
+    others, asked, found = snapshot.others, pod.constraints, list[Hindrance]()
     for port in asked.ports:
         rows, there = np.zeros(len(snapshot.names), dtype=np.bool_), others.tenants.taking(port)
         rows[rows_with(there, snapshot)] = True
-        yield Hindrance(f"port {port.port} in use by {_named(there)}", rows)
+        found.append(Hindrance(f"port {port.port} in use by {_named(there)}", rows))
     for term in asked.anti_affinity:
-        there = others.tenants.meant((term,))
-        yield Hindrance(f"anti-affinity with {_named(there)}", _around(there, term, snapshot))
+        there = yield from others.tenants.meant((term,))
+        found.append(Hindrance(f"anti-affinity with {_named(there)}", _around(there, term, snapshot)))
+        yield len(there) // 20
     for term, there in others.tenants.repelling(pod):
-        yield Hindrance(f"anti-affinity of {_named(there)}", _around(there, term, snapshot))
+        found.append(Hindrance(f"anti-affinity of {_named(there)}", _around(there, term, snapshot)))
+        yield len(there) // 20
     for spread in asked.spread:
         # How many members it leaves room for depends on where the others go: none is planned there before it has come.
-        rows, there = np.zeros(len(snapshot.names), dtype=np.bool_), others.tenants.kept_for(spread, pod.namespace)
+        rows, there = np.zeros(len(snapshot.names), dtype=np.bool_), []
+        there += yield from others.tenants.kept_for(spread, pod.namespace)
         rows[rows_with(there, snapshot)] = True
-        yield Hindrance(f"kept for {_named(there)}, for which its spread has to leave room", rows)
+        found.append(Hindrance(f"kept for {_named(there)}, for which its spread has to leave room", rows))
     for key in dict.fromkeys((*(one.key for one in asked.affinity), *(one.key for one in asked.spread))):
-        yield Hindrance(f"no label {key}", others.column(key) < 0)
+        found.append(Hindrance(f"no label {key}", others.column(key) < 0))
+    return found
 
 
 def _exclusions(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Codes) -> Iterable[Exclusion]:
@@ -259,11 +264,11 @@ def _exclusions(number: int, pods: Sequence[Pod], snapshot: Snapshot, each: Code
             yield Exclusion(other, each, f"port {taken[0].port} for each", single=True)
 
 
-def _near(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Near | None:
+def _near(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[Near | None]:
     terms, tenants = pods[number].constraints.affinity, snapshot.others.tenants
     if not terms:
         return None
-    rows = rows_with((one for one in tenants.meant(terms) if not one.coming), snapshot)
+    rows = rows_with((one for one in (yield from tenants.meant(terms)) if not one.coming), snapshot)
     codes = tuple(snapshot.others.column(term.key) for term in terms)
     counts = tuple(tally(one, rows) for one in codes)
     wave = pods[number].wave
@@ -282,7 +287,7 @@ def _around(tenants: Sequence[Tenant], term: Term, snapshot: Snapshot) -> Mask:
 
 def _named(tenants: Sequence[Tenant]) -> str:
     """One of them, and how many others there are."""
-    first = min(map(str, tenants), default="")
+    first = "/".join(min(map(attrgetter("namespace", "name"), tenants), default=()))
     return first if len(tenants) < 2 else f"{first} and {len(tenants) - 1} more"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -107,7 +108,7 @@ def _found(
     if asked not in known.counted:
         known.counted[asked] = yield from _counted(spread, keys, pod, snapshot)
     counted, codes = known.counted[asked], others.column(spread.key)
-    rows = rows_with(others.tenants.counted(spread, pod.namespace), snapshot)
+    rows = rows_with((yield from others.tenants.counted(spread, pod.namespace)), snapshot)
     return codes, tally(codes, rows[counted[rows]]), counted, np.bincount(codes[counted]).nonzero()[0]
 
 
@@ -117,6 +118,7 @@ def _counted(spread: Spread, keys: Iterable[str], pod: Pod, snapshot: Snapshot) 
     counted = np.ones(len(snapshot.names), dtype=np.bool_)
     for key in keys:
         counted &= others.column(key) >= 0
+        yield 1
     if spread.honors_affinity:
         counted &= yield from others.wanted(pod.selection)
     if spread.honors_taints:
@@ -144,5 +146,5 @@ def tally(codes: Codes, rows: Rows) -> Counts:
 
 def rows_with(tenants: Iterable[Tenant], snapshot: Snapshot) -> Rows:
     """Where these are."""
-    found = (snapshot.rows.get(tenant.node, -1) for tenant in tenants)
-    return np.array([row for row in found if row >= 0], dtype=np.intp)
+    found = map(snapshot.rows.get, map(attrgetter("node"), tenants))
+    return np.array([row for row in found if row is not None], dtype=np.intp)

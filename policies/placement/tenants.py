@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from policies.model import UNCONSTRAINED, Constraints, HostPort, Labels, Pod, Selector, Spread, Term
 from policies.model.constraints import NAMESPACE_NAME, selects
+from policies.steps import AT_ONCE, Steps, batched, chosen, finish, quickly
 
 K = TypeVar("K", bound=Hashable)
 
@@ -52,6 +54,8 @@ class Tenants:
         self._taking: dict[Constraints, Those] = {}
         self._averse: dict[str, dict[Constraints, Those]] = {}
         self._indexes: dict[str, dict[str, dict[str, Those]]] = {}
+        self._unready: dict[tuple[str, str], None] = {}
+        """Namespaces and keys of the indexes of which not all steps have been done."""
         self._about: dict[str, Mapping[str, str]] = {}
         self._repelled: dict[str, None] = {}
         """Namespaces whose pods some tenants demand to be away from, of late."""
@@ -64,11 +68,16 @@ class Tenants:
             self._late.pop(owner, None)
             self._put(owner, pod, node)
 
-    def _settle(self) -> None:
-        """Somebody asks: take up those that came since the last question."""
-        late, self._late = self._late, {}
-        for owner, (pod, node) in late.items():
-            self._put(owner, pod, node)
+    def settled(self) -> Steps[None]:
+        """Somebody will ask: take up those that came since the last question. After a start these are all there are."""
+        while self._late:
+            yield AT_ONCE
+            self._settle(AT_ONCE)
+
+    def _settle(self, most: int | None = None) -> None:
+        """Take up so many of those, or all."""
+        for owner in list(islice(self._late, most)):
+            self._put(owner, *self._late.pop(owner))
 
     def _put(self, owner: Hashable, pod: Pod, node: str) -> None:
         new = Tenant(node, pod.namespace, pod.name, pod.labels, pod.constraints, pod.deleting, pod.wave > 0)
@@ -118,28 +127,34 @@ class Tenants:
         self._settle()
         return iter(self._all.items())
 
-    def meant(self, terms: tuple[Term, ...]) -> list[Tenant]:
+    def meant(self, terms: tuple[Term, ...]) -> Steps[list[Tenant]]:
         """Those that all of the terms mean."""
         if not terms:
             return []
-        self._settle()
+        yield from self.settled()
         first, *others = terms
         names = [name for name in self._in if name in first.namespaces or self._selected(first.elsewhere, name)]
-        found = [tenant for name in names for tenant in self._labelled(name, first.selector)]
-        return [tenant for tenant in found if all(self.means(term, tenant) for term in others)]
+        found: list[Tenant] = []
+        for name in names:
+            found += yield from self._labelled(name, first.selector)
+        for term in others:
+            found = yield from chosen(found, partial(self.means, term))
+        return found
 
     def means(self, term: Term, pod: Pod | Tenant) -> bool:
         return term.matches(pod.namespace, dict(pod.labels), self._labels_of(pod.namespace))
 
-    def counted(self, spread: Spread, namespace: str) -> list[Tenant]:
+    def counted(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:
         """Those that count for a topology spread constraint of a pod in that namespace."""
-        self._settle()
-        selected = self._labelled(namespace, spread.selector) if spread.selector else []
+        if not spread.selector:
+            return []
+        yield from self.settled()
+        selected = yield from self._labelled(namespace, spread.selector)
         return [tenant for tenant in selected if not (tenant.leaving or tenant.coming)]
 
-    def kept_for(self, spread: Spread, namespace: str) -> list[Tenant]:  # noqa: ARG002
+    def kept_for(self, spread: Spread, namespace: str) -> Steps[list[Tenant]]:  # noqa: ARG002
         """Those that count for it only on the node that kube-scheduler keeps for them (``BesideNominated``)."""
-        return []
+        return (yield from quickly([]))
 
     def repelling(self, pod: Pod) -> Iterator[tuple[Term, list[Tenant]]]:
         """The anti-affinity terms that mean the pod, and whose they are."""
@@ -184,7 +199,9 @@ class Tenants:
         assert kept == found, "the tenants are mixed up"  # noqa: S101
         for name, indexes in self._indexes.items():
             for key, index in indexes.items():
-                assert index == fresh._index(name, key), f"the index of {key} in {name} is stale"  # noqa: S101
+                if (name, key) in self._unready:
+                    continue
+                assert index == finish(fresh._index(name, key)), f"the index of {key} in {name} is stale"  # noqa: S101
 
     def _note(self, owner: Hashable, tenant: Tenant) -> None:
         if tenant.constraints.ports:
@@ -202,32 +219,39 @@ class Tenants:
             if not self._averse[namespace]:
                 del self._averse[namespace]
 
-    def _labelled(self, namespace: str, selector: Selector) -> list[Tenant]:
+    def _labelled(self, namespace: str, selector: Selector) -> Steps[list[Tenant]]:
         """Those of a namespace that the selector selects."""
         if selector is None:
             return []
-        those: Those = self._in.get(namespace, {})
+        those, rest = self._in.get(namespace, {}), selector
         one = next((one for one in selector if one.operator == "In"), None)
         if one is not None:
-            index = self._index(namespace, one.key)
+            index, rest = (yield from self._index(namespace, one.key)), tuple(it for it in selector if it is not one)
             those = {owner: tenant for value in one.values for owner, tenant in index.get(value, {}).items()}
-        return [tenant for tenant in those.values() if selects(selector, dict(tenant.labels))]
+            yield len(those) // 50
+        found = list(those.values())
+        return (yield from chosen(found, lambda tenant: selects(rest, dict(tenant.labels)))) if rest else found
 
-    def _index(self, namespace: str, key: str) -> dict[str, Those]:
+    def _index(self, namespace: str, key: str) -> Steps[dict[str, Those]]:
         """By the value of that label."""
-        known = self._indexes.get(namespace, {}).get(key)
-        if known is not None:
-            return known
-        index: dict[str, Those] = {}
-        there = self._in.get(namespace, {})
-        for owner, tenant in there.items():
-            for said, value in tenant.labels:
-                if said == key:
-                    index.setdefault(value, {})[owner] = tenant
-        known_here = self._indexes.get(namespace, {})
-        if index or (there and sum(not one for one in known_here.values()) < _EMPTY):
+        here, there = self._indexes.setdefault(namespace, {}), self._in.get(namespace, {})
+        if key in here and (namespace, key) not in self._unready:
+            return here[key]
+        # Whoever comes or goes between two steps is noted as in any other index.
+        index = here.setdefault(key, {})
+        self._unready[namespace, key] = None
+        for some in batched(list(there.items())):
+            for owner, tenant in some:
+                for said, value in tenant.labels:
+                    if said == key and there.get(owner) is tenant:
+                        index.setdefault(value, {})[owner] = tenant
+            yield AT_ONCE // 8
+        self._unready.pop((namespace, key), None)
+        if not index and (not there or sum(not one for one in here.values()) > _EMPTY):
             # Anybody can write such keys into a pod, without end: of those that no pod has few are kept.
-            self._indexes.setdefault(namespace, {})[key] = index
+            here.pop(key, None)
+        if not here:
+            self._indexes.pop(namespace, None)
         return index
 
     def _selected(self, elsewhere: Selector, namespace: str) -> bool:

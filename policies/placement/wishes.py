@@ -148,7 +148,7 @@ def _company(number: int, pods: Sequence[Pod], snapshot: Snapshot) -> Steps[tupl
     tenants, apart = snapshot.others.tenants, False
     for weight, term in pods[number].constraints.preferred.pods:
         codes = snapshot.others.column(term.key)
-        sums = weight * tally(codes, rows_with(tenants.meant((term,)), snapshot))
+        sums = weight * tally(codes, rows_with((yield from tenants.meant((term,))), snapshot))
         gains = tuple(weight * tenants.means(term, pod) for pod in pods)
         apart |= gains[number] < 0
         if (before := found.get(term.key)) is not None:

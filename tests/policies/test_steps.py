@@ -17,7 +17,7 @@ from policies.placement.rules import keeps
 from policies.placement.snapshot import Domain, Snapshot
 from policies.steps import Steps, finish, metered, ordered
 from policies.strategies.balanced import Balanced
-from tests.builders import cluster, gang, requests, snapshot
+from tests.builders import cluster, gang, requests, single, snapshot
 from tests.effort import calls
 
 
@@ -110,6 +110,21 @@ def test_a_step_evaluates_one_condition_of_a_selection(asks: str) -> None:
     assert max(called) < 4000
     assert max(said) <= 700
     assert len(said) > 2 * len(keys)
+
+
+@pytest.mark.parametrize("operator", ["In", "NotIn", "Exists"])
+def test_pods_that_are_there_are_taken_up_and_looked_at_in_steps(operator: str) -> None:
+    """After a start all of them are new to whoever asks first."""
+    there = [single(f"s-{at}", gpus=0, labels=(("app", f"a{at % 9}"),), node=f"c{at % 40:02}-0") for at in range(4000)]
+    one = Requirement("app", operator, ("a1", "a2"))
+    apart = Constraints(anti_affinity=(Term("kubernetes.io/hostname", (one,), ("default",)),))
+    members, view = gang("shy", 8, gpus=1, constraints=apart), snapshot(HERE, *there)
+    place(members, 8, snapshot(HERE))  # numpy imports some of itself when it is first used
+    found, said, called = costs(placing(members, 8, view))
+    assert max(called) < 3000
+    assert max(said) <= 700
+    assert isinstance(found, Placed)
+    assert not {f"c{at:02}-0" for at in range(40)} & set(found.nodes.values())
 
 
 def test_many_parts_of_slices_are_no_roles_without_end() -> None:

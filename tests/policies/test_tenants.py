@@ -10,6 +10,7 @@ import pytest
 from policies.model import Constraints, HostPort, Pod, Requirement, Selector, Spread, Term
 from policies.model.constraints import NAMESPACE_NAME, selects
 from policies.placement.tenants import Tenants
+from policies.steps import finish
 from tests.builders import single
 from tests.effort import calls
 
@@ -21,7 +22,7 @@ def near(selector: Selector = TRAIN, *namespaces: str, elsewhere: Selector = Non
 
 
 def names(tenants: Tenants, *terms: Term) -> list[str]:
-    return sorted(tenant.name for tenant in tenants.meant(terms))
+    return sorted(tenant.name for tenant in finish(tenants.meant(terms)))
 
 
 def test_all_terms_have_to_mean_a_pod() -> None:
@@ -53,10 +54,10 @@ def test_pods_that_are_being_deleted_count_for_affinity_and_for_no_spread() -> N
     tenants, spread = Tenants(), Spread("zone", 1, TRAIN)
     tenants.put("one", single("one", labels=(("app", "train"),), deleting=True), "n0")
     assert names(tenants, near(TRAIN, "default")) == ["one"]
-    assert tenants.counted(spread, "default") == []
+    assert finish(tenants.counted(spread, "default")) == []
     tenants.put("one", single("one", labels=(("app", "train"),)), "n0")
-    assert [tenant.name for tenant in tenants.counted(spread, "default")] == ["one"]
-    assert tenants.counted(Spread("zone", 1, ()), "default") == []
+    assert [tenant.name for tenant in finish(tenants.counted(spread, "default"))] == ["one"]
+    assert finish(tenants.counted(Spread("zone", 1, ()), "default")) == []
 
 
 def test_whom_anti_affinity_keeps_away() -> None:
@@ -94,6 +95,30 @@ def test_indexes_follow_whoever_comes_moves_and_goes(seed: int) -> None:
     assert sorted(one.name for one in tenants.taking(port)) == sorted(taking)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_an_index_follows_whoever_comes_and_goes_while_it_is_made(seed: int) -> None:
+    chance, tenants, there = Random(seed), Tenants(), dict[str, Pod]()
+
+    def change(name: str) -> None:
+        if there.pop(name, None) is not None:
+            tenants.drop(name)
+        else:
+            there[name] = pod = single(name, labels=(("app", chance.choice(["train", "data"])),))
+            tenants.put(name, pod, "n0")
+
+    for number in range(2000):
+        change(f"p{number}")
+    steps = tenants.meant((near(TRAIN, "default"),))
+    for _ in steps:
+        for _ in range(20):
+            change(f"p{chance.randint(0, 2999)}")
+        asked = {pod.name for pod in there.values() if pod.labels == (("app", "train"),)}
+        if chance.random() < 0.3:
+            assert set(names(tenants, near(TRAIN, "default"))) == asked
+    assert set(names(tenants, near(TRAIN, "default"))) == asked
+    tenants.validate()
+
+
 def _pod(chance: Random, name: str) -> Pod:
     labels = tuple(("app", value) for value in ("train", "data") if chance.random() < 0.5)[:1]
     ports = (HostPort(80),) if chance.random() < 0.2 else ()
@@ -108,7 +133,7 @@ def test_a_label_that_nobody_has_is_looked_for_once_and_few_of_them_are_kept_in_
         tenants.put(number, single(f"pod-{number}", labels=(("app", "web"),)), "n1")
 
     def look(key: str) -> None:
-        assert not tenants.meant((Term("zone", (Requirement(key, "In", ("x",)),), ("default",)),))
+        assert not finish(tenants.meant((Term("zone", (Requirement(key, "In", ("x",)),), ("default",)),)))
 
     look("job")
     assert calls(lambda: look("job")) < 50
