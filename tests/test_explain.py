@@ -172,7 +172,9 @@ def test_roles_that_have_room_each_but_not_together_are_not_told_that_there_is_r
     small = [replace(pod, uid=f"{pod.uid}-small", owner="small") for pod in gang("wait", 4, gpus=3, min_member=8)]
     said = explained("wait", *cluster("a: 4x8"), *gang("wait", 4, gpus=6, min_member=8), *small)
     assert said.gang.state == "NoRoom"
-    assert said.remedies == ["wait for room: the gang is planned as soon as enough is free"]
+    assert said.remedies == [
+        "add nodes or use fewer pods: even if all nodes that are open to it were empty, not all of it would fit"
+    ]
 
 
 def test_members_that_share_no_node_need_nodes_and_an_end_counts_only_where_a_port_is_free() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,20 +44,29 @@ def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
     ]
 
 
-def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder], want: int) -> list[str]:
-    """A short list of holders whose ends together free enough: one if one is enough, else the greediest choice."""
-    base = question.fitting(rows)
+def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> list[str]:
+    """A short list of holders whose ends together free enough: one if one is enough, else a greedy choice of which
+    nobody can be left out."""
     gains = {one.name: question.fitting(one.at, one.extra) - question.fitting(one.at) for one in there}
-    enough = [one for one in there if base + gains[one.name] >= want]
-    if enough:
-        return [min(enough, key=lambda one: (gains[one.name], one.name)).name]
-    chosen: list[str] = []
-    total = np.zeros_like(question.snapshot.free)
-    for one in sorted(there, key=lambda one: (-gains[one.name], one.name))[:_LONGEST_LIST]:
-        total[:, one.at] += one.extra
-        chosen.append(one.name)
-        if question.fitting(rows, total[:, rows]) >= want:
-            return chosen
+    greedy = sorted(there, key=lambda one: (-gains[one.name], one.name))
+
+    def enough(chosen: Sequence[Holder]) -> bool:
+        total = np.zeros_like(question.snapshot.free)
+        for one in chosen:
+            total[:, one.at] += one.extra
+        return question.holds(rows, total[:, rows])
+
+    # Where the gang has to be planned to know, not all of them are tried.
+    singles = there if question.sums else greedy[:_LONGEST_LIST]
+    for one in sorted(singles, key=lambda one: (gains[one.name], one.name)):
+        if enough([one]):
+            return [one.name]
+    for count in range(2, min(len(greedy), _LONGEST_LIST) + 1):
+        if enough(chosen := greedy[:count]):
+            for one in reversed(greedy[:count]):
+                if enough(rest := [other for other in chosen if other is not one]):
+                    chosen = rest
+            return [one.name for one in chosen]
     return []
 
 

@@ -17,7 +17,7 @@ from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed, placing
 from policies.placement.request import Role, Sibling, roles_of
 from policies.placement.rules import Unclear
-from policies.placement.snapshot import Counts, Domain, Level, Rows, Snapshot, slots
+from policies.placement.snapshot import Amounts, Counts, Domain, Level, Rows, Snapshot, slots
 from policies.steps import finish
 
 _NAMES = ("kubernetes.io/hostname", "metadata.name")
@@ -28,8 +28,8 @@ _EVERY_TAINT = (Toleration("", "Exists", "", ""),)
 class Inquiry:
     """One role of the gang: the first that has less room than members, else the one that is hardest to place.
 
-    ``members``: all that lack a node, of every role. ``beside``: the others. ``few``: whether its shapes are few enough
-    to be planned one after the other.
+    ``members``: all that lack a node, of every role, in so many ``roles``. ``beside``: the others. ``few``: whether its
+    shapes are few enough to be planned one after the other.
 
     ``want``: how many of the role one domain of ``level`` has to take, or the whole cluster where ``level`` is None.
     ``required``: whether it may wait for that level rather than be divided; else the level is only shown.
@@ -37,6 +37,7 @@ class Inquiry:
 
     gang: Workload
     members: list[Pod]
+    roles: int
     beside: Sequence[Sibling]
     few: bool
     role: Role
@@ -55,11 +56,25 @@ class Inquiry:
     def anywhere(self) -> Domain:
         return Domain("the cluster", np.arange(len(self.snapshot.names), dtype=np.intp))
 
-    def plan(self, members: Sequence[Pod]) -> Placed | None:
-        """Where these would go now in place of its members; None where fewer fit than it needs."""
+    def plan(self, members: Sequence[Pod], view: Snapshot | None = None) -> Placed | None:
+        """Where these would go now, or in that view, in place of its members; None where fewer fit than it needs."""
         caps, search = self.gang.retries.caps, placing if self.few else placing_pinned
-        found = finish(search(members, self.gang.lacking, self.snapshot, caps, self.beside))
+        found = finish(search(members, self.gang.lacking, view or self.snapshot, caps, self.beside))
         return found if isinstance(found, Placed) else None
+
+    @property
+    def sums(self) -> bool:
+        """Whether the room of a domain tells if it holds the gang: not where slices have to stay whole, or where
+        several roles want the same room."""
+        return self.counts and self.roles == 1 and not self.role.rules.slices
+
+    def holds(self, rows: Rows, extra: Amounts) -> bool:
+        """Whether there is room when so much more is free on these nodes of a domain, shape (resources, rows)."""
+        if self.sums:
+            return self.fitting(rows, extra) >= self.want
+        free = self.snapshot.free.copy()
+        free[:, rows] += extra
+        return self.plan(self.members, replace(self.snapshot, free=free)) is not None
 
     @property
     def counts(self) -> bool:
@@ -70,6 +85,15 @@ class Inquiry:
     def scope(self) -> Level | None:
         """The level whose domains have to hold it; None where the cluster is enough."""
         return self.level if self.required else None
+
+    def holds_emptied(self) -> bool:
+        """Whether the nodes that are open to it would have room if they were empty."""
+        return self.plan(self.members, replace(self.snapshot, free=self.snapshot.allocatable)) is not None
+
+    @property
+    def required_as_whole(self) -> bool:
+        """Whether one domain of the scope, or the cluster, has to hold all of it, and not only a slice of it."""
+        return self.role.rules.required is not None or not self.role.rules.slices
 
     def fitting(self, rows: Rows, extra: Counts | None = None) -> int:
         """How many of the role these nodes take; ``extra``, shape (resources, rows), is added to what is free."""
@@ -155,7 +179,7 @@ def inquiry(state: State, gang: Workload) -> Inquiry | None:
     closed = (view.room(first.requests, first.selection) > 0) & (role.room == 0)
     usable: Mask = view.eligible(first.selection) & ~closed
     few = len(roles) <= state.limits.shapes
-    return Inquiry(gang, members, beside, few, role, want, level, at is not None, view, usable)
+    return Inquiry(gang, members, len(roles), beside, few, role, want, level, at is not None, view, usable)
 
 
 def topology_of(pod: Pod) -> str:

@@ -137,12 +137,13 @@ def _room(state: State, question: Inquiry) -> Iterator[str]:
     if not domains:
         yield f"label nodes with {question.level.key}: no node has this label" if question.level else "add nodes"
         return
-    if (largest := _largest(question)) < question.want:
-        yield _too_large(question, largest)
+    yield from _larger_than_all(question)
     if question.led:
         yield "suspend the job to have all of it planned anew: its pod template names the nodes of its plan"
     for domain in domains:
         yield from _in(state, question, domain)
+    if not question.required_as_whole:
+        yield from _ends(state, question, question.anywhere, "the cluster")
     if question.scope is not None:
         softer = [replace(pod, topology=Topology()) for pod in question.members]
         yield from _without("use preferred-topology instead of required-topology", softer, question)
@@ -155,23 +156,29 @@ def _room(state: State, question: Inquiry) -> Iterator[str]:
 def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[str]:
     place_name = domain.name if question.scope is None else f"{question.scope.name} {domain.name}"
     rows = domain.rows
-    found, want = question.fitting(rows), question.want
-    if found >= want or question.largest(rows) < want:
+    short, want = question.want - question.fitting(rows), question.want
+    if question.largest(rows) < want or (short <= 0 and question.sums):
         return
     one = devices(question.role.requests)
-    short = want - found
-    least = "" if question.counts else "at least "
+    least = "" if question.sums else "at least "
     of_which = ", on nodes that reach its volumes" if question.held else ""
     where = place_name + (of_which or (", of those that its pods name" if question.named else ""))
-    if question.one_to_a_node():
+    if short > 0 and question.one_to_a_node():
         yield f"{least}{many(short, 'more node')} with {one} free in {where}"
-    else:
+    elif short > 0:
         yield f"room for {least}{many(short, 'more member')} ({one} each) in {where}"
     if not question.counts:
         return
-    if ends := fewest_ends(question, rows, holders(state, question, rows), want):
+    if question.required_as_whole:
+        yield from _ends(state, question, domain, place_name)
+    if short > 0:
+        yield from _closed(state, question, rows, place_name)
+
+
+def _ends(state: State, question: Inquiry, domain: Domain, place_name: str) -> Iterator[str]:
+    """Whom to wait for."""
+    if ends := fewest_ends(question, domain.rows, holders(state, question, domain.rows)):
         yield f"wait for {_list(ends)} to finish: that frees enough in {place_name}"
-    yield from _closed(state, question, rows, place_name)
 
 
 def _closed(state: State, question: Inquiry, rows: Rows, place_name: str) -> Iterator[str]:
@@ -193,8 +200,9 @@ def _closed(state: State, question: Inquiry, rows: Rows, place_name: str) -> Ite
             hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule")
             taints.update(f"{one.key}{'=' * bool(one.value)}{one.value}:{one.effect}" for one in hard)
     if shut:
-        enough = "enough" if question.fitting(rows) + gained >= question.want else "a help, but not enough"
-        yield f"put {many(len(shut), 'node')} with room in {place_name} back in service ({enough}): {_list(shut)}"
+        enough = " (enough)" if question.fitting(rows) + gained >= question.want else " (a help, but not enough)"
+        back = f"put {many(len(shut), 'node')} with room in {place_name} back in service"
+        yield f"{back}{enough * question.sums}: {_list(shut)}"
     for taint, count in sorted(taints.items(), key=lambda one: (-one[1], one[0]))[:1]:
         tainted = counted(count, "node", "has", "have")
         yield f"add a toleration of {taint} to the pods: {tainted} this taint and room in {place_name}"
@@ -204,6 +212,14 @@ def _without(what: str, members: Sequence[Pod], question: Inquiry) -> Iterator[s
     """Whether it is that alone that it waits for."""
     if (found := question.plan(members)) is not None:
         yield f"{what}: it would fit now, on {many(len(set(found.nodes.values())), 'node')}"
+
+
+def _larger_than_all(question: Inquiry) -> Iterator[str]:
+    """What it needs if no end of others would be enough."""
+    if (largest := _largest(question)) < question.want:
+        yield _too_large(question, largest)
+    elif question.role.relations is None and not question.sums and not question.holds_emptied():
+        yield "add nodes or use fewer pods: even if all nodes that are open to it were empty, not all of it would fit"
 
 
 def _largest(question: Inquiry) -> int:
