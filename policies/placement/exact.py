@@ -31,10 +31,10 @@ Vector = tuple[int, ...]
 
 
 def exactly(
-    roles: Sequence[Role], needed: int, snapshot: Snapshot, scoring: ScorePolicy
+    roles: Sequence[Role], needed: int, snapshot: Snapshot, scoring: ScorePolicy, budget: int = BUDGET
 ) -> Steps[dict[str, str] | None]:
-    """A node for as many members as fit at once, if those are ``needed``; None when the budget was spent before
-    that was known.
+    """A node for as many members as fit at once, if those are ``needed``; None when the ``budget``, in the units of
+    ``policies.steps``, was spent before that was known.
     """
     search = _Search(sorted(roles, key=lambda role: role.count), snapshot, scoring)
     if prod(count + 1 for count in search.counts[:-1]) > _LARGEST:
@@ -47,7 +47,7 @@ def exactly(
         fold = _Fold(search.counts)
         for step in search.fill(fold, rooms):
             spent += step
-            if spent > BUDGET:
+            if spent > budget:
                 return None
             yield step
         target = fold.most()

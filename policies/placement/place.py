@@ -27,6 +27,8 @@ _EFFORT = BUDGET
 _TOO_MANY_PARTS = f"its members make up more than {MOST_PARTS} slices that lack members, which are not placed at once"
 CUT_SHORT = "; there may be room in an order or a division that was not tried: there are too many of them"
 """What a reason says when the effort was spent."""
+_TELLING = 2_500
+"""What it may cost to find out how many members fit of a gang that waits in any case."""
 _PAUSE = 100
 """What a topology policy has done at most when it pauses or proposes a choice."""
 
@@ -125,11 +127,11 @@ def _placing(
             sure = yield from _surely(roles, needed, snapshot, policies.scoring)
             if sure is None and len(nodes) >= needed:
                 sure = nodes
-        if sure is not None and (len(sure) >= needed or (sure and _are_free(roles))):
-            roles = _only(roles, sure)
+        if sure is None:
+            roles = yield from _within_reach(roles, needed, snapshot, policies.scoring)
         else:
-            found_out = _count(roles) >= needed and sure is not None
-            roles = yield from _within_reach(roles, needed, snapshot, policies.scoring, waits=found_out)
+            # Nothing is placed of fewer than are needed, but the gang is told how many fit.
+            roles = _only(roles, sure or (yield from _found_room(roles, snapshot, policies.scoring)))
     if _count(roles) >= needed:
         nodes = yield from _most(roles, rows, needed, snapshot, policies, sure)
         if len(nodes) >= needed:
@@ -182,22 +184,26 @@ def _are_free(roles: Sequence[Role]) -> bool:
 
 
 def _within_reach(
-    roles: tuple[Role, ...], needed: int, snapshot: Snapshot, scoring: ScorePolicy, *, waits: bool
+    roles: tuple[Role, ...], needed: int, snapshot: Snapshot, scoring: ScorePolicy
 ) -> Steps[tuple[Role, ...]]:
     """The members that are found room for at once, by role: in the cluster, or in a domain that is required.
 
     Roles that require nothing come in the order in which the most of them are placed. Where a level is required and
-    nobody can be spared, there is nothing to be found out, unless how many fit is all that there is to tell as the gang
-    ``waits`` in any case.
+    nobody can be spared, there is nothing to be found out.
     """
     free = _are_free(roles)
-    if not free and not waits and (roles[0].rules.required is None or _count(roles) <= needed):
+    if not free and (roles[0].rules.required is None or _count(roles) <= needed):
         return roles
     order, found = yield from _fullest(_orders(roles), snapshot, scoring)
-    if free and not related(roles) and len(found) < _count(roles) < needed:
-        # Nothing is placed in any case, but its gang is told how many fit.
-        found = (yield from exactly(roles, 1, snapshot, scoring)) or found
     return _only(order if free else roles, found)
+
+
+def _found_room(roles: tuple[Role, ...], snapshot: Snapshot, scoring: ScorePolicy) -> Steps[dict[str, str]]:
+    """As many members as fit at once, or where that takes too long to find out as many as are found room for."""
+    found = None if related(roles) else (yield from exactly(roles, 1, snapshot, scoring, _TELLING))
+    if found is None:
+        _, found = yield from _fullest(_orders(roles), snapshot, scoring)
+    return found
 
 
 def _fullest(

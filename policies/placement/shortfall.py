@@ -19,6 +19,8 @@ from policies.steps import Steps
 from policies.strategies.packing import kinds
 from policies.words import amount, amounts, counted, devices, listed, many
 
+_TOGETHER = "; not enough for these and the gang's other members together"
+
 
 @dataclass(frozen=True, slots=True)
 class NearestDomain:
@@ -146,8 +148,10 @@ def nearest_domain(role: Role, want: int, snapshot: Snapshot) -> NearestDomain |
             near = f"its gang is in {domain.name}, which has {free}"
         if role.rules.required is not None or not size:
             near += _short(role, want - int(found[code]), domain, snapshot)
+        elif (some := int(found.sum()) // size) < (slices := -(-want // size)):
+            near += f"; room for {some} of {many(slices, 'slice')} in all"
         else:
-            near += f"; room for {int(found.sum()) // size} of {many(-(-want // size), 'slice')} in all"
+            near += _TOGETHER
     text = f"{_asked(role, want, at, snapshot)}: {near}{_unlabelled(role, level, snapshot)}{_contradictions(level)}"
     return NearestDomain(text, domain, kinds(role.requests))
 
@@ -170,7 +174,7 @@ def _thing(role: Role) -> str:
 
 def _short(role: Role, short: int, domain: Domain, snapshot: Snapshot) -> str:
     if short <= 0:
-        return "; not enough for these and the gang's other members together"
+        return _TOGETHER
     text = f"; {many(short, _thing(role))} short"
     if shut := int((~snapshot.eligible(role.pods[0].selection)[domain.rows]).sum()):
         text += f"; {shut} of its {many(len(domain.rows), 'node')} not ready or closed to the gang"

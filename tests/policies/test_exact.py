@@ -13,7 +13,7 @@ from policies.placement.place import CUT_SHORT, Placed, Shortfall, place, placin
 from policies.placement.snapshot import Snapshot
 from policies.steps import BUDGET
 from tests.builders import cluster, gang, node, requests, snapshot
-from tests.policies.exact import Kind, complaints, judged
+from tests.policies.exact import Kind, can_start, complaints, judged
 from tests.policies.mixed import KEYS, TRAIN, Mixed, mixed
 from tests.policies.test_steps import costs
 
@@ -100,6 +100,28 @@ def test_as_many_of_an_elastic_gang_start_as_there_is_room_for() -> None:
     found = place([*threes, *fives], 2, snapshot(cluster("a: 3x8")))
     assert isinstance(found, Placed)
     assert len(found.nodes) == 6
+
+
+def test_a_gang_that_waits_is_told_how_many_of_its_members_fit() -> None:
+    """No more than can have a node together, and no fewer."""
+    for seed in range(0, 400, 2):
+        case = mixed(seed)
+        found = place(case.pods, case.needed, case.snapshot())
+        if isinstance(found, Placed) or found.unclear or CUT_SHORT in found.explanation:
+            continue
+        assert not can_start(replace(case, needed=found.placed + 1)), f"seed {seed}: more than {found.placed} fit"
+        assert not found.placed or can_start(replace(case, needed=found.placed)), f"seed {seed}: {found.placed} do not"
+
+
+def test_slices_that_the_other_members_leave_no_room_for_are_said_to_be_so() -> None:
+    sliced = workers(2, 4, name="sliced", topology=Topology(slice_size=2, slice_level="clique"))
+    found = place([*sliced, *workers(3, 2, name="small")], 5, snapshot(cluster("a: 1x8")))
+    assert isinstance(found, Shortfall)
+    assert found.nearest is not None
+    assert found.nearest.text == (
+        "required nvidia.com/gpu.clique for 2 x 4 GPUs in slices of 2: 1 clique, best has 2 free slots in whole slices "
+        "of 2 (a); not enough for these and the gang's other members together"
+    )
 
 
 def test_what_was_not_tried_is_said() -> None:
