@@ -92,7 +92,7 @@ class Chooser:
         effort = _EFFORT
         yield 50 + len(self._pool) // 4
         for tried, target in enumerate(targets(ask, self._pool, self._freed.of_lines(ask.lines))):
-            if best is not None and (target.last_resort or tried >= DOMAINS):
+            if best is not None and (tried >= DOMAINS or _goes_no_higher(best[0], target.beyond)):
                 break
             found, spent = yield from metered(self._inside(target, ask, effort))
             effort = max(0, effort - spent)
@@ -118,6 +118,12 @@ class Chooser:
             for at, one in enumerate(self._pool)
             if at in target.freed or one.candidate.workload in rests or at in self._helpers
         ]
+
+
+def _goes_no_higher(price: Cost, beyond: int | None) -> bool:
+    """Whether nobody above that priority goes. Somebody may have to for the sake of quota, whatever nodes decide."""
+    levels = price[1]
+    return beyond is not None and (not levels or levels[0][0] <= beyond)
 
 
 def _orders(options: Sequence[Costed], gains: Sequence[int]) -> Iterator[list[int]]:

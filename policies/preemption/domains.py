@@ -19,14 +19,15 @@ class Target:
     """``rows``: the nodes of a domain that may be used. ``freed``: what each candidate frees there, by number.
 
     ``gains``: for how many members less there is room if it alone stays. ``home``: the domains of the nearest level
-    that it consists of. ``last_resort``: for another domain nobody of so high a priority has to go.
+    that it consists of. ``beyond``: somebody of a higher priority than this has to go for it, and, as far as nodes
+    decide, nobody for another domain; None where no domain takes less.
     """
 
     rows: Rows
     freed: Mapping[int, tuple[Rows, Amounts]]
     gains: Mapping[int, int]
     home: frozenset[int] = frozenset()
-    last_resort: bool = False
+    beyond: int | None = None
 
 
 def targets(ask: Ask, options: Sequence[Costed], freed: Freed) -> Iterator[Target]:
@@ -40,12 +41,12 @@ def targets(ask: Ask, options: Sequence[Costed], freed: Freed) -> Iterator[Targe
         return
     order = _Promise(ask, options, freed)
     codes = ask.required.codes[freed.rows]
-    for code, last_resort in order.domains():
+    for code, beyond in order.domains():
         rows = ask.required.domain(code).rows
         rows = np.sort(rows[usable[rows]])
         home = frozenset(ask.levels[0].codes[rows].tolist())
         here = np.flatnonzero(codes == code)
-        yield _target(rows, freed.at(here), gains[here], home, last_resort)
+        yield _target(rows, freed.at(here), gains[here], home, beyond)
 
 
 def _gains(ask: Ask, freed: Freed) -> Counts:
@@ -55,12 +56,12 @@ def _gains(ask: Ask, freed: Freed) -> Counts:
 
 
 def _target(
-    rows: Rows, freed: Freed, gains: Counts, home: frozenset[int] = frozenset(), last_resort: bool = False
+    rows: Rows, freed: Freed, gains: Counts, home: frozenset[int] = frozenset(), beyond: int | None = None
 ) -> Target:
     owners, which = np.unique(freed.owners, return_inverse=True)
     sums = np.bincount(which, gains, len(owners)).astype(np.int64)
     by_owner = dict(zip(owners.tolist(), sums.tolist(), strict=True))
-    return Target(rows, freed.by_owner(), by_owner, home, last_resort)
+    return Target(rows, freed.by_owner(), by_owner, home, beyond)
 
 
 class _Promise:
@@ -73,8 +74,8 @@ class _Promise:
         self._hours = np.array([one.hours for one in options], dtype=np.int64)
         self._steps = np.unique(self._priorities)
 
-    def domains(self) -> Iterator[tuple[int, bool]]:
-        """Domains by their codes, best first; with True where another one needs less of the highest priority."""
+    def domains(self) -> Iterator[tuple[int, int | None]]:
+        """Domains by their codes, best first; with the highest priority that another one needs where that is lower."""
         if not len(self._steps):
             return
         first = self._lowest()
@@ -83,7 +84,7 @@ class _Promise:
             for code in self._ordered(step):
                 if code not in seen:
                     seen[code] = None
-                    yield code, step != first
+                    yield code, None if step == first else int(self._steps[first])
 
     def _lowest(self) -> int:
         """The lowest priority up to which all have to go for some domain to hold all; the highest where that is not

@@ -219,3 +219,27 @@ def test_victims_free_the_quota_and_the_nodes() -> None:
     pods = [replace(pod, topology=Topology(required="clique")) for pod in gang("new", 2, gpus=8, cpu=0)]
     request = replace(wants("production", 16), pods=pods, needed=2)
     assert evicted(World(there, queues, snapshot=nodes), request) == {"r1": Why.RECLAIM, "r2": Why.RECLAIM}
+
+
+def test_whoever_goes_for_quota_is_enough_where_its_room_is() -> None:
+    """For the nodes alone a pod of a lower priority in another clique would do."""
+    own = has("own", "q", 8, 2, claims=(Held("b-0", requests(8, 0)),))
+    pod = Candidate("pod", Unit.POD, 1, claims=(Held("a-0", requests(8, 0)),))
+    pods = [replace(one, topology=Topology(required="clique")) for one in gang("new", 2, gpus=1, cpu=0)]
+    request = replace(wants("q", 2, 10), pods=pods, needed=2)
+    nodes = snapshot(cluster("a: 1x8", "b: 1x8"), *busy("a-0 b-0", 8))
+    world = World([own, pod], [queue("q", 8)], snapshot=nodes)
+    assert evicted(world, request) == {"own": Why.IN_QUEUE}
+
+
+def test_whoever_may_not_go_makes_no_domain_the_better_one() -> None:
+    """In clique a somebody of the lowest priority has room, whose queue does not borrow."""
+    stays = has("stays", "within", 4, 0, claims=(Held("a-0", requests(4, 0)),))
+    high = has("high", "borrows", 4, 2, claims=(Held("a-0", requests(4, 0)),))
+    low = has("low", "borrows", 4, 1, claims=(Held("b-0", requests(4, 0)),))
+    fixed = has("fixed", "borrows", 4, 9, claims=(Held("b-0", requests(4, 0)),))
+    pods = [replace(one, topology=Topology(required="clique")) for one in gang("new", 1, gpus=4, cpu=0)]
+    queues = [queue("own", 8, Preemption(Evicts.LOWER, Evicts.LOWER)), queue("within", 8), queue("borrows", 2)]
+    nodes = snapshot(cluster("a: 1x8", "b: 1x8"), *busy("a-0 b-0", 8))
+    world = World([stays, high, low, fixed], [*queues, queue("idle", 16)], snapshot=nodes)
+    assert evicted(world, replace(wants("own", 4, 3), pods=pods, needed=1)) == {"low": Why.RECLAIM}
