@@ -77,6 +77,10 @@ class _Promise:
     def domains(self) -> Iterator[tuple[int, int | None]]:
         """Domains by their codes, best first; with the highest priority that another one needs where that is lower."""
         if not len(self._steps):
+            # Nobody has room that is of use: what it lacks is quota alone.
+            holding = np.flatnonzero(self._by_domain(self._ask.free()) >= self._ask.needed)
+            rank = self._ask.levels[self._ask.rules.required or 0].rank
+            yield from ((code, None) for code in holding[np.argsort(rank[holding])].tolist())
             return
         first = self._lowest()
         seen: dict[int, None] = {}

@@ -243,3 +243,15 @@ def test_whoever_may_not_go_makes_no_domain_the_better_one() -> None:
     nodes = snapshot(cluster("a: 1x8", "b: 1x8"), *busy("a-0 b-0", 8))
     world = World([stays, high, low, fixed], [*queues, queue("idle", 16)], snapshot=nodes)
     assert evicted(world, replace(wants("own", 4, 3), pods=pods, needed=1)) == {"low": Why.RECLAIM}
+
+
+def test_quota_is_taken_back_from_whoever_has_no_room_that_is_of_use() -> None:
+    """The clique that is required is free, and the node of the one that goes is too small."""
+    small = has("small", "q", 2, 1, claims=(Held("c-0", requests(2, 0)),))
+    pods = [replace(one, topology=Topology(required="clique")) for one in gang("new", 2, gpus=4, cpu=0)]
+    nodes = snapshot(cluster("a: 2x8", "b: 1x4", "c: 1x2"), *busy("c-0", 2))
+    world = World([small], [queue("q", 8)], snapshot=nodes)
+    request = replace(wants("q", 8, 10), pods=pods, needed=2)
+    assert evicted(world, request) == {"small": Why.IN_QUEUE}
+    wider = [replace(one, topology=Topology()) for one in pods]
+    assert evicted(world, replace(request, pods=wider)) == {"small": Why.IN_QUEUE}
