@@ -281,6 +281,8 @@ class Lifecycle:
             explain(self._state, workload, Reason("MembersMissing", text, warning=False), now)
         elif workload.job is not None and workload.job.seen.finished:
             explain(self._state, workload, Reason("Ended", "its job has ended", warning=False), now)
+        elif workload.job is not None and workload.job.seen.problem:
+            explain(self._state, workload, Reason("InvalidJob", workload.job.seen.problem), now)
         elif ours:
             text = f"{counted(len(ours), 'member', 'is', 'are')} being deleted"
             explain(self._state, workload, Reason("Ended", text, warning=False, quiet=True), now)

@@ -274,7 +274,7 @@ class Workload:
     @property
     def paused(self) -> bool:
         """Its job is suspended and cannot be planned yet, or is being suspended: the pods that are there will go."""
-        if (job := self.job) is None or job.plan is not None:
+        if (job := self.job) is None or job.plan is not None or job.seen.finished:
             return False
         return bool(job.stop) or (job.seen.suspended and self.podsets is None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import SuspendJob
+from policies.model import PodSets
 from tests.builders import cluster
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
@@ -53,3 +54,29 @@ def test_nor_lets_us_take_off_what_is_ours() -> None:
     script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.REFUSED, "422 not in this house"))
     train.wait(0.5)
     assert script.message("job").endswith("is being taken off, which was refused: 422 not in this house")
+
+
+def test_a_job_that_has_ended_while_it_was_suspended_has_ended() -> None:
+    """One whose pods without an index were not all needed any more."""
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2, indexed=False))
+    train.run()
+    train.obeys = False
+    train.show(suspended=True, plan=None)
+    train.wait(3)
+    assert script.reason("job") == "Stopping"
+    train.show(finished=True, marked=False)
+    train.delete()
+    train.wait(3)
+    assert script.reason("job") == "Ended"
+
+
+def test_a_job_that_runs_and_asks_for_no_pod_any_more_says_so() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2))
+    train.run()
+    train.show(podsets=PodSets(train.seen.key, ()), problem="it asks for no pod")
+    train.delete()
+    train.wait(3)
+    assert (script.reason("job"), script.message("job")) == ("InvalidJob", "it asks for no pod")
+    assert not train.stops
