@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from extender.kube.kinds import keys
+from extender.kube.reading.constraints import WOKEN
 from extender.kube.reading.objects import Meta, OwnerReference
+from extender.kube.reading.reserved import PREEMPTING
 from extender.kube.reading.unread_keys import hint_of
 
 GANG = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
@@ -94,3 +97,10 @@ def test_a_gang_by_a_word_that_is_neither_true_nor_false_is_told(said: str) -> N
     told = f"muster.dev/gang is '{said}' and does not count: write true or false in the pod template"
     assert hint({}, {"muster.dev/gang": said}) == told
     assert hint({"muster.dev/gang": said}) == told
+
+
+@pytest.mark.parametrize(
+    "key", [WOKEN, PREEMPTING, *(one for one in vars(keys).values() if str(one).startswith("muster.dev/"))]
+)
+def test_what_muster_itself_writes_on_pods_and_their_templates_is_no_mistake_of_their_author(key: str) -> None:
+    assert hint(GANG, {key: "true"}) is None

@@ -11,18 +11,40 @@ from extender.core.binds.stamps import DOMAIN, NODE, RANK, STAMPED
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.dialects.koordinator import NETWORK_TOPOLOGY
 from extender.kube.dialects.owner import owned_gang
-from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, IN_VAIN, LED, NODE_LABELS, NODES, OWN, PLAN, QUEUES, WORKLOAD
+from extender.kube.kinds.keys import (
+    COMPONENT,
+    FLAVORS,
+    GANG,
+    HOLD,
+    IN_VAIN,
+    INDEX_LABEL,
+    LED,
+    NODE_LABELS,
+    NODES,
+    OWN,
+    PLAN,
+    PODSET,
+    QUEUES,
+    WORKLOAD,
+)
 from extender.kube.queues.naming import MISSPELT, is_misspelt
+from extender.kube.reading.constraints import WOKEN
 from extender.kube.reading.eviction import EVICTED_AT, TERMS, unreadable_terms
 from extender.kube.reading.numbering import ROLE
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import plain, quoted
+from extender.kube.reading.reserved import PREEMPTING
 from extender.kube.reading.topology import MANAGED_BY_KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 
 SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
-_OF_JOBS = (*QUEUES, GANG, HOLD, PLAN, FLAVORS, OWN, WORKLOAD, LED, NODES, NODE_LABELS, IN_VAIN)
+_OF_JOBS = (
+    *QUEUES, GANG, HOLD, PLAN, FLAVORS, OWN, WORKLOAD, LED, NODES, NODE_LABELS, IN_VAIN, EVICTED_AT, COMPONENT, PODSET,
+    INDEX_LABEL,
+)  # fmt: skip
 """Read on jobs, or written on their pods by Muster."""
-_KNOWN = frozenset((*SAID_BY_PEOPLE, *STAMPED, NODE, RANK, DOMAIN, *_OF_JOBS, *TERMS, EVICTED_AT))
+_OF_PODS = (*STAMPED, NODE, RANK, DOMAIN, WOKEN, PREEMPTING)
+"""Written on pods by Muster."""
+_KNOWN = frozenset((*SAID_BY_PEOPLE, *TERMS, *_OF_JOBS, *_OF_PODS))
 _PREFIX = "muster.dev/"
 _THEIRS = {
     "scheduling.volcano.sh/group-min-member": MIN_MEMBER,
