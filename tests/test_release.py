@@ -8,19 +8,22 @@ from pathlib import Path
 import pytest
 
 from extender.kube.convert import KEPT_NODE
-from extender.kube.kinds.change import suspend
+from extender.kube.kinds.change import clean, suspend
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
-from extender.kube.kinds.kind import Object
+from extender.kube.kinds.kind import Kind, Object
+from extender.kube.kinds.mpi import MPI
 from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
 from extender.kube.queues.protection import NODES, READ_BY
 from tests.kube.fake_api import OK, Answer, refused
 from tests.kube.kinds.jobs import SUSPENDED, patched, started, stored
+from tests.kube.kinds.test_jobset import WORKERS
 from tests.kube.kinds.test_own import MANIFEST as OCEAN
 from tests.kube.kinds.test_own import SIMULATION
 from tests.kube.kinds.test_own import kind as own_kind
 from tests.kube.kinds.train_jobs import jobset
 from tests.kube.kinds.train_jobs import started as started_train_job
+from tests.kube.kinds.training_jobs import PI
 from tests.releasing import Cluster, listed, pod, stopped, waiting
 
 
@@ -62,6 +65,25 @@ def test_a_job_goes_back_to_how_it_was_written(tmp_path: Path) -> None:
     before = stopped()
     assert patch["metadata"].pop("resourceVersion") == before["metadata"]["resourceVersion"]
     assert patched(before, patch) == waiting() | {"status": SUSPENDED}
+
+
+@pytest.mark.parametrize("cleaned", [False, True], ids=["stopped", "cleaned by Muster, which leaves empty values"])
+@pytest.mark.parametrize(("kind", "manifest"), [(JOBSET, WORKERS), (MPI, PI)])
+def test_no_empty_annotation_stays_where_muster_leaves_them(
+    tmp_path: Path, kind: Kind, manifest: str, cleaned: bool
+) -> None:
+    written = stored(manifest)
+    before = started(kind, written)
+    suspend(kind, before)
+    if cleaned:
+        clean(kind, before)
+    cluster = Cluster(tmp_path)
+    path = kind.path_of("team", before["metadata"]["name"])
+    cluster.answers |= {("GET", kind.path): listed(before | {"status": SUSPENDED}), ("PATCH", path): OK}
+    done, api = cluster.release("--yes")
+    assert done.exit_code == 0, done.output
+    (patch,) = api.bodies("PATCH")
+    assert patched(before, patch)["spec"] == written["spec"]
 
 
 def test_a_trainjob_goes_back_by_its_entry(tmp_path: Path) -> None:

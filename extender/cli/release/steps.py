@@ -90,7 +90,7 @@ class Planner:
             return step((STOPPING,), again=True)
         after = deepcopy(obj)
         try:
-            clean(kind, after)
+            clean(kind, after, for_good=kind.shown_in is None)
             forget(after, *_KEPT)
             says = [CLEANED] if after != obj else []
             says += self._start(kind, after, job)

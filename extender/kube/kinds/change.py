@@ -76,8 +76,10 @@ def suspend(kind: Kind, obj: Object, evicted: Sequence[float] = (), in_vain: InV
     put(obj, kind.suspend, value=True)
 
 
-def clean(kind: Kind, obj: Object) -> None:
-    """Everything as its author wrote it, but for templates that nobody can write any more. A job that runs stays."""
+def clean(kind: Kind, obj: Object, *, for_good: bool = False) -> None:
+    """Everything as its author wrote it, but for templates that nobody can write any more. A job that runs stays.
+    ``for_good``: what its controller has made of the templates is cleaned, too, so no annotation stays without value.
+    """
     suspended, finished = kind.is_suspended(obj), kind.has_finished(obj)
     if not suspended and not finished:
         return
@@ -85,7 +87,7 @@ def clean(kind: Kind, obj: Object) -> None:
         kept = kept_of(msgspec.convert(obj.get("metadata"), Meta))
         templates = templates_of(kind, obj)
         for template in templates:
-            take_off(template, kept.get(template.name, {}), emptied=template.emptied)
+            take_off(template, kept.get(template.name, {}), emptied=template.emptied and not for_good)
         _carry(kind, obj, templates)
         wait_as_before(kind, obj, kept.get(_ITSELF, {}))
     forget(obj, PLAN, OWN, FLAVORS, PREEMPTING)
