@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from extender.config.past_usage import AdmissionFairSharing
 from extender.config.reading import UnreadableYamlError, read_mapping
 from extender.config.tls_files import TlsFiles, unguarded
 from extender.config.values import NAME, File, HostName, NodeLoss, Text
+from extender.config.variables import PREFIX, unread
 from extender.core.advisory import Mode
 from extender.core.engine import Engine
 from extender.core.kube_scheduler.steering_mode import SteeringMode
@@ -37,7 +39,7 @@ class SettingsError(ValueError):
 class Settings(BaseSettings):
     """Everything about one running extender."""
 
-    model_config = SettingsConfigDict(env_prefix="MUSTER_", extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, allow_inf_nan=False)
 
     scheduler_names: tuple[Text, ...] = Field(
         ("muster",), min_length=1, description="Profiles of the kube-scheduler that calls this extender."
@@ -280,6 +282,8 @@ class Settings(BaseSettings):
 
 def load(path: Path | None, **flags: Any) -> Settings:
     """Read the settings; a flag that is not None wins over everything. Raises SettingsError."""
+    if wrong := "\n".join(unread(os.environ, Settings)):
+        raise SettingsError(wrong)
     try:
         values = read_mapping(path) if path is not None else {}
         settings = Settings(**values)

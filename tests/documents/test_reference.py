@@ -56,6 +56,43 @@ def test_nested_settings_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(None).leader_election.enabled
 
 
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [
+        ("MUSTER_HOLD_TIMEOUT", "did you mean MUSTER_HOLD_TIMEOUT_S?"),
+        ("MUSTER_SCHEDULER_NAME", "did you mean MUSTER_SCHEDULER_NAMES?"),
+        ("MUSTER_LEADER_ELECTION_ENABLED", "MUSTER_LEADER_ELECTION has all of leader_election, in JSON"),
+        ("MUSTER_LEADER_ELECTION__ENABLED", "MUSTER_LEADER_ELECTION has all of leader_election, in JSON"),
+    ],
+)
+def test_a_variable_that_is_none_and_was_meant_for_a_setting_is_refused(
+    variable: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "true")
+    with pytest.raises(SettingsError) as error:
+        load(None)
+    assert str(error.value) == f"{variable}: there is no such variable; {said}"
+
+
+@pytest.mark.parametrize("service", ["MUSTER", "MUSTER_METRIC", "MUSTER_METRICS", "MUSTER_ELASTIC", "MUSTER_LISTEN"])
+def test_what_kubernetes_says_of_a_service_and_what_others_read_is_left_alone(
+    service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = load(None)
+    said = {
+        "SERVICE_HOST": "10.0.0.1",
+        "SERVICE_PORT": "80",
+        "SERVICE_PORT_HTTP": "80",
+        "PORT_80_TCP": "tcp://10.0.0.1:80",
+    }
+    said |= {"PORT_80_TCP_PROTO": "tcp", "PORT_80_TCP_PORT": "80", "PORT_80_TCP_ADDR": "10.0.0.1"}
+    for name, value in said.items():
+        monkeypatch.setenv(f"{service}_{name}", value)
+    monkeypatch.setenv("MUSTER_URL", "http://127.0.0.1:10290")
+    monkeypatch.setenv("MUSTER_METRIC_PORT", "tcp://10.0.0.1:80")
+    assert load(None) == silent
+
+
 @pytest.mark.parametrize("block", SHOWN, ids=lambda block: f"{block.page.name}:{block.line}")
 def test_settings_that_are_shown_can_be_used(block: Block, tmp_path: Path) -> None:
     file = tmp_path / "muster.yaml"
