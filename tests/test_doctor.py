@@ -98,6 +98,7 @@ def owner(
         ({}, {TYPO: "train"}, "UnknownKey", f"write {GANG_KEY} in the pod template"),
         ({}, {"muster.dev/required-topology": "clique"}, "UnreadKey", f"add {GANG_KEY} in the pod template"),
         ({}, {"scheduling.volcano.sh/group-min-member": "2"}, "ForeignKey", "write muster.dev/min-member in the"),
+        ({"muster.dev/holds": "true"}, {}, "UnknownKey", "write muster.dev/hold"),
         ({GANG_KEY: "train"}, {}, "KeyOnOwner", "move it to spec.template.metadata.annotations of the Job"),
     ],
 )

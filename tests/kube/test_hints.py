@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from extender.kube.kinds import keys
+from extender.kube.kinds.job import JOB
+from extender.kube.kinds.read import Reader
 from extender.kube.reading.constraints import WOKEN
 from extender.kube.reading.objects import Meta, OwnerReference
 from extender.kube.reading.reserved import PREEMPTING
 from extender.kube.reading.unread_keys import hint_of
+from tests.kube.kinds.batch_jobs import INDEXED
+from tests.kube.kinds.jobs import started, stored
 
 GANG = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
 
@@ -104,3 +108,20 @@ def test_a_gang_by_a_word_that_is_neither_true_nor_false_is_told(said: str) -> N
 )
 def test_what_muster_itself_writes_on_pods_and_their_templates_is_no_mistake_of_their_author(key: str) -> None:
     assert hint(GANG, {key: "true"}) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"),
+    [("holds", "muster.dev/hold"), ("queue", "muster.dev/queue-name"), ("zzz", "one of muster.dev/gang, ")],
+)
+def test_a_key_of_a_job_that_nothing_reads_is_told_with_one_for_jobs(key: str, instead: str) -> None:
+    obj = stored(INDEXED)
+    obj["metadata"]["annotations"] = {f"muster.dev/{key}": "true"}
+    found = Reader().read(JOB, obj).hint or ""
+    assert found.startswith(f"muster.dev/{key} means nothing to Muster: write {instead}")
+
+
+def test_what_muster_writes_on_a_job_is_no_mistake_of_its_author() -> None:
+    obj = started(JOB, stored(INDEXED))
+    obj["metadata"]["annotations"] |= {"muster.dev/evicted-at": "2026-01-02T03:04:05Z", PREEMPTING: "{}"}
+    assert Reader().read(JOB, obj).hint is None

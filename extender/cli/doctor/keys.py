@@ -41,6 +41,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     for told in _unread([one for one in bearers if one.ours], of_others):
         yield error("ForeignKey", *told)
     for owner in owners:
+        for unread in misspelt(owner.meta, of_job=True):
+            yield error("UnknownKey", owner.name, f"{unread.key} on the {owner.kind} itself {unread.what}", unread.fix)
         own, inside = said(owner.meta), said(owner.template)
         for key in _MEANT_FOR_PODS:
             if key in own and key not in inside and not (key == MIN_MEMBER and owner.name in managed):

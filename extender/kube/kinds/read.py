@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import msgspec
 
@@ -22,6 +23,7 @@ from extender.kube.reading.eviction import evictions_of, terms_of, unreadable_te
 from extender.kube.reading.objects import UNDECODABLE, Meta
 from extender.kube.reading.plain import plain, quoted
 from extender.kube.reading.reserved import reservation_of
+from extender.kube.reading.unread_keys import misspelt
 from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, SlotKey
 
 NO_PODS = "it asks for no pod"
@@ -107,7 +109,7 @@ class Reader:
             closed=said.closed,
             queue=queue,
             flavors=flavors_from((meta.annotations or {}).get(FLAVORS)),
-            hint="; ".join([*([MISSPELT] if is_misspelt(meta) else []), *unreadable_terms(meta)]) or None,
+            hint="; ".join(_hints(meta)) or None,
             delay=kind.delay(obj),
             reservation=reservation_of(meta.annotations),
             eviction=terms_of(meta),
@@ -200,6 +202,14 @@ def unread_booleans(meta: Meta) -> Iterator[str]:
     """One sentence for each value that is neither true nor false."""
     for key, meant in NO_BOOLEAN.items():
         yield from (f"{key} is {quoted(one)}: {meant}" for one in meta.no_booleans(key))
+
+
+def _hints(meta: Meta) -> Iterator[str]:
+    """What its author says that does not count. Of keys that mean nothing the first."""
+    if is_misspelt(meta):
+        yield MISSPELT
+    yield from (f"{one.key} {one.what}: {one.fix}" for one in islice(misspelt(meta, of_job=True), 1))
+    yield from unreadable_terms(meta)
 
 
 def _is_marked(meta: Meta) -> bool:

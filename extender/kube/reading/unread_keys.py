@@ -37,6 +37,7 @@ from extender.kube.reading.reserved import PREEMPTING
 from extender.kube.reading.topology import MANAGED_BY_KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 
 SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
+SAID_OF_JOBS = (GANG, HOLD, QUEUES[1], MIN_MEMBER, *TERMS)
 _OF_JOBS = (
     *QUEUES, GANG, HOLD, PLAN, FLAVORS, OWN, WORKLOAD, LED, NODES, NODE_LABELS, IN_VAIN, EVICTED_AT, COMPONENT, PODSET,
     INDEX_LABEL,
@@ -79,12 +80,13 @@ def _no_boolean(meta: Meta) -> Iterator[str]:
         yield f"{GANG} is {quoted(said)} and does not count: write true or false in the pod template"
 
 
-def misspelt(meta: Meta) -> Iterator[Unread]:
-    """Keys with our prefix that are none of ours."""
+def misspelt(meta: Meta, *, of_job: bool = False) -> Iterator[Unread]:
+    """Keys with our prefix that are none of ours. ``of_job``: the job says them itself, not its pods."""
+    meant = SAID_OF_JOBS if of_job else SAID_BY_PEOPLE
     for key in _keys(meta):
         if key.startswith(_PREFIX) and key not in _KNOWN:
-            close = _nearest(key)
-            fix = f"write {close}" if close else f"write one of {', '.join(SAID_BY_PEOPLE)}"
+            close = _nearest(key, of_job)
+            fix = f"write {close}" if close else f"write one of {', '.join(meant)}"
             yield Unread(plain(key), "means nothing to Muster", fix)
 
 
@@ -119,8 +121,8 @@ def _keys(meta: Meta) -> list[str]:
 
 
 @lru_cache(maxsize=1024)
-def _nearest(key: str) -> str | None:
+def _nearest(key: str, of_job: bool) -> str | None:
     """The key of ours that it was meant to be, if one is near."""
-    names = [known.removeprefix(_PREFIX) for known in (*SAID_BY_PEOPLE, *TERMS)]
+    names = [known.removeprefix(_PREFIX) for known in (SAID_OF_JOBS if of_job else (*SAID_BY_PEOPLE, *TERMS))]
     close = difflib.get_close_matches(key[len(_PREFIX) : 80].lower(), names, n=1)
     return _PREFIX + close[0] if close else None
