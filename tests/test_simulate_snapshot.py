@@ -29,6 +29,22 @@ def test_it_says_what_starts_where_and_what_waits_and_why(tmp_path: Path) -> Non
     assert "1 gang has all its nodes, 3 gangs lack nodes" in said
 
 
+def test_pods_of_other_schedulers_that_wait_are_told_with_how_they_are_taken(tmp_path: Path) -> None:
+    told = "2 pods wait for another schedulerName: koord-scheduler (2); --scheduler-name NAME asks what Muster would do"
+    pods = [pod("theirs", 0, 2), pod("theirs", 1, 2), pod("ours", 0, 1)]
+    for one in pods[:2]:
+        one["spec"]["schedulerName"] = "koord-scheduler"
+    file = taken([node("gpu-0", "rack"), node("gpu-1", "rack")], pods)
+    said, (verdict,) = simulate(tmp_path, file)
+    assert told in said
+    assert set(answers(verdict)) == {"ours"}
+    said, _ = simulate(tmp_path, file, "--scheduler-name", "koord")
+    assert "3 pods wait for another schedulerName: koord-scheduler (2), muster (1); " in said
+    said, (verdict,) = simulate(tmp_path, file, "--scheduler-name", "koord-scheduler", "--scheduler-name", "muster")
+    assert "another schedulerName" not in said
+    assert set(answers(verdict)) == {"ours", "theirs"}
+
+
 def test_the_same_is_on_a_page(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     simulate(tmp_path, crowded(), "--html", str(out))

@@ -225,14 +225,14 @@ def _show_snapshot(
 ) -> None:
     # The Kubernetes client takes over a second to import, which a replay need not pay.
     from extender.cli.snapshot import amended as with_queues
-    from extender.cli.snapshot import read, verdicts
+    from extender.cli.snapshot import of_others, read, verdicts
     from extender.kube.snapshots.snapshot import SnapshotError
 
     with stop_on(SnapshotError):
         facts = read(path, settings.values())
         changed = read(path, settings.values(), changes.classes) if changes.classes else facts
     found = verdicts(facts, settings)
-    left_out = [f"left out: {line}" for line in facts.unreadable]
+    left_out = [*(f"left out: {line}" for line in facts.unreadable), *of_others(facts, settings.values())]
     for line in left_out:
         terminal.print(line, style="yellow")
     first, shown = found[0], snapshot_tables(found)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +25,9 @@ from extender.kube.snapshots.pseudonyms import anonymise as replace_names
 from extender.kube.snapshots.snapshot import ClusterFacts, ClusterFile, SnapshotError, decode, encode, take
 from extender.simulation.replay.queueing import TITLES
 from extender.simulation.replay.whatif import Verdict, decide
-from policies.words import many
+from policies.words import counted, many
+
+_MOST_NAMES = 5
 
 
 def snapshot(
@@ -62,6 +65,17 @@ def read(path: Path, settings: Iterable[Settings], priorities: Mapping[str, int]
         raise SnapshotError(f"{path}: {error.strerror}") from None
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from None
+
+
+def of_others(facts: ClusterFacts, settings: Iterable[Settings]) -> Iterator[str]:
+    """Of pods that wait for schedulers which none of these settings serves: whose they are, and how they are taken."""
+    served = {name for one in settings for name in one.scheduler_names}
+    names = Counter(pod.scheduler for pod in facts.pods if pod.live and not pod.node and pod.scheduler not in served)
+    if names:
+        first = ", ".join(f"{name} ({count:,})" for name, count in names.most_common(_MOST_NAMES))
+        more = ", ..." if len(names) > _MOST_NAMES else ""
+        waiting = f"{counted(names.total(), 'pod', 'waits', 'wait')} for another schedulerName: {first}{more}"
+        yield f"{waiting}; --scheduler-name NAME asks what Muster would do with them"
 
 
 def verdicts(facts: ClusterFacts, settings: Mapping[str, Settings]) -> list[Verdict]:
