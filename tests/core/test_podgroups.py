@@ -142,6 +142,18 @@ def test_a_lower_min_member_releases_what_is_held() -> None:
     assert len(script.bound(pods)) == 2
 
 
+def test_a_higher_min_member_gives_back_at_once_the_room_of_a_gang_that_has_too_few_members_now() -> None:
+    group, pods = coscheduled("train", 3)
+    script = Script(*cluster("a: 3x8"), group, *pods)
+    calls = script.bind_all(pods[:2])
+    script.see(replace(group, min_member=4))
+    assert all(script.answers[call] == "its PodGroup asks for more members than there are" for call in calls)
+    assert (script.reason("train"), script.message("train")) == ("MembersMissing", "3 of 4 members exist")
+    other, siblings = coscheduled("other", 3)
+    script.see(other, *siblings)
+    assert script.reason("other") == "Placed"
+
+
 def test_a_lower_min_member_makes_a_half_released_gang_whole() -> None:
     group, pods = coscheduled("train", 3)
     script = Script(*cluster("a: 3x8"), group, *pods)
