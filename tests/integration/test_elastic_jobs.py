@@ -13,9 +13,9 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
+from tests.integration.elastic import QUEUES, unschedulable, with_elastic
+from tests.integration.queueing import Queues
 from tests.integration.stage import RealStage
-from tests.integration.test_elastic import QUEUES, unschedulable, with_elastic
-from tests.integration.test_queues import Queues
 from tests.scenarios.pods import pod
 
 pytestmark = pytest.mark.xdist_group("elastic-jobs")

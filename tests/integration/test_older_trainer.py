@@ -13,13 +13,13 @@ from devcluster.controllers import start_controller
 from devcluster.muster import install_crds_of, install_gate, install_job_admission, start_muster
 from extender.kube.kinds.trainer import TRAIN_JOB
 from policies.model import CLIQUE
+from tests.integration.elastic import QUEUES, unschedulable, with_elastic
+from tests.integration.managed import Managed, check_all_or_none
+from tests.integration.queueing import Queues
 from tests.integration.stage import RealStage
 from tests.integration.team import Team
-from tests.integration.test_elastic import QUEUES, unschedulable, with_elastic
 from tests.integration.test_elastic_kinds import PATIENCE_S, SPOT, on_nodes
 from tests.integration.test_kinds import install_runtime
-from tests.integration.test_kinds_with_muster import Managed, check_all_or_none
-from tests.integration.test_queues import Queues
 from tests.kube.kinds.train_jobs import TRAINJOB
 
 pytestmark = pytest.mark.xdist_group("older-trainer")

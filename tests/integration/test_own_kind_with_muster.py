@@ -13,8 +13,8 @@ from devcluster.api import Object
 from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
 from extender.cli.main import main
 from policies.model import CLIQUE
+from tests.integration.managed import Managed
 from tests.integration.own_kind import EXAMPLE, MANIFEST, SETTING, controller, install_kind, kind
-from tests.integration.test_kinds_with_muster import Managed
 from tests.integration.test_owners_with_muster import open_only
 
 pytestmark = pytest.mark.xdist_group("own-kind")

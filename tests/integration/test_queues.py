@@ -2,110 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import yaml
 
 from devcluster import Cluster
 from devcluster.api import Object
-from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
-from extender.kube.queues.workloads import name_of
-from policies.model import Controller
+from devcluster.muster import RunningMuster
+from tests.integration.queueing import A100, GPU, Queues, start_with_queues
 from tests.integration.stage import RealStage
 from tests.manifests_of_queues import JOB, TEAMS, TUTORIAL
-from tests.scenarios.pods import bound, gated, pod
+from tests.scenarios.pods import bound, gated
 
 pytestmark = pytest.mark.xdist_group("queues")
-
-GROUP = "/apis/kueue.x-k8s.io/v1beta2"
-GPU = "nvidia.com/gpu"
-A100 = {"cloud.google.com/gke-gpu": "nvidia-tesla-a100"}
-PLURAL = {
-    "ResourceFlavor": "resourceflavors",
-    "ClusterQueue": "clusterqueues",
-    "LocalQueue": "localqueues",
-    "Cohort": "cohorts",
-    "Topology": "topologies",
-}
 
 
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
-    install_crds_of(cluster, "queues")
-    running = start_muster(cluster, {"admission_fair_sharing": {"usage_half_life_time_s": 3600}})
-    install_gate(cluster)
-    install_job_admission(cluster)
-    return running
-
-
-class Queues:
-    """The queue objects and the jobs of a stage; the objects are gone after it."""
-
-    def __init__(self, stage: RealStage) -> None:
-        self.stage = stage
-        self.jobs = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs"
-        self._made: dict[str, None] = {}
-
-    def apply(self, text: str) -> None:
-        """As they are written, but for the namespace."""
-        here = text.replace("namespace: default", f"namespace: {self.home}")
-        self.stage.cluster.kubectl("apply", "-f", "-", stdin=here)
-        self._made |= {self.path(one["kind"], one["metadata"]["name"]): None for one in yaml.safe_load_all(text)}
-
-    @property
-    def home(self) -> str:
-        return self.stage.namespace
-
-    def path(self, kind: str, name: str) -> str:
-        within = f"namespaces/{self.home}/" if kind == "LocalQueue" else ""
-        return f"{GROUP}/{within}{PLURAL[kind]}/{name}"
-
-    def job(self, name: str, queue: str, size: int, *, gpus: int = 8, **labels: str) -> None:
-        template = {"spec": {**pod(name, gpus=gpus)["spec"], "restartPolicy": "Never"}}
-        spec = {"completions": size, "parallelism": size, "completionMode": "Indexed", "template": template}
-        meta = {"name": name, "labels": {"kueue.x-k8s.io/queue-name": queue, **labels}}
-        self.stage.api.create(self.jobs, {"metadata": meta, "spec": spec})
-
-    def until(self, name: str, holds: Callable[[Object], bool]) -> Object:
-        found: Object = self.stage.api.wait_for(f"{self.jobs}/{name}", lambda job: bool(job) and holds(job), 60.0)
-        return found
-
-    def until_started(self, name: str, size: int) -> Object:
-        return self.until(name, lambda job: job["status"].get("ready") == size)
-
-    def end(self, name: str) -> None:
-        """Its pods end well."""
-        pods = self.stage.api.get(self.stage.pods_path)["items"]
-        self.stage.succeed(*(one["metadata"]["name"] for one in pods if one["metadata"]["name"].startswith(f"{name}-")))
-
-    def reason(self, name: str, code: str) -> str:
-        """Its current reason, when it has that code."""
-        return self.stage.until_told(f"job-{name}", lambda gang: gang.state == code).message
-
-    def status(self, kind: str, name: str, holds: Callable[[Object], bool]) -> Object:
-        found = self.stage.api.wait_for(
-            self.path(kind, name), lambda one: bool(one) and "status" in one and holds(one["status"]), 30.0
-        )
-        return dict(found["status"])
-
-    def record(self, job: str, condition: str, status: str, **fields: object) -> Object:
-        """The status of its Workload, when it has that condition and these fields."""
-        controller = self.stage.api.get(f"{self.jobs}/{job}")["metadata"]
-        name = name_of(Controller("batch/v1", "Job", job, controller["uid"]))
-
-        def holds(one: Object | None) -> bool:
-            said = (one or {}).get("status", {})
-            conditions = {(two["type"], two["status"]) for two in said.get("conditions", ())}
-            return (condition, status) in conditions and all(said.get(key) == fields[key] for key in fields)
-
-        found = self.stage.api.wait_for(f"{GROUP}/namespaces/{self.home}/workloads/{name}", holds, 30.0)
-        return dict(found["status"])
-
-    def remove(self) -> None:
-        self.stage.api.delete(f"{self.jobs}", {"propagationPolicy": "Background"})
-        for path in reversed(self._made):
-            self.stage.api.delete(path)
+    return start_with_queues(cluster)
 
 
 @pytest.fixture
@@ -214,42 +129,6 @@ def test_the_local_queue_that_has_used_less_comes_first_after_a_restart_too(stag
     queues.until_started("older", 4)
 
 
-def test_a_queue_that_cannot_be_used_says_why(stage: RealStage, queues: Queues) -> None:
-    flavorless = "---\n".join(text for text in TUTORIAL.split("---\n") if "ResourceFlavor" not in text)
-    queues.apply(flavorless)
-    stage.add_nodes(4, labels=A100)
-    queues.job("train", "kueue-gang-queue", 4)
-    assert "a100-gpu-80gb" in queues.reason("train", "QueueInactive")
-    status = queues.status("ClusterQueue", "heavy-ml-cluster-queue", lambda status: bool(status.get("conditions")))
-    active, warning = status["conditions"]
-    assert (active["status"], "a100-gpu-80gb" in active["message"]) == ("False", True)
-    assert "there is no limit" in warning["message"]
-    queues.apply(TUTORIAL)
-    queues.until_started("train", 4)
-
-
-def test_a_queue_whose_topology_is_missing_says_why(stage: RealStage, queues: Queues) -> None:
-    queues.apply(TUTORIAL.replace("  nodeLabels:", "  topologyName: racks\n  nodeLabels:"))
-    stage.add_nodes(4, labels=A100)
-    queues.job("train", "kueue-gang-queue", 4)
-    assert "there is no Topology racks" in queues.reason("train", "QueueInactive")
-    queues.status("ClusterQueue", "heavy-ml-cluster-queue", lambda status: "racks" in str(status.get("conditions")))
-    queues.apply(RACKS)
-    queues.until_started("train", 4)
-
-
-RACKS = """\
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: Topology
-metadata:
-  name: racks
-spec:
-  levels:
-    - nodeLabel: example.com/block
-    - nodeLabel: example.com/rack
-"""
-
-
 def test_what_names_a_queue_that_is_not_there_waits(stage: RealStage, queues: Queues) -> None:
     queues.apply(TUTORIAL)
     stage.add_nodes(2, labels=A100)
@@ -271,89 +150,3 @@ def test_a_gang_of_pods_waits_for_quota_and_then_runs(stage: RealStage, queues: 
     assert f"{queues.home}/first (32)" in why
     stage.delete(*(f"first-{at}" for at in range(4)))
     stage.until(lambda pods: len(bound(pods, "second")) == 4)
-
-
-SPOT = """\
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ResourceFlavor
-metadata:
-  name: spot
-spec:
-  nodeLabels: {capacity: spot}
-  nodeTaints:
-    - {key: spot, value: "true", effect: NoSchedule}
-  tolerations:
-    - {key: spot, operator: Equal, value: "true", effect: NoSchedule}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ResourceFlavor
-metadata:
-  name: on-demand
-spec:
-  nodeLabels: {capacity: on-demand}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata:
-  name: both
-spec:
-  namespaceSelector: {}
-  resourceGroups:
-    - coveredResources: [cpu, nvidia.com/gpu]
-      flavors:
-        - name: spot
-          resources: [{name: nvidia.com/gpu, nominalQuota: 64}]
-        - name: on-demand
-          resources: [{name: nvidia.com/gpu, nominalQuota: 64}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata:
-  name: both
-  namespace: default
-spec:
-  clusterQueue: both
-"""
-
-
-def test_the_next_flavor_is_taken_where_there_is_quota_and_no_node(stage: RealStage, queues: Queues) -> None:
-    """Spot nodes are tainted: the pods get the toleration of the flavor, and lose it when the job is suspended."""
-    queues.apply(SPOT)
-    spot = stage.add_nodes(2, labels={"capacity": "spot"})
-    on_demand = stage.add_nodes(2, labels={"capacity": "on-demand"})
-    for name in spot:
-        taints = [{"key": "spot", "value": "true", "effect": "NoSchedule"}]
-        stage.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": taints}})
-    queues.job("cheap", "both", 2)
-    cheap = queues.until_started("cheap", 2)
-    assert "spot" in cheap["metadata"]["annotations"]["muster.dev/flavors"]
-    assert [one["key"] for one in cheap["spec"]["template"]["spec"]["tolerations"]] == ["spot"]
-    queues.job("dear", "both", 2)
-    dear = queues.until_started("dear", 2)
-    assert "on-demand" in dear["metadata"]["annotations"]["muster.dev/flavors"]
-    assert "tolerations" not in dear["spec"]["template"]["spec"]
-    pods = stage.until(lambda pods: sum(one.node is not None for one in pods) == 4)
-    nodes = {one.name.partition("-")[0]: {two.node for two in pods if two.name[0] == one.name[0]} for one in pods}
-    assert nodes == {"cheap": set(spot), "dear": set(on_demand)}
-    stage.api.patch(
-        f"{queues.jobs}/cheap", {"metadata": {"labels": {"muster.dev/hold": "true"}}, "spec": {"suspend": True}}
-    )
-    cleaned = queues.until("cheap", lambda job: "muster.dev/flavors" not in job["metadata"].get("annotations", {}))
-    assert "tolerations" not in cleaned["spec"]["template"]["spec"]
-
-
-def test_podsets_of_a_group_get_nodes_of_one_flavor(stage: RealStage, queues: Queues) -> None:
-    """Two spot nodes would do for the workers, and not for their leader as well."""
-    queues.apply(SPOT)
-    stage.add_nodes(2, labels={"capacity": "spot"})
-    on_demand = stage.add_nodes(3, labels={"capacity": "on-demand"})
-    members = gated("pair", 3)
-    for one in members:
-        one["metadata"]["labels"] = {"muster.dev/queue-name": "both"}
-        one["metadata"]["annotations"]["kueue.x-k8s.io/podset-group-name"] = "leader-and-workers"
-    (container,) = members[-1]["spec"]["containers"]
-    for amounts in container["resources"].values():
-        amounts["nvidia.com/gpu"] = "7"
-    stage.create(*members)
-    pods = bound(stage.until(lambda pods: len(bound(pods, "pair")) == 3), "pair")
-    assert {one.node for one in pods} == set(on_demand)

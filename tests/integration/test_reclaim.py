@@ -9,8 +9,8 @@ import pytest
 from devcluster import Cluster
 from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
 from tests.integration.preemption import with_preemption
+from tests.integration.queueing import Queues
 from tests.integration.stage import RealStage
-from tests.integration.test_queues import Queues
 from tests.scenarios.pods import bound
 
 pytestmark = pytest.mark.xdist_group("preemption")

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from devcluster import Cluster
 from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
 from extender.cli.simulate import main as simulate
+from tests.integration.queueing import A100, Queues
 from tests.integration.stage import RealStage
-from tests.integration.test_queues import A100, Queues
 from tests.integration.test_snapshot import taken
 from tests.manifests_of_queues import JOB, TUTORIAL
 from tests.scenarios.pods import bound
