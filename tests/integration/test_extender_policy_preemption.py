@@ -14,9 +14,9 @@ from extender.kube.client import EVICTED_BY
 from extender.kube.reading.reserved import PREEMPTING, reservation_of
 from policies.model import GroupKey, Pod, Reservation, Victim
 from tests.integration.extender import MERGE, Extender
+from tests.integration.policed import TEAM, Pods, eviction, of, path
 from tests.integration.preemption import with_preemption
 from tests.integration.team import Team
-from tests.integration.test_extender_policy import TEAM, Pods, eviction, of, path
 from tests.integration.test_extender_policy_jobs import seen
 
 KEPT = Reservation((("node-0", (("cpu", 1000),)),), (Victim(GroupKey("a", "b"), "", ("r",)),), 1.5)

@@ -1,208 +1,39 @@
-"""On a real API server: what the admission policies do to JobSets and training jobs, whose kinds come after them."""
+"""What the admission policies do to Ray's kinds and AppWrappers, and to the queue of any kind that runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from devcluster import Cluster
 from devcluster.api import ApiError, Object
-from devcluster.controllers import install_crds, start_controller
-from devcluster.muster import install_gate, install_job_admission
-from tests.integration.team import GANG, NODES, PLAN, QUEUE, REQUIRED, WORKLOAD, Team, node_names, ours
-
-TRAINING = {
-    "PyTorchJob": ("v1", "pytorchjobs", "pytorchReplicaSpecs", "pytorch"),
-    "TFJob": ("v1", "tfjobs", "tfReplicaSpecs", "tensorflow"),
-    "XGBoostJob": ("v1", "xgboostjobs", "xgbReplicaSpecs", "xgboost"),
-    "PaddleJob": ("v1", "paddlejobs", "paddleReplicaSpecs", "paddle"),
-    "JAXJob": ("v1", "jaxjobs", "jaxReplicaSpecs", "jax"),
-    "MPIJob": ("v2beta1", "mpijobs", "mpiReplicaSpecs", "mpi"),
-}
-ROLES = {"PyTorchJob": ("Master", "Worker"), "MPIJob": ("Launcher", "Worker")}
-MANAGE = {"manage_jobs": "true"}
+from tests.integration.managed_kinds import (
+    NAMED,
+    TRAINING,
+    collection,
+    create,
+    jobset,
+    ray,
+    ray_schedulers,
+    rays,
+    suspended,
+    suspension,
+    template,
+    train_job,
+    training,
+    trains,
+    with_kinds,
+    wrapper,
+    wrappers,
+)
+from tests.integration.team import PLAN, QUEUE, Team
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as running:
-        install_gate(running)
-        install_job_admission(running)
-        start_controller(running, "jobset")
-        install_crds(running, "training-operator", "mpi-operator", "kuberay", "trainer", "appwrapper")
+    with with_kinds() as running:
         yield running
-
-
-def template(**spec: Any) -> Object:
-    return {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "train"}], **spec}}
-
-
-def jobset(*replicas: int, spec: Object | None = None, **meta: Any) -> Object:
-    """Replicated jobs of Jobs of two pods; the last one names a scheduler."""
-    jobs = [
-        {
-            "name": f"role-{at}",
-            "replicas": count,
-            "template": {"metadata": {"labels": GANG}, "spec": {"parallelism": 2, "completions": 2, "template": pods}},
-        }
-        for at, (count, pods) in enumerate(
-            zip(replicas, [template()] * (len(replicas) - 1) + [template(schedulerName="volcano")], strict=True)
-        )
-    ]
-    header = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
-    return {**header, "metadata": {"name": "train", **meta}, "spec": {"replicatedJobs": jobs, **(spec or {})}}
-
-
-def training(kind: str, policy: Object | None, **meta: Any) -> Object:
-    """Two roles; nothing names a scheduler."""
-    version, _, field, container = TRAINING[kind]
-    pods = {"spec": {"containers": [{"name": container, "image": "train"}]}}
-    roles = {role: {"replicas": 1, "template": pods} for role in ROLES.get(kind, ("Worker",))}
-    spec: Object = {field: roles} | ({} if policy is None else {"runPolicy": policy})
-    return {
-        "apiVersion": f"kubeflow.org/{version}",
-        "kind": kind,
-        "metadata": {"name": "train", "labels": QUEUE} | meta,
-        "spec": spec,
-    }
-
-
-def collection(team: Team, kind: str) -> str:
-    if kind == "JobSet":
-        return f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{team.name}/jobsets"
-    version, plural, _, _ = TRAINING[kind]
-    return f"/apis/kubeflow.org/{version}/namespaces/{team.name}/{plural}"
-
-
-def create(team: Team, manifest: Object) -> Object:
-    return team.api.create(collection(team, manifest["kind"]), manifest)
-
-
-def schedulers(one: Object) -> list[str]:
-    spec = one["spec"]
-    if one["kind"] == "JobSet":
-        pods = [job["template"]["spec"]["template"] for job in spec["replicatedJobs"]]
-    else:
-        pods = [role["template"] for role in spec[TRAINING[one["kind"]][2]].values()]
-    return [pod["spec"].get("schedulerName", "") for pod in pods]
-
-
-def suspended(one: Object) -> bool:
-    holder = one["spec"].get("runPolicy", {}) if one["kind"] in TRAINING else one["spec"]
-    return bool(holder.get("suspend", False))
-
-
-def suspension(kind: str, *, to: bool, plan: str | None = None) -> Object:
-    spec: Object = {"runPolicy": {"suspend": to}} if kind in TRAINING else {"suspend": to}
-    return {"spec": spec} | ({} if plan is None else {"metadata": {"annotations": {PLAN: plan}}})
-
-
-@pytest.mark.parametrize("kind", TRAINING)
-@pytest.mark.parametrize("policy", [None, {}, {"suspend": False}, {"suspend": True}])
-def test_a_managed_training_job_is_created_suspended(team: Team, kind: str, policy: Object | None) -> None:
-    one = create(team, training(kind, policy))
-    assert suspended(one)
-    assert set(schedulers(one)) == {"muster"}
-
-
-@pytest.mark.parametrize("kind", TRAINING)
-def test_any_other_training_job_is_left_alone(team: Team, kind: str) -> None:
-    cases: list[tuple[Object, Object]] = [
-        ({"labels": {}}, {}),
-        ({"labels": QUEUE | {"muster.dev/gang": "false"}}, {}),
-        ({}, {"managedBy": "kueue.x-k8s.io/multikueue"}),
-    ]
-    for number, (meta, policy) in enumerate(cases):
-        one = create(team, training(kind, policy, name=f"train-{number}", **meta))
-        assert not suspended(one)
-        assert set(schedulers(one)) == {""}
-
-
-def test_a_managed_jobset_is_created_suspended_and_its_jobs_are_its_own(cluster: Cluster) -> None:
-    team = Team(cluster, **MANAGE)
-    one = create(team, jobset(1, 2, 1))
-    assert suspended(one)
-    assert ours(one) == GANG
-    assert schedulers(one) == ["muster", "muster", "volcano"]
-    jobs = team.api.wait_for(team.jobs, lambda jobs: len(jobs) == 4)
-    assert all(job["spec"]["suspend"] for job in jobs)
-    # As its controller starts them: nothing of ours holds them.
-    team.api.patch(f"{collection(team, 'JobSet')}/train", suspension("JobSet", to=False, plan="{}"))
-    team.api.wait_for(team.jobs, lambda jobs: len(jobs) == 4 and not any(job["spec"]["suspend"] for job in jobs))
-
-
-@pytest.mark.parametrize("kind", ["JobSet", "PyTorchJob", "MPIJob"])
-def test_it_starts_with_a_plan_alone(team: Team, kind: str) -> None:
-    manifest = jobset(1, labels=QUEUE) if kind == "JobSet" else training(kind, None)
-    path = f"{collection(team, kind)}/{create(team, manifest)['metadata']['name']}"
-    assert suspended(team.api.patch(path, suspension(kind, to=False)))
-    assert suspended(team.api.patch(path, suspension(kind, to=False, plan="")))
-    started = team.api.patch(path, suspension(kind, to=False, plan="{}"))
-    assert not suspended(started)
-    assert not suspended(team.api.patch(path, {"metadata": {"labels": {"a": "b"}}}))
-    stopped = team.api.patch(path, suspension(kind, to=True))
-    assert suspended(stopped)
-    assert PLAN not in stopped["metadata"].get("annotations", {})
-    assert suspended(team.api.patch(path, suspension(kind, to=False)))
-
-
-def test_pods_of_a_jobset_are_led_by_job_and_index(team: Team) -> None:
-    create(team, jobset(2, 1, labels=QUEUE))
-    jobs = [{"op": "add", "path": "/spec/suspend", "value": False}]
-    jobs.append({"op": "add", "path": "/metadata/annotations", "value": {PLAN: "{}"}})
-    for at, nodes in enumerate(("a,b;c,d", "e,f")):
-        path = f"/spec/replicatedJobs/{at}/template/spec/template/metadata"
-        annotations = {WORKLOAD: "uid", NODES: nodes}
-        jobs.append({"op": "add", "path": path, "value": {"annotations": annotations}})
-    team.api.patch(f"{collection(team, 'JobSet')}/train", jobs, "application/json-patch+json")
-    pods = team.api.wait_for(team.pods, lambda pods: len(pods) == 6)
-    led = {}
-    for pod in pods:
-        labels = pod["metadata"]["labels"]
-        slot = (
-            labels["jobset.sigs.k8s.io/replicatedjob-name"],
-            *(labels["jobset.sigs.k8s.io/job-index"], labels["batch.kubernetes.io/job-completion-index"]),
-        )
-        led[slot] = node_names(pod) if REQUIRED in str(pod["spec"]) else []
-    assert led == {
-        ("role-0", "0", "0"): ["a"],
-        ("role-0", "0", "1"): ["b"],
-        ("role-0", "1", "0"): ["c"],
-        ("role-0", "1", "1"): ["d"],
-        ("role-1", "0", "0"): [],  # of another scheduler
-        ("role-1", "0", "1"): [],
-    }
-
-
-def ray(kind: str, *groups: str, cluster: Object | None = None, **spec: Any) -> Object:
-    """With these groups of workers; nothing names a scheduler. ``cluster``: what the spec of the cluster says more."""
-    pods = {"spec": {"containers": [{"name": "ray", "image": "rayproject/ray"}]}}
-    workers = [{"groupName": one, "minReplicas": 1, "maxReplicas": 1, "template": pods} for one in groups]
-    shape = {
-        "headGroupSpec": {"template": pods},
-        **({"workerGroupSpecs": workers} if workers else {}),
-        **(cluster or {}),
-    }
-    asked: Object = shape if kind == "RayCluster" else {"shutdownAfterJobFinishes": True, "rayClusterSpec": shape}
-    return {
-        "apiVersion": "ray.io/v1",
-        "kind": kind,
-        "metadata": {"name": "train", "labels": QUEUE},
-        "spec": {**asked, **spec},
-    }
-
-
-def ray_schedulers(one: Object) -> list[str]:
-    cluster = one["spec"].get("rayClusterSpec", one["spec"])
-    pods = [group["template"] for group in (cluster["headGroupSpec"], *cluster.get("workerGroupSpecs", ()))]
-    pods += [one["spec"][key] for key in ("submitterPodTemplate",) if key in one["spec"]]
-    return [pod["spec"].get("schedulerName", "") for pod in pods]
-
-
-def rays(team: Team, kind: str) -> str:
-    return f"/apis/ray.io/v1/namespaces/{team.name}/{kind.lower()}s"
 
 
 @pytest.mark.parametrize("kind", ["RayCluster", "RayJob"])
@@ -247,19 +78,6 @@ def test_what_cannot_be_suspended_or_is_run_elsewhere_is_left_alone(team: Team, 
     assert set(ray_schedulers(one)) == {""}
 
 
-def wrapper(team: Team, **given: Any) -> Object:
-    """An AppWrapper of a Job."""
-    spec: Object = {"template": template()}
-    inner: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "inner"}, "spec": spec}
-    obj: Object = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper"}
-    obj["spec"] = {"components": [{"template": inner}], **given.pop("spec", {})}
-    return team.api.create(wrappers(team), obj | {"metadata": {"name": "train", "labels": QUEUE} | given})
-
-
-def wrappers(team: Team) -> str:
-    return f"/apis/workload.codeflare.dev/v1beta2/namespaces/{team.name}/appwrappers"
-
-
 @pytest.mark.parametrize("explicit", [{}, {"suspend": False}, {"suspend": True}], ids=str)
 def test_a_managed_appwrapper_is_created_suspended_and_starts_with_a_plan_alone(team: Team, explicit: Object) -> None:
     one = wrapper(team, spec=explicit)
@@ -287,73 +105,6 @@ def test_what_an_appwrapper_has_made_is_its_own(team: Team) -> None:
     owner = {"apiVersion": one["apiVersion"], "kind": "AppWrapper", "name": "train", "uid": one["metadata"]["uid"]}
     inner = team.job(ownerReferences=[owner | {"controller": True}])
     assert not team.create(inner)["spec"]["suspend"]
-
-
-NAMED = "kueue.x-k8s.io/queue-name"
-
-
-def train_job(team: Team, **given: Any) -> Object:
-    spec: Object = {"runtimeRef": {"name": "torch"}} | given.pop("spec", {})
-    obj = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "spec": spec}
-    return team.api.create(trains(team), obj | {"metadata": {"name": "train", "labels": QUEUE} | given})
-
-
-def trains(team: Team) -> str:
-    return f"/apis/trainer.kubeflow.org/v1alpha1/namespaces/{team.name}/trainjobs"
-
-
-def held(one: Object) -> str:
-    """Whether the entry of Muster's shows to its JobSet that it is held, and its queue; empty without one."""
-    ours = [patch for patch in one["spec"].get("runtimePatches", ()) if patch["manager"] == "muster.dev/muster"]
-    if not ours:
-        return ""
-    (entry,) = ours
-    said: dict[str, str] = entry["trainingRuntimeSpec"]["template"]["metadata"]["annotations"]
-    assert (said[WORKLOAD], said["muster.dev/queue-name"]) == ("", one["metadata"]["labels"][NAMED])
-    return said["muster.dev/hold"]
-
-
-def test_a_trainjob_shows_its_jobset_which_queue_of_volcano_it_names(team: Team) -> None:
-    said = {"muster.dev/gang": "true", "scheduling.volcano.sh/queue-name": "research"}
-    one = train_job(team, labels={}, annotations=said)
-    (entry,) = one["spec"]["runtimePatches"]
-    shown = entry["trainingRuntimeSpec"]["template"]["metadata"]["annotations"]
-    assert shown["muster.dev/queue-name"] == "volcano/research"
-
-
-@pytest.mark.parametrize("others", [0, 2])
-def test_a_managed_trainjob_is_suspended_with_an_entry_that_shows_whether_it_is_held(team: Team, others: int) -> None:
-    patches = [{"manager": f"example.com/{at}"} for at in range(others)]
-    one = train_job(team, spec={"suspend": False, **({"runtimePatches": patches} if others else {})})
-    assert suspended(one)
-    assert one["spec"]["runtimePatches"][:others] == patches
-    assert held(one) == "false"
-    path = f"{trains(team)}/train"
-    assert held(team.api.patch(path, {"metadata": {"labels": {"muster.dev/hold": "true"}}})) == "true"
-    assert suspended(team.api.patch(path, suspension("TrainJob", to=False)))
-    assert held(team.api.patch(path, {"spec": {"runtimePatches": patches}})) == "true", "it was taken off by an apply"
-    assert held(team.api.patch(path, {"metadata": {"labels": {"muster.dev/hold": None, NAMED: "other"}}})) == "false"
-    started = team.api.patch(path, suspension("TrainJob", to=False, plan="{}"))
-    assert not suspended(started)
-    running = team.api.patch(path, {"metadata": {"labels": {"muster.dev/hold": "true"}}})
-    assert running["spec"]["runtimePatches"] == started["spec"]["runtimePatches"], "nobody may change it by now"
-    assert suspended(team.api.patch(path, suspension("TrainJob", to=True)))
-
-
-def test_any_other_trainjob_is_left_alone(team: Team) -> None:
-    for at, labels in enumerate(({}, QUEUE | {"muster.dev/gang": "false"})):
-        one = train_job(team, name=f"train-{at}", labels=labels)
-        assert (suspended(one), held(one)) == (False, "")
-
-
-def test_the_jobset_of_a_managed_trainjob_gets_our_scheduler_and_is_suspended_by_its_trainjob_alone(team: Team) -> None:
-    one = train_job(team)
-    owner = {"apiVersion": one["apiVersion"], "kind": "TrainJob", "name": "train", "uid": one["metadata"]["uid"]}
-    for at, (said, expected) in enumerate((({WORKLOAD: ""}, ["muster", "volcano"]), ({}, ["", "volcano"]))):
-        made = jobset(1, 1, annotations=said, labels=QUEUE, ownerReferences=[owner | {"controller": True}])
-        made["metadata"]["name"] = f"train-{at}"
-        created = create(team, made)
-        assert (schedulers(created), suspended(created)) == (expected, False)
 
 
 def any_kind(team: Team, kind: str) -> str:

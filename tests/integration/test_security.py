@@ -1,19 +1,14 @@
-"""On a real API server: the least rights, mutual TLS between kube-scheduler and Muster, a pod that is 'restricted'."""
+"""On a real API server: mutual TLS between kube-scheduler and Muster, the token, and a pod that is restricted."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import inspect
 import json
 import ssl
-import subprocess
-import sys
-import time
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import httpx
 import pytest
@@ -21,49 +16,17 @@ import yaml
 
 from devcluster import Cluster
 from devcluster.api import ApiError, Object
-from devcluster.certificates import Authority, KeyPair
-from devcluster.controllers import install_crds
-from devcluster.crds import CRDS, until_established
-from devcluster.muster import MANIFESTS, NAMESPACE, install, install_crds_of
+from devcluster.certificates import Authority
+from devcluster.muster import NAMESPACE, install
 from devcluster.tls import client_context
-from extender.core.effects import PostBinding
 from extender.kube.api.connection import ApiError as Refused
 from extender.kube.api.connection import Connection
 from extender.kube.client import Kube
-from extender.kube.kinds.registry import KINDS
-from extender.kube.podgroups.volcano import JOBS, PODGROUPS
-from extender.kube.queues.protection import NODES
-from tests.integration.podgroups import install_kind, install_podgroups
-from tests.integration.volcano import install_queues
-from tests.manifests_of_queues import TUTORIAL
+from tests.integration.over_tls import PATIENCE_S, shipped, start_over_tls, with_token_file
 
 pytestmark = pytest.mark.xdist_group("security")
 
-MUSTER = Path(sys.executable).with_name("muster")
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
-TEAM = "team"
-PODS = f"/api/v1/namespaces/{TEAM}/pods"
-GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{TEAM}/podgroups"
-MADE = (
-    f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{TEAM}/workloads/train",
-    f"/apis/autoscaling.x-k8s.io/v1/namespaces/{TEAM}/provisioningrequests/train",
-    f"/api/v1/namespaces/{TEAM}/podtemplates/train",
-)
-"""What Muster makes, and a release deletes."""
-COHORT = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: ml-cohort}, spec: {}}"
-PATIENCE_S = 60.0
-MERGE_PATCH = "application/merge-patch+json"
-NEED_NO_RIGHT = {"connect", "close", "call", "clock"}
-"""Of the client's methods; what ``call`` asks for is said by whoever uses it."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Right:
-    """What RBAC grants and the API server asks for: a verb on a resource ("pods/status") of a group."""
-
-    verb: str
-    group: str
-    resource: str
+PODS = "/api/v1/pods"
 
 
 @pytest.fixture(scope="module")
@@ -74,294 +37,10 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def cluster(authority: Authority) -> Iterator[Cluster]:
-    """With Muster as it ships, except that kube-scheduler and Muster show each other certificates."""
-    with Cluster(audited=True) as running:
+    with Cluster() as running:
         install(running)
-        install_crds(running, "jobset", "training-operator", "mpi-operator", "kuberay", "lws", "appwrapper")
-        install_podgroups(running.api)
-        install_kind(running.api, JOBS, "Job")
-        install_queues(running.api)
-        install_crds_of(running, "queues")
-        running.kubectl("apply", "-f", "-", stdin=TUTORIAL)
-        running.kubectl("apply", "-f", "-", stdin=COHORT)
         start_over_tls(running, authority)
-        running.add_nodes(4)
-        running.api.create("/api/v1/namespaces", {"metadata": {"name": TEAM}})
-        running.api.wait_for(f"/api/v1/namespaces/{TEAM}/serviceaccounts/default", bool)
         yield running
-
-
-def start_over_tls(cluster: Cluster, authority: Authority) -> None:
-    """Muster with mutual TLS, and the kube-scheduler whose certificate it accepts."""
-    server, client = authority.serving("muster"), authority.client("kube-scheduler", "kube-scheduler")
-    port = cluster.free_port()
-    settings = yaml.safe_load((MANIFESTS / "base" / "muster.yaml").read_text()) | {
-        "listen_port": port,
-        "tls_cert_file": str(server.certificate),
-        "tls_key_file": str(server.key),
-        "tls_client_ca_file": str(authority.certificate),
-        # The probe shows the server's own certificate, which names the server.
-        "tls_client_names": ["kube-scheduler", "muster"],
-    }
-    config = cluster.directory / "muster.yaml"
-    config.write_text(yaml.safe_dump(settings))
-    identity = start_token(cluster)
-    cluster.start("muster", [MUSTER, "serve", f"--config={config}", f"--kubeconfig={identity}"])
-    deadline = time.monotonic() + PATIENCE_S
-    while subprocess.run([MUSTER, "check", f"--config={config}"], capture_output=True, check=False).returncode:
-        assert time.monotonic() < deadline, "the probe never said that Muster is ready"
-
-    scheduler = yaml.safe_load((MANIFESTS / "base" / "kube-scheduler-config.yaml").read_text())
-    for entry in scheduler["extenders"]:
-        entry["urlPrefix"] = f"https://127.0.0.1:{port}"
-        entry["enableHTTPS"] = True
-        entry["tlsConfig"] = tls_config(authority, client)
-    cluster.start_scheduler(scheduler, cluster.service_account_kubeconfig(NAMESPACE, "muster-scheduler"))
-
-
-def start_token(cluster: Cluster) -> Path:
-    """The extender's identity, as the pod gets it: a file that kube-scheduler's account keeps fresh."""
-    broker = shipped_broker(cluster)
-    directory = cluster.directory / "token"
-    directory.mkdir()
-    command = [f"--directory={directory}" if one.startswith("--directory=") else one for one in broker["command"][1:]]
-    own = cluster.service_account_kubeconfig(NAMESPACE, "muster-scheduler")
-    cluster.start("extender-token", [MUSTER, *command, f"--kubeconfig={own}"])
-    deadline = time.monotonic() + PATIENCE_S
-    while not (directory / "token").exists():
-        assert time.monotonic() < deadline, "no token was ever written"
-    return with_token_file(cluster, directory / "token")
-
-
-def shipped_broker(cluster: Cluster) -> Object:
-    [template] = [one["spec"]["template"] for one in shipped(cluster) if one["kind"] == "Deployment"]
-    [broker] = template["spec"]["initContainers"]
-    assert broker["command"][0] == "muster"
-    return dict(broker)
-
-
-def with_token_file(cluster: Cluster, token: Path) -> Path:
-    """A kubeconfig of whoever has the token in that file."""
-    config = yaml.safe_load(cluster.kubeconfig.read_text())
-    [user] = config["users"]
-    user["user"] = {"tokenFile": str(token)}
-    path = token.with_suffix(".kubeconfig")
-    path.write_text(yaml.safe_dump(config))
-    return path
-
-
-def tls_config(authority: Authority, client: KeyPair) -> dict[str, str]:
-    files = {"caFile": authority.certificate, "certFile": client.certificate, "keyFile": client.key}
-    return {key: str(path) for key, path in files.items()}
-
-
-def pod(name: str, **meta: Any) -> Object:
-    limits = {"cpu": "1", "nvidia.com/gpu": "8"}
-    container = {"name": "main", "image": "train", "resources": {"requests": limits, "limits": limits}}
-    return {"metadata": {"name": name, **meta}, "spec": {"schedulerName": "muster", "containers": [container]}}
-
-
-def test_the_extender_has_the_rights_that_it_uses_and_no_other(cluster: Cluster) -> None:
-    """A gang of each dialect starts over mutual TLS, one waits; then whatever else Muster can ask for is asked for."""
-    api = cluster.api
-    names = {"muster.dev/pod-group": "train", "muster.dev/min-member": "2"}
-    for name, size in (("mpi", 2), ("alone", 9)):
-        kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
-        api.create(GROUPS, {**kind, "metadata": {"name": name}, "spec": {"minMember": size}})
-    for i in range(2):
-        api.create(PODS, pod(f"train-{i}", annotations=names))
-        api.create(PODS, pod(f"mpi-{i}", labels={"scheduling.x-k8s.io/pod-group": "mpi"}))
-    api.create(PODS, pod("alone-0", labels={"scheduling.x-k8s.io/pod-group": "alone"}))
-    started = ("train-0", "train-1", "mpi-0", "mpi-1")
-    api.wait_for(
-        PODS, lambda seen: {one["metadata"]["name"] for one in seen if one["spec"].get("nodeName")} == set(started)
-    )
-    api.wait_for(f"{GROUPS}/alone", lambda group: "conditions" in group.get("status", {}))
-    for queue in ("clusterqueues/heavy-ml-cluster-queue", "cohorts/ml-cohort"):
-        api.wait_for(f"/apis/kueue.x-k8s.io/v1beta2/{queue}", lambda one: "conditions" in one.get("status", {}))
-    asyncio.run(ask_for_everything(cluster))
-
-    compare(cluster, "muster-extender")
-
-
-def test_a_snapshot_needs_its_role_and_no_more(cluster: Cluster, tmp_path: Path) -> None:
-    command = ["snapshot", f"--output={tmp_path / 'cluster.json'}"]
-    done = run_as(cluster, "auditor", "snapshot-role/role.yaml", command)
-    assert done.returncode == 0, done.stderr
-    compare(cluster, "auditor")
-
-
-def test_the_doctor_needs_its_roles_and_no_more(cluster: Cluster) -> None:
-    deployment = [one for one in shipped(cluster) if one["kind"] == "Deployment"]
-    deployment[0]["spec"]["replicas"] = 0
-    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(deployment))
-    cluster.api.create(CRDS, crd_of("admissionchecks"))
-    until_established(cluster.api, "admissionchecks.kueue.x-k8s.io")
-    hook = {"name": "vjob.kb.io", "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore"}
-    service = {"clientConfig": {"service": {"namespace": "kueue-system", "name": "kueue-webhook-service"}}}
-    kind = "ValidatingWebhookConfiguration"
-    made = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "kueue"}}
-    cluster.api.create(f"/apis/{made['apiVersion']}/{kind.lower()}s", made | {"webhooks": [hook | service]})
-    settings = f"--config={MANIFESTS / 'examples' / 'own-kind' / 'muster.yaml'}"
-    command = ["doctor", "--url=http://127.0.0.1:1", settings, "-o", "json"]
-    done = run_as(cluster, "doctor", "doctor-role/roles.yaml", command)
-    assert json.loads(done.stdout), done.stderr
-    compare(cluster, "doctor")
-
-
-def crd_of(plural: str) -> dict[str, Any]:
-    """One of Kueue's that Muster does not bring."""
-    names = {"plural": plural, "kind": plural.title()}
-    schema = {"openAPIV3Schema": {"type": "object"}}
-    version = {"name": "v1beta2", "served": True, "storage": True, "schema": schema}
-    spec = {"group": "kueue.x-k8s.io", "names": names, "scope": "Cluster", "versions": [version]}
-    return {"metadata": {"name": f"{plural}.kueue.x-k8s.io"}, "spec": spec}
-
-
-def test_a_release_needs_its_roles_and_no_more(cluster: Cluster) -> None:
-    done = run_as(cluster, "releaser", "release-role/roles.yaml", ["release", "--all", "-o", "json"])
-    assert done.returncode == 0, done.stderr
-    uid = cluster.api.create(PODS, pod("released"))["metadata"]["uid"]
-
-    async def write() -> None:
-        """As its steps do, whatever there is to be released."""
-        kube = await Kube.connect(cluster.service_account_kubeconfig(NAMESPACE, "releaser"))
-        try:
-            await kube.patch_status(TEAM, "released", uid, {"nominatedNodeName": ""})
-            await kube.ungate(TEAM, "released", uid)
-            with pytest.raises(Refused, match="not found"):
-                await kube.patch_job(f"{NODES}/kept", {}, {})
-            for path in MADE:
-                with pytest.raises(Refused, match="not found"):
-                    await kube.call("DELETE", path)
-            for path in [kind.path_of(TEAM, "train") for kind in KINDS]:
-                for request in (kube.call("GET", path), kube.patch_job(path, {}, {})):
-                    with pytest.raises(Refused, match="not found"):
-                        await request
-        finally:
-            await kube.close()
-
-    asyncio.run(write())
-    compare(cluster, "releaser")
-
-
-def run_as(cluster: Cluster, account: str, roles: str, command: list[str]) -> subprocess.CompletedProcess[str]:
-    """A command of Muster as a ServiceAccount that has these roles of the components and nothing else."""
-    cluster.api.create(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": account}})
-    file = MANIFESTS / "components" / roles
-    cluster.kubectl("apply", "-f", str(file))
-    subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
-    for role in yaml.safe_load_all(file.read_text()):
-        kind, meta = role["kind"], role["metadata"]
-        within = f"/namespaces/{meta['namespace']}" if kind == "Role" else ""
-        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": meta["name"]}
-        binding = {"metadata": {"name": account}, "roleRef": reference, "subjects": [subject]}
-        cluster.api.create(f"{RBAC}{within}/{kind.lower()}bindings", binding)
-    identity = cluster.service_account_kubeconfig(NAMESPACE, account)
-    argv = [str(MUSTER), *command, f"--kubeconfig={identity}"]
-    return subprocess.run(argv, capture_output=True, text=True, check=False)
-
-
-def shipped(cluster: Cluster) -> list[Object]:
-    """The objects of manifests/base."""
-    return list(yaml.safe_load_all(cluster.kubectl("kustomize", str(MANIFESTS / "base"))))
-
-
-def compare(cluster: Cluster, account: str) -> None:
-    """What the account was granted is what it asked for: no right is missing, and none is superfluous."""
-    refused = {right for right, allowed in asked(cluster, account) if not allowed}
-    assert not refused, f"rights are missing: {sorted(refused)}"
-    used, given = {right for right, _ in asked(cluster, account)}, set(granted(cluster, account))
-    assert used <= given, f"allowed by somebody else's role: {sorted(used - given)}"
-    assert given <= used, f"nothing uses these rights: {sorted(given - used)}"
-
-
-async def ask_for_everything(cluster: Cluster) -> None:
-    """Each request that the client can make, in case of a fault too: whether it succeeds is of no interest here."""
-    identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-extender")
-    kube = await Kube.connect(identity)
-    bound = cluster.api.get(f"{PODS}/train-0")
-    uid, node = bound["metadata"]["uid"], bound["spec"]["nodeName"]
-    group = cluster.api.get(f"{GROUPS}/mpi")["metadata"]["uid"]
-    jobs = [kind.path_of(TEAM, "train") for kind in KINDS]
-
-    async def write_to_jobs() -> None:
-        """As JobWriter does; there are none."""
-        for path in jobs:
-            for write in (kube.call("GET", path), kube.patch_job(path, {}, {})):
-                with pytest.raises(Refused, match="not found"):
-                    await write
-
-    async def take_up() -> None:
-        """As a PodGroup of Volcano is taken up; there is none."""
-        with pytest.raises(Refused, match="not found"):
-            await kube.call("GET", f"/apis/{PODGROUPS}/namespaces/{TEAM}/podgroups/train")
-        await kube.patch_volcano_phase(TEAM, "train", {}, "Inqueue")
-
-    async def tell_groups() -> None:
-        """As a reason is said on a PodGroup; of KAI-Scheduler there is none."""
-        await kube.patch_podgroup_status(f"{GROUPS}/mpi", group, {})
-        path = f"/apis/scheduling.run.ai/v2alpha2/namespaces/{TEAM}/podgroups/train"
-        with pytest.raises(Refused, match="not found"):
-            await kube.patch_podgroup_status(path, group, {})
-
-    async def record() -> None:
-        """As a Workload is written that is there since before a restart, and whose job was changed."""
-        within = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{TEAM}/workloads"
-        requests: list[tuple[str, str]] = [("POST", within), ("GET", f"{within}/job-train")]
-        requests += [("PATCH", f"{within}/job-train"), ("PATCH", f"{within}/job-train/status")]
-        for method, path in requests:
-            with pytest.raises(Refused):
-                await kube.call(method, path, body={} if method == "POST" else None, content_type=MERGE_PATCH)
-
-    asks: dict[str, Callable[[], Awaitable[object]]] = {
-        "post_binding": lambda: kube.post_binding(PostBinding(uid, TEAM, "train-0", node, (), 0.0, {})),
-        "patch_status": lambda: kube.patch_status(TEAM, "train-0", uid, {}),
-        "ungate": lambda: kube.ungate(TEAM, "train-0", uid),
-        "annotate": lambda: kube.annotate(TEAM, "train-0", uid, {}),
-        "newest": lambda: kube.newest("/api/v1/pods"),
-        "get_pod_node": lambda: kube.get_pod_node(TEAM, "train-0", uid),
-        "evict": lambda: kube.evict(TEAM, "train-0", uid),
-        "create_event": lambda: kube.create_event(TEAM, {}),
-        "patch_job": write_to_jobs,
-        "patch_volcano_phase": take_up,
-        "patch_podgroup_status": tell_groups,
-    }
-    known = {name for name, _ in inspect.getmembers(Kube, inspect.iscoroutinefunction) if not name.startswith("_")}
-    try:
-        assert set(asks) == known - NEED_NO_RIGHT, "a new kind of request: ask for it here"
-        await asyncio.gather(record(), *(ask() for ask in asks.values()), return_exceptions=True)
-    finally:
-        await kube.close()
-
-
-def asked(cluster: Cluster, account: str) -> Iterator[tuple[Right, bool]]:
-    """What the account has asked of the API server, and whether it was allowed to."""
-    for event in cluster.audit():
-        if event["user"]["username"] != f"system:serviceaccount:{NAMESPACE}:{account}" or "objectRef" not in event:
-            continue
-        about = event["objectRef"]
-        resource = "/".join(part for part in (about["resource"], about.get("subresource")) if part)
-        allowed = event["annotations"]["authorization.k8s.io/decision"] == "allow"
-        yield Right(event["verb"], about.get("apiGroup", ""), resource), allowed
-
-
-def granted(cluster: Cluster, account: str) -> Iterator[Right]:
-    """What roles give the account, in the whole cluster or in one namespace."""
-    subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
-    for bindings, namespaced in ((f"{RBAC}/clusterrolebindings", False), (f"{RBAC}/rolebindings", True)):
-        for binding in cluster.api.list(bindings):
-            if subject not in binding.get("subjects", []):
-                continue
-            within = f"/namespaces/{binding['metadata']['namespace']}" if namespaced else ""
-            role = cluster.api.get(f"{RBAC}{within}/{binding['roleRef']['kind'].lower()}s/{binding['roleRef']['name']}")
-            for rule in role["rules"]:
-                yield from (
-                    Right(verb, group, resource)
-                    for verb in rule["verbs"]
-                    for group in rule["apiGroups"]
-                    for resource in rule["resources"]
-                )
 
 
 def test_the_extenders_token_lasts_half_an_hour_and_is_its_own(cluster: Cluster) -> None:
