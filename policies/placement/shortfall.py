@@ -133,6 +133,8 @@ def nearest_domain(role: Role, want: int, snapshot: Snapshot) -> NearestDomain |
     at, size = role.rules.confining if role.home is None else role.home[0], role.rules.slice_size
     if at is None:
         return None
+    # Of a slice all members start or none.
+    want = min(role.count, -(-want // size) * size) if size else want
     level, found = snapshot.levels[at], rooms(role, at, snapshot.levels)
     roomiest = int(np.lexsort((level.rank, -found))[0]) if found.any() else None
     code = roomiest if role.home is None else role.home[1]

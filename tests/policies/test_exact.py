@@ -124,6 +124,18 @@ def test_slices_that_the_other_members_leave_no_room_for_are_said_to_be_so() -> 
     )
 
 
+def test_an_elastic_gang_is_short_of_whole_slices() -> None:
+    """Of 6 members 5 have to start, and in slices of 2 that is all of them."""
+    said = Topology(required="clique", slice_size=2)
+    for free, short in ((2, "4 nodes short"), (5, "2 nodes short")):
+        found = place(workers(6, 8, topology=said), 5, snapshot(cluster(f"a: {free}x8")))
+        assert isinstance(found, Shortfall)
+        assert found.nearest is not None
+        assert found.nearest.text.startswith("required nvidia.com/gpu.clique for 6 x 8 GPUs in slices of 2: ")
+        assert found.nearest.text.endswith(f"; {short}")
+    assert isinstance(place(workers(6, 8, topology=said), 5, snapshot(cluster("a: 6x8"))), Placed)
+
+
 def test_what_was_not_tried_is_said() -> None:
     roles = [pod for number in range(12) for pod in workers(3, 3, cpu=number + 1, name=f"role{number}")]
     found = place(roles, len(roles), snapshot(cluster("a: 17x8")))
