@@ -15,6 +15,7 @@ from extender.core.binds.deadlines import deadline, is_late
 from extender.core.binds.holds import Hold
 from extender.core.binds.stamps import DOMAIN, NODE, RANK, gang_to_stamp, marks_of, ranks_of
 from extender.core.events import BindArrived
+from extender.core.gang.expected import to_be_created
 from extender.core.gang.milestones import Cause, Milestone
 from extender.core.gang.removal import costs_of
 from extender.core.member import Member, MemberState, Stage, Step
@@ -193,7 +194,7 @@ class Bindings:
     def _begin(self, workload: Workload, now: float) -> None:
         members, release = workload.members, workload.release
         if not workload.has_quorum(Stage.ARRIVED):
-            held = f"{workload.share(Stage.ARRIVED)} reached bind"
+            held = f"{workload.share(Stage.ARRIVED)} reached bind{to_be_created(workload)}"
             return explain(self._state, workload, Reason("Holding", held, warning=False), now)
         if now >= deadline(workload, self._state.limits):
             self._revocations.run_out(workload, "the gang became complete too late to bind it in time", now)

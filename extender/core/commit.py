@@ -57,7 +57,9 @@ class Commit:
         workload.filling = False
         if not workload.whole:
             reached(state, workload, Milestone.PLANNED, now)
-            text = f"{counted(len(seats), 'member', 'has', 'have')} a node; {self._steering.outlook}"
+            starts = workload.job is not None and workload.job.plannable
+            outlook = "its job is started with them, and makes its pods" if starts else self._steering.outlook
+            text = f"{counted(len(seats), 'member', 'has', 'have')} a node; {outlook}"
             explain(state, workload, Reason("Placed", text, warning=False), now)
         state.touch(workload)
         return None

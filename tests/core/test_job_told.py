@@ -80,3 +80,16 @@ def test_a_job_that_runs_and_asks_for_no_pod_any_more_says_so() -> None:
     train.wait(3)
     assert (script.reason("job"), script.message("job")) == ("InvalidJob", "it asks for no pod")
     assert not train.stops
+
+
+def test_what_a_start_waits_for_is_told() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train = Controlled(script, job(3))
+    train.wait(0.5)
+    assert script.message("job") == "3 members have a node; its job is started with them, and makes its pods"
+    for pod in train.create(only=2):
+        script.bind(pod)
+    assert (script.reason("job"), script.message("job")) == (
+        "Holding",
+        "2 of 3 members reached bind; 1 pod is yet to be created",
+    )

@@ -13,6 +13,7 @@ from extender.core.jobs.job import JobRecord
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import Pod, PodSets, SlotKey
+from policies.words import counted
 
 T = TypeVar("T")
 
@@ -122,6 +123,12 @@ def uncreated(workload: Workload) -> int:
     started = workload.release.complete or (workload.job is not None and workload.job.ran)
     first = inf if started or workload.podsets is None else workload.podsets.first
     return workload.members.slots.uncreated(first)
+
+
+def to_be_created(workload: Workload) -> str:
+    """What a reason says of them; empty if there are none."""
+    missing = uncreated(workload)
+    return f"; {counted(missing, 'pod', 'is', 'are')} yet to be created" if missing else ""
 
 
 def close_up(state: State, workload: Workload, record: JobRecord) -> None:

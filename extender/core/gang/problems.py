@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from extender.core.gang.expected import uncreated
+from extender.core.gang.expected import to_be_created
 from extender.core.gang.shape import Role
 from extender.core.jobs.job import JobRecord
 from extender.core.limits import Preempts
@@ -83,9 +83,7 @@ def running(workload: Workload) -> Reason:
     """What is bound of a gang that has its quorum, and why the others wait."""
     if (job := workload.job) is not None and job.stop and job.refused:
         return not_suspended(job)
-    text = f"{counted(workload.reached(Stage.BOUND), 'member', 'is', 'are')} bound"
-    if missing := uncreated(workload):
-        text += f"; {counted(missing, 'pod', 'is', 'are')} yet to be created"
+    text = f"{counted(workload.reached(Stage.BOUND), 'member', 'is', 'are')} bound{to_be_created(workload)}"
     waiting = len(workload.members.slots.lacking)
     if waiting and workload.telling.surplus is not None:
         text += f"; {counted(waiting, 'more member', 'waits', 'wait')}: {workload.telling.surplus.message}"
