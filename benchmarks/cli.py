@@ -165,7 +165,7 @@ def contention_command(
 @main.command("core")
 def core_command(
     nodes: Annotated[
-        list[int] | None, typer.Option(min=1, help="Cluster sizes; 1000, 5000 and 20000 by default.")
+        list[int] | None, typer.Option(min=core.FEWEST, help="Cluster sizes; 1000, 5000 and 20000 by default.")
     ] = None,
     gangs: Annotated[int, typer.Option(min=1, help="Gangs that do not fit, for the admission pass.")] = 1000,
     output: Output = None,
@@ -188,7 +188,9 @@ def preemption_command(
 
 @main.command("queues")
 def queues_command(
-    count: Annotated[int, typer.Option("--queues", min=1, help="5 nodes and 15 workloads for each.")] = queues.QUEUES,
+    count: Annotated[
+        int, typer.Option("--queues", min=queues.ROUNDS, help="5 nodes and 15 workloads for each.")
+    ] = queues.QUEUES,
     output: Output = None,
 ) -> None:
     """What queues cost the core, and the courses of Kueue's scalability test. Needs no control plane; takes minutes."""

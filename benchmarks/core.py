@@ -44,6 +44,8 @@ from policies.strategies.balanced import Balanced
 from policies.strategies.best_fit import BestFit
 
 SMALL, MEDIUM, LARGE = 8, 64, 512
+FEWEST = 200
+"""Nodes that there have to be for one of each."""
 ROUNDS = {SMALL: 50, MEDIUM: 20, LARGE: 10}
 PASSES = 5
 BIG_NODES, BIG_GPUS = 4, 16

@@ -24,6 +24,8 @@ def run(benchmark: Benchmark[Any], output: Path | None) -> NoReturn:
     """One benchmark from the command line."""
     if output is not None and not output.parent.is_dir():  # said now and not in an hour
         raise typer.BadParameter(f"there is no directory {output.parent}", param_hint="--output")
+    if output is not None and output.is_dir():
+        raise typer.BadParameter(f"{output} is a directory; name a file", param_hint="--output")
     carry_out_all([(benchmark, output)], go_on=False)
 
 

@@ -221,6 +221,10 @@ MISTAKES = {
         "bench latency --url=http://127.0.0.1:{nobody} --output={folder}/no/x",
         "there is no directory {folder}/no",
     ),
+    "bench to a folder": ("bench core --output={folder}", "{folder} is a directory"),
+    "bench of too few nodes": ("bench core --nodes=199", "--nodes"),
+    "bench of too few queues": ("bench queues --queues=8", "--queues"),
+    "demo at any price": ("demo --price=inf", "--price"),
     "bad rate": ("bench latency --url=http://127.0.0.1:{nobody} --rate=0", "--rate"),
     "unknown benchmark": ("bench nope", "No such command 'nope'"),
 }

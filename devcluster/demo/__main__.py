@@ -28,7 +28,7 @@ def demo(
     factor: Annotated[
         float, typer.Option(min=1, max=120, help="How many times faster than real time: 60 makes an hour a minute.")
     ] = 60.0,
-    price: Annotated[float, typer.Option(min=0, help="USD per GPU-hour.")] = 3.67,
+    price: Annotated[float, typer.Option(min=0, max=1e6, help="USD per GPU-hour.")] = 3.67,
     output: Annotated[Path, typer.Option(help="Where the timeline is written.")] = Path("demo-timeline.svg"),
 ) -> None:
     """Show two training jobs that each need all 32 GPUs of a cluster: with kube-scheduler alone, then with Muster.
