@@ -136,6 +136,12 @@ def test_what_keeps_it_from_being_planned_is_one_sentence(change: Object, proble
     assert (job.uid, job.key.name) == (UID, "job-indexed-job")
 
 
+def test_a_job_that_was_there_before_the_component_is_the_default_schedulers() -> None:
+    """The API server has written the name: docs/migrate.md."""
+    job = indexed(template={"spec": {"schedulerName": "default-scheduler"}})
+    assert read(JOB, job, "muster").problem == ANOTHER_SCHEDULER.format("default-scheduler")
+
+
 def test_who_is_held_and_who_is_looked_after_by_somebody_else() -> None:
     obj = stored(INDEXED)
     obj["metadata"]["labels"]["muster.dev/hold"] = "true"
