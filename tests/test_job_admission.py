@@ -68,7 +68,8 @@ def test_scheduler_names_agree() -> None:
     assert conditions("muster-gang-gate")["meant-for-muster"] == served
     assert conditions("muster-job-pods")["meant-for-muster"].startswith(f"{served} || ")
     assert f"path: one.path + '/spec/schedulerName', value: '{names[0]}'" in mutation("muster-jobs")
-    assert f"path: '/spec/schedulerName', value: '{names[0]}'" in mutation("muster-job-pods")
+    for name in ("muster-job-pods", "muster-untracked-pods"):
+        assert f"path: '/spec/schedulerName', value: '{names[0]}'" in mutation(name)
 
 
 def test_the_queue_of_a_pod_is_kept_by_each_of_its_labels_in_the_same_words() -> None:

@@ -84,6 +84,17 @@ def test_a_pod_of_an_appwrapper_gets_our_scheduler_where_it_names_none(team: Tea
     assert (kept["spec"]["schedulerName"], node_names(kept)) == ("muster", ["a"])
 
 
+def test_a_pod_of_a_job_that_was_there_before_the_component_gets_our_scheduler(team: Team) -> None:
+    """Nobody has named it in the template: the job was made for Kueue, say."""
+    pinned = team.pod("a,b", {COMPLETION: "1"}, schedulerName="default-scheduler")
+    assert (pinned["spec"]["schedulerName"], node_names(pinned)) == ("muster", ["b"])
+    waits = team.pod(None, {}, schedulerName="default-scheduler")
+    assert (waits["spec"]["schedulerName"], is_gated(waits)) == ("muster", True)
+    led = team.pod(None, {LED: "true"}, schedulerName="default-scheduler")
+    assert (led["spec"]["schedulerName"], is_gated(led)) == ("muster", False)
+    assert team.pod(None, {LED: "true"}, schedulerName="volcano")["spec"]["schedulerName"] == "volcano"
+
+
 def test_a_pod_asks_for_the_nodes_that_its_template_says_are_yet_to_be_made(team: Team) -> None:
     labels = {"cloud.example.com/pool": "spot", "disk": ""}
     said = {NODE_LABELS: ",".join(f"{key}={value}" for key, value in labels.items())}
@@ -95,8 +106,12 @@ def test_a_pod_asks_for_the_nodes_that_its_template_says_are_yet_to_be_made(team
 
 @pytest.mark.parametrize(
     ("scheduler", "annotations"),
-    [("volcano", {COMPONENT: "0"}), ("default-scheduler", {}), ("default-scheduler", {COMPONENT: "0", WORKLOAD: ""})],
-    ids=["names another scheduler", "of no AppWrapper", "of one that Muster has not started"],
+    [
+        ("volcano", {COMPONENT: "0"}),
+        ("default-scheduler", {WORKLOAD: ""}),
+        ("default-scheduler", {COMPONENT: "0", WORKLOAD: ""}),
+    ],
+    ids=["names another scheduler", "of one that Muster has not started", "of an AppWrapper that it has not started"],
 )
 def test_another_pod_keeps_its_scheduler(team: Team, scheduler: str, annotations: Object) -> None:
     pod = team.pod("a", {}, annotations=annotations, schedulerName=scheduler)
@@ -228,7 +243,7 @@ def test_a_pod_whose_template_names_its_nodes_is_left_alone(team: Team) -> None:
 
 @pytest.mark.parametrize(
     ("annotations", "given"),
-    [({WORKLOAD: ""}, {}), ({}, {"schedulerName": "default-scheduler"}), ({}, {"nodeName": "node-7"})],
+    [({WORKLOAD: ""}, {}), ({}, {"schedulerName": "volcano"}), ({}, {"nodeName": "node-7"})],
     ids=["given back", "another scheduler", "on a node"],
 )
 def test_any_other_pod_is_not_led(team: Team, annotations: Object, given: Object) -> None:
