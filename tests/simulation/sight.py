@@ -146,12 +146,13 @@ def look(
     job = (jobs or {}).get(key) if key is not None else None
     over = None
     if not going_on and done:
-        # Nobody of the last start is bound any more: it goes on if a controller replaces a member that it has lost.
+        # Nobody of the last start is bound any more: it goes on if a controller replaces a member that it has lost. A
+        # job may have been started anew since: what is done of it without an index its status says.
         last = max((stamp.at, stamp.release) for _, stamp in done)[1]
         start = [(pod, stamp) for pod, stamp in done if stamp.release == last]
         lost = len(dict.fromkeys(slot(pod) for pod, _ in start)) < max(stamp.size for _, stamp in start)
         if {pod.owner for pod in live if pod.owner} & {pod.owner for pod, _ in start}:
-            going_on, over = ({last: None}, None) if lost else ({}, last)
+            going_on, over = ({last: None}, None) if lost and job is None else ({}, last)
     # Of a job that goes on, an index that is done stays done. What was done before it was started does not count.
     indexed = {one.name: one.left_out for one in job.podsets if one.indexed} if job is not None else {}
     finished = [

@@ -148,7 +148,7 @@ def close_up(state: State, workload: Workload, record: JobRecord) -> None:
             slot = podset.slot(index)
             state.assume_slot(workload, slot, "")
             record.move(slot, member.pod.node or member.node)
-            state.put_pod(replace(member.pod, index=index))
+            state.put_pod(replace(member.pod, index=index), seated=True)
 
 
 def there_first(names: Sequence[str], there: Iterable[str | None]) -> tuple[str, ...]:

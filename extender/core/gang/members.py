@@ -10,7 +10,7 @@ from operator import attrgetter
 from extender.core.binds.holds import Hold, Holds
 from extender.core.gang.said import Said, words_of
 from extender.core.gang.slots import Slots
-from extender.core.gang.starts import Starts
+from extender.core.gang.starts import GoingOn, Starts
 from extender.core.member import LEGAL, PLACED, IllegalTransitionError, Member, MemberState, Stage, Step, facts_of
 from policies.model import Minima, Pod, PodGroup, PodSets, SlotKey
 
@@ -45,7 +45,7 @@ class Members:
         self._newest: Member | None = None
         self._done: dict[str, Member] = {}
         self._starts = Starts()
-        self._going_on: dict[str, bool] = {}
+        self._going_on: dict[str, GoingOn] = {}
 
     def __getitem__(self, uid: str) -> Member:
         return self._all[uid]
@@ -90,8 +90,9 @@ class Members:
     @property
     def continued(self) -> str:
         """The release that new pods go on with, though nobody of it is bound: it has lost slots, or is a job's."""
-        last = next(iter(self._going_on.items()), ("", False))
-        return last[0] if not self.started and (last[1] or self.slots.indexed) else ""
+        last, how = next(iter(self._going_on.items()), ("", None))
+        goes_on = self.slots.indexed if self.slots.templates else how is GoingOn.LOST
+        return last if goes_on and not self.started else ""
 
     def is_ours(self, pod: Pod) -> bool:
         """Whether it belongs to this life of the workload, and to no earlier PodGroup of its name."""
@@ -293,8 +294,11 @@ class Members:
 
     def _stand_ended(self, pod: Pod) -> None:
         """What of a job is not expected was done before the job was started, and does not count for this start."""
-        counts = self._going_on.get(pod.stamp.release) if pod.stamp is not None else None
-        if self.slots.templates:
-            indexed = counts is not None and pod.identity[0] in self.slots.indexed
-            counts = pod.identity in self.slots.templates and (counts or indexed)
+        how = self._going_on.get(pod.stamp.release) if pod.stamp is not None else None
+        if not self.slots.templates:
+            counts = how in (GoingOn.BOUND, GoingOn.LOST)
+        elif pod.identity[0] in self.slots.indexed:
+            counts = pod.identity in self.slots.templates and how is not None
+        else:
+            counts = pod.identity in self.slots.templates and how is GoingOn.BOUND
         self._bring(pod, Stage.BOUND if counts else Stage.ABSENT)

@@ -186,7 +186,7 @@ def _stage(member: Member) -> Stage:
 def finished_here(workload: Workload, pod: Pod) -> bool:
     """It succeeded in a start that goes on: a member of its release is bound, or, when nobody is, its release is the
     last one, and a controller of its members has made another pod: for a slot that it has lost, or for others than the
-    indexes of a job that are done. Of a job, what is not expected does not count."""
+    indexes of a job that are done. Of a job, what is not expected does not count, nor what has no index."""
     templates = workload.members.slots.templates
     if pod.phase != "Succeeded" or pod.stamp is None or (templates and pod.identity not in templates):
         return False
@@ -199,8 +199,8 @@ def finished_here(workload: Workload, pod: Pod) -> bool:
     start = [(other, stamp) for other, stamp in done if stamp.release == last]
     lost = len({other.identity for other, _ in start}) < max(stamp.size for _, stamp in start)
     owners = {other.owner for other in ours if other.live and other.owner}
-    final = bool(templates) and pod.identity[0] in workload.members.slots.indexed
-    return pod.stamp.release == last and (lost or final) and any(other.owner in owners for other, _ in start)
+    counts = pod.identity[0] in workload.members.slots.indexed if templates else lost
+    return pod.stamp.release == last and counts and any(other.owner in owners for other, _ in start)
 
 
 def _odd(pod: Pod) -> bool:

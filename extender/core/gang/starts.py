@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from enum import Enum
 
 from extender.core.gang.tally import Tally
 from policies.model import Pod, SlotKey
+
+
+class GoingOn(Enum):
+    """What finished members of a start wait for."""
+
+    BOUND = "a member of it is bound"
+    LOST = "none is, it has lost slots, and a controller of it has made another pod"
+    DONE = "none is, and it has lost none: such a pod begins another start"
 
 
 class Start:
@@ -48,7 +57,8 @@ class Starts:
 
     A start goes on while one of its members is bound. When none is left it is over, unless it has lost a slot and the
     controller of its members makes a new pod: that one completes the last start, and is no new one. If it has lost
-    none, such a pod begins another start; only an index of a job that is done stays so.
+    none, such a pod begins another start; only an index of a job that is done stays so. Pods of a job without an index
+    are counted by its status when nobody of their start is bound: it may have been suspended and started anew since.
     """
 
     def __init__(self) -> None:
@@ -75,13 +85,15 @@ class Starts:
         start = self._starts.get(release)
         return start.pods.values() if start is not None else ()
 
-    def going_on(self, bound: Mapping[str, int], owners: Collection[str]) -> dict[str, bool]:
-        """The releases whose finished members count; False: only those with the index of a job. ``bound``: the releases
-        of all live members, "" of those that are not bound; ``owners``: their controllers."""
+    def going_on(self, bound: Mapping[str, int], owners: Collection[str]) -> dict[str, GoingOn]:
+        """The releases whose finished members may count. ``bound``: the releases of all live members, "" of those that
+        are not bound; ``owners``: their controllers."""
         if any(bound):
-            return {release: True for release in bound if release in self._starts}
+            return {release: GoingOn.BOUND for release in bound if release in self._starts}
         last = self._latest()
-        return {last: self._starts[last].lost} if last is not None and self._starts[last].is_of(owners) else {}
+        if last is None or not self._starts[last].is_of(owners):
+            return {}
+        return {last: GoingOn.LOST if self._starts[last].lost else GoingOn.DONE}
 
     def _latest(self) -> str | None:
         if self._last is None and self._starts:

@@ -1,0 +1,72 @@
+"""A Job with more completions than pods: who comes next takes the slot of one that has ended well, by no index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from extender.core.limits import Limits
+from policies.model import GANG_GATE, Pod
+from tests.builders import cluster
+from tests.core.jobs import Controlled, job
+from tests.core.script import Script
+
+
+class Completions(Controlled):
+    """Three pods at a time; ``numbered``: with a completion index, which says nothing of their slots, and beyond the
+    plan with a gate."""
+
+    def __init__(self, script: Script, *, numbered: bool) -> None:
+        self.numbered = numbered
+        super().__init__(script, job(3, indexed=False))
+
+    def come(self, *indexes: int) -> list[Pod]:
+        """Pods for these completions, one after the other."""
+        (podset,) = self.seen.podsets.podsets
+        pods: list[Pod] = []
+        for index in indexes:
+            self._made += 1
+            gates = (GANG_GATE,) if self.numbered and index >= podset.count else ()
+            name = f"pod-{index}-{self._made}"
+            made = replace(podset.template, uid=name, name=name, index=index if self.numbered else None, gates=gates)
+            self.pods[name] = made
+            self.script.see(made)
+            pods.append(made)
+        self.settle()
+        return pods
+
+    def finish(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self.script.change(self.script.pods[pod.uid], phase="Succeeded")
+            del self.pods[pod.uid]
+        self.settle()
+
+    def suspend(self) -> None:
+        """Its pods go, and what is ours is taken off it."""
+        self.delete()
+        self.show(suspended=True, stopped=True, plan=None, marked=False)
+        self.wait(2)
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_one_that_is_started_again_waits_for_all_of_its_pods_whatever_has_ended_before(*, numbered: bool) -> None:
+    script = Script(*cluster("a: 3x8"), limits=Limits(creation_s=30.0))
+    train = Completions(script, numbered=numbered)
+    script.run(pods := train.come(0, 1, 2))
+    for indexes in ((3,), (4, 5)):
+        train.finish(pods[: len(indexes)])
+        script.run(more := train.come(*indexes))
+        train.suspend()
+        pods = train.come(*(int(one.name.split("-")[1]) for one in (*pods[len(indexes) :], *more)))
+        assert all(script.planned(pod) for pod in pods)
+        script.bind_all(pods[:2])
+        train.wait(1)
+        assert not script.bindings, "two of three do not start"
+        script.bind(pods[2])
+        script.post_all()
+        train.wait(3)
+        assert len(script.bound(pods)) == 3
+    assert len(train.starts) == 3
+    assert not train.stops
