@@ -122,8 +122,7 @@ class State:
         self.quotas.forget(workload.key)
 
     def put_pod(self, pod: Pod, *, seated: bool = False) -> Pod | None:
-        """Take over a pod's new facts. ``seated``: its index is its slot's. Returns the facts before, or None when it
-        is new."""
+        """Take over a pod's new facts; ``seated``: its index is its slot. Returns those before, None if it is new."""
         old = self.pods.get(pod.uid)
         if not pod.node and (done := self.bound_by_us.get(pod.uid)):
             # A watch event from before our own Binding must not unbind it.
@@ -132,7 +131,8 @@ class State:
             pod = self.volumes.mount(pod)
         if (key := pod.group_key) is not None:
             workload = self.workloads.get(key) or self.add(key)
-            pod = pod if seated else workload.seated_as(pod, old)
+            if not seated and workload.members.slots.seats(pod):
+                pod = workload.seated_as(pod, old)
             if workload.members.put(pod):
                 self.touched[key] = None
             if workload.group is None and pod.group and (group := self.groups.get((key, pod.group.dialect))):

@@ -248,14 +248,11 @@ class Workload:
         self.nudges += 1
 
     def seated_as(self, pod: Pod, old: Pod | None) -> Pod:
-        """A pod that has no index, or one that says nothing of its slot, takes a slot of its podset that is free, and
-        keeps it."""
-        slots, index = self.members.slots, old.index if old is not None else None
-        if pod.index is not None and not slots.unnumbered(pod):
-            return pod
+        """A pod whose index is no slot's, or that has none, takes a slot of its podset that is free, and keeps it."""
+        index = old.index if old is not None else None
         if index is None and self.podsets is not None and pod.live:
             plan = self.job.plan if self.job is not None else None
-            index = slots.vacant(f"{pod.owner}{pod.series}", pod.node, plan or {})
+            index = self.members.slots.vacant(f"{pod.owner}{pod.series}", pod.node, plan or {})
         return pod if index == pod.index else replace(pod, index=index)
 
     @property

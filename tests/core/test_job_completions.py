@@ -70,3 +70,19 @@ def test_one_that_is_started_again_waits_for_all_of_its_pods_whatever_has_ended_
         assert len(script.bound(pods)) == 3
     assert len(train.starts) == 3
     assert not train.stops
+
+
+def test_a_work_queue_that_makes_no_more_pods_is_not_suspended_for_a_lost_node() -> None:
+    """When one pod of it has ended well no other is made: suspended it would be complete at once."""
+    script = Script(*cluster("a: 3x8"), limits=Limits(node_loss_s=2.0))
+    train = Completions(script, numbered=False)
+    script.run(pods := train.come(0, 1, 2))
+    train.finish(pods[:1])
+    train.show(closed=3)
+    script.drop(str(script.pods[pods[1].uid].node))
+    train.wait(5)
+    assert not train.stops
+    script.gone(script.pods[pods[1].uid])
+    train.wait(5)
+    assert not train.stops
+    assert script.bound(pods[2:])

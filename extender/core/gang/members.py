@@ -294,11 +294,7 @@ class Members:
 
     def _stand_ended(self, pod: Pod) -> None:
         """What of a job is not expected was done before the job was started, and does not count for this start."""
+        slot, expected, indexed = pod.identity, self.slots.templates, self.slots.indexed
         how = self._going_on.get(pod.stamp.release) if pod.stamp is not None else None
-        if not self.slots.templates:
-            counts = how in (GoingOn.BOUND, GoingOn.LOST)
-        elif pod.identity[0] in self.slots.indexed:
-            counts = pod.identity in self.slots.templates and how is not None
-        else:
-            counts = pod.identity in self.slots.templates and how is GoingOn.BOUND
-        self._bring(pod, Stage.BOUND if counts else Stage.ABSENT)
+        counts = how is not None and how.counts(of_job=bool(expected), indexed=slot[0] in indexed)
+        self._bring(pod, Stage.BOUND if counts and slot in (expected or (slot,)) else Stage.ABSENT)

@@ -88,9 +88,10 @@ class Slots:
         """UIDs of the pods that stand in it."""
         return [] if slot in self._vacant else [uid for uid in self._stages.get(slot, ()) if uid is not _ENDED]
 
-    def unnumbered(self, pod: Pod) -> bool:
-        """Whether it has an index, and that says nothing of its slot: of a Job with more completions than pods."""
-        return pod.index is not None and pod.identity[0] in self.of_podsets and pod.identity[0] not in self.indexed
+    def seats(self, pod: Pod) -> bool:
+        """Whether it takes a slot that is free: it has no index, or one that says nothing of its slot, as that of a Job
+        with more completions than pods."""
+        return pod.index is None or (pod.identity[0] in self.of_podsets and pod.identity[0] not in self.indexed)
 
     def vacant(self, podset: str, node: str | None, plan: Mapping[SlotKey, str]) -> int | None:
         """A slot of a podset that no pod has come to; ``podset``: what its slots begin with.

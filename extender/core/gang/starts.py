@@ -10,11 +10,15 @@ from policies.model import Pod, SlotKey
 
 
 class GoingOn(Enum):
-    """What finished members of a start wait for."""
+    """How a start goes on whose finished members may count."""
 
     BOUND = "a member of it is bound"
     LOST = "none is, it has lost slots, and a controller of it has made another pod"
     DONE = "none is, and it has lost none: such a pod begins another start"
+
+    def counts(self, *, of_job: bool, indexed: bool) -> bool:
+        """Whether a member that has finished in it does. ``indexed``: it is an index of a job."""
+        return self is GoingOn.BOUND or indexed or (self is GoingOn.LOST and not of_job)
 
 
 class Start:

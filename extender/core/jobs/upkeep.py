@@ -127,12 +127,14 @@ class Upkeep:
 
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
         """What the job has to be started over for."""
-        limits, lacking = self._state.limits, uncreated(workload)
+        limits, lacking, plan = self._state.limits, uncreated(workload), record.plan or {}
+        # No pod of it is made any more: suspended, it would be complete without what those do that run.
+        closed = record.seen.closed >= len(plan) > 0
         for node, since in list(record.lost.items()):
             if now < since + limits.node_loss_s:
                 continue
             # Whoever has no slot of the plan is replaced one by one.
-            if any(pod.node == node and pod.identity in (record.plan or {}) for pod in workload.bound):
+            if not closed and any(pod.node == node and pod.identity in plan for pod in workload.bound):
                 return (
                     f"node {node}, on which pods of it run, is gone or has been silent for {limits.node_loss_s:.0f} s"
                 )
