@@ -42,7 +42,7 @@ def test_the_managers_are_those_of_the_kinds() -> None:
 def test_the_keys_and_limits_are_those_of_the_code() -> None:
     assert [key for key in (*QUEUES, GANG, HOLD, PLAN, OWN, WORKLOAD, NODES) if f"`{key}" not in PAGE] == []
     assert f"up to {MOST_TERMS} nodes (pods without an index: {MOST_TERMS_WITHOUT_INDEX})" in PAGE
-    assert f"about {MOST_PODS:,} pods" in PAGE
+    assert f"more than {MOST_PODS:,} pods" in PAGE
 
 
 def test_the_label_of_a_namespace_is_that_of_the_policy() -> None:
