@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from random import Random
+from typing import Any
 
 import pytest
 
 from policies.model import CLIQUE, Node, Pod, Topology
-from policies.placement.place import Placed, place
+from policies.placement.place import Placed, place, placing
 from tests.builders import busy, cluster, gang, node, requests, single, snapshot
 from tests.explaining import CLIQUE_ONLY, explained
 
@@ -48,6 +49,23 @@ def test_roles_that_never_fit_beside_each_other_are_told_so() -> None:
     assert said.remedies == [
         "add nodes or use fewer pods: even if all nodes that are open to it were empty, not all of it would fit"
     ]
+
+
+def test_a_gang_is_planned_few_times_to_find_out_whom_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks for an explanation keeps others waiting for so long."""
+    planned: list[int] = []
+
+    def counted(members: Sequence[Pod], *rest: Any) -> Any:
+        planned.append(len(members))
+        return placing(members, *rest)
+
+    monkeypatch.setattr("extender.observe.explain.inquiry.placing", counted)
+    leader, *workers = gang("wait", 12, topology=CLIQUE_ONLY)
+    members = [replace(leader, requests=requests(4, cpu=2)), *workers]
+    there = busy(" ".join(f"a-{at}" for at in range(12)), 8)
+    said = explained("wait", *cluster("a: 12x8"), *there, *members)
+    assert not any("to finish" in one for one in said.remedies)
+    assert len(planned) <= 5
 
 
 @pytest.mark.parametrize("seed", range(120))

@@ -11,6 +11,7 @@ from extender.core.claim import Claim, Owner
 from extender.core.state import State
 from extender.observe.explain.inquiry import Inquiry
 from policies.placement.snapshot import Counts, Rows
+from policies.steps import BUDGET, finish, metered
 
 _LONGEST_LIST = 8
 
@@ -46,28 +47,43 @@ def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
 
 def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> list[str]:
     """A short list of holders whose ends together free enough: one if one is enough, else a greedy choice of which
-    nobody can be left out."""
+    nobody can be left out, as far as that is found within the budget."""
     gains = {one.name: question.fitting(one.at, one.extra) - question.fitting(one.at) for one in there}
     greedy = sorted(there, key=lambda one: (-gains[one.name], one.name))
-
-    def enough(chosen: Sequence[Holder]) -> bool:
-        total = np.zeros_like(question.snapshot.free)
-        for one in chosen:
-            total[:, one.at] += one.extra
-        return question.holds(rows, total[:, rows])
-
+    trial = _Trial(question, rows)
     # Where the gang has to be planned to know, not all of them are tried.
+    if not question.sums and not trial.enough(greedy[:_LONGEST_LIST]):
+        return []
     singles = there if question.sums else greedy[:_LONGEST_LIST]
     for one in sorted(singles, key=lambda one: (gains[one.name], one.name)):
-        if enough([one]):
+        if trial.enough([one]):
             return [one.name]
     for count in range(2, min(len(greedy), _LONGEST_LIST) + 1):
-        if enough(chosen := greedy[:count]):
+        if trial.enough(chosen := greedy[:count]):
             for one in reversed(greedy[:count]):
-                if enough(rest := [other for other in chosen if other is not one]):
+                if trial.enough(rest := [other for other in chosen if other is not one]):
                     chosen = rest
             return [one.name for one in chosen]
     return []
+
+
+class _Trial:
+    """Whether the end of some holders frees enough, as far as that is found out within the budget."""
+
+    def __init__(self, question: Inquiry, rows: Rows) -> None:
+        self._question = question
+        self._rows = rows
+        self._spent = 0
+
+    def enough(self, chosen: Sequence[Holder]) -> bool:
+        if self._spent > BUDGET:
+            return False
+        total = np.zeros_like(self._question.snapshot.free)
+        for one in chosen:
+            total[:, one.at] += one.extra
+        found, cost = finish(metered(self._question.holds(self._rows, total[:, self._rows])))
+        self._spent += cost
+        return found
 
 
 def _name(state: State, owner: Owner, claim: Claim) -> str | None:

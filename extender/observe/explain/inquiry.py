@@ -14,11 +14,11 @@ from policies.model import NO_LEVEL, Pod, Selection, Toleration
 from policies.placement.capacity import reach
 from policies.placement.columns import Mask
 from policies.placement.pinned import placing_pinned
-from policies.placement.place import Placed, placing
+from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Role, Sibling, roles_of
 from policies.placement.rules import Unclear
 from policies.placement.snapshot import Amounts, Counts, Domain, Level, Rows, Snapshot, slots
-from policies.steps import finish
+from policies.steps import Steps, finish
 
 _NAMES = ("kubernetes.io/hostname", "metadata.name")
 _EVERY_TAINT = (Toleration("", "Exists", "", ""),)
@@ -58,9 +58,12 @@ class Inquiry:
 
     def plan(self, members: Sequence[Pod], view: Snapshot | None = None) -> Placed | None:
         """Where these would go now, or in that view, in place of its members; None where fewer fit than it needs."""
-        caps, search = self.gang.retries.caps, placing if self.few else placing_pinned
-        found = finish(search(members, self.gang.lacking, view or self.snapshot, caps, self.beside))
+        found = finish(self._planning(members, view or self.snapshot))
         return found if isinstance(found, Placed) else None
+
+    def _planning(self, members: Sequence[Pod], view: Snapshot) -> Steps[Placed | Shortfall]:
+        search = placing if self.few else placing_pinned
+        return search(members, self.gang.lacking, view, self.gang.retries.caps, self.beside)
 
     @property
     def sums(self) -> bool:
@@ -68,13 +71,14 @@ class Inquiry:
         several roles want the same room."""
         return self.counts and self.roles == 1 and not self.role.rules.slices
 
-    def holds(self, rows: Rows, extra: Amounts) -> bool:
+    def holds(self, rows: Rows, extra: Amounts) -> Steps[bool]:
         """Whether there is room when so much more is free on these nodes of a domain, shape (resources, rows)."""
         if self.sums:
             return self.fitting(rows, extra) >= self.want
         free = self.snapshot.free.copy()
         free[:, rows] += extra
-        return self.plan(self.members, replace(self.snapshot, free=free)) is not None
+        found = yield from self._planning(self.members, replace(self.snapshot, free=free))
+        return isinstance(found, Placed)
 
     @property
     def counts(self) -> bool:
