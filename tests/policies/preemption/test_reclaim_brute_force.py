@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from policies.model import Topology
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, Preemption
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.decide import World, decide
@@ -24,11 +25,13 @@ SEEDS, PARTS = 3_000, 6
 
 @dataclass(frozen=True)
 class Case:
-    """``shape``: how many members of the request ask for how many GPUs each. Each candidate has a node of its own."""
+    """``shape``: how many members of the request ask for how many GPUs each. Each candidate has a node of its own. Each
+    node is a clique; ``together``: the request requires one."""
 
     world: World
     request: Request
     shape: tuple[int, int]
+    together: bool
 
     @property
     def own(self) -> ClusterQueue:
@@ -66,12 +69,14 @@ def case(seed: int) -> Case:
     nodes = cluster(*(f"{at}: 1x{size}" for at, size in enumerate(sizes)))
     bound = [single(one.name, gpus=one.usage[GPU], cpu=0, node=f"{at}-0") for at, one in enumerate(running)]
     shape = chance.randint(1, 4), chance.choice([1, 1, 2, 4])
-    pods = gang("new", shape[0], gpus=shape[1], cpu=0)
+    together = Random(f"together {seed}").random() < 0.4
+    topology = Topology(required="clique") if together else Topology()
+    pods = gang("new", shape[0], gpus=shape[1], cpu=0, topology=topology)
     request = Request("new", pods, len(pods), chance.randint(0, 4), since=NOW - chance.randint(1, 9) * HOUR)
     request = replace(request, queue=names[0], usage={GPU: shape[0] * shape[1]})
     fair = chance.choice([(), (), (FairStrategy.FINAL,), (FairStrategy.INITIAL,), tuple(FairStrategy)])
     world = World(running, queues, (), fair, None, snapshot(nodes, *bound), Limits(NOW))
-    return Case(world, request, shape)
+    return Case(world, request, shape, together)
 
 
 def _queue(chance: Random, name: str) -> ClusterQueue:
@@ -136,7 +141,8 @@ def _nodes_fit(of: Case, gone: tuple[Candidate, ...]) -> bool:
     free = {name: int(snapshot.free[snapshot.resources[GPU[1]], row]) for name, row in snapshot.rows.items()}
     for one in gone:
         free[one.claims[0].node] += one.usage[GPU]
-    return sum(much // gpus for much in free.values()) >= count
+    rooms = [much // gpus for much in free.values()]
+    return (max(rooms) if of.together else sum(rooms)) >= count
 
 
 def _classic(of: Case, gone: tuple[Candidate, ...]) -> bool:
