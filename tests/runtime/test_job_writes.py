@@ -8,7 +8,8 @@ from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.runtime.requests import OK
 from tests.core.jobs import job
-from tests.runtime.test_driver import DOWN, World
+from tests.runtime.driven import World
+from tests.runtime.test_driver import DOWN
 
 JOB = job(2)
 START, SUSPEND, CLEAN = StartJob(JOB, {"": ("a", "b")}, 2), SuspendJob(JOB, "lost"), CleanJob(JOB)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import msgspec
 
 from extender.kube.convert import UnreadableError
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.completion import Completion, TemplateSpec
+from extender.kube.kinds.hints import hints_of, unread_booleans
 from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, IN_VAIN, MIN_PARALLELISM, OWN, PLAN
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
 from extender.kube.kinds.plan import MOST_PODS, in_vain_from, let_go_from, plan_from
@@ -18,19 +18,14 @@ from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.shape import not_before_it_exists, shape_of
 from extender.kube.kinds.template import bare, is_marked, kept_of
 from extender.kube.queues.flavors import flavors_from
-from extender.kube.queues.naming import MISSPELT, any_queue_of, is_misspelt, shown_queue
-from extender.kube.reading.eviction import evictions_of, terms_of, unreadable_terms
+from extender.kube.queues.naming import any_queue_of, shown_queue
+from extender.kube.reading.eviction import evictions_of, terms_of
 from extender.kube.reading.objects import UNDECODABLE, Meta
 from extender.kube.reading.plain import plain, quoted
 from extender.kube.reading.reserved import reservation_of
-from extender.kube.reading.unread_keys import misspelt
 from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, SlotKey
 
 NO_PODS = "it asks for no pod"
-NO_BOOLEAN = {
-    HOLD: "write true to hold it, or false",
-    GANG: "write true to have Muster admit it, or false to have it left alone",
-}
 TOO_MANY_PODS = f"it has {{}} pods, and no more than {MOST_PODS:,} can be planned together"
 TWO_GANGS = f"its pod templates name different gangs in {POD_GROUP}"
 A_PODGROUP = f"its pod template names a PodGroup in {COSCHEDULING_POD_GROUP}: a job is a gang of its own"
@@ -109,7 +104,7 @@ class Reader:
             closed=said.closed,
             queue=queue,
             flavors=flavors_from((meta.annotations or {}).get(FLAVORS)),
-            hint="; ".join(_hints(meta)) or None,
+            hint="; ".join(hints_of(meta)) or None,
             delay=kind.delay(obj),
             reservation=reservation_of(meta.annotations),
             eviction=terms_of(meta),
@@ -196,20 +191,6 @@ def templates_of(kind: Kind, obj: Object) -> list[Template]:
     for template in templates:
         decoded(template.pod)
     return templates
-
-
-def unread_booleans(meta: Meta) -> Iterator[str]:
-    """One sentence for each value that is neither true nor false."""
-    for key, meant in NO_BOOLEAN.items():
-        yield from (f"{key} is {quoted(one)}: {meant}" for one in meta.no_booleans(key))
-
-
-def _hints(meta: Meta) -> Iterator[str]:
-    """What its author says that does not count. Of keys that mean nothing the first."""
-    if is_misspelt(meta):
-        yield MISSPELT
-    yield from (f"{one.key} {one.what}: {one.fix}" for one in islice(misspelt(meta, of_job=True), 1))
-    yield from unreadable_terms(meta)
 
 
 def _is_marked(meta: Meta) -> bool:

@@ -1,0 +1,45 @@
+"""An extender that listens, and commands that ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from typer.testing import CliRunner, Result
+
+from extender.cli.main import main
+from extender.core.engine import Engine
+from extender.core.events import NodeSeen, PodSeen, Synced, Tick
+from extender.http.server import create_app
+from extender.observe.metrics import Metrics
+from extender.runtime.runner import Runner
+from policies.model import GroupRef, Topology
+from tests.builders import cluster, gang
+from tests.listening import listening
+from tests.running import Written
+
+
+def asked(*args: str, **env: str) -> Result:
+    return CliRunner().invoke(main, args, env={"COLUMNS": "160", **env})
+
+
+@contextmanager
+def extender() -> Iterator[str]:
+    """Its URL. It has a gang that runs, one that waits for a clique, and one with a name that is none."""
+    core = Engine()
+    running = [replace(pod, node=f"a-{at}") for at, pod in enumerate(gang("train", 2))]
+    waiting = gang("wait", 2, topology=Topology(required="clique"))
+    (odd,) = gang("odd", 1)
+    odd = replace(
+        odd, group=GroupRef("'x\\x1b[31m'", odd.group.dialect, problem="its name is none") if odd.group else None
+    )
+    for one in cluster("a: 3x8", "b: 1x8"):
+        core.handle(NodeSeen(one), 1.0)
+    for pod in (*running, *waiting, odd):
+        core.handle(PodSeen(pod), 1.0)
+    core.handle(Synced(), 1.0)
+    core.handle(Tick(), 2.0)
+    app = create_app(Runner(core, Written()), Metrics(lambda: core.state), bind_timeout_s=30, max_body=1 << 20)
+    with listening(app) as url:
+        yield url
