@@ -12,6 +12,9 @@ from policies.model import GroupKey, Pod
 from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.shown import Shown
 
+_WITH_A_PLAN = (Milestone.PLANNED, Milestone.RELEASED, Milestone.STARTED)
+"""A gang that runs is let go no more: a member that comes later is planned, and no milestone tells that."""
+
 
 class LetGoGangs:
     """One life of the extender. ``within_s``: so long it awaits nodes; 0: never."""
@@ -22,6 +25,7 @@ class LetGoGangs:
         self._until: dict[GroupKey, float] = {}
         self._as_it_was: dict[GroupKey, object] = {}
         self._planned: set[GroupKey] = set()
+        self._free: dict[GroupKey, set[str]] = {}
 
     def hear(self, event: Event) -> None:
         match event:
@@ -36,7 +40,7 @@ class LetGoGangs:
 
     def watch(self, effects: Iterable[Effect], jobs: Mapping[GroupKey, object], now: float) -> list[GroupKey]:
         """Those that are let go by these effects of one event."""
-        let_go: dict[GroupKey, None] = {}
+        let_go: dict[GroupKey, set[str]] = {}
         for effect in effects:
             match effect:
                 case Reached(milestone=Milestone.UNRESERVED):
@@ -44,22 +48,26 @@ class LetGoGangs:
                 case Reached(key, milestone):
                     self._until.pop(key, None)
                     self._planned.discard(key)
-                    if milestone is Milestone.PLANNED:
+                    if milestone in _WITH_A_PLAN:
                         self._planned.add(key)
                 case Report(key, code=code) if code != "AwaitingNodes":
                     self._until.pop(key, None)
-                case Ungate(pin=(), group=GroupKey() as key) if self._within_s and key not in jobs:
-                    let_go[key] = None
+                case Ungate(uid, pin=(), group=GroupKey() as key) if self._within_s and key not in jobs:
+                    let_go.setdefault(key, set()).add(uid)
+        if let_go:
+            self._planned = {key for key in self._planned if self._members(key)}
         found = [key for key in let_go if key not in self._planned and key not in self._until]
         for key in found:
             self._until[key], self._as_it_was[key] = now + self._within_s, self._seen(key)
+            self._free[key] = let_go[key] | {pod.uid for pod in self._members(key) if not pod.gates}
         return found
 
     def pods(self, now: float) -> Iterator[Pod]:
-        """All that have quota of the flavor that is made."""
+        """All that have quota of the flavor that is made. Of two pods of one index one keeps its gate."""
         for key, until in self._until.items():
             if now < until and self._as_it_was[key] == self._seen(key):
-                yield from (pod for pod in self._members(key) if dict(pod.selection.node_selector).get(FLAVOR) == MADE)
+                free = (pod for pod in self._members(key) if pod.uid in self._free[key])
+                yield from (pod for pod in free if dict(pod.selection.node_selector).get(FLAVOR) == MADE)
 
     def _members(self, key: GroupKey) -> list[Pod]:
         return list(self._shown.members.get(key, {}).values())

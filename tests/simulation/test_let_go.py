@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from extender.core.effects import CleanJob, Reached, Reserve, StartJob, Ungate
-from extender.core.events import JobSeen, QueueSeen
+from extender.core.events import JobSeen, PodSeen, QueueSeen
 from extender.core.gang.milestones import Milestone
 from extender.simulation.clock import Clock
 from policies.model import Job, LetGo, Pod, Reservation, Selection, Toleration, Victim
@@ -171,9 +171,13 @@ def test_nobody_gives_way_to_one_that_awaits_nodes() -> None:
     assert "is let go and awaits nodes" in (referee._evictions.judge([effect], 60.0) or "")
 
 
-@pytest.mark.parametrize(("milestone", "goes"), [(Milestone.UNRESERVED, False), (Milestone.FORGOTTEN, True)])
+@pytest.mark.parametrize(
+    ("milestone", "goes"), [(Milestone.UNRESERVED, False), (Milestone.STARTED, False), (Milestone.FORGOTTEN, True)]
+)
 def test_a_gang_is_let_go_when_its_gates_come_off_and_it_has_no_plan(milestone: Milestone, *, goes: bool) -> None:
-    it, (member,) = LetGoGangs(Shown(), 10.0), gang("train", 1)
+    shown, (member,) = Shown(), gang("train", 1)
+    shown.watch(PodSeen(member))
+    it = LetGoGangs(shown, 10.0)
     told = [Reached(key("train"), one, 1, 0.0) for one in (Milestone.PLANNED, milestone)]
     for one in told:
         assert not it.watch([one], {}, 1.0)

@@ -16,7 +16,7 @@ from extender.core.waiting.changes import Changes
 from policies.model import Pod, PodSet
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Tenants
-from policies.steps import Steps
+from policies.steps import Steps, quickly
 from tests.simulation.plants.mutants import Core, hears
 
 
@@ -57,7 +57,7 @@ def anti_affinity_of_pods_that_are_there_ignored(event: Event, core: Core) -> It
 
 
 def spread_counted_without_the_pods_that_are_there(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Tenants, "counted", lambda self, spread, namespace: [])
+    patch.setattr(Tenants, "counted", lambda self, spread, namespace: quickly([]))
 
 
 def no_look_at_who_has_come_before_a_release(patch: pytest.MonkeyPatch) -> None:
