@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from extender.core.answers import BindingPosted, Outcome
+from extender.core.answers import BindingPosted, JobWritten, Outcome
 from extender.core.effects import Effect, Nominate, PostBinding, Reached, StartJob, SuspendJob, Ungate
 from extender.core.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen, Synced
 from extender.core.gang.milestones import Milestone
@@ -75,6 +75,8 @@ class QuotaJudge:
                 self._turn_page(now)
             case NodeSeen() | NodeGone() if self._books[-1][1].counts_nodes:
                 self._turn_page(now)
+            case JobWritten(key, outcome=Outcome.REFUSED):
+                self._starts.pop(key, None)
             case BindingPosted(uid, Outcome.REFUSED):
                 self._ours.pop(uid, None)
             case BindingPosted(uid, Outcome.UNKNOWN) if uid in self._ours:
