@@ -210,7 +210,7 @@ FOUND: list[tuple[Plant, int, str]] = [
         372009568,
         "awaits nodes, and there have been some",
     ),
-    (elastic.no_node_is_kept, 1754, "is taken away, and pods of a job are awaited there"),
+    (elastic.no_node_is_kept, 40198, "is taken away, and pods of a job are awaited there"),
     (queues.changed_queues_are_not_noticed, 83, "and its queue .* does not exist|wait, and after a restart"),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""
