@@ -297,3 +297,17 @@ def test_what_a_pod_of_a_running_job_without_a_plan_waits_for_is_told_after_a_re
     script.advance(5)
     assert script.reason("job") == "NoRoom"
     assert [code for code, _ in script.reports] == ["NoRoom"]
+
+
+def test_a_start_that_was_not_sent_is_planned_anew_when_a_node_of_its_plan_has_gone_meanwhile() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2), obeys=False)
+    script.drop("a-0")
+    train.wait(3)
+    train.obeys = True
+    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
+    train.wait(3)
+    assert script.reason("job") == "NoRoom"
+    script.see(*cluster("b: 1x8"))
+    train.wait(3)
+    assert len(train.starts) == 2

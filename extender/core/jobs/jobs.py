@@ -68,6 +68,7 @@ class Jobs:
             return
         self._state.touch(workload)
         if event.outcome is Outcome.UNSENT and record.take_write_back():
+            workload.nudge()  # its nodes may have been taken back meanwhile: then it waits like any other
             return self.upkeep.look_again(workload, record, now)
         if event.outcome in (Outcome.DONE, Outcome.UNKNOWN):
             done = event.outcome is Outcome.DONE
