@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from extender.core.effects import CleanJob, Effect, StartJob, SuspendJob
-from policies.model import Job, Pod
+from policies.model import Job
 from tests.simulation.admissions import Admissions
 from tests.simulation.job_plans import judge_plan
 
@@ -53,12 +53,6 @@ def _judge_start(effect: StartJob, job: Job, admissions: Admissions, now: float)
     return judge_plan(effect, admissions.known)
 
 
-def _bound_in_part(pods: Sequence[Pod]) -> bool:
-    """By a start of ours, of this life or an earlier one, that never became whole."""
-    stamps = [pod.stamp for pod in pods if pod.node and pod.stamp is not None]
-    return bool(stamps) and not any(stamp.complete for stamp in stamps)
-
-
 def _judge_suspension(job: Job, admissions: Admissions, calls: Collection[str], now: float) -> str | None:
     key = job.key
     admission, again = admissions.slots.of.pop(key, None), admissions.stopping.get(key) == job.uid
@@ -73,8 +67,7 @@ def _judge_suspension(job: Job, admissions: Admissions, calls: Collection[str], 
     if admission is None:
         pods = [pod for pod in admissions.slots.pods(key) if pod.live and pod.owner == job.uid]
         misled = job.marked and bool(pods) and not any(pod.node for pod in pods)
-        broken = admissions.broken.get(key) == job.uid or _bound_in_part(pods)
-        lost = job.plan is None and (misled or not job.running or broken)
+        lost = job.plan is None and (misled or not job.running or admissions.broken.get(key) == job.uid)
         return None if lost else f"{key} is to be suspended, and its start was none of ours to end"
     admissions.slots.of[key] = admission
     late = admissions.slots.missing(key) > 0 and now >= admission.came_at + admissions.creation_s

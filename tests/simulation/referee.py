@@ -27,7 +27,7 @@ from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, Pree
 from extender.core.gang.milestones import Milestone
 from extender.core.invariants import validate
 from extender.core.quota.asking import CapacityAsk
-from policies.model import GroupKey
+from policies.model import GroupKey, Job
 from tests.simulation.admissions import Admissions
 from tests.simulation.asked_nodes import AskedNodes
 from tests.simulation.broken import BrokenPromiseError, complain
@@ -229,13 +229,24 @@ class Referee:
     def _judge_job(self, effect: Effect, now: float) -> None:
         """A job that has been bound in part for so long is suspended. How long, is told from the stamps, too, which are
         a little older than the Bindings."""
-        since = self.wholeness.partial.get(effect.job.key) if isinstance(effect, SuspendJob) else None
+        since = self._partial_since(effect.job) if isinstance(effect, SuspendJob) else None
         if isinstance(effect, SuspendJob) and since is not None and now >= since + self._terms.grace_s - PATIENCE_S:
             self._admissions.break_off(effect.job.key)
         held = list(self._claims.calls.values())
         if self._world.scheduler is self._first_scheduler:  # the next one lines all pods up anew
             complain(self._turns.judge(effect, held, self._world))
         complain(judge_job(effect, self._admissions, held, now))
+
+    def _partial_since(self, job: Job) -> float | None:
+        """Since when it is bound in part. If the member with the last Binding is lost before another one is stamped, it
+        was whole, and a new leader cannot know that: of a job without a plan what the stamps say is right, too."""
+        since = self.wholeness.partial.get(job.key)
+        if since is None and job.plan is None:
+            pods = self._shown.members.get(job.key, {}).values()
+            stamps = [pod.stamp for pod in pods if pod.live and pod.node and pod.owner == job.uid and pod.stamp]
+            if not any(stamp.complete for stamp in stamps):
+                since = min((stamp.at for stamp in stamps), default=None)
+        return since
 
     def _note_eviction(self, effect: Effect) -> None:
         match effect:
