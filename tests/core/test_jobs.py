@@ -12,7 +12,6 @@ from extender.core.events import JobSeen
 from policies.model import PodSets
 from tests.builders import cluster, gang, key, single
 from tests.core.jobs import Controlled, job
-from tests.core.relations import PORT
 from tests.core.script import Script
 
 
@@ -93,46 +92,6 @@ def test_a_start_that_is_refused_gives_the_room_back_and_is_tried_again_later() 
     train.obeys = True
     train.wait(3)
     assert len(train.starts) == 2
-
-
-def test_a_start_that_was_not_sent_is_asked_for_again_at_once_with_the_same_nodes() -> None:
-    script = Script(*cluster("a: 2x8"))
-    train = Controlled(script, job(2), obeys=False)
-    rival = gang("rival", 2, priority=1000)
-    script.see(rival)
-    for _ in range(3):
-        script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
-        assert not script.planned(rival[0]), "its nodes stay promised"
-    train.settle()
-    assert [one.plan for one in train.starts] == [train.starts[0].plan] * 4
-    train.obeys = True
-    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
-    train.settle()
-    assert len(script.bound(train.run())) == 2
-
-
-def test_a_start_that_was_not_sent_is_planned_anew_when_somebody_has_come_in_the_way_of_its_pods() -> None:
-    script, asked = Script(*cluster("a: 3x8")), job(2)
-    (podset,) = asked.podsets.podsets
-    podset = replace(podset, template=replace(podset.template, constraints=PORT))
-    train = Controlled(script, replace(asked, podsets=replace(asked.podsets, podsets=(podset,))), obeys=False)
-    script.see(single("other", gpus=0, constraints=PORT, node="a-0"))
-    train.obeys = True
-    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
-    train.settle()
-    assert [set(one.plan[""]) for one in train.starts] == [{"a-0", "a-1"}, {"a-1", "a-2"}]
-
-
-def test_a_suspension_that_was_not_sent_is_asked_for_again_at_once() -> None:
-    script = Script(*cluster("a: 2x8"))
-    train = Controlled(script, job(2))
-    train.create()
-    train.obeys = False
-    script.drop("a-0")
-    train.settle()
-    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
-    train.settle()
-    assert len(train.stops) == 2
 
 
 def test_a_start_in_doubt_is_believed_until_the_watch_has_had_time_to_show_it() -> None:
@@ -297,17 +256,3 @@ def test_what_a_pod_of_a_running_job_without_a_plan_waits_for_is_told_after_a_re
     script.advance(5)
     assert script.reason("job") == "NoRoom"
     assert [code for code, _ in script.reports] == ["NoRoom"]
-
-
-def test_a_start_that_was_not_sent_is_planned_anew_when_a_node_of_its_plan_has_gone_meanwhile() -> None:
-    script = Script(*cluster("a: 2x8"))
-    train = Controlled(script, job(2), obeys=False)
-    script.drop("a-0")
-    train.wait(3)
-    train.obeys = True
-    script.feed(JobWritten(train.seen.key, train.seen.uid, Outcome.UNSENT, "no answer"))
-    train.wait(3)
-    assert script.reason("job") == "NoRoom"
-    script.see(*cluster("b: 1x8"))
-    train.wait(3)
-    assert len(train.starts) == 2
