@@ -3,7 +3,6 @@
 Amounts are integers: cpu in millicores, everything else in its base unit (bytes, devices, pods).
 """
 
-from policies.model.budget import DisruptionBudget
 from policies.model.constraints import (
     HOSTNAME,
     UNCONSTRAINED,
@@ -15,15 +14,12 @@ from policies.model.constraints import (
     Spread,
     Term,
 )
-from policies.model.controller import Controller
-from policies.model.eviction import EvictionTerms
-from policies.model.group import Dialect, GroupKey, GroupRef, Minima, Placement, PodGroup
+from policies.model.eviction import DisruptionBudget, EvictionTerms, Reservation, Victim
+from policies.model.group import Controller, Dialect, GroupKey, GroupRef, Minima, Placement, PodGroup
 from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Terms, Toleration
-from policies.model.owner import GangOwner
 from policies.model.pod import GANG_GATE, Pod, SlotKey, Stamp
-from policies.model.reservation import Reservation, Victim
 from policies.model.topology import NO_LEVEL, Topology
-from policies.model.workload import GroupJob, InVain, Job, LetGo, Order, PlannedNodes, PodSet, PodSets
+from policies.model.workload import GangOwner, GroupJob, InVain, Job, LetGo, Order, PlannedNodes, PodSet, PodSets
 
 __all__ = [
     "CLIQUE",

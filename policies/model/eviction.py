@@ -1,9 +1,14 @@
-"""What the author of a workload says about its eviction."""
+"""What preemption goes by: what authors say of evictions, disruption budgets, and room that is kept meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from policies.model.constraints import Selector
+from policies.model.group import GroupKey
+from policies.model.node import Requests
 
 
 class EvictionTerms(NamedTuple):
@@ -23,3 +28,37 @@ def together(some: Iterable[EvictionTerms]) -> EvictionTerms:
     least = [one.min_runtime_s for one in said if one.min_runtime_s is not None]
     saved = [one.checkpointed for one in said if one.checkpointed is not None]
     return EvictionTerms(max(least, default=None), max(saved, default=None)) if said else NO_TERMS
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionBudget:
+    """``allowed``: how many more of its pods may be evicted now. ``selector``: its pods, in its namespace."""
+
+    namespace: str
+    name: str
+    selector: Selector
+    allowed: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Victim(NamedTuple):
+    """Who gives room back. ``pod``: the UID of a pod of no gang, or empty. ``releases``: those that the pods of a gang
+    were bound by: one that has started again since is another one."""
+
+    key: GroupKey
+    pod: str = ""
+    releases: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"pod {self.key}" if self.pod else str(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """``rooms``: nodes, and what of each is for the preemptor. ``until``: when it ends, in seconds since the epoch."""
+
+    rooms: tuple[tuple[str, Requests], ...]
+    victims: tuple[Victim, ...]
+    until: float

@@ -1,4 +1,4 @@
-"""Gangs as pods name them, and the PodGroup object."""
+"""Gangs as pods name them, the PodGroup object, and the object that makes either."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from policies.model.controller import Controller
 from policies.model.topology import SILENT, Topology
 
 
@@ -98,3 +97,12 @@ class PodGroup:
 
 Placement = Mapping[str, str]
 """Pod UID -> node name, for the members of one gang that were placed together."""
+
+
+class Controller(NamedTuple):
+    """As an owner reference names it."""
+
+    version: str
+    kind: str
+    name: str
+    uid: str

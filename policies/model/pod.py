@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from policies.model.constraints import UNCONSTRAINED, Constraints, Labels
-from policies.model.controller import Controller
-from policies.model.eviction import NO_TERMS, EvictionTerms
-from policies.model.group import GroupKey, GroupRef
+from policies.model.eviction import NO_TERMS, EvictionTerms, Reservation
+from policies.model.group import Controller, GroupKey, GroupRef
 from policies.model.node import ANY_NODE, Requests, Selection
-from policies.model.reservation import Reservation
 from policies.model.topology import SILENT, Topology
 
 GANG_GATE = "muster.dev/gang"

@@ -6,11 +6,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from policies.model.controller import Controller
-from policies.model.eviction import NO_TERMS, EvictionTerms
-from policies.model.group import GroupKey
+from policies.model.eviction import NO_TERMS, EvictionTerms, Reservation
+from policies.model.group import Controller, GroupKey
 from policies.model.pod import Pod, SlotKey
-from policies.model.reservation import Reservation
 
 PlannedNodes = Mapping[str, tuple[str, ...]]
 """The plan of a job: the name of each podset -> the node of each of its slots, by index."""
@@ -249,3 +247,26 @@ class Job:
     def created(self) -> float:
         """When the job was made, in seconds since the epoch: its templates say so."""
         return min((podset.template.created for podset in self.podsets.podsets), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class GangOwner:
+    """An object whose pods are gangs without naming one: a StatefulSet, a Deployment and the like.
+
+    ``key``: by which pods name it (``GroupRef.owner``). ``controller``: the object itself. ``minimum``: how many pods
+    have to start together; None where each pod says the size of its gang. ``podset``: what will come of each of its
+    gangs, where its controller makes some pods only when others run; the series is that of the gang's pods.
+    ``problem``: what in it cannot be read. ``restarts``: when a pod of a gang goes, its controller makes all of that
+    gang anew.
+    """
+
+    key: GroupKey
+    controller: Controller
+    minimum: int | None = None
+    podset: PodSet | None = None
+    problem: str = ""
+    restarts: bool = False
+
+    @property
+    def uid(self) -> str:
+        return self.controller.uid

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from policies.chosen import Policies
-from policies.placement.place import Placed
+from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import roles_of
 from policies.placement.rules import Unclear
 from policies.placement.snapshot import Snapshot
@@ -16,8 +16,7 @@ from policies.preemption.cheapest import cheapest
 from policies.preemption.costs import Cost, Costed, cost
 from policies.preemption.counting import Ask, Counting, counted
 from policies.preemption.domains import Target, targets
-from policies.preemption.freed import Freed
-from policies.preemption.placing import Placing
+from policies.preemption.freed import Freed, without
 from policies.preemption.trial import Rules, Trial
 from policies.steps import BUDGET, Steps, metered
 
@@ -141,3 +140,42 @@ def _orders(options: Sequence[Costed], gains: Sequence[int]) -> Iterator[list[in
             options[at].value,
         ),
     )
+
+
+class Placing:
+    """Numbers are those of the candidates, in their order. ``freed``: what each of them frees, of all lines."""
+
+    def __init__(
+        self, request: Request, snapshot: Snapshot, candidates: Sequence[Candidate], freed: Freed, policies: Policies
+    ) -> None:
+        self._request = request
+        self._snapshot = snapshot
+        self._candidates = candidates
+        self._freed = freed
+        self._policies = policies
+        self._gone: dict[int, None] = {}
+
+    def change(self, number: int, sign: int) -> None:
+        """It goes, or with -1 it is put back."""
+        if sign > 0:
+            self._gone[number] = None
+        else:
+            del self._gone[number]
+
+    def fits(self) -> Steps[bool]:
+        """Whether all have a node now."""
+        found = yield from self.plan(sorted(self._gone))
+        return isinstance(found, Placed)
+
+    def without(self, gone: Sequence[int]) -> Snapshot:
+        """The cluster without these; their numbers ascend."""
+        return without(self._snapshot, [self._candidates[number] for number in gone], self._freed.among(gone))
+
+    def plan(self, gone: Sequence[int]) -> Steps[Placed | Shortfall]:
+        """The plan without them, or what is lacking even so. Nobody needs no nodes."""
+        asked = self._request
+        if not asked.pods:
+            return Placed({})
+        view = self.without(gone)
+        yield 20 + len(view.names) // 50
+        return (yield from placing(asked.pods, asked.needed, view, asked.caps, asked.beside, self._policies))

@@ -1,6 +1,7 @@
 """Members of one shape: whether all of them have room is a sum over nodes, kept up to date by increments.
 
-Nothing is placed here. Where members are of several shapes, or demand something of other pods, ``placing.py`` answers.
+Nothing is placed here. Where members are of several shapes, or demand something of other pods, the placement itself
+is asked (``choosing.py``).
 """
 
 from __future__ import annotations

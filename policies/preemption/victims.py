@@ -12,10 +12,9 @@ from policies.placement.place import Placed, Shortfall
 from policies.placement.snapshot import Snapshot
 from policies.preemption.allowed import Budgets, Why, allowed
 from policies.preemption.candidates import Candidate, Limits, Request, Unit
-from policies.preemption.choosing import Chooser, Victims
+from policies.preemption.choosing import Chooser, Placing, Victims
 from policies.preemption.costs import Costed
 from policies.preemption.freed import freed_by
-from policies.preemption.placing import Placing
 from policies.preemption.reclaim import Queues, attempts
 from policies.preemption.trial import Rules
 from policies.steps import Steps, finish

@@ -10,13 +10,12 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy, Usage
-from policies.quota.asking import uncovered, with_pods
 from policies.quota.books import Books, Evicting, NoEvictions, Victims
 from policies.quota.checked import check
 from policies.quota.flavors import Assignment, Fit, Flavors, Lack, Places, Preempts, no_place_needed, nobody
 from policies.quota.history import History
 from policies.quota.partial_admission import whole_or_part
-from policies.quota.parts import PodSetRequest
+from policies.quota.parts import PodSetRequest, uncovered, with_pods
 from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_age, by_borrowing, fairest
 from policies.quota.tree import QuotaTree
 from policies.quota.usable import Usable

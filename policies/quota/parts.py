@@ -1,14 +1,15 @@
-"""What of a workload gets one flavor: podsets that belong together, of one resource group."""
+"""Podsets as they ask a queue for quota, and what of a workload gets one flavor, of one resource group."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from policies.model.node import ANY_NODE, Selection
 from policies.model.queues import ClusterQueue, FlavorResource, ResourceGroup
+from policies.words import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +60,22 @@ def wanted(group: ResourceGroup, podsets: Sequence[PodSetRequest]) -> dict[str, 
     """What they ask for together of the resources of which it has quota."""
     total = {name: sum(one.requests.get(name, 0) * one.count for one in podsets) for name in group.limited()}
     return {name: amount for name, amount in total.items() if amount}
+
+
+_PODS = "pods"
+
+
+def uncovered(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> str:
+    """What the pods ask for that no resource group of the queue covers; empty if there is nothing."""
+    covered = {name for group in queue.groups for name in group.covered} | {_PODS}
+    asked = dict.fromkeys(name for one in podsets for name, much in one.requests.items() if much and one.count)
+    missing = [name for name in asked if name not in covered]
+    refuses = bool(missing) and not queue.open
+    return f"{queue.title} does not cover {listed(missing)}, which it asks for" if refuses else ""
+
+
+def with_pods(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> Sequence[PodSetRequest]:
+    """Each pod counts as one, where the queue covers that."""
+    if not any(_PODS in group.covered for group in queue.groups):
+        return podsets
+    return [replace(one, requests={**one.requests, _PODS: 1}) for one in podsets]

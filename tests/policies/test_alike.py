@@ -11,7 +11,8 @@ import pytest
 
 from policies.model import CLIQUE, HOSTNAME, Constraints, Node, Pod, Requirement, Selector, Spread, Term
 from policies.model.constraints import Preferred
-from policies.placement import alike, openings
+from policies.placement import openings
+from policies.placement.openings import first_of_each, kinds_of
 from policies.placement.place import Placed, place
 from policies.placement.snapshot import Snapshot
 from tests.builders import gang, node, single, snapshot
@@ -23,24 +24,24 @@ WEB: Selector = (Requirement("app", "In", ("web",)),)
 
 def test_so_many_of_each_kind_are_kept() -> None:
     rows = np.array([5, 3, 1, 0, 2, 4])
-    kinds = alike.kinds_of([np.array([0, 0, 1, 1, -1, -1]), np.ones(6, dtype=np.bool_)], rows)
+    kinds = kinds_of([np.array([0, 0, 1, 1, -1, -1]), np.ones(6, dtype=np.bool_)], rows)
     assert [int((kinds == kind).sum()) for kind in kinds] == [2] * 6
     assert kinds[0] == kinds[5] != kinds[1] == kinds[4]  # rows 5 and 4; rows 3 and 2
     keys = np.array([9, 8, 7, 6, 5, 4])
-    assert rows[alike.first_of_each(kinds, keys, 1)].tolist() == [0, 2, 4]
-    assert rows[alike.first_of_each(kinds, -keys, 1)].tolist() == [5, 3, 1]
+    assert rows[first_of_each(kinds, keys, 1)].tolist() == [0, 2, 4]
+    assert rows[first_of_each(kinds, -keys, 1)].tolist() == [5, 3, 1]
 
 
 def test_facts_that_would_be_too_many_kinds_leave_every_node_one_of_its_own() -> None:
     rows = np.arange(3)
-    assert alike.kinds_of([np.array([0, 0, 1 << 40])] * 2, rows).tolist() == [0, 1, 2]
+    assert kinds_of([np.array([0, 0, 1 << 40])] * 2, rows).tolist() == [0, 1, 2]
 
 
 def test_few_nodes_are_looked_at_and_the_plan_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[tuple[int, int]] = []
 
     def noted(*args: Any) -> Any:
-        kept = alike.first_of_each(*args)
+        kept = first_of_each(*args)
         looked_at.append((int(kept.sum()), len(kept)))
         return kept
 

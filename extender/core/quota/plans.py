@@ -21,10 +21,10 @@ from extender.core.waiting.shortfalls import Amounts, Lack, Scope, Shortfalls
 from extender.core.workload import Workload
 from policies.model import Pod
 from policies.model.queues import ClusterQueue
-from policies.quota.asking import uncovered
 from policies.quota.choices import Choices
 from policies.quota.flavors import Assignment, Fit
 from policies.quota.partial_admission import most
+from policies.quota.parts import uncovered
 from policies.quota.tree import QuotaTree
 from policies.steps import Steps
 

@@ -10,7 +10,7 @@ from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import GroupKey, PodSet, Requests
-from policies.model.controller import Controller
+from policies.model.group import Controller
 from policies.model.queues import VOLCANO
 
 

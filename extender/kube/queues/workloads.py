@@ -13,7 +13,7 @@ from typing import Any
 
 from extender.core.quota.workload_reports import PodSetReport, WorkloadReport
 from extender.kube.queues.status import Condition, condition, quantity, since
-from policies.model.controller import Controller
+from policies.model.group import Controller
 
 RECORD = "muster.dev/record"
 """The label of those that are Muster's."""

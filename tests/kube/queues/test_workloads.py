@@ -12,7 +12,7 @@ from extender.kube.queues import recording
 from extender.kube.queues.recording import WorkloadWriter
 from extender.kube.queues.workloads import name_of, record_status, spec_of
 from policies.model import GroupKey
-from policies.model.controller import Controller
+from policies.model.group import Controller
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
 
 GPU = "nvidia.com/gpu"
