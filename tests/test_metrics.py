@@ -56,7 +56,7 @@ def test_the_document_has_every_cause(cause: Cause) -> None:
     assert f"| `{cause}` |" in DOCUMENT
 
 
-def test_turning_points_are_counted() -> None:
+def test_milestones_are_counted() -> None:
     metrics = Metrics(lambda: Script().core.state)
     metrics.reached(reached(Milestone.PLANNED))
     metrics.reached(reached(Milestone.FORGOTTEN, cause=Cause.PLAN_DEADLINE))

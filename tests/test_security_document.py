@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from extender.http import connections, verbs, wire
 from extender.kube import client
 from extender.kube.api import connection, exchange
 from extender.kube.convert import MOST_NAMES
+from extender.kube.kinds.registry import KINDS
 from extender.kube.reading import recent
 from extender.kube.reading.requests import MOST
 from extender.kube.reading.selections import MOST_CHARACTERS, MOST_CONDITIONS, MOST_VALUES
@@ -24,6 +26,7 @@ from extender.observe.sight import DARK_S
 ROOT = Path(__file__).parent.parent
 SECURITY = (ROOT / "SECURITY.md").read_text()
 TLS = (ROOT / "docs" / "tls.md").read_text()
+RIGHTS = ROOT / "manifests" / "base" / "rbac-extender.yaml"
 NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", SECURITY)))
 
 
@@ -61,6 +64,17 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert f"| {connection.LONGEST_RETRY_AFTER_S:.0f} s |" in limits
     assert f"| {WATCH_S[1] + client.GRACE_S:.0f} s, of the Lease's" in limits
     assert f"after {DARK_S:.0f} s without a word" in limits
+
+
+def test_whatever_its_role_lets_it_write_has_a_row() -> None:
+    (role,) = (one for one in yaml.safe_load_all(RIGHTS.read_text()) if one["kind"] == "ClusterRole")
+    jobs = {(one.group, one.plural) for one in KINDS}
+    rows = " ".join(re.findall(r"^\| ([^|]*) \|", SECURITY.partition("| write |")[2], re.MULTILINE)).lower()
+    for rule in role["rules"]:
+        if {"create", "patch", "update", "delete"}.intersection(rule["verbs"]):
+            for group, resource in product(rule["apiGroups"], rule["resources"]):
+                said = resource.removesuffix("/status").removeprefix("pods/").removesuffix("s")
+                assert (group, resource) in jobs or said in rows, resource
 
 
 def test_the_settings_and_the_schedulers_entry_belong_together() -> None:

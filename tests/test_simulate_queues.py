@@ -75,7 +75,7 @@ def test_queue_objects_may_be_a_list_as_kubectl_prints_several(tmp_path: Path) -
     (queue,) = figures(tmp_path, "--scenario", scenario, "--queues", queues)["muster"]["fairness"]["queues"]
     assert (queue["queue"], queue["nominal"], queue["jobs"]) == ("heavy-ml-cluster-queue", 32, 2)
     code, said = simulate("--scenario", scenario, "--queues", write(queues, "kind: List\nitems: [{}]\n"))
-    assert (code, "document 1, item 1: a 'None' of 'None' is not read here" in said) == (2, True), said
+    assert (code, "document 1, item 1: it is no object with apiVersion and kind" in said) == (2, True), said
 
 
 @pytest.mark.parametrize("text", ["", "---\n# nothing\n", "apiVersion: v1\nkind: List\nitems: []\n"])

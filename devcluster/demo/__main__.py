@@ -20,7 +20,7 @@ from devcluster.progress import Terminal
 
 PATIENCE = 1.5  # windows that two jobs which run one after the other may take before the demo gives up
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 @app.command()
@@ -119,7 +119,7 @@ def _conclude(console: Console, case: Case, runs: tuple[Run, Run], price: float,
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    app(args=sys.argv[1:] if args is None else list(args), prog_name="demo")
+    app(args=sys.argv[1:] if args is None else list(args), prog_name="muster demo")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ _DEFERRED = {
     "doctor": ("extender.cli.doctor.command:doctor", "Check installation and configuration, and say what to fix."),
     "release": ("extender.cli.release.command:release", "Give back what waits, before Muster is uninstalled."),
     "token": ("extender.cli.token:token", "Keep a short-lived token of a ServiceAccount in a directory."),
-    "snapshot": ("extender.cli.snapshot:snapshot", "Write nodes, pods and PodGroups of a cluster to a file."),
+    "snapshot": ("extender.cli.snapshot:snapshot", "Write a cluster to a file, as far as a decision reads it."),
     "simulate": ("extender.cli.simulate:main", "Replay jobs, or a snapshot of a cluster, in a simulation."),
     "bench": ("benchmarks.cli:main", "Load-test a running extender, or run the other benchmarks."),
 }

@@ -31,15 +31,15 @@ _MOST_NAMES = 5
 
 
 def snapshot(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - is standard output.")],
     kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: as kubectl finds them.")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
     anonymise: Annotated[bool, typer.Option(help="Replace every name, UID and label value by a pseudonym.")] = False,
 ) -> None:
-    """Write nodes, pods, PodGroups, owners of gangs, jobs and queue objects of a cluster to a file.
+    """Write a cluster to a file, as far as a decision reads it.
 
-    The file is for `muster simulate --snapshot`. Only what a decision reads is written: no environment, commands,
-    images or secrets.
+    For `muster simulate --snapshot`. Nodes, pods, PodGroups, owners of gangs, jobs and queue objects are in it;
+    environment, commands, images and secrets are not.
     """
     with stop_on(SettingsError, SnapshotError, OutputError):
         settings, target = load(config), Output(output)

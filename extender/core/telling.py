@@ -61,7 +61,7 @@ def reached(
     state: State, workload: Workload, milestone: Milestone, now: float, *, since: float | None = None,
     cause: Cause | None = None, detail: str = "", rules: tuple[Why, ...] = (),
 ) -> None:  # fmt: skip
-    """It has come to a turning point; ``since`` is the instant that is counted from, unless its first one."""
+    """It has come to a milestone; ``since`` is the instant that is counted from, unless its first one."""
     began = workload.seen_at if since is None else since
     size = workload.min_member or len(workload.members.live)
     after_s = 0.0 if began is None else now - began

@@ -32,7 +32,7 @@ class OneLine(logging.Formatter):
 
 
 class Json(logging.Formatter):
-    """One JSON object to a record: ``time`` (RFC 3339), ``level``, ``message``, and the fields of a turning point.
+    """One JSON object to a record: ``time`` (RFC 3339), ``level``, ``message``, and the fields of a milestone.
 
     A traceback is in ``exception``, line breaks escaped: nothing is ever written on a second line.
     """

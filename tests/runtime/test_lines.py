@@ -1,4 +1,4 @@
-"""The lines of the log for turning points and reports: one each, with facts that a machine can read."""
+"""The lines of the log for milestones and reports: one each, with facts that a machine can read."""
 
 from __future__ import annotations
 

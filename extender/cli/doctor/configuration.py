@@ -43,7 +43,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     kind = (config.get("apiVersion"), config.get("kind"))
     if kind != ("kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"):
-        said = f"it is {kind[0] or '?'} {kind[1] or '?'}"
+        said = f"it is {' '.join(str(one) for one in kind if one) or 'no object with apiVersion and kind'}"
         yield error("NotASchedulerConfig", facts.scheduler_source, said, "write a kubescheduler.config.k8s.io/v1 one")
         return
     if (odd := _misshapen(config)) is not None:

@@ -75,7 +75,7 @@ def _with_warnings(document: Any, found: QueueSeen | tuple[str, int]) -> QueueSe
 
 def queue_document(document: Any) -> QueueSeen | tuple[str, int]:
     """The same of one object. Raises UnreadableError, and what msgspec raises for a field of another type."""
-    if not isinstance(document, dict):
+    if not isinstance(document, dict) or not document.keys() >= {"apiVersion", "kind"}:
         raise UnreadableError("it is no object with apiVersion and kind")
     kind, said = str(document.get("kind")), str(document.get("apiVersion"))
     group, _, version = said.rpartition("/")
