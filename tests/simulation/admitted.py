@@ -35,6 +35,8 @@ class Admission:
     """How many of it start together at least, by what it was started with: it may have been made larger since."""
     earlier: frozenset[str] = frozenset()
     """UIDs of pods of an earlier start. On a silent node they may be shown for ever."""
+    forgotten: bool = False
+    """Its plan was taken back: none of its pods that wait is let in before it is started anew."""
 
     def __post_init__(self) -> None:
         self.want(self.podsets)
@@ -140,7 +142,8 @@ class Admission:
         one by one from then on."""
         own = [pod for pod in self._own(pods) if pod.live and (pod.node or pod.uid in on_their_way)]
         there = Counter(pod.series for pod in own)
-        if any(there[one.name] < one.least for one in self.podsets.podsets):
+        self.forgotten = any(there[one.name] < one.least for one in self.podsets.podsets)
+        if self.forgotten:
             return
         for series, node, _ in list(self.unfilled(pods, on_their_way)):
             taken = {pod.index for pod in own if pod.series == series}

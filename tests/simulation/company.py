@@ -49,13 +49,14 @@ class Company:
     def promised(self, but: GroupKey | None = None, *, surely: bool = True) -> list[tuple[Pod, str]]:
         """Those that will be: what the pods of ``but`` were promised is left out.
 
-        ``surely``: so is what pods may have been promised whose job is gone.
+        ``surely``: so is what pods may have been promised whose job is gone, or whose plan was taken back.
         """
         claims, pods = self._claims, self._shown.pods
         books = claims.doubts.waived | claims.promised | claims.doubts.minded
         found = [(pods[uid], one.node) for uid, one in books.items() if uid in pods and uid not in claims.posting]
         jobs, busy = claims.admissions.slots, claims.on_their_way
-        slots = [(one, list(jobs.unfilled(key, busy))) for key, one in jobs.of.items()]
+        admitted = [(key, one) for key, one in jobs.of.items() if not (surely and one.forgotten)]
+        slots = [(one, list(jobs.unfilled(key, busy))) for key, one in admitted]
         slots += [(one, jobs.left_behind(key, busy)) for key, one in jobs.departed.items() if not surely]
         for admission, free in slots:
             templates = {one.name: one.template for one in admission.podsets.podsets}

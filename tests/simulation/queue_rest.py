@@ -8,7 +8,6 @@ from dataclasses import replace
 from policies.model import HOSTNAME, GroupKey, Node, Pod
 from policies.model.queues import ClusterQueue, ResourceFlavor, Stop
 from tests.builders import GPU
-from tests.simulation import relations
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.quota_book import Book, is_strict, left_for
@@ -47,13 +46,11 @@ def could_be_let_go(world: World, key: GroupKey, name: str, pods: Sequence[Pod])
 
 
 def _could_start_with(world: World, made: Node, pods: Sequence[Pod]) -> bool:
-    """Whether these find whom they want to be near, and nobody is in their way, if one node is made for each; those
-    with GPUs go to such nodes alone."""
+    """Whether these find room and whom they want to be near, and nobody is in their way, if one node is made for each;
+    those with GPUs go to such nodes alone."""
     there = on_nodes(world.api.pods.values())
     if not any(dict(pod.requests).get(GPU) for pod in pods):
         return False  # there is quota of no GPUs alone
-    if not relations.related(pods, there):
-        return True
     if any(pod.constraints.spread for pod in pods):
         return False  # which nodes a spread counts depends on whether it is let go, or asks by a ProvisioningRequest
     names = [f"to come {at}" for at in range(len(pods))]

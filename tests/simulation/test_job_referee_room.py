@@ -50,6 +50,24 @@ def test_a_start_in_doubt_is_in_the_way_of_other_jobs_and_not_of_the_next_start(
     assert ("lets in no order" in (said or "")) is wrong
 
 
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_start_whose_plan_was_taken_back_is_in_the_way_of_no_other_job(*, forgotten: bool) -> None:
+    asked = Constraints(anti_affinity=(Term("kubernetes.io/hostname", (), ("default",)),))
+    job = batch(1)
+    podset = replace(job.podsets[0], template=replace(job.podsets[0].template, constraints=asked))
+    life = Life(replace(job, podsets=(podset,)), "a-0")
+    if forgotten:
+        life.claims.apply(Reached(life.job.key, Milestone.FORGOTTEN, 1, 0.0), Tick())
+    other = StartJob(replace(life.job, key=key("job-other")).shown(), {"": ("a-0",)}, 1)
+    company = Company(life.shown, life.claims)
+    assert (company.started(other) is None) is forgotten
+    life.show()
+    assert (company.started(other) is None) is forgotten, "it is yet to be suspended"
+    life.show(suspended=True)
+    life.show(suspended=False)
+    assert company.started(other), "others have started it again by that plan"
+
+
 @pytest.mark.parametrize("shown", [False, True])
 def test_no_room_is_kept_for_a_slot_that_is_done_by_the_status_of_its_job(*, shown: bool) -> None:
     """``shown``: the watch still shows the pod as running."""

@@ -11,10 +11,11 @@ from extender.core.effects import CleanJob, Reached, Reserve, StartJob, Ungate
 from extender.core.events import JobSeen, PodSeen, QueueSeen
 from extender.core.gang.milestones import Milestone
 from extender.simulation.clock import Clock
-from policies.model import Job, LetGo, Pod, Reservation, Selection, Toleration, Victim
-from policies.model.queues import ResourceFlavor
+from policies.model import Job, LetGo, Pod, Reservation, Selection, Taint, Toleration, Victim
+from policies.model.queues import LocalQueue, ResourceFlavor
 from tests.builders import GPU, gang, key, node, requests
-from tests.core.jobs import job
+from tests.core.jobs import job, template
+from tests.core.queues import cluster_queue
 from tests.simulation.elastic_plan import has_elastic, has_taints
 from tests.simulation.judged_life import batch
 from tests.simulation.let_go import LetGoJobs
@@ -22,8 +23,10 @@ from tests.simulation.let_go_gangs import LetGoGangs
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.autoscaler import Autoscaler, Pool, Whim
 from tests.simulation.model.batch import BatchJob, written
+from tests.simulation.model.world import World
 from tests.simulation.plan import draw
 from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION
+from tests.simulation.queue_rest import could_be_let_go
 from tests.simulation.referee import Referee
 from tests.simulation.relation_plan import has_relations
 from tests.simulation.shown import Shown
@@ -183,6 +186,21 @@ def test_a_gang_is_let_go_when_its_gates_come_off_and_it_has_no_plan(milestone: 
         assert not it.watch([one], {}, 1.0)
     ungated = Ungate(member.uid, "default", member.name, key("train"), ())
     assert bool(it.watch([ungated], {}, 2.0)) is goes
+
+
+@pytest.mark.parametrize(("tolerates", "could"), [(False, False), (True, True)])
+def test_at_rest_a_job_may_wait_whose_pods_without_gpus_have_no_node_anywhere(*, tolerates: bool, could: bool) -> None:
+    """Those that are made for its other pods are closed to these."""
+    flavor = ResourceFlavor(MADE, {FLAVOR: MADE}, (MADE_TAINT,), (MADE_TOLERATION,))
+    things = (flavor, cluster_queue("team", {MADE: 8}), LocalQueue("default", "team", "team"))
+    there = node("n0", 8, taints=(Taint("dedicated", "others", "NoSchedule"),))
+    made = replace(POOL, node=replace(POOL.node, taints=(MADE_TAINT,)))
+    world = World(7, (there,), None, queues=things, pool=made)
+    own = Selection(tolerations=(MADE_TOLERATION,) if tolerates else ())
+    worker, launcher = template("train", 8), template("train", 0, "launcher", selection=own)
+    assert could_be_let_go(world, key("train"), "team", (worker, launcher)) is could
+    world.api.set_node(node("n1", 0))
+    assert could_be_let_go(world, key("train"), "team", (worker, launcher))
 
 
 def test_one_in_forty_seeds_has_such_nodes_and_no_other_is_changed() -> None:
