@@ -1,4 +1,5 @@
-"""A write to a job that was not sent is asked for again, unless something has changed that its plan rests on."""
+"""A write to a job that was not sent is asked for again, and one that had to wait is asked for, unless something has
+changed that its plan rests on."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ from dataclasses import replace
 from extender.core.answers import JobWritten, Outcome
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
+from tests.core.let_go import come, wanting
 from tests.core.relations import PORT
 from tests.core.script import Script
+from tests.core.test_elastic import of, scene
 
 
 def test_a_start_that_was_not_sent_is_asked_for_again_at_once_with_the_same_nodes() -> None:
@@ -63,3 +66,19 @@ def test_a_start_that_was_not_sent_is_planned_anew_when_a_node_of_its_plan_has_g
     script.see(*cluster("b: 1x8"))
     train.wait(3)
     assert len(train.starts) == 2
+
+
+def test_nodes_that_have_come_before_its_start_was_shown_are_not_written_when_somebody_is_in_the_way_by_then() -> None:
+    script, asked = scene(served=False), wanting()
+    (podset,) = asked.podsets.podsets
+    podset = replace(podset, template=replace(podset.template, constraints=PORT))
+    first = come(script, replace(asked, podsets=replace(asked.podsets, podsets=(podset,))), obeys=False)
+    script.see(*of("spot", 3))
+    first.wait(0.5)
+    (start,) = first.starts
+    script.see(single("other", gpus=0, constraints=PORT, node="spot-0"))
+    first.obeys = True
+    first.show(suspended=False, stopped=False, marked=True, flavors=start.flavors, let_go=start.let_go)
+    first.wait(0.5)
+    assert [set(one.plan.get("", ())) for one in first.starts] == [set(), {"spot-1", "spot-2"}]
+    assert first.stops == []

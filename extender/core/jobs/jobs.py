@@ -69,7 +69,8 @@ class Jobs:
         self._state.touch(workload)
         if event.outcome is Outcome.UNSENT and record.take_write_back():
             workload.nudge()  # its nodes may have been taken back meanwhile: then it waits like any other
-            return self.upkeep.look_again(workload, record, now)
+            self.upkeep.look_again(workload, record, now)
+            return
         if event.outcome in (Outcome.DONE, Outcome.UNKNOWN):
             done = event.outcome is Outcome.DONE
             record.wrote(now + (_SHOWN_S if done else self._state.limits.plan_s))
@@ -175,7 +176,7 @@ class Jobs:
             return self._stop(workload, record, drained, now)
         if record.plan is None and (failed := self._unplanned.failure(workload, record, now)):
             return self._stop(workload, record, failed, now)
-        if nodes := self._unplanned.nodes(workload, record):
+        if (nodes := self._unplanned.nodes(workload, record)) and self.upkeep.look_again(workload, record, now):
             self._start(workload, record, to_come(workload, record.seen), nodes)
             return await_pods(self._state, record, now)
         if record.plan is None:

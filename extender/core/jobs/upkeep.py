@@ -114,16 +114,20 @@ class Upkeep:
             self._steering.await_uptake(workload, now)
             self._steering.lead(workload, member, node)
 
-    def look_again(self, workload: Workload, record: JobRecord, now: float) -> None:
-        """Before the same start is asked for once more: others may have come in the way of its pods, or have gone that
-        these want to be near."""
+    def look_again(self, workload: Workload, record: JobRecord, now: float) -> bool:
+        """Before it is started by a plan that had to wait, or that was not sent: others may have come in the way of its
+        pods since, or have gone that these want to be near. Whether the plan stands; else it is taken back."""
         if record.plan is not None:
-            return
-        seated = [(workload.asking(pod), node) for pod, node in workload.members.slots.promises()]
+            return True
+        members = workload.members
+        promised = [*((one.pod, one.node) for one in members.placed.values()), *members.slots.promises()]
+        seated = [(workload.asking(pod), node) for pod, node in promised]
         view = self._state.claims.snapshot()
-        if not lets_in(seated, view, [pod for pod, _ in seated]):
-            why = crowded(seated, view) or "its nodes are no longer what its pods demand with regard to other pods"
-            self._revocations.revoke(workload, why, now, Cause.LAST_LOOK)
+        if lets_in(seated, view, [pod for pod, _ in seated]):
+            return True
+        why = crowded(seated, view) or "its nodes are no longer what its pods demand with regard to other pods"
+        self._revocations.revoke(workload, why, now, Cause.LAST_LOOK)
+        return False
 
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
         """What the job has to be started over for."""
