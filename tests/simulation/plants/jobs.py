@@ -12,7 +12,9 @@ from extender.core import lifecycle
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
+from extender.core.jobs.job import JobRecord
 from extender.core.jobs.taking_back import take_job_back
+from extender.core.jobs.upkeep import Upkeep
 from extender.core.kube_scheduler.kube_queue import KubeQueue
 from extender.core.workload import Workload
 from extender.runtime.budget import Lane
@@ -175,6 +177,22 @@ def pods_before_a_job_give_it_no_time(patch: pytest.MonkeyPatch) -> None:
 
 def starts_that_broke_off_are_left_to_whoever_started_the_job_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lifecycle, "end_start", take_job_back)
+
+
+def nobody_looks_again_before_a_start_that_had_to_wait(patch: pytest.MonkeyPatch) -> None:
+    """Whoever has come in the way of its pods since it was planned, or has gone that these want to be near."""
+    patch.setattr(Upkeep, "look_again", lambda self, workload, record, now: True)
+
+
+def starts_that_were_not_sent_and_lost_their_nodes_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    """What was said of them while the write was under way stays."""
+    real = Upkeep.look_again
+
+    def look_again(self: Upkeep, workload: Workload, record: JobRecord, now: float) -> bool:
+        workload.nudges -= record.seen.suspended
+        return real(self, workload, record, now)
+
+    patch.setattr(Upkeep, "look_again", look_again)
 
 
 def every_plan_is_given_up_while_kube_scheduler_stands_still(patch: pytest.MonkeyPatch) -> None:
