@@ -14,9 +14,8 @@ from extender.config.settings import load
 from extender.simulation.replay.arrivals import URGENT, Arrival, with_urgent
 from extender.simulation.replay.contest import Case, run
 from extender.simulation.replay.course import Life, Run, Terms
-from extender.simulation.replay.queueing import Queueing
+from extender.simulation.replay.queueing import Queueing, virtual_clusters
 from extender.simulation.replay.shape import nodes_of, pools_from
-from extender.simulation.replay.virtual_clusters import virtual_clusters
 from extender.simulation.report.fairness import fairness
 from tests.test_simulate import figures, simulate
 from tests.test_simulate_course import busy

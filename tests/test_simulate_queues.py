@@ -11,9 +11,8 @@ import yaml
 
 from extender.simulation.replay.arrivals import Arrival
 from extender.simulation.replay.course import Life, Run
-from extender.simulation.replay.queueing import Partition, Queueing, Stake
+from extender.simulation.replay.queueing import Partition, Queueing, Stake, nominal_quotas, virtual_clusters
 from extender.simulation.replay.shape import InputError, nodes_of, pools_from
-from extender.simulation.replay.virtual_clusters import nominal_quotas, virtual_clusters
 from extender.simulation.report.fairness import entitlements, fairness, jain
 from policies.model.queues import ClusterQueue
 from tests.test_simulate import figures, simulate

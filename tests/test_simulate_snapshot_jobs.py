@@ -12,7 +12,7 @@ from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
 from extender.kube.snapshots.pseudonyms import anonymise
 from extender.kube.snapshots.snapshot import decode, encode
-from extender.simulation.replay.jobs import to_come
+from extender.simulation.replay.control_plane import to_come
 from tests.snapshot_jobs import OPEN, begun, cluster, contended, job, pods_of
 from tests.snapshots import answers, simulate
 from tests.test_simulate_snapshot_queues import OBJECTS, cluster_queue, queue_object, written

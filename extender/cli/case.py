@@ -21,11 +21,10 @@ from extender.core.events import QueueSeen
 from extender.simulation.replay.arrivals import at_load, offered_load, window_s
 from extender.simulation.replay.contest import NO_QUEUES, Case, misfits
 from extender.simulation.replay.course import Terms
-from extender.simulation.replay.queueing import Queueing, remarks
+from extender.simulation.replay.queueing import NOBODY, Queueing, remarks, virtual_clusters
 from extender.simulation.replay.scenario import Scenario
 from extender.simulation.replay.shape import InputError, gpus_of, nodes_of, pools_from, words
 from extender.simulation.replay.trace import Layout, read_trace
-from extender.simulation.replay.virtual_clusters import NOBODY, virtual_clusters
 from extender.simulation.report.tables import Input, counted
 from policies.model.queues import Preemption
 

@@ -29,10 +29,8 @@ from extender.simulation.replay.shape import InputError
 from extender.simulation.replay.trace import Layout
 from extender.simulation.replay.whatif import other_queues
 from extender.simulation.replay.whatif import tables as snapshot_tables
-from extender.simulation.report.fairness_tables import fairness_tables
 from extender.simulation.report.page import page, snapshot_page
-from extender.simulation.report.preempted_tables import preempted_tables
-from extender.simulation.report.tables import Table, as_json, never_started, tables
+from extender.simulation.report.tables import Table, as_json, fairness_tables, never_started, preempted_tables, tables
 from extender.simulation.report.verdict import longer_waits, verdict
 from policies.model.queues import Evicts, Preemption
 from policies.words import counted, many

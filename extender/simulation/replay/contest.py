@@ -9,9 +9,8 @@ from enum import StrEnum
 from extender.core.engine import Engine
 from extender.simulation.chance import Chance
 from extender.simulation.replay.arrivals import Arrival
-from extender.simulation.replay.baselines import Fifo, Ideal, PodByPod
+from extender.simulation.replay.baselines import Fifo, HardQuota, Ideal, PodByPod
 from extender.simulation.replay.course import Course, Decider, Terms
-from extender.simulation.replay.hard_quota import HardQuota
 from extender.simulation.replay.muster import Muster
 from extender.simulation.replay.queueing import Queueing
 from extender.simulation.replay.shape import GPU, InputError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
 from extender.simulation.clock import Clock, Timer
@@ -75,6 +76,11 @@ class Life:
     coming: list[Timer] = field(default_factory=list)
 
     @property
+    def waited_s(self) -> float:
+        """From submission until it was whole for the first time; infinite if it never was."""
+        return inf if self.whole_s is None else self.whole_s - self.arrival.submit_s
+
+    @property
     def running(self) -> bool:
         """Whether it is whole."""
         return bool(self.runs) and self.runs[-1].until_s is None
@@ -135,7 +141,7 @@ class Course:
         for life in self.lives:
             self.clock.at(life.arrival.submit_s, lambda life=life: self._submit(life))  # type: ignore[misc]
         self._decider = decider
-        until = float("inf") if self.terms.until_s is None else self.terms.until_s
+        until = inf if self.terms.until_s is None else self.terms.until_s
         while self._over < len(self.lives):
             quiet = not self._to_come and not self._seated
             if not self.clock.step(min(until, self._moved_s + _QUIET_S) if quiet else until):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from extender.simulation.report.fairness import QueueShare
 from extender.simulation.report.outcome import Waits
 from extender.simulation.report.tables import counted, duration, size_words
 
@@ -22,7 +23,7 @@ BINS = 512
 """Into how many stretches the curves of ``area`` are best cut."""
 _LEFT, _RIGHT, _TOP = 84, 12, 12
 _AREA, _AXIS = 150, 24
-_LONGEST_NAME = 34
+_LONGEST_NAME, _LONGEST_QUEUE = 34, 22
 _SOONEST_S = 10.0
 _MARKS = (
     (_SOONEST_S, "10 s or less"), (60.0, "1 min"), (600.0, "10 min"), (3600.0, "1 h"), (36_000.0, "10 h"),
@@ -115,9 +116,30 @@ def bars(title: str, names: Sequence[str], rows: Sequence[Sequence[Share]], note
     return _picture(len(names) * row + 4, title, drawn)
 
 
-def _short(name: str) -> str:
+def share_rows(title: str, queues: Sequence[QueueShare]) -> str:
+    """A row for each queue over time: what it used as an area, its entitlement as a line. Each row has its own scale,
+    up to the most that its queue used or was entitled to."""
+    row, gap, top, left, right = 34, 12, 6, 200, 90
+    width, parts = WIDTH - left - right, []
+    for number, one in enumerate(queues):
+        y = top + number * (row + gap)
+        most = max((value for point in one.curve for value in point), default=0.0)
+        parts.append(_text("label", 0, y + 20, _short(one.queue, _LONGEST_QUEUE)))
+        parts.append(f'<rect class="free" x="{left}" y="{y}" width="{width}" height="{row}"/>')
+        if most:
+            used, entitled = ([point[at] / most for point in one.curve] for at in (0, 1))
+            bottom = y + row
+            line = " ".join(_steps(used, left, width, bottom, row))
+            parts.append(f'<path class="productive" d="M{left},{bottom} L{line} L{WIDTH - right},{bottom}Z"/>')
+            line = " ".join(_steps(entitled, left, width, bottom, row))
+            parts.append(f'<polyline class="entitled" points="{line}"/>')
+        parts.append(_text("small", WIDTH - right + 8, y + 14, f"{most:,.0f} GPUs"))
+    return _picture(top + len(queues) * (row + gap), title, parts)
+
+
+def _short(name: str, longest: int = _LONGEST_NAME) -> str:
     """As much of a name as fits beside a bar."""
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
+    return name if len(name) <= longest else f"{name[: longest - 3]}..."
 
 
 def _picture(height: float, title: str, parts: Sequence[str]) -> str:
@@ -135,16 +157,19 @@ def _text(style: str, x: float, y: float, text: str, anchor: str = "start") -> s
 
 def _band(below: Sequence[float], above: Sequence[float], gpus: int, width: float) -> str:
     """A step curve, and back along the one below it."""
-    step = width / len(above)
+    there, back = (
+        _steps([value / gpus for value in values], _LEFT, width, _TOP + _AREA, _AREA) for values in (above, below)
+    )
+    return f"M{' '.join(there)} L{' '.join(reversed(back))}Z"
 
-    def points(values: Sequence[float]) -> list[str]:
-        found = []
-        for number, value in enumerate(values):
-            y = _TOP + _AREA * (1 - value / gpus)
-            found += [f"{_LEFT + number * step:.1f},{y:.1f}", f"{_LEFT + (number + 1) * step:.1f},{y:.1f}"]
-        return found
 
-    return f"M{' '.join(points(above))} L{' '.join(reversed(points(below)))}Z"
+def _steps(values: Sequence[float], left: float, width: float, bottom: float, height: float) -> list[str]:
+    """The points of a step curve from the left to the right; a value of 1 is at the full height."""
+    step, found = width / len(values), []
+    for number, value in enumerate(values):
+        y = bottom - height * value
+        found += [f"{left + number * step:.1f},{y:.1f}", f"{left + (number + 1) * step:.1f},{y:.1f}"]
+    return found
 
 
 def _time_axis(end_s: float, width: float) -> list[str]:

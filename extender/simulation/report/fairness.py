@@ -7,18 +7,69 @@ demand or than it may borrow (progressive filling; Bertsekas and Gallager, Data 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extender.simulation.replay.course import Life
 from extender.simulation.replay.queueing import Partition, Queueing, Stake
 from extender.simulation.report.moments import Moment, moments
-from extender.simulation.report.quantiles import quantile
-from extender.simulation.report.windows import Hours, Windows
+from extender.simulation.report.quantiles import quantile, spread
 
 BINS = 240
 """Into how many equal stretches of the observation the shares over time are cut."""
+
+
+WINDOW_S = 3600.0
+_TOLERANCE = 0.05
+_LEAST_S = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Hours of one queue in all of which it had demand beyond its entitlement, of at least the job whose turn was next.
+
+    ``within``: of these ``count``, where what it used was its entitlement to 5 % and to the GPUs of that job, each a
+    mean over the hour; in the others it was ``short`` or ``over``, or had what was ``lent`` to it: it used more, and
+    for 95 % of the hour no other queue had a next job that its own entitlement would have held. ``worst``: the most
+    that it was short of its entitlement, as a part of that, whatever the job; 0 if it never was.
+    """
+
+    count: int = 0
+    within: int = 0
+    short: int = 0
+    over: int = 0
+    lent: int = 0
+    worst: float = 0.0
+
+
+class Hours:
+    """Adds up what a queue was entitled to and used, hour by hour; time goes forward."""
+
+    def __init__(self) -> None:
+        self._sums: dict[int, list[float]] = {}
+
+    def add(self, begin: float, until: float, entitled: float, used: float, turn: int, *, wanted: bool) -> None:
+        """It has demand beyond its entitlement; ``turn``: what the job asks for whose turn is next. ``wanted``: the
+        next job of another queue is within the entitlement of that one."""
+        while begin < until:
+            number = int(begin // WINDOW_S)
+            edge = min(until, (number + 1) * WINDOW_S)
+            sums = self._sums.setdefault(number, [0.0] * 5)
+            for at, value in enumerate((1.0, entitled, used, turn, wanted)):
+                sums[at] += value * (edge - begin)
+            begin = edge
+
+    def judged(self) -> Windows:
+        full = [sums for sums in self._sums.values() if sums[0] > WINDOW_S - _LEAST_S]
+        short = sum(used < (1 - _TOLERANCE) * entitled - turn for _, entitled, used, turn, _ in full)
+        over = [
+            wanted_s > _TOLERANCE * WINDOW_S
+            for _, entitled, used, turn, wanted_s in full
+            if used > (1 + _TOLERANCE) * entitled + turn
+        ]
+        worst = max((1 - used / entitled for _, entitled, used, *_ in full if entitled), default=0.0)
+        within = len(full) - short - len(over)
+        return Windows(len(full), within, short, sum(over), len(over) - sum(over), max(0.0, worst))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +159,7 @@ def fairness(lives: Sequence[Life], end_s: float, queueing: Queueing) -> Fairnes
                 entitled |= entitlements(one, moment.demand)
         for name in entitled:
             sums[name].add(entitled[name], used[name], until - begin)
-            _spread(curves[name], begin, until, end_s, used[name], entitled[name])
+            spread(curves[name], begin, until, end_s, (used[name], entitled[name]))
             if (turn := moment.turn[name]) and moment.demand[name] - entitled[name] >= turn:
                 wanted = any(name in one.stakes and _claimed(moment, entitled, one, name) for one in partitions)
                 sums[name].hours.add(begin, until, entitled[name], used[name], turn, wanted=wanted)
@@ -125,21 +176,10 @@ def _claimed(moment: Moment, entitled: Mapping[str, float], partition: Partition
     return any(moment.used[name] + moment.turn[name] <= entitled[name] for name in others)
 
 
-def _spread(curve: list[list[float]], begin: float, until: float, end_s: float, used: float, entitled: float) -> None:
-    """Add this stretch of time to the means."""
-    width = end_s / BINS
-    at = min(int(begin / width), BINS - 1)
-    while begin < until:
-        edge = until if at == BINS - 1 else min(until, (at + 1) * width)
-        curve[at][0] += used * (edge - begin) / width
-        curve[at][1] += entitled * (edge - begin) / width
-        begin, at = edge, min(at + 1, BINS - 1)
-
-
 def _share(
     name: str, stake: Stake, lives: Sequence[Life], sums: _Sums, curve: Sequence[Sequence[float]], end_s: float
 ) -> QueueShare:
-    waited = [math.inf if one.whole_s is None else one.whole_s - one.arrival.submit_s for one in lives]
+    waited = [one.waited_s for one in lives]
     return QueueShare(
         queue=name,
         nominal=stake.nominal,

@@ -13,7 +13,7 @@ from extender.simulation.replay.queueing import Queueing
 from extender.simulation.replay.shape import GPU, gpus_of
 from extender.simulation.report.fairness import Fairness, fairness
 from extender.simulation.report.preempted import NOBODY, Preempted, preempted
-from extender.simulation.report.quantiles import quantile
+from extender.simulation.report.quantiles import quantile, spread
 from policies.model import CLIQUE, Node
 
 SECONDS_PER_HOUR = 3600.0
@@ -127,7 +127,7 @@ def outcome(
         free=gpus * end_s / SECONDS_PER_HOUR - sum(hours),
         held_at_most=int(max(step[3] for step in steps)),
         utilisation=_hours(steps, arriving_s)[0] * SECONDS_PER_HOUR / (gpus * arriving_s) if arriving_s else None,
-        overall=_waits(0, [_waited_s(life) for life in lives]),
+        overall=_waits(0, [life.waited_s for life in lives]),
         waits=_by_size(lives),
         spans=tuple(sorted(Counter(spanned).items())) if spans else None,
         scattered=sum(one > few for one, few in zip(spanned, fewest, strict=True)),
@@ -139,17 +139,10 @@ def outcome(
 
 def binned(steps: Sequence[Step], end_s: float, bins: int) -> list[tuple[float, ...]]:
     """The means of the uses over ``bins`` equal stretches of 0..end_s."""
-    width = end_s / bins
-    sums = [[0.0] * len(Use) for _ in range(bins)]
+    means = [[0.0] * len(Use) for _ in range(bins)]
     for step, until in zip(steps, [*(step[0] for step in steps[1:]), end_s], strict=True):
-        at, until = step[0], min(until, end_s)
-        number = min(int(at / width), bins - 1)
-        while at < until:
-            edge = until if number == bins - 1 else min(until, (number + 1) * width)
-            for use in Use:
-                sums[number][use] += step[1 + use] * (edge - at) / width
-            at, number = edge, min(number + 1, bins - 1)
-    return [tuple(one) for one in sums]
+        spread(means, step[0], min(until, end_s), end_s, step[1:])
+    return [tuple(one) for one in means]
 
 
 class Domains:
@@ -181,14 +174,10 @@ class Domains:
         return self._slots[gpus]
 
 
-def _waited_s(life: Life) -> float:
-    return math.inf if life.whole_s is None else life.whole_s - life.arrival.submit_s
-
-
 def _by_size(lives: Sequence[Life]) -> tuple[Waits, ...]:
     by_size: dict[int, list[float]] = {}
     for life in lives:
-        by_size.setdefault(_size(life), []).append(_waited_s(life))
+        by_size.setdefault(_size(life), []).append(life.waited_s)
     return tuple(_waits(size, waited) for size, waited in sorted(by_size.items()))
 
 

@@ -7,13 +7,21 @@ from collections.abc import Sequence
 from html import escape
 
 from extender.simulation.report import charts
-from extender.simulation.report.charts import Share
-from extender.simulation.report.fairness_tables import fairness_tables
+from extender.simulation.report.charts import Share, share_rows
 from extender.simulation.report.outcome import Figures, Outcome, binned
-from extender.simulation.report.preempted_tables import preempted_tables
-from extender.simulation.report.share_charts import share_rows
 from extender.simulation.report.style import STYLE
-from extender.simulation.report.tables import Input, Table, counted, duration, hours, never_started, tables, waited
+from extender.simulation.report.tables import (
+    Input,
+    Table,
+    counted,
+    duration,
+    fairness_tables,
+    hours,
+    never_started,
+    preempted_tables,
+    tables,
+    waited,
+)
 from extender.simulation.report.verdict import longer_waits, verdict
 
 _USES = [*((f"var(--{style})", name) for style, name in charts.USES), ("var(--free)", "free")]

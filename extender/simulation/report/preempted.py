@@ -57,11 +57,11 @@ def preempted(lives: Sequence[Life]) -> Preempted:
 
 def _times(priority: int | None, lives: Sequence[Life]) -> list[Times]:
     parts = ((False, lives), (True, [one for one in lives if one.arrival.pods > 1]))
-    return [Times(priority, gangs, len(some), _waited(some), _took(some)) for gangs, some in parts if some]
-
-
-def _waited(lives: Sequence[Life]) -> tuple[float | None, ...]:
-    return _told([math.inf if one.whole_s is None else one.whole_s - one.arrival.submit_s for one in lives])
+    return [
+        Times(priority, gangs, len(some), _told([one.waited_s for one in some]), _took(some))
+        for gangs, some in parts
+        if some
+    ]
 
 
 def _took(lives: Sequence[Life]) -> tuple[float | None, ...]:

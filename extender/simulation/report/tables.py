@@ -6,10 +6,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from extender.simulation.report.fairness import Fairness, QueueShare, Windows
 from extender.simulation.report.outcome import Figures, Outcome, Waits, binned
+from extender.simulation.report.preempted import Preempted, Times
 
 CURVE_BINS = 240
 _SHOWN = 10
+PRIORITY_WAITING = "Waiting by priority: median / 95th percentile / longest"
+TOOK = "From submission to the end, by priority: median / 95th percentile / longest"
+QUEUE_WAITING = "Waiting by queue: median / 90th percentile / longest"
+WINDOWS = (
+    "Hours with demand beyond the entitlement: in how many of them use was within 5 % of it, apart from the job whose "
+    "turn was next (lent: in how many it was more, and no other queue was entitled to its next job as a whole); and "
+    "how much of it was lacking in the worst one"
+)
+SHARES = "Shares of the queues: GPU-hours that each used, and what it was short of its entitlement"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +158,87 @@ def share(part: float | None) -> str:
 
 def hours(amount: float) -> str:
     return f"{amount:,.0f}" if amount >= 1000 else f"{amount:.2f}"
+
+
+def preempted_tables(outcomes: Sequence[Outcome]) -> list[Table]:
+    """None where nobody was evicted, and all have one priority."""
+    found = [one.preempted for one in outcomes]
+    names = tuple(one.figures.scheduler for one in outcomes)
+    evicted = any(one.evictions for one in found)
+    if not evicted and not any(one.several for one in found):
+        return []
+    tables = [Table("Preemption", ("", *names), _evictions(outcomes))] if evicted else []
+    head = ("jobs", "count", *names)
+    tables.append(Table(PRIORITY_WAITING, head, _by_priority(found, lambda one: one.waited)))
+    tables.append(Table(TOOK, head, _by_priority(found, lambda one: one.took)))
+    return tables
+
+
+def _evictions(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, Callable[[Outcome], str]]] = [
+        ("Evictions of whole jobs", lambda one: f"{one.preempted.evictions:,}"),
+        ("Jobs that were evicted", lambda one: f"{one.preempted.jobs:,}"),
+        ("Evictions of one job, at most", lambda one: f"{one.preempted.most:,}"),
+        ("GPU-hours lost to preemption", lambda one: hours(one.figures.lost)),
+        ("The same as a part of what jobs had", lambda one: share(_part(one.figures))),
+    ]
+    return [(label, *map(cell, outcomes)) for label, cell in rows]
+
+
+def _part(one: Figures) -> float | None:
+    had = one.productive + one.starting + one.held + one.lost
+    return one.lost / had if had else None
+
+
+def _by_priority(found: Sequence[Preempted], of: Callable[[Times], tuple[float | None, ...]]) -> list[tuple[str, ...]]:
+    by_priority = zip(*(one.priorities for one in found), strict=True)
+    return [(_words(some[0]), f"{some[0].jobs:,}", *(_told(of(one)) for one in some)) for some in by_priority]
+
+
+def _words(one: Times) -> str:
+    priority = "lower priorities" if one.priority is None else f"priority {one.priority}"
+    return f"{priority}, {'gangs of several pods' if one.gangs else 'all jobs'}"
+
+
+def _told(times: tuple[float | None, ...]) -> str:
+    return " / ".join(map(duration, times))
+
+
+def fairness_tables(outcomes: Sequence[Outcome]) -> list[Table]:
+    """None where there are no queues."""
+    found = [(one.figures.scheduler, one.fairness) for one in outcomes if one.fairness is not None]
+    if not found:
+        return []
+    names = tuple(name for name, _ in found)
+    waits = _rows(found, lambda one: f"{one.jobs:,}", _waited)
+    shares = _rows(found, lambda one: f"{one.nominal:,}", lambda one: f"{hours(one.used)}, {hours(one.short)} short")
+    windows = _rows(found, lambda one: f"{one.nominal:,}", lambda one: _within([one.windows]))
+    all_windows = [("all queues", "", *(_within([queue.windows for queue in one.queues]) for _, one in found))]
+    totals = [("all queues", "", *(_total(one) for _, one in found))]
+    index = [("Jain's index", "", *("-" if one.jain is None else f"{one.jain:.3f}" for _, one in found))]
+    return [
+        Table(QUEUE_WAITING, ("queue", "jobs", *names), waits),
+        Table(SHARES, ("queue", "nominal", *names), [*shares, *totals, *index]),
+        Table(WINDOWS, ("queue", "nominal", *names), [*windows, *all_windows]),
+    ]
+
+
+def _rows(
+    found: Sequence[tuple[str, Fairness]], first: Callable[[QueueShare], str], cell: Callable[[QueueShare], str]
+) -> list[tuple[str, ...]]:
+    by_queue = zip(*(one.queues for _, one in found), strict=True)
+    return [(some[0].queue, first(some[0]), *map(cell, some)) for some in by_queue]
+
+
+def _waited(one: QueueShare) -> str:
+    return " / ".join(map(duration, (one.p50_s, one.p90_s, one.max_s))) if one.jobs else "-"
+
+
+def _within(some: Sequence[Windows]) -> str:
+    count, within = sum(one.count for one in some), sum(one.within for one in some)
+    lent = f" (and {more:,} lent)" if (more := sum(one.lent for one in some)) else ""
+    return f"{within:,}{lent} of {count:,}, {100 * max(one.worst for one in some):.0f} %" if count else "-"
+
+
+def _total(one: Fairness) -> str:
+    return f"{hours(sum(each.used for each in one.queues))}, {hours(sum(each.short for each in one.queues))} short"
