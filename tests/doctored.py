@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from extender.cli.doctor.examination import examine
+from extender.cli.doctor.command import examine
 from extender.cli.doctor.facts import Facts
 from extender.config.settings import load
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from extender.cli.doctor.examination import examine
+from extender.cli.doctor.command import examine
 from extender.cli.doctor.facts import Facts, member_from, owner_from
 from extender.cli.doctor.finding import NOT_CHECKED, Severity, skipped
 from extender.cli.doctor.gather import gather, no_configuration

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.cli.doctor.examination import examine
+from extender.cli.doctor.command import examine
 from extender.cli.doctor.facts import Facts, Kueue, owner_from
 from extender.cli.doctor.finding import Severity
 from extender.cli.doctor.installation import GUARDS

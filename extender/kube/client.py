@@ -25,8 +25,7 @@ from extender.kube.api.connection import (
     UnreachableError,
     error_from,
 )
-from extender.kube.api.pages import Change, Listed, Page, pages
-from extender.kube.api.versions import is_older
+from extender.kube.api.pages import Change, Listed, Page, is_older, pages
 from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta, PodObject
 from policies.model import GANG_GATE
 

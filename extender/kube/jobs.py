@@ -15,7 +15,7 @@ from extender.kube.convert import UnreadableError
 from extender.kube.kinds.change import clean, lead, merge_patch, reserve, start, suspend
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
 from extender.kube.kinds.read import Reader
-from extender.kube.podgroups.enqueue import enqueue
+from extender.kube.podgroups.volcano import INQUEUE, PODGROUPS, VolcanoGroup
 from extender.kube.reading.objects import UNDECODABLE, Meta
 from extender.kube.reading.reserved import PREEMPTING, reservation_text
 from extender.kube.reports import Reporter
@@ -139,3 +139,26 @@ def _decoded(body: bytes) -> Object:
     except UNDECODABLE as error:
         raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None
     return obj if isinstance(obj, dict) else {}
+
+
+async def enqueue(kube: Kube, effect: Enqueue, timeout_s: float) -> None:
+    """Let Volcano's job controller make the pods of a PodGroup: it does when the phase is neither empty nor Pending
+    (syncJob of pkg/controllers/job/job_controller_actions.go), and Inqueue says that a scheduler has taken it up.
+
+    One attempt; nothing is written where the PodGroup is gone or has been taken up. Raises ApiError; 409 means that
+    somebody has written to the PodGroup meanwhile.
+    """
+    namespace, name = effect.key
+    path = f"/apis/{PODGROUPS}/namespaces/{namespace}/podgroups/{name}"
+    try:
+        group = msgspec.json.decode(await kube.call("GET", path, timeout_s=timeout_s), type=VolcanoGroup)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return
+    except UNDECODABLE as error:
+        raise ApiError(422, "Unreadable", f"{path} cannot be read: {error}") from None
+    meta = group.metadata or Meta()
+    if meta.uid == effect.uid and group.pending:
+        seen = {"uid": effect.uid, "resourceVersion": meta.resource_version}
+        await kube.patch_volcano_phase(namespace, name, seen, INQUEUE, timeout_s=timeout_s)

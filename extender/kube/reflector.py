@@ -12,8 +12,7 @@ from typing import Generic
 import msgspec
 
 from extender.kube.api.connection import ApiError
-from extender.kube.api.pages import Change
-from extender.kube.api.versions import is_older
+from extender.kube.api.pages import Change, is_older
 from extender.kube.client import Kube
 from extender.kube.convert import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta

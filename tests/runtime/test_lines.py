@@ -10,7 +10,7 @@ import pytest
 from extender.core.effects import Reached, Report
 from extender.core.gang.milestones import Cause, Milestone
 from extender.observe.logs import Json
-from extender.runtime.lines import log_milestone, log_report
+from extender.runtime.runner import log_milestone, log_report
 from policies.model import GroupKey
 
 KEY = GroupKey("team", "train")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from extender.cli.doctor.examination import Report, examine
+from extender.cli.doctor import configuration, installation, keys, kinds, workload
 from extender.cli.doctor.facts import Facts
-from extender.cli.doctor.finding import Severity, error, skipped
+from extender.cli.doctor.finding import NOT_CHECKED, Finding, Severity, error, skipped
 from extender.cli.inspection.commands import show
 from extender.cli.inspection.options import As, Output, Url
 from extender.cli.inspection.reach import UnreachableError, Way, reach
@@ -21,6 +21,9 @@ from extender.cli.stop import stop
 from extender.cli.terminal import plain
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan", Severity.SKIPPED: "magenta"}
+_ORDER = list(Severity)
+_SHOWN = 20
+"""Findings of one code that are told one by one: a thousand pods with one fault are one fault."""
 
 
 def doctor(
@@ -96,3 +99,38 @@ def _table(report: Report, out: Console) -> None:
         out.print(plain(f"... and {count} more of {code}"))
     counts = {severity: report.count(severity) for severity in Severity if report.count(severity)}
     out.print(", ".join(f"{count} {severity}" for severity, count in counts.items()) or "no findings")
+
+
+CHECKS = (configuration.check, installation.check, keys.check, kinds.check, workload.check)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The findings, the gravest first. ``more``: how many of a code were left out."""
+
+    findings: list[Finding]
+    more: dict[str, int]
+
+    def count(self, severity: Severity) -> int:
+        return sum(one.severity is severity for one in self.findings)
+
+    @property
+    def exit_code(self) -> int:
+        """0: nothing is to be fixed. 1: something is. 2: nothing was found, and something could not be read.
+
+        What is not there to be read, as the Deployment of a Muster that runs outside of the cluster, counts as 0.
+        """
+        if self.count(Severity.ERROR) or self.count(Severity.WARNING):
+            return 1
+        return 2 if any(one.code == NOT_CHECKED for one in self.findings) else 0
+
+
+def examine(facts: Facts) -> Report:
+    """Make every check that the facts allow."""
+    found = [*facts.skipped, *(one for check in CHECKS for one in check(facts))]
+    kept: dict[str, list[Finding]] = {}
+    for one in dict.fromkeys(found):
+        kept.setdefault(one.code, []).append(one)
+    shown = [one for same in kept.values() for one in same[:_SHOWN]]
+    shown.sort(key=lambda one: _ORDER.index(one.severity))
+    return Report(shown, {code: len(same) - _SHOWN for code, same in kept.items() if len(same) > _SHOWN})

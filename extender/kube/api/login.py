@@ -13,8 +13,6 @@ from kubernetes.aio.config.incluster_config import SERVICE_TOKEN_FILENAME
 from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, load_kube_config
 from yaml import YAMLError
 
-from extender.kube.api.token_file import TokenFile
-
 
 class Login(NamedTuple):
     """``loader``: the official client's reader of the kubeconfig, which can refresh its token; None in a pod."""
@@ -80,3 +78,28 @@ def _kubeconfig(named: str | os.PathLike[str] | None) -> str | None:
 def _usual() -> str:
     """Where kubectl looks; an empty $KUBECONFIG is none."""
     return KUBE_CONFIG_DEFAULT_LOCATION or str(Path.home() / ".kube" / "config")
+
+
+class TokenFile:
+    """A bearer token in a file that somebody else renews: a kubelet, or ``muster token``."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+
+    def refresh(self, configuration: Configuration) -> None:
+        """A hook of the configuration, called before every request: a look at the file takes 2 us.
+
+        While it cannot be read the last token is used, which may be good for a while; the API server says when not.
+        """
+        try:
+            found = self._path.stat()
+            seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+            if seen == self._seen:
+                return
+            token = self._path.read_text().strip()
+        except (OSError, ValueError):
+            return
+        if token:
+            configuration.api_key["BearerToken"] = f"Bearer {token}"
+            self._seen = seen

@@ -65,3 +65,8 @@ async def pages(ask: Callable[[dict[str, str]], Coroutine[Any, Any, Listed]]) ->
     finally:
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
+
+
+def is_older(version: str, known: str | None) -> bool:
+    """Versions of one resource are numbers that grow. What is no number is taken for newer."""
+    return known is not None and version.isdigit() and known.isdigit() and int(version) < int(known)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -11,7 +13,6 @@ from extender.core.effects import StartJob
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.keys import FLAVORS, IN_VAIN, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found, put
-from extender.kube.kinds.patience import wait_as_before, wait_longer
 from extender.kube.kinds.plan import in_vain_text, let_go_text, plan_text
 from extender.kube.kinds.read import templates_of
 from extender.kube.kinds.template import kept_of, kept_text, put_on, take_off
@@ -26,6 +27,11 @@ _ITSELF = "metadata.annotations"
 MOST_BYTES = 256 << 10
 """Of all annotations of an object together: a limit of the API."""
 TOO_LARGE = f"its plan does not fit into {MOST_BYTES >> 10} KiB of annotations"
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(h|ms|us|µs|ns|m|s)")
+_LONGEST = 100
+"""Characters of a duration."""
+_OWN, _OURS = "own", "written"
 
 
 def start(kind: Kind, obj: Object, effect: StartJob) -> None:
@@ -157,3 +163,36 @@ def forget(obj: Object, *keys: str) -> None:
 
 def _bytes(annotations: Mapping[str, str]) -> int:
     return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+
+
+def wait_longer(kind: Kind, obj: Object, more_s: float) -> dict[str, str]:
+    """Its controller makes pods anew that do not run in time: it gives them so much longer, than its author or the kind
+    says, while a job that was let go awaits its nodes. Returns what ``wait_as_before`` needs to know."""
+    if kind.patience is None:
+        return {}
+    annotations = dict(next(found(obj, _ITSELF), None) or {})
+    key, default_s = kind.patience
+    own = annotations.get(key)
+    ours = f"{ceil(_seconds(own, default_s) + more_s)}s"
+    put(obj, _ITSELF, annotations | {key: ours})
+    return {_OURS: ours} if own is None else {_OURS: ours, _OWN: own}
+
+
+def wait_as_before(kind: Kind, obj: Object, kept: Mapping[str, str]) -> None:
+    """Unless somebody has changed it since."""
+    annotations = next(found(obj, _ITSELF), None)
+    if kind.patience is None or not isinstance(annotations, dict):
+        return
+    key = kind.patience[0]
+    if key in annotations and annotations[key] == kept.get(_OURS):
+        del annotations[key]
+        if _OWN in kept:
+            annotations[key] = kept[_OWN]
+
+
+def _seconds(said: str | None, default_s: float) -> float:
+    """Of a duration as Go reads it; of what is none, the default."""
+    parts = _PART.findall(said) if said is not None and len(said) <= _LONGEST else []
+    if not parts or "".join(map("".join, parts)) != said:
+        return default_s
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)

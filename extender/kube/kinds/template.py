@@ -14,8 +14,16 @@ import msgspec
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.keys import LED, LED_BY_AFFINITY, LED_BY_INDEX, NODE_LABELS, NODES, OWN, WORKLOAD
 from extender.kube.kinds.kind import Object, Template, found, put
-from extender.kube.kinds.selected import SELECTED, labels_text, missing, select, select_no_more
-from extender.kube.kinds.tolerated import TOLERATED, tolerate, tolerate_no_more
+from extender.kube.kinds.tolerated import (
+    SELECTED,
+    TOLERATED,
+    labels_text,
+    missing,
+    select,
+    select_no_more,
+    tolerate,
+    tolerate_no_more,
+)
 from extender.kube.reading.constraints import required_spread
 from extender.kube.reading.objects import UNDECODABLE, Meta, SpreadConstraint
 from policies.model import Toleration

@@ -6,7 +6,7 @@ Pseudonyms are in the order of what they stand for, so that whatever is decided 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -14,13 +14,16 @@ import msgspec
 from extender.core.binds.stamps import GANG_NAME, GANG_UID, RELEASE
 from extender.kube.dialects import NAMES, koordinator, volcano, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
-from extender.kube.kinds.keys import INDEX_LABEL, PODSET, PRIORITY_CLASS, QUEUES, WORKLOAD
+from extender.kube.kinds.keys import FLAVORS, INDEX_LABEL, PLAN, PODSET, PRIORITY_CLASS, QUEUES, WORKLOAD
+from extender.kube.kinds.plan import let_go_from, let_go_text, plan_from, plan_text
+from extender.kube.queues.flavors import flavors_from, flavors_text
 from extender.kube.queues.naming import OF_VOLCANO
 from extender.kube.reading.numbering import KAI_SUBGROUP, RAY_GROUP, RAY_HEAD, REPLICA_TYPE, ROLE, VOLCANO_JOB
+from extender.kube.reading.reserved import PREEMPTING, reservation_of, reservation_text
 from extender.kube.reading.topology import TOPOLOGY
 from extender.kube.snapshots.reduction import READ
-from extender.kube.snapshots.renaming import RENAMED, Say, series_renamed
 from extender.kube.snapshots.snapshot import ClusterFile
+from policies.model import GroupKey, Reservation, Victim
 from policies.model.constraints import ANY_ADDRESS
 from policies.model.levels import PRESETS
 
@@ -180,3 +183,59 @@ def _name_replica_sets(meta: dict[str, Any], told: dict[str, Any], say: Say) -> 
         deployment, _, last = (maker["name"] or "").rpartition("-")
         if last == template:
             shown["name"] = f"{say('owner', deployment)}-{hidden}"
+
+
+Say = Callable[[str, str], str]
+"""(kind, what was said) -> what is to be said instead."""
+
+_SERIES = re.compile(r"((?:[0-9]{2}/)?[0-9]-)(.+?)(/[0-9]{5})?")
+
+
+def series_renamed(series: str, say: Say) -> str:
+    """The name of a podset: of its parts (``numbering.py``) the role alone is a name."""
+    found = _SERIES.fullmatch(series)
+    return series if found is None else f"{found[1]}{say('role', found[2])}{found[3] or ''}"
+
+
+def _plan(text: str, say: Say) -> str:
+    if (let_go := let_go_from(text)) is not None:
+        return let_go_text(let_go)
+    plan = plan_from(text) or {}
+    return plan_text({series_renamed(name, say): tuple(say("node", one) for one in plan[name]) for name in plan})
+
+
+def _flavors(text: str, say: Say) -> str:
+    said = flavors_from(text) or {}
+    return flavors_text(
+        {
+            series_renamed(name, say): {say("key", what): say("flavor", flavor) for what, flavor in one.items()}
+            for name, one in said.items()
+        }
+    )
+
+
+def _reservation(text: str, say: Say) -> str:
+    if (said := reservation_of({PREEMPTING: text})) is None:
+        return ""
+    rooms = [
+        (say("node", node), tuple(sorted((say("key", name), amount) for name, amount in asked)))
+        for node, asked in said.rooms
+    ]
+    victims = [
+        Victim(
+            GroupKey(say("namespace", one.key.namespace), say("pod" if one.pod else "group", one.key.name)),
+            say("uid", one.pod),
+            tuple(say("uid", release) for release in one.releases),
+        )
+        for one in said.victims
+    ]
+    return reservation_text(Reservation(tuple(rooms), tuple(victims), said.until))
+
+
+RENAMED: dict[str, Callable[[str, Say], str]] = {
+    PLAN: _plan,
+    FLAVORS: _flavors,
+    PREEMPTING: _reservation,
+    yunikorn.TASK_GROUPS: lambda text, say: yunikorn.renamed(text, lambda role: say("role", role)),
+}
+"""By key. What cannot be read is left out."""
