@@ -16,7 +16,6 @@ from extender.core.events import (
 from extender.core.gang.hints import Hints
 from extender.core.gang.milestones import Cause
 from extender.core.gang.owners import Owners
-from extender.core.gang.problems import too_few
 from extender.core.gang.said import means
 from extender.core.jobs.enqueues import Enqueues
 from extender.core.jobs.jobs import Jobs
@@ -103,9 +102,6 @@ class Apply:
             self._revocations.revoke(workload, "its PodGroup was made anew", now, Cause.PODGROUP_CHANGED)
         elif group.deleting and not workload.releasing:
             self._revocations.revoke(workload, "its PodGroup is being deleted", now, Cause.PODGROUP_CHANGED)
-        elif workload.members.placed and not (workload.releasing or workload.members.started) and too_few(workload):
-            why = "its PodGroup asks for more members than there are"
-            self._revocations.revoke(workload, why, now, Cause.PODGROUP_CHANGED)
 
     def group_gone(self, event: GroupGone, now: float) -> None:
         state, key = self._state, event.key

@@ -233,7 +233,7 @@ class Bindings:
             return self._revocations.drop_broken(workload, now)
         if not workload.members.started:
             if not (workload.release.failed or workload.doubtful):
-                self._revocations.miss(workload, now)
+                self._revocations.drop_too_few(workload, now)
                 return self.progress(workload, now)
             why = "none of the gang's Bindings was accepted"
             return self._revocations.revoke(workload, why, now, Cause.BINDINGS_REFUSED, penalty=True)

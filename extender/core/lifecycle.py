@@ -118,14 +118,11 @@ class Lifecycle:
         state.touch(workload)
         if member.state is MemberState.BINDING:
             return
-        placed = member.placed
         release.wait_no_more_for(member.uid)
-        if placed:
+        if member.placed:
             self._revocations.lose(workload, member, now)
         members.show(member)
         self._steering.settle(workload, member)
-        if placed:
-            self._revocations.miss(workload, now)
 
     def expire(self, workload: Workload, now: float) -> None:
         """Look at every deadline; called when one may have passed."""

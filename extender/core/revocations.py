@@ -80,12 +80,12 @@ class Revocations:
                     self._state.answer_hold(workload, member, "its gang is completed with the flavors of those bound")
                     self.take_back(workload, member, now)
 
-    def miss(self, workload: Workload, now: float) -> None:
-        """A member that was promised a node is gone: the gang may not be able to start."""
-        started = workload.release.complete or workload.releasing or workload.members.started
+    def drop_too_few(self, workload: Workload, now: float) -> None:
+        """Those that are promised a node are too few to start: a member is gone, or more are asked for by now."""
+        started = workload.release.complete or workload.releasing or workload.members.started or workload.doubtful
         # A slot of an admitted job keeps its node for the next pod.
-        if not (workload.admitted or started or workload.seated):
-            why = "a member was deleted before the gang could start"
+        if not (workload.admitted or workload.filling or started or workload.seated):
+            why = "members were deleted, or more are asked for: too few have a node to start"
             self.revoke(workload, why, now, Cause.MEMBER_LOST)
 
     def give_way(self, node: str, now: float) -> None:
@@ -163,6 +163,8 @@ class Revocations:
             self._drop_unled(workload, now)
         if workload.unsettled:
             self._drop_unfit(workload, now)
+        if workload.members.placed:
+            self.drop_too_few(workload, now)
 
     def _drop_unled(self, workload: Workload, now: float) -> None:
         """Whom nobody leads to his node would keep it for ever."""

@@ -134,3 +134,20 @@ def test_a_running_gang_that_gets_a_contradicting_member_keeps_running() -> None
     script.advance(200)
     assert len(script.bound(pods)) == 2
     assert not script.evicted
+
+
+def test_members_that_say_another_size_one_after_the_other_give_their_room_back_with_the_first() -> None:
+    pods = gang("train", 3)
+    script = Script(*cluster("a: 3x8"), *pods)
+    calls = script.bind_all(pods[:2])
+    for number, pod in enumerate(pods):
+        group = pod.group
+        assert group is not None
+        script.change(pod, group=group._replace(min_member=4))
+        if not number:
+            assert set(calls) <= script.answers.keys()
+            assert script.reason("train") == "Contradiction"
+    assert (script.reason("train"), script.message("train")) == ("MembersMissing", "3 of 4 members exist")
+    others = gang("other", 3)
+    script.see(*others)
+    assert script.reason("other") == "Placed"

@@ -147,7 +147,7 @@ def test_a_higher_min_member_gives_back_at_once_the_room_of_a_gang_that_has_too_
     script = Script(*cluster("a: 3x8"), group, *pods)
     calls = script.bind_all(pods[:2])
     script.see(replace(group, min_member=4))
-    assert all(script.answers[call] == "its PodGroup asks for more members than there are" for call in calls)
+    assert all("more are asked for" in script.answers[call] for call in calls)
     assert (script.reason("train"), script.message("train")) == ("MembersMissing", "3 of 4 members exist")
     other, siblings = coscheduled("other", 3)
     script.see(other, *siblings)

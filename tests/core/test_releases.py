@@ -111,7 +111,7 @@ def test_of_an_elastic_gang_enough_go_on_when_a_member_is_deleted_while_it_is_bo
         script.run(pods[2:])
         assert len(script.bound(pods)) == 2
     else:
-        assert script.answers[calls[-1]] == "a member was deleted before the gang could start"
+        assert "members were deleted" in script.answers[calls[-1]]
 
 
 def test_a_binding_refused_because_the_pod_is_bound_already_takes_no_room_twice() -> None:
