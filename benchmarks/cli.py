@@ -251,9 +251,11 @@ def all_command(
     What has been measured on this machine at this commit with these settings is not measured again, so a run that was
     broken off, or of which a part failed, goes on where it was when it is started again.
     """
-    chosen = [one for one in official.benchmarks(repeat) if not only or one.name in only]
+    known = official.benchmarks(repeat)
+    chosen = [one for one in known if not only or one.name in only]
     if unknown := sorted(set(only or ()) - {one.name for one in chosen}):
-        raise typer.BadParameter(f"there is no benchmark {', '.join(unknown)}", param_hint="--only")
+        there_are = f"there is no benchmark {', '.join(unknown)}; there are {', '.join(one.name for one in known)}"
+        raise typer.BadParameter(there_are, param_hint="--only")
     # Results that are kept elsewhere are not those that the document quotes.
     finish = report.write if results.resolve() == official.RESULTS else None
     results.mkdir(parents=True, exist_ok=True)

@@ -78,7 +78,8 @@ def simulate(
     scheduler: Annotated[
         list[str] | None,
         typer.Option(
-            help="kube-scheduler, kube-scheduler-packed, fifo, fifo-quota, muster, muster-no-queues, ideal; repeat it."
+            help="kube-scheduler, kube-scheduler-packed, fifo, fifo-quota, muster, ideal, and with queues "
+            f"muster-no-queues; repeat it. Default: {', '.join(_BY_DEFAULT)}; with queues {', '.join(_WITH_QUEUES)}."
         ),
     ] = None,
     load_: Annotated[
@@ -112,7 +113,7 @@ def simulate(
         typer.Option(min=0, max=1, help="This part of the jobs, by the seed, has a higher priority than the others."),
     ] = None,
     queues: Annotated[
-        list[Path] | None, typer.Option(help="Kueue's objects, as YAML: queues, cohorts, flavors. May be repeated.")
+        list[Path] | None, typer.Option(help="Queue objects of Kueue or Volcano, as YAML; repeat it.")
     ] = None,
     what_if: Annotated[
         list[Path] | None,
@@ -120,14 +121,22 @@ def simulate(
     ] = None,
     gpus_per_pod: Annotated[int, typer.Option(min=1, help="A larger job becomes several pods of so many GPUs.")] = 8,
     start: Annotated[
-        float | None, typer.Option(min=0, max=LONGEST_S, help="Start-up time of a complete gang, in seconds.")
+        float | None,
+        typer.Option(
+            min=0, max=LONGEST_S, help="Start-up time of a complete gang, in seconds; default: 30, or the scenario's."
+        ),
     ] = None,
     give_up: Annotated[
         float | None,
-        typer.Option(min=1, max=LONGEST_S, help="Seconds for which members wait for the others before all fail."),
+        typer.Option(
+            min=1,
+            max=LONGEST_S,
+            help="Seconds for which members wait for the others before all fail; default: 1800, or the scenario's.",
+        ),
     ] = None,
     until: Annotated[
-        float | None, typer.Option(min=1, max=LONGEST_S, help="Seconds after which the observation ends.")
+        float | None,
+        typer.Option(min=1, max=LONGEST_S, help="Seconds after which the observation ends; default: when all is over."),
     ] = None,
     checkpoint_every: Annotated[
         float | None,

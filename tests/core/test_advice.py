@@ -14,6 +14,7 @@ from extender.core.effects import Evict, Nominate, Ungate
 from extender.core.events import PodSeen, Synced
 from policies.model import GANG_GATE, Node, Pod, Stamp
 from tests.builders import busy, cluster, gang, reborn, single
+from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
 
@@ -57,6 +58,17 @@ def test_a_plan_keeps_no_room_from_anybody() -> None:
     script.advance(60)
     assert script.answers[call] == ""
     assert script.reason("train") == "NoRoom"
+
+
+def test_a_suspended_job_still_waits_for_its_nodes_and_keeps_them_from_nobody() -> None:
+    script, other = advising(*cluster("a: 3x8")), single("s", gpus=8)
+    train = Controlled(script, job(4))
+    assert (train.starts, script.reason("job")) == ([], "NoRoom")
+    script.see(*cluster("b: 1x8"))
+    train.settle()
+    (start,) = train.starts
+    assert sorted(start.plan[""]) == ["a-0", "a-1", "a-2", "b-0"]
+    assert sorted(script.filter(other)) == ["a-0", "a-1", "a-2", "b-0"]
 
 
 def test_gates_come_off_at_once_whether_there_is_room_or_not() -> None:
