@@ -1,4 +1,4 @@
-"""Applying what the watches show of nodes, PodGroups, jobs and owners. The first of handle's steps."""
+"""Applying what the watches show of nodes, PodGroups, jobs, owners and namespaces. The first of handle's steps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from extender.core.events import (
     Handlers,
     JobGone,
     JobSeen,
+    NamespaceGone,
+    NamespaceSeen,
     NodeGone,
     NodeSeen,
     OwnerGone,
@@ -62,6 +64,8 @@ class Apply:
             JobGone: self.job_gone,
             OwnerSeen: self.owner_seen,
             OwnerGone: self.owner_gone,
+            NamespaceSeen: self.namespace_noted,
+            NamespaceGone: self.namespace_noted,
         }
 
     def node_seen(self, event: NodeSeen, now: float) -> None:
@@ -132,6 +136,16 @@ class Apply:
 
     def owner_gone(self, event: OwnerGone, _: float) -> None:
         self._owners.gone(event.key, event.uid)
+
+    def namespace_noted(self, event: NamespaceSeen | NamespaceGone, now: float) -> None:
+        """ClusterQueues choose by its labels whom they serve, and pod affinity terms whom they mean."""
+        state = self._state
+        state.quotas.queues.note(event, now)
+        labels = event.labels if isinstance(event, NamespaceSeen) else ()
+        changed = [one.describe(event.name, labels) for one in (state.claims.tenants, state.singles.coming)]
+        if any(changed) and state.changes.wary:
+            # Whoever waits may be drawn to other pods by now, or kept away by them, or no longer.
+            state.changes.nodes = True
 
 
 def _followed(workload: Workload, group: PodGroup) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from extender.core.claim import SlotOf
 from extender.core.gang.milestones import Cause, Milestone
-from extender.core.kube_scheduler.uptake import awaits_uptake
+from extender.core.kube_scheduler.kube_queue import awaits_uptake
 from extender.core.planner import Plan
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations

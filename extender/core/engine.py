@@ -24,7 +24,6 @@ from extender.core.apply import Apply
 from extender.core.binding import Bindings
 from extender.core.calls import Calls
 from extender.core.claims import Claims
-from extender.core.cluster import namespaces
 from extender.core.commit import Commit
 from extender.core.effects import Effect
 from extender.core.events import (
@@ -38,8 +37,6 @@ from extender.core.events import (
     GroupJobGone,
     GroupJobSeen,
     Handlers,
-    NamespaceGone,
-    NamespaceSeen,
     PreemptCalled,
     QueueGone,
     QueueSeen,
@@ -144,8 +141,6 @@ class Engine:
             BudgetGone: self._budget_noted,
             QueueSeen: state.quotas.queues.note,
             QueueGone: state.quotas.queues.note,
-            NamespaceSeen: partial(namespaces.noted, state),
-            NamespaceGone: partial(namespaces.noted, state),
             FilterCalled: calls.filter,
             PreemptCalled: calls.preempt,
             BindArrived: calls.bind,

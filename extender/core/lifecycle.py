@@ -19,7 +19,7 @@ from extender.core.gang.phase import Phase
 from extender.core.gang.problems import foreign, running, too_few
 from extender.core.jobs.jobs import Jobs
 from extender.core.jobs.taking_back import end_start
-from extender.core.kube_scheduler.uptake import awaits_uptake, is_still_queued, too_few_held, too_slow
+from extender.core.kube_scheduler.kube_queue import awaits_uptake, is_still_queued, too_few_held, too_slow
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.reasons import Reason
 from extender.core.refusals import Refusals

@@ -10,7 +10,7 @@ import numpy as np
 from extender.core.events import FilterCalled
 from extender.core.gang.milestones import Cause
 from extender.core.gang.problems import worded
-from extender.core.kube_scheduler.uptake import is_still_queued
+from extender.core.kube_scheduler.kube_queue import is_still_queued
 from extender.core.kube_scheduler.verdicts import parked, part_of_plugins, words_of
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.reasons import Reason

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from extender.core.answers import Nominated, Ungated
 from extender.core.effects import Confirm, Nominate, Ungate
+from extender.core.kube_scheduler.kube_queue import carrying_out
 from extender.core.kube_scheduler.steering_mode import SteeringMode, Ways
-from extender.core.kube_scheduler.uptake import carrying_out
 from extender.core.kube_scheduler.verdicts import parked
 from extender.core.member import Member, MemberState, Step
 from extender.core.state import State

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.core.limits import Limits
-from extender.core.quota.kept_nodes import kept_nodes
+from extender.core.quota.elastic import kept_nodes
 from tests.core.queues import come as come_pods
 from tests.core.queues import in_queue
 from tests.core.script import Script

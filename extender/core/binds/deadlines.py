@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from extender.core.gang.expected import uncreated
-from extender.core.kube_scheduler.uptake import carrying_out
+from extender.core.kube_scheduler.kube_queue import carrying_out
 from extender.core.limits import Limits
 from extender.core.workload import Workload
 

@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from extender.core.cluster.nesting import nested
 from policies.model import Node, Selection
 from policies.model.levels import ALL, LevelKey, detected, united
 from policies.placement.columns import Codes, Column, Fact, Label, Mask, ranked
@@ -175,3 +174,55 @@ class Facts:
 
 def _unpacked(bits: NDArray[np.uint8], count: int) -> Mask:
     return np.unpackbits(bits, count=count).view(np.bool_)
+
+
+def nested(keys: Sequence[LevelKey], columns: Sequence[Column], count: int) -> tuple[Level, ...]:
+    """The levels of the first ``count`` rows, nearest first; all but the farthest nest in those farther."""
+    levels: list[Level] = []
+    for key, column in zip(reversed(keys), reversed(columns), strict=True):
+        levels.insert(0, _level(key, column, count, levels))
+    return tuple(levels)
+
+
+def _level(key: LevelKey, column: Column, count: int, farther: Sequence[Level]) -> Level:
+    names: Sequence[str] = column.values
+    rank, codes = column.rank(), column.codes(count)
+    if "" in column.values:
+        # An empty value names nothing: such nodes share no domain.
+        codes = np.where(codes == column.values.index(""), -1, codes)
+    torn: dict[str, None] = {}
+    for level in farther:
+        apart = _torn(codes, len(names), level)
+        if len(apart):
+            torn |= {str(names[code]): None for code in apart.tolist()}
+            names, codes = _split(names, codes, apart, level)
+            rank = ranked(names)
+    above = tuple(_parents(codes, len(names), level) for level in farther)
+    return Level(key.name, key.key, tuple(names), rank, codes, above, tuple(sorted(torn)))
+
+
+def _parents(codes: Codes, domains: int, level: Level) -> Codes:
+    """For each domain the one of ``level`` that its labelled nodes are in."""
+    found = np.full(domains, -1, dtype=np.intp)
+    both = (codes >= 0) & (level.codes >= 0)
+    found[codes[both]] = level.codes[both]
+    return found
+
+
+def _torn(codes: Codes, domains: int, level: Level) -> Codes:
+    """The domains whose nodes are in more than one of ``level``."""
+    both = (codes >= 0) & (level.codes >= 0)
+    inner, outer = codes[both], level.codes[both]
+    strays = inner[_parents(codes, domains, level)[inner] != outer]
+    return np.unique(strays)
+
+
+def _split(names: Sequence[str], codes: Codes, apart: Codes, level: Level) -> tuple[list[str], Codes]:
+    """Each of them becomes one domain for each parent; its nodes without the parent's label stay under its own name."""
+    fresh, found = list(names), codes.copy()
+    for code in apart.tolist():
+        rows = np.flatnonzero((codes == code) & (level.codes >= 0))
+        for parent in np.unique(level.codes[rows]).tolist():
+            found[rows[level.codes[rows] == parent]] = len(fresh)
+            fresh.append(f"{names[code]} in {level.names[parent]}")
+    return fresh, found

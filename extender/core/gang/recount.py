@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from extender.core.gang.said import Said
-from extender.core.gang.tally import Tally
+from extender.core.gang.said import Said, Tally
 from extender.core.member import PLACED, Member, MemberState, Stage
 from extender.core.workload import Workload
 from policies.model import Pod, SlotKey

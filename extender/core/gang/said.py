@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, TypeVar
 
-from extender.core.gang.tally import Tally
 from policies.model import Dialect, Minima, Pod, PodGroup, Topology
 from policies.model.queues import VOLCANO
 
@@ -86,3 +85,25 @@ def words_of(pod: Pod | None) -> Words:
 def means(pod: Pod, group: PodGroup) -> bool:
     """Whether its gang is what this PodGroup of its name says."""
     return pod.group is not None and pod.group.dialect is group.dialect
+
+
+T = TypeVar("T")
+
+
+class Tally(dict[T, int]):
+    """How many members say so, for each thing that is said by any."""
+
+    def add(self, value: T) -> bool:
+        """Whether it is said for the first time."""
+        count = self.get(value, 0)
+        self[value] = count + 1
+        return not count
+
+    def take(self, value: T) -> bool:
+        """Whether nobody says it any more."""
+        count = self[value] - 1
+        if count:
+            self[value] = count
+        else:
+            del self[value]
+        return not count

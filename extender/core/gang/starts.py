@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 
-from extender.core.gang.tally import Tally
+from extender.core.gang.said import Tally
 from policies.model import Pod, SlotKey
 
 

@@ -16,10 +16,9 @@ from extender.core.gang.expected import await_pods, close_up, expect, still_plan
 from extender.core.gang.milestones import Cause
 from extender.core.gang.names import strangers
 from extender.core.gang.problems import not_suspended
-from extender.core.jobs.hindrances import hindrance, to_come
 from extender.core.jobs.job import JobRecord, JobWrite
 from extender.core.jobs.naming import JobNaming
-from extender.core.jobs.start import start_of
+from extender.core.jobs.start import hindrance, start_of, to_come
 from extender.core.jobs.unplanned import Unplanned
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.quota.elastic import Elastic

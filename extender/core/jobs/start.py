@@ -1,19 +1,25 @@
-"""What is written on a job that is started: the plan, and the flavors of its podsets with what their pods tolerate."""
+"""Why a suspended job cannot be planned yet, whatever room there is, what of it is planned, and what starts it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from extender.core.effects import StartJob
+from extender.core.jobs.job import JobRecord
+from extender.core.reasons import Reason
+from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import Job, LetGo, PodSets, SlotKey
+from policies.words import counted
+
+HELD = Reason("Held", "muster.dev/hold keeps it suspended", warning=False)
 
 
 def start_of(
     workload: Workload, job: Job, podsets: PodSets, planned: Mapping[SlotKey, str], let_go: LetGo | None = None
 ) -> StartJob:
-    """Of a job whose slots are promised their nodes, as ``planned``, or which is ``let_go`` without any. ``podsets``:
-    what will come of it."""
+    """The plan, and the flavors of its podsets with what their pods tolerate: written on a job whose slots are promised
+    their nodes, as ``planned``, or which is ``let_go`` without any. ``podsets``: what will come of it."""
     flavoring = workload.flavoring
     nodes = {
         one.name: tuple(planned.get(one.slot(index), "") for index in range(one.count)) for one in job.podsets.podsets
@@ -25,3 +31,38 @@ def start_of(
     # Who makes nodes has to make those of its flavors. Nodes of a plan have these labels anyway.
     labels = {str(part): one.labels for part, one in flavoring.items() if one.labels}
     return StartJob(job, {}, podsets.first_wave, flavors, tolerations, let_go, labels)
+
+
+def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | None:
+    """None: it waits for nodes alone."""
+    job = record.seen
+    if not job.stopped:
+        return Reason("Stopping", "it is suspended, and its pods have yet to go", warning=False)
+    if job.marked:
+        refused = f", which was refused: {record.refused}" if record.refused else ""
+        text = f"it is suspended; what Muster wrote on it is being taken off{refused}"
+        return Reason("Stopping", text, warning=bool(refused))
+    if left := _left_over(state, workload):
+        said = counted(left, "pod", "has", "have")
+        return Reason("Stopping", f"{said} yet to go of an earlier start", warning=False)
+    if record.taken:
+        return Reason("NameTaken", record.taken)
+    if job.held:
+        return HELD
+    return Reason("InvalidJob", job.problem) if job.problem else None
+
+
+def _left_over(state: State, workload: Workload) -> int:
+    """Pods of an earlier start that have yet to go. Those that are told to go, on a node that is gone or silent, may
+    be shown for ever."""
+    nodes = state.claims.nodes
+    pods = [member.pod for member in workload.members if not member.pod.terminal]
+    return sum(1 for pod in pods if pod.live or ((node := nodes.get(pod.node or "")) is not None and node.ready))
+
+
+def to_come(workload: Workload, job: Job) -> PodSets:
+    """What pods will come of it when it starts."""
+    if not job.resumes:
+        return job.podsets
+    ours = (member.pod for member in workload.members if member.pod.owner == job.uid)
+    return job.podsets.without({pod.identity for pod in ours if pod.phase == "Succeeded" and not pod.deleting})

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from extender.core.gang.expected import expect
 from extender.core.gang.letting_go import apart, lacking, let_go
-from extender.core.jobs.hindrances import HELD, to_come
 from extender.core.jobs.job import JobRecord
+from extender.core.jobs.start import HELD, to_come
 from extender.core.jobs.upkeep import REMOVED, misled
 from extender.core.quota.elastic import Elastic
 from extender.core.reasons import Reason

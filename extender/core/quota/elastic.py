@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from extender.core.answers import CapacityAnswered
+from extender.core.claim import Owner
 from extender.core.events import CapacityServed
 from extender.core.gang.backoff import pause_s
 from extender.core.gang.letting_go import awaiting, lacking, let_go, let_job_go, shown, unseen
@@ -269,3 +270,20 @@ def _there(workload: Workload, demand: Demand) -> list[Pod]:
     """The pods that ask, as they are."""
     live = workload.members.live
     return [live[pod.uid].pod for pod in demand.pods if pod.uid in live]
+
+
+def kept_nodes(state: State) -> dict[str, None]:
+    """Nodes on which somebody has room by such a flavor who is not there yet: whoever makes nodes also takes empty ones
+    away, and knows of no plan of ours."""
+    if not state.limits.elastic.flavors:
+        return {}
+    promised = state.claims.promised_nodes.items()
+    return {node: None for node, owners in promised if any(_is_elastic(state, owner) for owner in owners)}
+
+
+def _is_elastic(state: State, owner: Owner) -> bool:
+    claim = state.claims.get(owner)
+    if claim is None or claim.workload is None:
+        return False
+    use = state.quotas.uses.of(claim.workload).get(owner)
+    return use is not None and not state.limits.elastic.flavors.isdisjoint(use.flavors.values())

@@ -5,19 +5,21 @@ or by an order of shares. It is worked out anew after each admission, as far as 
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from extender.core.quota.local_turns import LocalTurns
 from extender.core.quota.quotas import Quotas
-from extender.core.waiting.parked import Entry
+from extender.core.state import State
 from extender.core.waiting.shortfalls import Amounts
+from extender.core.waiting.waiting import Entry
 from extender.core.workload import Workload
 from policies.api import SortKey
 from policies.model import GroupKey
 from policies.model.queues import Usage
 from policies.quota.flavors import Assignment, Fit
-from policies.quota.shares import Head, Rank, fairest
+from policies.quota.shares import Head, Rank, Requested, fairest
 
 Assign = Callable[[Workload], Assignment | None]
 """What a workload would get by quota alone; None where that is of no use."""
@@ -173,3 +175,18 @@ class QueueLines:
 
 def _head(queue: _Queue, workload: Workload, usage: Usage, level: int) -> Head:
     return Head(queue.name, usage, workload.priority, workload.created, str(workload.key), level)
+
+
+def requested(state: State) -> Requested:
+    """Who is not known to be plannable asks for nothing."""
+    found: dict[str, Counter[str]] = {}
+    for name, node in state.quotas.queues.picture.tree.queues.items():
+        total = found[name] = Counter[str]()
+        for (_, resource), amount in node.used.items():
+            total[resource] += amount
+        for key in state.quotas.members.of(name):
+            demand = state.workloads[key].asked if key in state.waiting.keys else None
+            for (requests, *_), count in demand.shape.roles if demand is not None and demand.shape is not None else ():
+                for resource, amount in requests:
+                    total[resource] += amount * count
+    return found

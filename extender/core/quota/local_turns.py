@@ -8,8 +8,8 @@ import heapq
 from collections.abc import Iterator, Sequence
 
 from extender.core.quota.quotas import Quotas
-from extender.core.waiting.parked import Entry
 from extender.core.waiting.shortfalls import Amounts
+from extender.core.waiting.waiting import Entry
 from extender.core.workload import Workload
 from policies.api import SortKey
 

@@ -9,17 +9,16 @@ from extender.core.gang.demands import Demands
 from extender.core.gang.shape import Demand, Shape
 from extender.core.limits import Preempts
 from extender.core.planner import Changed, Plan, Planner
-from extender.core.quota.lines import QueueLines
+from extender.core.quota.lines import QueueLines, requested
 from extender.core.quota.plans import QuotaPlans, Refused
 from extender.core.quota.reclaiming import evicts
-from extender.core.quota.requested import requested
 from extender.core.quota.strict_order import StrictOrder
 from extender.core.quota.topologies import declared
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.waiting.line import Line
-from extender.core.waiting.parked import Entry
 from extender.core.waiting.shortfalls import EVERYBODY, Amounts, Lack, Shortfalls
+from extender.core.waiting.waiting import Entry
 from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies

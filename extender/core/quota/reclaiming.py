@@ -11,7 +11,7 @@ from extender.core.gang.shape import Demand, Shape
 from extender.core.gang.surplus import gang_of
 from extender.core.quota.asked import Asked, must_of
 from extender.core.quota.flavoring import told_by
-from extender.core.quota.requested import requested
+from extender.core.quota.lines import requested
 from extender.core.quota.uses import Use
 from extender.core.state import State
 from extender.core.victims.preemptions import Preemption

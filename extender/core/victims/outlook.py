@@ -10,8 +10,8 @@ from extender.core.limits import Preempts
 from extender.core.planner import Planner
 from extender.core.preemption import LACKS, may_not_preempt
 from extender.core.state import State
+from extender.core.victims.giving_way import preempted_by
 from extender.core.victims.search import Found, VictimSearch
-from extender.core.victims.words import preempted_by
 from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.preemption.victims import Choice, Refusal

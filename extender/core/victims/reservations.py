@@ -19,10 +19,9 @@ from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.telling import explain, reached
 from extender.core.victims.candidates import going
-from extender.core.victims.giving_way import GivingWay
+from extender.core.victims.giving_way import GivingWay, preempted_by
 from extender.core.victims.preemptions import Preemption, room_of
 from extender.core.victims.search import Found
-from extender.core.victims.words import preempted_by
 from extender.core.workload import Workload
 from policies.model import GroupKey, Reservation, Victim
 from policies.preemption.victims import Choice

@@ -16,13 +16,14 @@ from extender.core.state import State
 from extender.core.telling import explain, reached
 from extender.core.waiting.line import Line
 from extender.core.waiting.shortfalls import Shortfalls
-from extender.core.waiting.standing_back import until_created, until_gone, until_started
 from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.steps import Steps, metered
 
 LOOK, TRY, SEAT = 2, 50, 4
 """What it costs to look at a workload, to try to place it, and for each member, in units of about 5 microseconds."""
+_CREATION_S = 1.0
+"""How long a job waits until it is seen again whether the pods of others have been created."""
 
 
 class Attempts:
@@ -149,3 +150,28 @@ class Attempts:
             workload.telling.explain_surplus(why)
             why = running(workload)
         explain(self._state, workload, why, now)
+
+
+def until_created(state: State, workload: Workload, now: float) -> Reason | None:
+    """Pods of jobs that were admitted are still being created: more of them would keep room for long."""
+    podsets = workload.podsets
+    if podsets is None or state.creation.lets(workload.key, podsets.minimum, now, state.limits.creation_s):
+        return None
+    workload.retries.pause(now + _CREATION_S)
+    state.touch(workload)
+    return state.creation.reason
+
+
+def until_gone(state: State, workload: Workload) -> Reason | None:
+    """It gives way to another one, and some of it has yet to go."""
+    if (preemptor := state.preemptions.leaving.get(workload.key)) is None:
+        return None
+    return Reason("Preempted", f"it gives way to {preemptor}, and its pods have yet to go", warning=False)
+
+
+def until_started(state: State, workload: Workload, demand: Demand, *, related: bool) -> Reason | None:
+    """The topology spread of one that is being started counts its pods, or the other way round. What is half-released
+    waits for nobody."""
+    if workload.release.partial_since is not None:
+        return None
+    return state.starting.ahead(workload.key, demand.pods, related=related)

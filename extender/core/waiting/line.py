@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from extender.core.quota.lines import QueueLines
 from extender.core.singles.waiting import WaitingSingle
-from extender.core.waiting.parked import Entry
 from extender.core.waiting.shortfalls import Amounts
+from extender.core.waiting.waiting import Entry
 from extender.core.workload import Workload
 from policies.api import QueuePolicy, SortKey
 from policies.model.queues import Usage

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from extender.core.gang.shape import Shape
-from extender.core.waiting.namespace_limit import NamespaceLimit
-from extender.core.waiting.parked import Parked
 from extender.core.workload import Workload
 from policies.api import SortKey
 from policies.model import GroupKey
+
+Entry = tuple[SortKey, int, Workload]
+"""Its order, a number that no other one has, and the workload."""
 
 
 class Waiting:
@@ -72,3 +75,77 @@ class Waiting:
     def keeps_out(self, key: GroupKey) -> bool:
         """Whether too many of its namespace wait."""
         return self._limit.keeps_out(key)
+
+
+class NamespaceLimit:
+    """Gangs that wait, by namespace, in the order in which they came: inside as many as are looked at."""
+
+    def __init__(self) -> None:
+        self._inside: dict[str, dict[GroupKey, None]] = {}
+        self._outside: dict[str, dict[GroupKey, None]] = {}
+
+    def come(self, key: GroupKey, most: int) -> None:
+        """It waits, inside if fewer than ``most`` of its namespace are. Nothing changes for one that waited already."""
+        inside = self._inside.setdefault(key.namespace, {})
+        if key not in inside:
+            place = inside if len(inside) < most else self._outside.setdefault(key.namespace, {})
+            place[key] = None
+
+    def leave(self, key: GroupKey) -> GroupKey | None:
+        """It waits no longer. Returns the one that gets in for it."""
+        inside, outside = self._inside.get(key.namespace, {}), self._outside.get(key.namespace, {})
+        outside.pop(key, None)
+        if key not in inside:
+            return None
+        del inside[key]
+        following = next(iter(outside), None)
+        if following is not None:
+            del outside[following]
+            inside[following] = None
+        elif not inside:
+            del self._inside[key.namespace]
+        if not outside:
+            self._outside.pop(key.namespace, None)
+        return following
+
+    def keeps_out(self, key: GroupKey) -> bool:
+        return key in self._outside.get(key.namespace, {})
+
+
+class Parked:
+    """A pass takes up all of a shape at once, without a look at each."""
+
+    def __init__(self) -> None:
+        self._spots: dict[GroupKey, tuple[str, Shape]] = {}
+        self._entries: dict[str, dict[Shape, dict[GroupKey, Entry]]] = {}
+
+    def __contains__(self, key: GroupKey) -> bool:
+        return key in self._spots
+
+    def __iter__(self) -> Iterator[GroupKey]:
+        return iter(self._spots)
+
+    def of(self, queue: str, shapes: Iterable[Shape]) -> list[Entry]:
+        """Those of that ClusterQueue that ask for one of these."""
+        some = self._entries.get(queue, {})
+        return [entry for shape in shapes if shape in some for entry in some[shape].values()]
+
+    def put(self, key: GroupKey, queue: str, shape: Shape, entry: Entry) -> None:
+        """It is parked, there and nowhere else."""
+        self.drop(key)
+        self._spots[key] = queue, shape
+        self._entries.setdefault(queue, {}).setdefault(shape, {})[key] = entry
+
+    def drop(self, key: GroupKey) -> None:
+        """It is not parked any more, if it was."""
+        if (spot := self._spots.pop(key, None)) is not None:
+            queue, shape = spot
+            some = self._entries[queue]
+            del some[shape][key]
+            if not some[shape]:
+                del some[shape]
+
+    def clear(self) -> None:
+        """Nobody is."""
+        self._spots.clear()
+        self._entries.clear()

@@ -14,8 +14,7 @@ from extender.core.events import Event, JobSeen, QueueSeen
 from extender.core.gang.shape import Shape
 from extender.core.quota import quotas
 from extender.core.quota.counting import unseen_of
-from extender.core.quota.elastic import Elastic
-from extender.core.quota.kept_nodes import kept_nodes
+from extender.core.quota.elastic import Elastic, kept_nodes
 from extender.core.quota.queued import Queued
 from extender.core.quota.quotas import Quotas
 from extender.core.state import State
