@@ -74,8 +74,8 @@ def test_it_says_who_would_give_way_to_those_that_wait(tmp_path: Path, *, hidden
     assert one["code"] == "NoRoom"
     assert len(one["victims"]) == 1
     assert hidden or one["victims"] == ["team-vision/low"]
-    # Since its start, an hour before the snapshot, and in the two minutes that are simulated.
-    assert one["preemption"].endswith("would give way to it; 8.3 device-hours would be lost")
+    # Since its start, an hour before the snapshot.
+    assert one["preemption"].endswith("would give way to it; 8.0 device-hours would be lost")
     assert "Would others give way" in said
 
 

@@ -123,5 +123,5 @@ def test_in_a_queue_it_is_told_by_which_rule_or_that_there_is_none() -> None:
     script.start("borrower", 1, "research")
     script.come("wants", 2, "production")
     assert outlook(script, "wants").text == (
-        "nobody would give way to it: spec.preemption of ClusterQueue production gives it no quota of others"
+        "nobody would give way to it: spec.preemption of ClusterQueue production lets nobody go for this quota"
     )

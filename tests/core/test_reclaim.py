@@ -7,10 +7,12 @@ import pytest
 from extender.core.effects import Evict, Reached
 from extender.core.gang.milestones import Milestone
 from extender.core.victims import search as victim_search
+from policies.model import Topology
 from policies.model.queues import Cohort, Evicts, Preemption, Quota, Strategy
 from policies.preemption.allowed import Why
 from tests.builders import cluster, key, node, single
 from tests.core.lending import RECLAIMS, Queued, lent
+from tests.core.levels import asking
 from tests.core.queues import FLAVOR, cluster_queue, flavor, in_queue, show, sort, used
 
 
@@ -54,6 +56,21 @@ def test_nobody_goes_who_uses_no_more_than_its_own() -> None:
     script.come("wants", 2, "production", priority=100)
     script.advance(60)
     assert not script.evicted
+
+
+@pytest.mark.parametrize(("least", "size", "evicted"), [(3, 4, []), (2, 4, ["one-0"]), (3, 3, ["one-0", "two-0"])])
+def test_nobody_goes_for_the_room_of_half_a_slice(least: int, size: int, evicted: list[str]) -> None:
+    """A minimum of 3 begins two slices of 2, and a plan cuts none of them: the clique of two has room for one more."""
+    things = flavor("gpus"), cluster_queue("team", {"gpus": 8}, preemption=Preemption(within=Evicts.LOWER))
+    script = Queued(*cluster("a: 1x2", "b: 1x2"), single("high", node="b-0", priority=100), things=things)
+    script.start("one", 1, "team", gpus=2)
+    script.start("two", 1, "team", gpus=1)
+    pods = in_queue("new", size, gpus=1, min_member=least, priority=10)
+    script.see(asking(pods, Topology(slice_size=2, slice_level="clique")))
+    script.advance(2)
+    assert script.evicted == evicted
+    script.leave(*(script.pods[f"uid-{name}"] for name in evicted))
+    assert (script.reason("new") == "Placed") == bool(evicted)
 
 
 def test_in_its_own_queue_the_lower_priority_goes() -> None:

@@ -89,3 +89,15 @@ class Asked:
 def must_of(workload: Workload, pods: Sequence[Pod], shape: Shape) -> Sequence[Pod]:
     """Those that have to start together."""
     return left_short(workload, pods, ()) or pods[: shape.needed]
+
+
+def in_whole_slices(some: Sequence[Pod], pods: Sequence[Pod]) -> Sequence[Pod]:
+    """With whoever of the pods is in one slice with some of them: no plan for a workload that starts cuts a slice."""
+    begun = set(map(_slice_of, some))
+    return [pod for pod in pods if _slice_of(pod) in begun]
+
+
+def _slice_of(pod: Pod) -> object:
+    """The largest that it is in; itself where it asks for none."""
+    sizes = [pod.topology.slice_size, *(size for size, _ in pod.topology.around)]
+    return pod.uid if sizes[-1] is None else pod.slice_of(sizes[-1])

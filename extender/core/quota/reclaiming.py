@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from extender.core.gang.demands import Demands
 from extender.core.gang.shape import Demand, Shape
 from extender.core.gang.surplus import gang_of
-from extender.core.quota.asked import Asked, must_of
+from extender.core.quota.asked import Asked, in_whole_slices, must_of
 from extender.core.quota.flavoring import told_by
 from extender.core.quota.lines import requested
 from extender.core.quota.uses import Use
@@ -79,8 +79,8 @@ class Reclaiming:
     def next(self, shape: Shape, why: str) -> Steps[Option | None]:
         """The best option that was not tried yet. ``why`` the last one will not do. None when there is none left, or
         when the workload has become another one."""
-        workload, former = self._workload, self._workload.flavoring
-        must = must_of(workload, self._demand.pods, shape)
+        workload, former, asked = self._workload, self._workload.flavoring, self._demand.pods
+        must = in_whole_slices(must_of(workload, asked, shape), asked)
         podsets = self._asked.podsets(must)
         tried = self._tried
         found = self._choices.first(podsets) if tried is None else self._choices.after(tried, podsets, why)

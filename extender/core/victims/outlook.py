@@ -59,7 +59,7 @@ class Foresight:
                 named = "its queue" if queue is None else queue.title
                 if queue is not None and queue.open:
                     return Outlook(f"nobody would give way to it: {named} gets no quota of others")
-                return Outlook(f"nobody would give way to it: spec.preemption of {named} gives it no quota of others")
+                return Outlook(f"nobody would give way to it: spec.preemption of {named} lets nobody go for this quota")
             case Refusal(why):
                 return Outlook(f"nobody would give way to it: {why}")
             case Choice(victims=()):

@@ -71,6 +71,7 @@ def decide(
     """Show the core the cluster and let it act; every write succeeds. ``others``: what it sees of objects that are
     neither nodes, pods nor jobs. ``taken``: when that was so, in seconds since the epoch."""
     clock, bound = Clock(), dict[str, str]()
+    began = clock.now
     control_plane = CollapsedControlPlane(core, clock, lambda pod: bound.update({pod.uid: pod.node or ""}))
     control_plane.pods = {pod.uid: pod for pod in pods}
     control_plane.jobs = {job.uid: job for job in jobs}
@@ -82,7 +83,7 @@ def decide(
     answers = [_answer(core, workload, bound, control_plane.evicted) for _, workload in found]
     looks = count()
     answers = [
-        one if one.starts else _with_outlook(core, one, key, clock.now, next(looks))
+        one if one.starts else _with_outlook(core, one, key, began, next(looks))
         for one, (key, _) in zip(answers, found, strict=True)
     ]
     return Verdict(
