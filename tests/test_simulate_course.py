@@ -15,7 +15,6 @@ from benchmarks.record import Content, read_runs
 from extender.cli.case import core
 from extender.config.settings import load
 from extender.core.engine import Engine
-from extender.core.invariants import validate
 from extender.simulation.replay.arrivals import Arrival, at_load, offered_load
 from extender.simulation.replay.contest import Baseline, Case, run
 from extender.simulation.replay.course import Course, Terms
@@ -23,6 +22,7 @@ from extender.simulation.replay.muster import Muster
 from extender.simulation.replay.shape import gpus_of, nodes_of, pools_from
 from extender.simulation.report.outcome import binned
 from policies.model import Node
+from tests.core.invariants import validate
 from tests.test_benchmarks import ABOUT
 
 SCHEDULERS = ["muster", *Baseline]

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from extender.core.claim import Claim, ClaimState, Expected, Owner, SlotOf
 from extender.core.cluster.table import Table
 from policies.model import Constraints, Node, Pod, Requests, Selection
@@ -211,18 +209,6 @@ class Claims:
     def lend(self) -> None:
         """Every snapshot that somebody has stays as it is now, whatever changes."""
         self._table.lend()
-
-    def validate(self) -> None:
-        """Recount everything from the nodes and the claims: the arrays must say the same."""
-        self._table.validate()
-        view = self.snapshot()
-        free = view.allocatable.copy()
-        for claim in self._claims.values():
-            if (row := view.rows.get(claim.node)) is not None:
-                for name, amount in claim.requests:
-                    if (line := view.resources.get(name)) is not None:
-                        free[line, row] -= amount
-        assert np.array_equal(free, view.free), "free amounts differ from the claims"  # noqa: S101
 
     def _put(self, owner: Owner, claim: Claim) -> None:
         """In place of whatever it had."""

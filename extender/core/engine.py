@@ -46,7 +46,6 @@ from extender.core.events import (
 from extender.core.gang.coming import Coming
 from extender.core.gang.hints import Hints
 from extender.core.gang.owners import Owners
-from extender.core.invariants import told
 from extender.core.jobs.enqueues import Enqueues
 from extender.core.jobs.jobs import Jobs
 from extender.core.kube_scheduler.kube_preemption import KubePreemption
@@ -66,7 +65,7 @@ from extender.core.revocations import Revocations
 from extender.core.singles.singles import Singles
 from extender.core.state import State
 from extender.core.steering import Leading, Steering
-from extender.core.telling import untold
+from extender.core.telling import told, untold
 from extender.core.victims.giving_way import GivingWay
 from extender.core.victims.outlook import Outlook
 from extender.core.victims.reservations import Reservations

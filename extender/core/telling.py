@@ -66,3 +66,15 @@ def reached(
     size = workload.min_member or len(workload.members.live)
     after_s = 0.0 if began is None else now - began
     state.out.append(Reached(workload.key, milestone, size, after_s, cause, detail, rules=rules))
+
+
+def told(workload: Workload) -> str:
+    """Its story, for the reader of a failure."""
+    members, release = workload.members, workload.release
+    states = {member.uid: f"{member.state.value} {member.node} {member.step.value}" for member in members}
+    head = (
+        f"workload {workload.key}: minMember {workload.min_member}, {workload.phase.value}, {states}, "
+        f"holds {sorted(members.holds)}, reserved {sorted(map(str, workload.reserved))}, {release}, "
+        f"reason {workload.telling.reason}"
+    )
+    return "\n".join([head, *(f"  {at:.3f} {text}" for at, text in workload.telling.story)])

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from policies.model import UNCONSTRAINED, Constraints, HostPort, Labels, Pod, Selector, Spread, Term
 from policies.model.constraints import NAMESPACE_NAME, selects
-from policies.steps import AT_ONCE, Steps, batched, chosen, finish, quickly
+from policies.steps import AT_ONCE, Steps, batched, chosen, quickly
 
 K = TypeVar("K", bound=Hashable)
 
@@ -187,21 +187,6 @@ class Tenants:
             if any(port.conflicts(taken) for taken in constraints.ports)
             for tenant in those.values()
         ]
-
-    def validate(self) -> None:
-        """Make all indexes anew: those that were kept up to date must say the same."""
-        self._settle()
-        fresh = Tenants()
-        for owner, tenant in self._all.items():
-            fresh._in.setdefault(tenant.namespace, {})[owner] = tenant
-            fresh._note(owner, tenant)
-        kept, found = (self._in, self._taking, self._averse), (fresh._in, fresh._taking, fresh._averse)
-        assert kept == found, "the tenants are mixed up"  # noqa: S101
-        for name, indexes in self._indexes.items():
-            for key, index in indexes.items():
-                if (name, key) in self._unready:
-                    continue
-                assert index == finish(fresh._index(name, key)), f"the index of {key} in {name} is stale"  # noqa: S101
 
     def _note(self, owner: Hashable, tenant: Tenant) -> None:
         if tenant.constraints.ports:

@@ -38,7 +38,6 @@ from extender.core.events import (
     Synced,
     Tick,
 )
-from extender.core.invariants import validate
 from extender.core.kube_scheduler.steering_mode import SteeringMode
 from extender.core.limits import Limits
 from extender.core.workload import Workload
@@ -46,6 +45,7 @@ from policies.chosen import OURS, Policies
 from policies.model import Node, Pod, PodGroup, Stamp
 from policies.model.levels import LevelKey
 from tests.builders import key
+from tests.core.invariants import validate
 
 
 class Script:

@@ -12,6 +12,7 @@ from extender.core.claims import Claims
 from policies.model import CLIQUE, Node, Pod, Requirement, Selection, Taint, Toleration
 from policies.model.levels import LevelKey
 from tests.builders import cluster, node, requests
+from tests.core.invariants import validate_claims
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
 LABELS = st.dictionaries(st.sampled_from([CLIQUE, "zone", "size"]), st.sampled_from(["1", "2", "x"]))
@@ -68,7 +69,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def everything_adds_up(self) -> None:
-        self.claims.validate()
+        validate_claims(self.claims)
 
 
 TestAnyHistory = AnyHistory.TestCase
@@ -131,7 +132,7 @@ def test_a_snapshot_that_is_lent_stays_as_it_is_whatever_changes() -> None:
     claims.set_node(node("c-0", labels={CLIQUE: "c"}))
     claims.set_node(Node("a-2", (("example.com/new", 4), ("pods", 10)), {CLIQUE: "b"}))
     claims.confirm(Pod("two", "ns", "two", requests(8), node="b-0"))
-    claims.validate()
+    validate_claims(claims)
     assert list(view.names) == ["a-0", "a-1", "a-2", "b-0", "b-1"]
     assert view.free.tolist() == view.allocatable.tolist()
     assert view.eligible(asks).tolist() == [False, True, False, False, False]

@@ -10,6 +10,7 @@ from extender.core.claims import Claims
 from extender.core.limits import Limits
 from policies.model import GroupKey, Node, Pod, Requirement, Selection, Toleration
 from tests.builders import cluster, coscheduled, gang, node, podgroup, requests
+from tests.core.invariants import validate_claims
 from tests.core.script import Script
 
 FEW = Limits(members=3, waiting=2)
@@ -101,7 +102,7 @@ def test_labels_and_resources_that_no_node_has_leave_nothing_behind() -> None:
         asked = ((f"example.com/{n}", 1 << 55), ("pods", 1))
         claims.confirm(Pod(f"uid-{n}", "ns", f"pod-{n}", asked, node="a-0"))
     assert len(claims.snapshot().resources) == len(view.resources)
-    claims.validate()
+    validate_claims(claims)
 
 
 def test_a_resource_that_a_node_offers_later_was_used_all_along() -> None:
@@ -111,10 +112,10 @@ def test_a_resource_that_a_node_offers_later_was_used_all_along() -> None:
     claims.confirm(Pod("on-a", "ns", "on-a", asked, node="a"))
     claims.confirm(Pod("on-b", "ns", "on-b", asked, node="b"))
     claims.set_node(Node("b", (("example.com/odd", 8), ("pods", 10))))
-    claims.validate()
+    validate_claims(claims)
     assert claims.room("b")["example.com/odd"] == 5
     claims.set_node(Node("a", (("example.com/odd", 4), ("pods", 10))))
-    claims.validate()
+    validate_claims(claims)
     assert claims.room("a")["example.com/odd"] == 1
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from extender.core.gang.members import Members
-from extender.core.invariants import validate
 from extender.core.member import Stage, Step
 from tests.builders import cluster, gang
+from tests.core.invariants import validate
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 

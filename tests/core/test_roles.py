@@ -8,11 +8,11 @@ import pytest
 
 from extender.core.answers import Outcome
 from extender.core.events import GroupGone
-from extender.core.invariants import validate
 from extender.core.member import Stage
 from policies.model import Dialect, GroupKey, GroupRef, Minima, Pod, PodGroup, Topology
 from policies.model.topology import WHOLE_ROLE
 from tests.builders import cluster, requests
+from tests.core.invariants import validate
 from tests.core.script import Script
 
 KEY = GroupKey("default", "train")

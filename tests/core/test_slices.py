@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.invariants import validate
 from extender.core.limits import Limits
 from policies.model import Pod, Topology
 from tests.builders import cluster, gang
+from tests.core.invariants import validate
 from tests.core.script import Script
 from tests.core.sliced import NODES, appear, choosy, pinned, step, ticks, until_walking
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from extender.core.effects import Nominate, Ungate
 from extender.core.events import BindArrived, NodeGone, NodeSeen, PodGone, PodSeen, Synced
-from extender.core.invariants import validate
 from extender.core.limits import Limits
 from policies.model import GANG_GATE, Node, Pod
 from tests.builders import cluster, gang, node, single
+from tests.core.invariants import validate
 from tests.core.script import Script
 from tests.core.sliced import ONE, appear, choosy, step, until_walking
 

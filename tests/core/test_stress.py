@@ -11,9 +11,9 @@ import pytest
 from extender.core.answers import Outcome
 from extender.core.effects import Nominate, PostBinding, Wake
 from extender.core.events import BindArrived
-from extender.core.invariants import validate
 from policies.model import Pod
 from tests.builders import cluster, gang, reborn, single
+from tests.core.invariants import validate
 from tests.core.script import Script
 
 GANGS, SIZE = 40, 64

@@ -28,13 +28,14 @@ from extender.core.events import (
     Synced,
     Tick,
 )
-from extender.core.gang.recount import finished_here
-from extender.core.invariants import told, validate
 from extender.core.kube_scheduler.steering_mode import SteeringMode
 from extender.core.limits import Limits
+from extender.core.telling import told
 from policies.model import GANG_GATE, Node, Pod
 from policies.placement.matching import admits
 from tests.core.api_server import ApiServer
+from tests.core.invariants import validate
+from tests.core.recount import finished_here
 
 LISTENS_S = 30.0
 """How long kube-scheduler waits for the answer to a bind."""

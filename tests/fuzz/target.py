@@ -14,7 +14,6 @@ import msgspec
 
 from extender.core.engine import Engine
 from extender.core.events import Event, NodeSeen, PodGone, Tick
-from extender.core.invariants import validate
 from extender.http.verbs import Message, Scope, Verbs
 from extender.kube.convert import UnreadableError
 from extender.kube.resources import GROUPS, PODS, Resource
@@ -22,6 +21,7 @@ from extender.observe.logs import OneLine
 from extender.observe.metrics import Metrics
 from extender.runtime.runner import Runner
 from policies.model import Node
+from tests.core.invariants import validate
 from tests.fuzz.hostile import NODES, ZONE, Hostile
 from tests.running import Written
 

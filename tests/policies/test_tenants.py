@@ -13,6 +13,7 @@ from policies.placement.tenants import Tenants
 from policies.steps import finish
 from tests.builders import single
 from tests.effort import calls
+from tests.policies.tenants import validate_tenants
 
 TRAIN: Selector = (Requirement("app", "In", ("train",)),)
 
@@ -88,7 +89,7 @@ def test_indexes_follow_whoever_comes_moves_and_goes(seed: int) -> None:
             value = (Requirement("app", "In", (chance.choice(["train", "data"]),)),)
             expected = [one for one in there.values() if one.namespace == "a" and selects(value, dict(one.labels))]
             assert names(tenants, near(value, "a")) == sorted(one.name for one in expected)
-        tenants.validate()
+        validate_tenants(tenants)
     assert {owner for owner, _ in tenants} == set(there)
     port = HostPort(80)
     taking = [one.name for one in there.values() if port in one.constraints.ports]
@@ -116,7 +117,7 @@ def test_an_index_follows_whoever_comes_and_goes_while_it_is_made(seed: int) -> 
         if chance.random() < 0.3:
             assert set(names(tenants, near(TRAIN, "default"))) == asked
     assert set(names(tenants, near(TRAIN, "default"))) == asked
-    tenants.validate()
+    validate_tenants(tenants)
 
 
 def _pod(chance: Random, name: str) -> Pod:
@@ -141,4 +142,4 @@ def test_a_label_that_nobody_has_is_looked_for_once_and_few_of_them_are_kept_in_
         look(f"key-{number}")
     assert len(tenants._indexes["default"]) < 10
     tenants.put("last", single("last", labels=(("job", "x"),)), "n1")
-    tenants.validate()
+    validate_tenants(tenants)

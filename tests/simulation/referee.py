@@ -25,9 +25,9 @@ from extender.core.effects import (
 )
 from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, PreemptCalled
 from extender.core.gang.milestones import Milestone
-from extender.core.invariants import validate
 from extender.core.quota.asking import CapacityAsk
 from policies.model import GroupKey, Job
+from tests.core.invariants import validate
 from tests.simulation.admissions import Admissions
 from tests.simulation.asked_nodes import AskedNodes
 from tests.simulation.broken import BrokenPromiseError, complain

@@ -19,8 +19,8 @@ from extender.core.events import (
     Synced,
 )
 from extender.core.gang.phase import Phase
-from extender.core.invariants import told
 from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.telling import told
 from policies.model import GANG_GATE, GroupKey, Node, Pod
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.job_rest import judge_jobs

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from policies.model import Node, Selection
 from policies.model.levels import ALL, LevelKey, detected, united
 from policies.placement.columns import Codes, Column, Fact, Label, Mask, ranked
-from policies.placement.matching import admits, eligible, facts_of, wanted
+from policies.placement.matching import eligible, facts_of, wanted
 from policies.placement.snapshot import Level, Rows
 from policies.steps import Steps, finish
 
@@ -121,19 +121,6 @@ class Facts:
     def codes(self, key: str) -> Codes:
         """The value of a label on each node, as a code; -1 where it has none."""
         return self._column(Label(key)).codes(len(self.names))
-
-    def validate(self) -> None:
-        """Work everything out anew from the nodes; what was kept up to date must say the same."""
-        nodes, rank = [self.nodes[name] for name in self.names], self.rank()
-        assert self.rows == {name: row for row, name in enumerate(self.names)}, "the rows are mixed up"  # noqa: S101
-        ordered = sorted(self.names)
-        assert [ordered[place] for place in rank] == self.names, "the ranks are not those of the names"  # noqa: S101
-        for fact, column in self._columns.items():
-            known = [column.values[code] if code >= 0 else None for code in column.codes(len(nodes))]
-            assert known == [fact.of(node) for node in nodes], f"the column of {fact} is stale"  # noqa: S101
-        for selection, mask in self._masks.items():
-            fresh = [admits(node, selection) for node in nodes]
-            assert _unpacked(mask, len(nodes)).tolist() == fresh, "a cached eligibility mask is stale"  # noqa: S101
 
     def _changed(self) -> None:
         if self._masks:

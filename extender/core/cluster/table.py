@@ -114,15 +114,6 @@ class Table:
         """The levels in force and where each node is in them."""
         return self._facts.levels()
 
-    def validate(self) -> None:
-        """Work everything out anew from the nodes; what was kept up to date must say the same."""
-        self._facts.validate()
-        self.tenants.validate()
-        view, nodes = self.snapshot(), [self.nodes[name] for name in self._facts.names]
-        for name, line in self.resources.items():
-            offered = [dict(node.allocatable).get(name, 0) for node in nodes]
-            assert view.allocatable[line].tolist() == offered, f"allocatable {name} is stale"  # noqa: S101
-
     def _own_all(self) -> None:
         self._own_amounts()
         if self._facts_lent:

@@ -1,5 +1,5 @@
 """The members of a workload, each with its state, counted as they change: an event of one costs the same however many
-others there are (slow twin: ``extender.core.gang.recount``). Their state, node, hold and step are written only here.
+others there are (slow twin: ``tests/core/recount.py``). Their state, node, hold and step are written only here.
 """
 
 from __future__ import annotations

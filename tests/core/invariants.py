@@ -6,19 +6,27 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
+import numpy as np
+
 from extender.core.claim import ClaimState, Expected, SlotOf
+from extender.core.claims import Claims
+from extender.core.cluster.facts import Facts
+from extender.core.cluster.table import Table
 from extender.core.gang.demands import to_be_planned
 from extender.core.gang.problems import too_many_shapes
-from extender.core.gang.recount import differences
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.state import State
+from extender.core.telling import told
 from extender.core.workload import Workload
+from policies.placement.matching import admits
 from policies.placement.request import shape_of
+from tests.core.recount import differences
+from tests.policies.tenants import validate_tenants
 
 
 def validate(state: State) -> None:
-    """Assert each promise of docs/proof.md that can be seen in the state. Read-only; for tests, O(everything)."""
-    state.claims.validate()
+    """Assert each promise of docs/proof.md that can be seen in the state. Read-only; O(everything)."""
+    validate_claims(state.claims)
     for workload in state.workloads.values():
         for problem in _wrong_with(state, workload):
             raise AssertionError(f"{problem}\n{told(workload)}")
@@ -27,18 +35,6 @@ def validate(state: State) -> None:
     )
     for problem in wrong:
         raise AssertionError(problem)
-
-
-def told(workload: Workload) -> str:
-    """Its story, for the reader of a failure."""
-    members, release = workload.members, workload.release
-    states = {member.uid: f"{member.state.value} {member.node} {member.step.value}" for member in members}
-    head = (
-        f"workload {workload.key}: minMember {workload.min_member}, {workload.phase.value}, {states}, "
-        f"holds {sorted(members.holds)}, reserved {sorted(map(str, workload.reserved))}, {release}, "
-        f"reason {workload.telling.reason}"
-    )
-    return "\n".join([head, *(f"  {at:.3f} {text}" for at, text in workload.telling.story)])
 
 
 def _wrong_with(state: State, workload: Workload) -> Iterator[str]:
@@ -202,3 +198,39 @@ def _wrong_with_quotas(state: State) -> Iterator[str]:
     for name, node in quotas.queues.picture.tree.queues.items():
         if +node.used != +used.get(name, Counter()):
             yield f"{name} is taken to use {node.used}, and its workloads use {used.get(name)}"
+
+
+def validate_claims(claims: Claims) -> None:
+    """Recount everything from the nodes and the claims: the arrays must say the same."""
+    _validate_table(claims._table)
+    view = claims.snapshot()
+    free = view.allocatable.copy()
+    for _, claim in claims:
+        if (row := view.rows.get(claim.node)) is not None:
+            for name, amount in claim.requests:
+                if (line := view.resources.get(name)) is not None:
+                    free[line, row] -= amount
+    assert np.array_equal(free, view.free), "free amounts differ from the claims"
+
+
+def _validate_table(table: Table) -> None:
+    """Work everything out anew from the nodes; what was kept up to date must say the same."""
+    _validate_facts(table._facts)
+    validate_tenants(table.tenants)
+    view, nodes = table.snapshot(), [table.nodes[name] for name in table._facts.names]
+    for name, line in table.resources.items():
+        offered = [dict(node.allocatable).get(name, 0) for node in nodes]
+        assert view.allocatable[line].tolist() == offered, f"allocatable {name} is stale"
+
+
+def _validate_facts(facts: Facts) -> None:
+    nodes, rank = [facts.nodes[name] for name in facts.names], facts.rank()
+    assert facts.rows == {name: row for row, name in enumerate(facts.names)}, "the rows are mixed up"
+    ordered = sorted(facts.names)
+    assert [ordered[place] for place in rank] == facts.names, "the ranks are not those of the names"
+    for fact, column in facts._columns.items():
+        known = [column.values[code] if code >= 0 else None for code in column.codes(len(nodes))]
+        assert known == [fact.of(node) for node in nodes], f"the column of {fact} is stale"
+    for selection, mask in facts._masks.items():
+        fresh = [admits(node, selection) for node in nodes]
+        assert np.unpackbits(mask)[: len(nodes)].tolist() == fresh, "a cached eligibility mask is stale"
