@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from extender.cli.doctor.command import examine
 from extender.cli.doctor.configuration import duration_s
 from extender.cli.doctor.facts import Facts
 from extender.config.settings import load
@@ -80,7 +81,15 @@ def test_settings_are_held_against_the_configuration() -> None:
     assert configured(nothing, bind_timeout_s=900) == ["BindTimeoutShort"]
     assert configured(nothing, listen_port=8080)[0] == "NoExtender"
     assert configured(nothing, scheduler_names=("gangs",)) == ["NoProfile", "ProfileNotOurs"]
-    assert configured(nothing, mode="advise") == ["Advising"]
+
+
+def test_what_advisory_mode_asks_for_is_no_fault_there() -> None:
+    config = Config()
+    for entry in (config.ask, config.bind):
+        entry["ignorable"] = True
+    found = examine(Facts(load(None, mode="advise"), scheduler=config.all, policies={}, policy_bindings={}))
+    assert [one.code for one in found.findings] == ["Ignorable", "Ignorable", "Advising"]
+    assert found.exit_code == 0
 
 
 def test_who_may_act_is_asked_where_it_is_decided() -> None:

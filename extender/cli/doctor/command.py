@@ -19,6 +19,7 @@ from extender.cli.inspection.options import As, Output, Url
 from extender.cli.inspection.reach import UnreachableError, Way, reach
 from extender.cli.stop import stop
 from extender.cli.terminal import plain
+from policies.words import many
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan", Severity.SKIPPED: "magenta"}
 _ORDER = list(Severity)
@@ -98,7 +99,8 @@ def _table(report: Report, out: Console) -> None:
     for code, count in report.more.items():
         out.print(plain(f"... and {count} more of {code}"))
     counts = {severity: report.count(severity) for severity in Severity if report.count(severity)}
-    out.print(", ".join(f"{count} {severity}" for severity, count in counts.items()) or "no findings")
+    told = (f"{count} skipped" if one is Severity.SKIPPED else many(count, one) for one, count in counts.items())
+    out.print(", ".join(told) or "no findings")
 
 
 CHECKS = (configuration.check, installation.check, keys.check, kinds.check, workload.check)

@@ -8,8 +8,9 @@ from math import ceil
 from urllib.parse import urlsplit
 
 from extender.cli.doctor.facts import Facts, Tree
-from extender.cli.doctor.finding import Finding, error, warning
+from extender.cli.doctor.finding import Finding, error, note, warning
 from extender.config.settings import Settings
+from extender.core.advisory import Mode
 from extender.core.jobs.creation import DEFAULT_RATE
 from extender.core.limits import Limits
 
@@ -102,7 +103,11 @@ def _unknown_fields(where: str, entry: Tree) -> Iterator[Finding]:
 
 
 def _entry(where: str, entry: Tree, facts: Facts) -> Iterator[Finding]:
-    if entry.get("ignorable"):
+    if entry.get("ignorable") and facts.settings.mode is Mode.ADVISE:
+        yield note(
+            "Ignorable", f"{where}.ignorable", "as it should be in advisory mode; for mode: enforce set it to false"
+        )
+    elif entry.get("ignorable"):
         what = "a bind that Muster refuses falls through to kube-scheduler's own binder: gangs start in part"
         yield error("Ignorable", f"{where}.ignorable", what, "set ignorable: false")
     if entry.get("nodeCacheCapable") is not True:

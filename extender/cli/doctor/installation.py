@@ -72,7 +72,8 @@ def _gate(facts: Facts) -> Iterator[Finding]:
     install = "kubectl apply -k manifests/components/admission-gate"
     ours = {name: one for name, one in facts.policies.items() if GANG_GATE in str(one.get("spec"))}
     # Those for jobs know of gangs that Muster made of jobs alone.
-    if not any(POD_GROUP in str(one.get("spec")) for one in ours.values()):
+    enforces = facts.settings.mode is Mode.ENFORCE
+    if enforces and not any(POD_GROUP in str(one.get("spec")) for one in ours.values()):
         slower = "pods are not gated at admission: gangs start as safely, and several times slower"
         yield warning("NoGate", POLICY, slower, install)
     bound = [str((one.get("spec") or {}).get("policyName")) for one in facts.policy_bindings.values()]

@@ -24,7 +24,10 @@ from extender.cli.terminal import console
 @reaching
 def explain(
     way: Way,
-    gang: Annotated[str, typer.Argument(metavar="NAMESPACE/GANG", help="Or the gang's name alone: in the namespace of -n, or default.")],
+    gang: Annotated[
+        str,
+        typer.Argument(metavar="NAMESPACE/GANG", help="Or the gang's name alone: in the namespace of -n, or default."),
+    ],
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace of the gang.")] = None,
     output: As = Output.TABLE,
 ) -> None:
