@@ -13,7 +13,7 @@ from extender.core.limits import Limits
 from extender.simulation.chance import Chance
 from policies.model import Dialect, GroupKey, GroupRef, Node, Pod, PodSet, Selection, Topology
 from tests.builders import GPU, requests
-from tests.simulation.job_faults import JOB_FAULTS
+from tests.simulation.job_faults import JOB_FAULTS, WORK_FAULTS
 from tests.simulation.model.batch import BatchJob
 
 JOB_MOMENTS = {
@@ -71,6 +71,26 @@ def cannot_be_read(seed: int) -> bool:
     """One in 35: some of those with suspended jobs where something goes wrong, and none that planted bugs are
     remembered by."""
     return seed % 130 in (30, 46, 68, 90, 126) and seed % 8 != 0
+
+
+def has_work_queues(seed: int) -> bool:
+    """One in 37: some of those with suspended jobs, and none that planted bugs are remembered by."""
+    return seed % 110 in (28, 50, 106)
+
+
+def with_work_queues(plan: BatchPlan, chance: Chance) -> BatchPlan:
+    """The same, where most jobs of one podset have pods without an index that each have to succeed. They are stopped
+    when some have."""
+    dice = chance.stream("jobs that are work queues")
+    jobs = tuple((at, _as_work_queue(job) if dice.random() < 0.8 else job) for at, job in plan.jobs)
+    stops = tuple((next(iter(WORK_FAULTS)), 5 + 85 * dice.random(), "", 0) for _ in range(4 if plan.faults else 0))
+    return replace(plan, jobs=jobs, faults=(*plan.faults, *stops))
+
+
+def _as_work_queue(job: BatchJob) -> BatchJob:
+    if len(job.podsets) > 1 or job.remakes:
+        return job
+    return replace(job, podsets=(replace(job.podsets[0], indexed=False),), by_pod=True)
 
 
 def draw_unread(chance: Chance) -> tuple[tuple[str, float], ...]:

@@ -18,7 +18,7 @@ from tests.simulation.curious import CuriousExtender
 from tests.simulation.fairness import PATIENCE_S
 from tests.simulation.fault_plan import MOMENTS, Fault
 from tests.simulation.faults import FAULTS, SHARP_FAULTS
-from tests.simulation.job_faults import JOB_FAULTS
+from tests.simulation.job_faults import JOB_FAULTS, WORK_FAULTS
 from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.provisioning import Provisioning
 from tests.simulation.model.world import BEGIN_S, World
@@ -216,7 +216,7 @@ class Run:
     def _strike(self, what: str) -> None:
         self._note("FAULT", what)
         self._struck += 1
-        (FAULTS | SHARP_FAULTS | JOB_FAULTS | RELATION_FAULTS | OWNER_FAULTS)[what](self.trouble)
+        (FAULTS | SHARP_FAULTS | JOB_FAULTS | WORK_FAULTS | RELATION_FAULTS | OWNER_FAULTS)[what](self.trouble)
 
     def _watch(self, event: Event, effects: list[Effect]) -> None:
         if effects or not isinstance(event, Tick):

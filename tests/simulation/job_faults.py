@@ -134,6 +134,17 @@ def delete_job_pod(trouble: Trouble) -> None:
         trouble.world.api.delete_pod(trouble.random.choice(pods).uid)
 
 
+def stop_work_queue(trouble: Trouble) -> None:
+    """Some pods of a job have ended well when it is suspended by others, or loses a node."""
+    controller = trouble.world.controller
+    job = trouble.some([job for job in controller.running if job.by_pod and not job.podsets[0].indexed])
+    if job is not None:
+        controller.finish(job)
+        stop = trouble.random.choice((suspend_job, delete_node, silence_kubelet))
+        trouble.later(lambda: stop(trouble), 2.0)
+
+
+WORK_FAULTS: dict[str, Callable[[Trouble], None]] = {"a job is stopped when some of its pods are done": stop_work_queue}
 JOB_FAULTS: dict[str, Callable[[Trouble], None]] = {
     "a suspended job is suspended by others": suspend_job,
     "a suspended job is started by others": resume_job,

@@ -94,7 +94,7 @@ def _running(world: World, job: BatchJob) -> Iterator[str]:
         moved = sum(not pod.node and pod.group_key != job.key for pod in pods)
         # Pods that have ended well may have gone with their nodes.
         wanted = {one.slot(at) for one in podsets for at in range(one.count) if at not in one.left_out}
-        done = len(wanted & job.done - {pod.identity for pod in bound})
+        done = len(wanted & job.shown().done - {pod.identity for pod in bound}) + job.shown().closed
         if len(bound) + done + moved < least:
             yield f"{job.key} is started, and {len(bound)} of {least} are bound: {[pod.uid for pod in pods]}"
 

@@ -21,8 +21,10 @@ from tests.simulation.batch_plan import (
     draw_started,
     draw_unread,
     has_jobs,
+    has_work_queues,
     limits_of,
     takes_over,
+    with_work_queues,
 )
 from tests.simulation.checkpoint_plan import Save, alike, draw_saves, has_checkpoints, in_devices
 from tests.simulation.cluster_plan import TOLERATIONS, draw_nodes, draw_submitted
@@ -215,6 +217,7 @@ def _steering(seed: int, shape: Random) -> SteeringMode:
 def _with_jobs(plan: Plan, chance: Chance, elastic: ElasticPlan | None) -> Plan:
     """Suspended jobs beside the gangs and singles of the seed, or beside few of them."""
     batch = draw_batch(chance, calm=plan.calm, tolerations=Selection(tolerations=TOLERATIONS))
+    batch = with_work_queues(batch, chance) if has_work_queues(plan.seed) else batch
     if elastic is not None:
         limits = with_elastic(plan.limits, elastic)
         batch, plan = beside_needy(batch, elastic), replace(plan, limits=limits, elastic=elastic, barred=frozenset())

@@ -10,9 +10,11 @@ from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.engine import Engine
 from policies.model import Constraints, Dialect, GroupRef, Pod, PodSet, Spread, Topology
 from tests.builders import cluster, key, requests
+from tests.simulation.batch_plan import has_jobs, has_work_queues
 from tests.simulation.model.apiserver import CONFLICT, NOT_FOUND, OK, REFUSED
 from tests.simulation.model.batch import BatchJob, Write, resume, suspend
 from tests.simulation.model.world import World
+from tests.simulation.plan import draw
 
 
 def made(count: int, *, gpus: int = 8, name: str = "job-train", **facts: object) -> BatchJob:
@@ -176,6 +178,34 @@ def test_later_waves_are_made_when_the_first_runs() -> None:
     assert len(of.api.pods) == 2
     let(of, 20)
     assert {pod.series for pod in of.api.pods.values() if pod.node} == {"", "launcher"}
+
+
+def test_a_work_queue_that_is_stopped_is_started_again_for_the_pods_that_are_left() -> None:
+    """Without indexes its status says how many are, and, while its plan has nodes for more, that these get no pod."""
+    job = made(3, by_pod=True)
+    job = replace(job, podsets=(replace(job.podsets[0], indexed=False),))
+    of = world("a: 3x8")
+    of.api.set_job(job)
+    let(of, 5)
+    of.controller.finish(now(of, job))
+    let(of, 1)
+    shown = now(of, job).shown()
+    assert (shown.podsets.podsets[0].count, shown.closed, shown.done) == (3, 2, frozenset())
+    of.api.set_job(suspend(now(of, job), polices=True))
+    let(of, 8)
+    shown, plan = now(of, job).shown(), now(of, job).plan
+    assert (shown.podsets.podsets[0].count, shown.closed, len((plan or {})[""])) == (1, 0, 1)
+    assert sum(pod.phase == "Running" for pod in of.controller.pods(job)) == 1
+    of.controller.finish(now(of, job))
+    let(of, 5)
+    assert now(of, job).ended == "Complete"
+
+
+def test_one_in_eleven_seeds_with_suspended_jobs_has_work_queues() -> None:
+    plans = [draw(seed) for seed in range(1, 441)]
+    queues = [one for one in plans if any(job.by_pod and not job.podsets[0].indexed for _, job in one.batch.jobs)]
+    assert len(queues) == 9
+    assert all(has_work_queues(one.seed) and has_jobs(one.seed) for one in queues)
 
 
 def test_nothing_is_made_while_a_quota_keeps_it_from_it() -> None:

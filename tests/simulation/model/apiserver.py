@@ -224,7 +224,7 @@ class ApiServer:
 
     def done(self, key: GroupKey) -> frozenset[SlotKey]:
         """Slots of the job that are done by its status."""
-        return self.jobs[key].done if key in self.jobs else frozenset()
+        return self.jobs[key].shown().done if key in self.jobs else frozenset()
 
     def remove_job(self, key: GroupKey) -> None:
         """The pods of it stay, until somebody collects them."""

@@ -42,13 +42,13 @@ class BatchJob:
 
     ``pins``: its kind takes no node affinity in its template. ``remakes``: when a pod fails, all are made anew.
     ``run_s``: how long it runs once enough of its pods do; ``ttl_s``: how long it stays then. ``by_pod``: each of its
-    indexes has to succeed; else the success of one pod completes it.
+    pods has to succeed; else the success of one completes it.
     ``elsewhere``: where another scheduler has put its pods, which run; only while it has no plan.
     ``plan`` is the annotation on it, ``led`` what stands in its templates, ``minimum`` what they say of the gang.
     ``let_go`` is what the annotation says in place of a plan, when nodes are awaited; ``led`` is empty then, and
     ``labels`` is what stands in the templates. ``tolerations``: what those have beside their own.
     Its controller writes the rest: ``began`` is the start time, ``idle`` the condition that it is suspended, ``active``
-    and ``failed`` count pods, ``ran``: one runs or has run, ``done``: indexes that have succeeded, ``ended``: how.
+    and ``failed`` count pods, ``ran``: one runs or has run, ``done``: slots whose pods have succeeded, ``ended``: how.
     """
 
     key: GroupKey
@@ -111,6 +111,7 @@ class BatchJob:
 
     def shown(self) -> Job:
         """As the extender's watch reads it."""
+        unnumbered = [one.prefix for one in self.podsets if not one.indexed]
         return Job(
             PodSets(self.key, tuple(map(self._to_come, self.podsets))),
             Controller("batch/v1", "Job", self.key.name, self.uid),
@@ -124,7 +125,8 @@ class BatchJob:
             plan=self.plan,
             let_go=self.let_go,
             in_vain=self.in_vain,
-            done=self.done,
+            done=frozenset(slot for slot in self.done if slot[0] not in unnumbered),
+            closed=sum(map(self._closed, self.podsets)),
             queue=self.queue,
             flavors=self.flavors,
             reservation=self.reservation,
@@ -134,12 +136,24 @@ class BatchJob:
         )
 
     def _to_come(self, podset: PodSet) -> PodSet:
-        """What finishes while the job runs has a node in its plan, and keeps its slot."""
+        """What finishes while the job runs has a node in its plan, and keeps its slot. Without indexes nobody can tell
+        which it was."""
         nodes = (self.plan or {}).get(podset.name, ())
+        if not podset.indexed:
+            count = min(podset.count, max(self._left(podset), len(nodes)))
+            return replace(podset, count=count, minimum=min(podset.minimum, count))
         over = (
             at for at in range(podset.count) if podset.slot(at) in self.done and not (at < len(nodes) and nodes[at])
         )
         return replace(podset, left_out=frozenset(over))
+
+    def _left(self, podset: PodSet) -> int:
+        """How many of its pods have yet to succeed."""
+        return podset.count - sum(podset.slot(at) in self.done for at in range(podset.count))
+
+    def _closed(self, podset: PodSet) -> int:
+        planned = sum(map(bool, (self.plan or {}).get(podset.name, ())))
+        return 0 if podset.indexed else max(0, planned - self._left(podset))
 
     def pod(self, podset: PodSet, index: int, name: str, created: float) -> Pod:
         """What its controller makes for a slot, led as its template or the policy that pins by index has it."""

@@ -34,7 +34,7 @@ class _Record:
 
 
 class JobController:
-    """The success of one pod completes a job, by its policy, or that of all its indexes.
+    """The success of one pod completes a job, by its policy, or that of all its pods.
 
     ``rate``: requests a second, of all jobs together. ``lag`` gives the seconds until it looks at what has changed.
     ``blocked``: jobs of which no pod can be created, as a ResourceQuota does it.

@@ -12,6 +12,8 @@ from extender.core import lifecycle
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
+from extender.core.gang.members import Members
+from extender.core.gang.starts import GoingOn
 from extender.core.jobs.job import JobRecord
 from extender.core.jobs.taking_back import take_job_back
 from extender.core.jobs.upkeep import Upkeep
@@ -20,7 +22,7 @@ from extender.core.workload import Workload
 from extender.runtime.budget import Lane
 from extender.runtime.job_writes import JobWrites
 from extender.runtime.requests import OK, Asked, Response
-from policies.model import PodSet, PodSets, Topology
+from policies.model import Pod, PodSet, PodSets, Topology
 from tests.simulation.plants.boundary import Boundary, answers
 from tests.simulation.plants.mutants import Core, asks, hears
 
@@ -173,6 +175,18 @@ def started_jobs_lose_their_room_before_their_start_is_shown(patch: pytest.Monke
 def pods_before_a_job_give_it_no_time(patch: pytest.MonkeyPatch) -> None:
     """Whoever has yet to be tried seems to have been passed by in kube-scheduler's queue."""
     patch.setattr(KubeQueue, "has_passed", lambda self, pod: True)
+
+
+def what_has_ended_counts_for_the_next_start(patch: pytest.MonkeyPatch) -> None:
+    """Pods of a job without an index that were done before it was started again."""
+    real = Members._stand_ended
+
+    def stand(self: Members, pod: Pod) -> None:
+        if self.slots.templates:
+            self._going_on = dict.fromkeys(self._going_on, GoingOn.BOUND)
+        real(self, pod)
+
+    patch.setattr(Members, "_stand_ended", stand)
 
 
 def starts_that_broke_off_are_left_to_whoever_started_the_job_again(patch: pytest.MonkeyPatch) -> None:
