@@ -117,7 +117,7 @@ def test_nodes_that_do_not_come_in_time_give_the_quota_back_for_a_pause_that_gro
         assert used(script, "team", "spot") == 0
         code, said = reason(script, "first")
         assert code == "NoRoom"
-        assert "nodes of spot were asked for in vain: none came within 900 s; it asks again" in said
+        assert "nodes of spot were asked for in vain: not enough came within 900 s; it asks again" in said
         began = script.now
         while not asks(script):
             assert script.now < began + 300

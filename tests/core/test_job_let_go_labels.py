@@ -81,7 +81,7 @@ def test_pods_that_cannot_be_in_one_clique_with_the_nodes_that_come_are_part_of_
     script.advance(901)
     first.settle()
     (why,) = first.stops
-    assert "none came within 900 s" in why
+    assert "not enough came within 900 s" in why
     said = "the pods of launcher have to share one clique with those on nodes of spot, and need tolerations"
     assert (said in why) is not bool(tolerations)
 

@@ -84,7 +84,9 @@ def test_nobody_else_gets_its_quota_until_its_nodes_are_too_late() -> None:
     other.gone()
     script.advance(0.5)
     assert script.reason("gang") == "NoRoom"
-    assert "nodes of spot were asked for in vain: none came within 900 s; it asks again 60 s" in script.message("gang")
+    assert "nodes of spot were asked for in vain: not enough came within 900 s; it asks again 60 s" in script.message(
+        "gang"
+    )
     assert used(script, "team", "spot") == 0
     script.advance(70)
     assert script.reason("gang") == "AwaitingNodes"

@@ -107,7 +107,7 @@ def test_a_job_whose_nodes_do_not_come_is_suspended_and_its_quota_is_free_for_th
     stage.api.wait_for(f"{research.jobs}/first", lambda job: bool(job) and is_given_back(job), 2 * WITHIN_S)
     rests = research.until("first", bool)["metadata"]["annotations"]["muster.dev/nodes-in-vain"]
     assert rests.startswith("no nodes came by attempt 1; none are asked for before ")
-    vain = f"nodes of spot were asked for in vain: none came within {WITHIN_S} s; it asks again 60 s later"
+    vain = f"nodes of spot were asked for in vain: not enough came within {WITHIN_S} s; it asks again 60 s later"
     events = f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events"
     stage.api.wait_for(events, lambda some: any(one.get("note") == vain for one in some), WITHIN_S)
     research.reason("second", "AwaitingNodes")

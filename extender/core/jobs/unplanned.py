@@ -98,7 +98,7 @@ class Unplanned:
         more = f"; {counted(missing, 'pod', 'was', 'were')} not even created" if missing > 0 else ""
         if why := apart(record.seen, self._state.quotas.queues.picture.flavors):
             more += f"; {why}"
-        return f"none came within {self._state.limits.elastic.within_s:.0f} s{more}"
+        return f"not enough came within {self._state.limits.elastic.within_s:.0f} s{more}"
 
     def _show(self, workload: Workload, record: JobRecord) -> None:
         """As soon as enough are there to start: for a part of it no nodes should be made."""

@@ -132,7 +132,7 @@ class Elastic:
             if workload is None or not self._goes_on(workload, asking):
                 self._end(key)
             elif asking.until and now >= asking.until:
-                late = "they were granted, and it has no plan on them" if asking.granted else "none came"
+                late = "they were granted, and it has no plan on them" if asking.granted else "not enough came"
                 self._deny(key, asking, f"{late} within {self._limits.within_s:.0f} s", now)
         for key, denied in list(self._denied.items()):
             if key not in self._state.waiting.keys and not _comes_back(self._state.workloads.get(key)):
