@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from extender.core.gang.demands import Demands
@@ -38,12 +38,13 @@ ByQuota = Callable[[Usage, Queues], Choice | Refusal]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Flavors for which others may give way. ``pods``: those that have to start, held to the nodes of these flavors;
-    ``shape``: theirs. ``usage``: the quota that they would use."""
+    """Flavors for which others may give way. ``pods``: those that may start, held to the nodes of these flavors, of
+    which so many are ``needed``; ``shape``: theirs. ``usage``: the quota that they would use."""
 
-    pods: tuple[Pod, ...]
+    pods: Sequence[Pod]
     shape: Shape
     usage: Usage
+    needed: int
 
 
 class Reclaiming:
@@ -90,7 +91,7 @@ class Reclaiming:
         workload.flavor(self._asked.flavorings(found))
         pods, flavored = yield from self._demands.flavored(workload, must, shape)
         workload.flavor(former)
-        return Option(pods, flavored, found.usage) if workload.version == self._demand.version else None
+        return Option(pods, flavored, found.usage, len(pods)) if workload.version == self._demand.version else None
 
     def reach(self, usage: Usage) -> Collection[str]:
         """The queues whose workloads may be evicted for it, as far as that shows without a look at anybody."""

@@ -6,9 +6,10 @@ import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 
-from extender.core.gang.demands import Demands, siblings
+from extender.core.gang.demands import Demands, left_short, siblings
 from extender.core.gang.shape import Demand, Shape
 from extender.core.planner import Planner
+from extender.core.quota.asked import in_whole_slices
 from extender.core.quota.reclaiming import Option, Reclaiming
 from extender.core.state import State
 from extender.core.victims.candidates import Concerns, budgets_left, candidates, kept
@@ -59,7 +60,9 @@ class VictimSearch:
         if workload.asked is not demand:
             return None
         if (queue := self._state.quotas.queue_of(workload.key)) is None:
-            found = self._search(workload, Option(demand.pods, shape, {}), beside, None, now)
+            least = in_whole_slices(left_short(workload, demand.pods, ()), demand.pods)
+            alone = Option(least or demand.pods, shape, {}, len(least) or shape.needed)
+            found = self._search(workload, alone, beside, None, now)
             yield 100 + len(self._state.pods) // 8
             return found
         by_quota = _ByQuota(self._state, workload, self._protection(now - self._state.epoch))
@@ -105,7 +108,7 @@ class VictimSearch:
         request = Request(
             str(workload.key),
             option.pods,
-            shape.needed,
+            option.needed,
             priority,
             since=workload.created,
             queue=state.quotas.members.queue_of(workload.key) or "",

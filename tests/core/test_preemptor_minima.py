@@ -1,0 +1,53 @@
+"""A preemptor that starts with fewer than all: others go only for the least of it that can start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from policies.model import Dialect, GroupRef, Pod, PodSet, PodSets
+from tests.builders import cluster, gang, requests, single
+from tests.core.jobs import Controlled, job, template
+from tests.core.preempting import Cluster, running
+
+SMALL = cluster("a: 1x2")
+
+
+def roles(*gpus: int) -> list[Pod]:
+    """A gang of 4 in two roles of two pods each, of which one of each has to start; so many GPUs for a pod of each."""
+    said = GroupRef("new", Dialect.ANNOTATION, 2, minima=(("ps", 1), ("worker", 1)))
+    pods = []
+    for role, much in zip(("worker", "ps"), gpus, strict=True):
+        for pod in gang("new", 2, priority=10):
+            named = replace(pod, uid=f"uid-{role}-{pod.index}", name=f"{role}-{pod.index}", series=role)
+            pods.append(replace(named, requests=requests(much), group=said._replace(role=role)))
+    return pods
+
+
+def test_nobody_goes_for_as_many_members_of_the_wrong_role() -> None:
+    script = Cluster(*SMALL)
+    running(script, "low", 1, gpus=2)
+    script.see(roles(1, 8))
+    script.advance(2)
+    assert not script.evicted, "two workers would have room, and no parameter server"
+    assert "1 of 2 members fit at once" in script.message("new")
+
+
+def test_others_go_for_the_least_of_each_role() -> None:
+    script = Cluster(*SMALL, single("high", gpus=1, node="a-0", priority=100), *cluster("b: 1x1"))
+    low = running(script, "low", 1, gpus=1)
+    script.see(roles(1, 1))
+    script.advance(2)
+    assert script.evicted == ["low-0"]
+    script.leave(script.pods[low[0].uid])
+    assert sorted(filter(None, map(script.planned, roles(1, 1)))) == ["a-0", "b-0"]
+
+
+def test_nobody_goes_for_as_many_pods_of_the_wrong_part_of_a_job() -> None:
+    script = Cluster(*cluster("a: 1x4"))
+    running(script, "low", 1, gpus=4)
+    parts = [
+        PodSet(replace(template("new", gpus, name), priority=10), 4, 2) for name, gpus in (("0-worker", 1), ("1-ps", 8))
+    ]
+    high = Controlled(script, replace(job(1, name="new"), podsets=PodSets(job(1, name="new").podsets.key, (*parts,))))
+    high.wait(2)
+    assert not script.evicted
