@@ -54,6 +54,7 @@ def test_what_the_documents_say_of_ones_own_kube_scheduler_has_no_fault() -> Non
         (lambda c: c.bind.update(httpTimeout="soon"), "BadTimeout"),
         (lambda c: c.ask.update(httpTimeout="30s"), "LongFilterTimeout"),
         (lambda c: c.ask.pop("httpTimeout"), "LongFilterTimeout"),
+        (lambda c: c.ask.update(httpTimeout="50ms"), "ShortFilterTimeout"),
         (lambda c: (c.all["extenders"].pop(), c.ask.update(bindVerb="bind", httpTimeout="30s")), "OneEntry"),
         (lambda c: c.ask.update(bindVerb="bind", httpTimeout="30s"), "TwoBinders"),
         (lambda c: c.all.update(percentageOfNodesToScore=50), "NodesSampled"),
@@ -64,6 +65,11 @@ def test_what_the_documents_say_of_ones_own_kube_scheduler_has_no_fault() -> Non
         (lambda c: c.all["leaderElection"].pop("resourceName"), "LeaseShared"),
         (lambda c: c.all["profiles"][0].update(schedulerName="gangs"), "NoProfile"),
         (lambda c: c.all["profiles"].append({"schedulerName": "more"}), "ProfileNotOurs"),
+        (lambda c: plugged(c, "multiPoint", "Coscheduling"), "Coscheduling"),
+        (lambda c: plugged(c, "queueSort", "Coscheduling"), "Coscheduling"),
+        (lambda c: plugged(c, "queueSort", "QOSSort"), "OtherQueueSort"),
+        (lambda c: told(c, addedAffinity={"requiredDuringSchedulingIgnoredDuringExecution": {}}), "HiddenDemand"),
+        (lambda c: told(c, defaultConstraints=[{"whenUnsatisfiable": "DoNotSchedule"}]), "HiddenDemand"),
         (lambda c: c.all.update(extenders=[]), "NoExtender"),
         (lambda c: c.bind.update(urlPrefix="http://127.0.0.1:8080"), "ForeignExtender"),
         (lambda c: c.bind.update(urlPrefix="https://127.0.0.1:10290"), "SchemeDiffers"),
@@ -73,6 +79,27 @@ def test_what_the_documents_say_of_ones_own_kube_scheduler_has_no_fault() -> Non
 )  # fmt: skip
 def test_every_trap_in_the_configuration_is_found(change: Callable[[Config], Any], code: str) -> None:
     assert code in configured(change)
+
+
+def plugged(config: Config, point: str, plugin: str) -> None:
+    config.all["profiles"][0]["plugins"] = {"score": None, point: {"enabled": [{"name": plugin}]}}
+
+
+def told(config: Config, **args: object) -> None:
+    config.all["profiles"][0]["pluginConfig"] = [{"name": "Some", "args": args}]
+
+
+def test_what_plugins_only_prefer_is_no_fault() -> None:
+    assert configured(lambda c: told(c, addedAffinity={"preferredDuringSchedulingIgnoredDuringExecution": []})) == []
+    assert configured(lambda c: told(c, defaultConstraints=[{"whenUnsatisfiable": "ScheduleAnyway"}])) == []
+
+
+@pytest.mark.parametrize("odd", [7, {"permit": [1]}, {"permit": {"enabled": [1]}}])
+def test_plugins_of_odd_shapes_are_nothing(odd: object) -> None:
+    def change(config: Config) -> None:
+        config.all["profiles"][0] |= {"plugins": odd, "pluginConfig": odd}
+
+    assert configured(change) == []
 
 
 def test_settings_are_held_against_the_configuration() -> None:
@@ -90,6 +117,22 @@ def test_what_advisory_mode_asks_for_is_no_fault_there() -> None:
     found = examine(Facts(load(None, mode="advise"), scheduler=config.all, policies={}, policy_bindings={}))
     assert [one.code for one in found.findings] == ["Ignorable", "Ignorable", "Advising"]
     assert found.exit_code == 0
+
+
+def test_a_muster_that_asks_for_a_certificate_is_called_with_one(tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("tls_cert_file", "tls_key_file", "tls_client_ca_file")}
+    for file in files.values():
+        file.touch()
+
+    def called(**shown: str) -> list[str]:
+        def over_tls(config: Config) -> None:
+            for entry in (config.ask, config.bind):
+                entry |= {"urlPrefix": "https://127.0.0.1:10290", "tlsConfig": {"caFile": "ca.crt", **shown}}
+
+        return configured(over_tls, **files)
+
+    assert called() == ["NoClientCertificate", "NoClientCertificate"]
+    assert called(certFile="tls.crt", keyFile="tls.key") == []
 
 
 def test_who_may_act_is_asked_where_it_is_decided() -> None:
@@ -115,7 +158,15 @@ def test_a_profile_that_looks_at_all_nodes_needs_no_word_for_all_profiles() -> N
 
 @pytest.mark.parametrize(
     "odd",
-    [{"extenders": [None, 7]}, {"extenders": {}}, {"profiles": [None]}, {"profiles": 7}, {"clientConnection": [1]}],
+    [
+        *(
+            {"extenders": [None, 7]},
+            {"extenders": {}},
+            {"profiles": [None]},
+            {"profiles": 7},
+            {"clientConnection": [1]},
+        ),
+    ],
 )
 def test_a_configuration_of_odd_shapes_is_one_finding(odd: Tree) -> None:
     assert codes(Facts(load(None), scheduler=shipped() | odd)) == ["BadShape"]

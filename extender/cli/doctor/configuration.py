@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from extender.cli.doctor.facts import Facts, Tree
 from extender.cli.doctor.finding import Finding, error, note, warning
+from extender.cli.doctor.profiles import check_profiles
 from extender.config.settings import Settings
 from extender.core.advisory import Mode
 from extender.core.jobs.creation import DEFAULT_RATE
@@ -17,7 +18,7 @@ from extender.core.limits import Limits
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|h|m|s)")
 _DEFAULT_TIMEOUT_S = 5.0
-_LONGEST_ASK_S = 5.0
+_SHORTEST_ASK_S, _LONGEST_ASK_S = 0.1, 5.0
 _LEAST_QPS = 100
 _LONG_HOLD_S = 600.0
 """As the manifests have it: enough for the pods of the largest gang."""
@@ -68,8 +69,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _verbs(ours)
     yield from _timeouts(ours, config, facts)
     profiles: list[Tree] = config.get("profiles") or [{}]
-    yield from _sampling(config, profiles)
-    yield from _profiles(profiles, facts)
+    yield from check_profiles(config, profiles, facts)
     qps = (config.get("clientConnection") or {}).get("qps", 50)
     if isinstance(qps, int | float) and qps < _LEAST_QPS:
         what = f"{qps:g} writes a second: every refused pod costs one in the scheduling cycle, so large gangs stall it"
@@ -120,6 +120,10 @@ def _entry(where: str, entry: Tree, facts: Facts) -> Iterator[Finding]:
     if entry.get("prioritizeVerb") and not (isinstance(weight, int) and weight > 0):
         what = "kube-scheduler refuses to start: prioritizeVerb needs a positive weight"
         yield error("NoWeight", f"{where}.weight", what, "set weight: 5")
+    yield from _tls(where, entry, facts)
+
+
+def _tls(where: str, entry: Tree, facts: Facts) -> Iterator[Finding]:
     url = str(entry.get("urlPrefix") or "")
     secure = urlsplit(url).scheme == "https"
     if secure != bool(facts.settings.tls_cert_file):
@@ -133,6 +137,9 @@ def _entry(where: str, entry: Tree, facts: Facts) -> Iterator[Finding]:
             "set tlsConfig.caFile to the authority of Muster's certificate",
         )
         yield warning("TlsNotVerified", f"{where}.tlsConfig", what, fix)
+    if secure and facts.settings.tls_client_ca_file and not (tls.get("certFile") or tls.get("certData")):
+        what = "kube-scheduler shows no certificate, and Muster asks for one (tls_client_ca_file): every call fails"
+        yield error("NoClientCertificate", f"{where}.tlsConfig", what, "set tlsConfig.certFile and keyFile")
 
 
 def _verbs(ours: list[Tree]) -> Iterator[Finding]:
@@ -171,6 +178,11 @@ def _timeouts(ours: list[Tree], config: Tree, facts: Facts) -> Iterator[Finding]
         elif timeout_s > _LONGEST_ASK_S or not entry.get("httpTimeout"):
             what = f"a hung call stops all scheduling for {timeout_s:g} s"
             yield warning("LongFilterTimeout", "httpTimeout", what, "set httpTimeout: 2s in the entry without bindVerb")
+        elif timeout_s < _SHORTEST_ASK_S:
+            what = f"a call that takes longer than {timeout_s:g} s costs its pod the attempt, and some do under load"
+            yield warning(
+                "ShortFilterTimeout", "httpTimeout", what, "set httpTimeout: 2s in the entry without bindVerb"
+            )
 
 
 def _hold(timeout_s: float, settings: Settings, config: Tree) -> Iterator[Finding]:
@@ -204,31 +216,6 @@ def _creation(timeout_s: float, facts: Facts) -> Iterator[Finding]:
         )
         fix = f"set httpTimeout: {needed_s:g}s in the entry with bindVerb, bind_timeout_s: {needed_s:g} in Muster's"
         yield error("BindTimeoutShortForJobs", "httpTimeout", what, f"{fix} settings")
-
-
-def _sampling(config: Tree, profiles: list[Tree]) -> Iterator[Finding]:
-    """A profile's own share wins over the one for all."""
-    where = "percentageOfNodesToScore"
-    shares: dict[str, object] = {}
-    for at, profile in enumerate(profiles):
-        own = profile.get(where)
-        shares.setdefault(*((where, config.get(where)) if own is None else (f"profiles[{at}].{where}", own)))
-    for name, share in shares.items():
-        if share != 100:
-            what = f"{'unset' if share is None else share}: above 100 nodes kube-scheduler often skips the planned node"
-            yield error("NodesSampled", name, what, "set percentageOfNodesToScore: 100")
-
-
-def _profiles(profiles: list[Tree], facts: Facts) -> Iterator[Finding]:
-    served = [str(one.get("schedulerName") or "default-scheduler") for one in profiles]
-    for name in facts.ours:
-        if name not in served:
-            what = f"no profile is called {name}, which is in Muster's scheduler_names: its pods are not scheduled"
-            yield error("NoProfile", "profiles", what, f"add a profile with schedulerName: {name}")
-    for name in served:
-        if name not in facts.ours:
-            what = f"profile {name} calls Muster, which treats its pods as another scheduler's: their gangs never start"
-            yield warning("ProfileNotOurs", "profiles", what, f"add {name} to scheduler_names")
 
 
 def _election(election: Tree, profiles: list[Tree], facts: Facts) -> Iterator[Finding]:
