@@ -29,6 +29,7 @@ from extender.core.workload import Workload
 from policies.model import Pod, Stamp
 from policies.placement.fitting import crowded
 from policies.placement.rules import keeps
+from policies.words import many
 
 Doubt = tuple[str, float]
 """The node to which a pod may have been bound, and until when that may show."""
@@ -204,7 +205,7 @@ class Bindings:
         last, since = self._last(workload), members.holds.first_arrived()
         release.wait_for(last if len(members.holds) > 1 else None)
         release.begin(members.continued or last, now)
-        workload.telling.note(now, f"released with {len(members.holds)} members")
+        workload.telling.note(now, f"released with {many(len(members.holds), 'member')}")
         reached(self._state, workload, Milestone.RELEASED, now, since=since)
         explain(self._state, workload, Reason("Releasing", "its members are being bound", warning=False), now)
         return self._post_held(workload, complete=len(members.holds) == 1)

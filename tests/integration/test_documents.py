@@ -77,6 +77,7 @@ def with_waiting_gangs(shell: Playground) -> Playground:
         "kubectl apply -k manifests/components/queues",
         "kubectl wait --for=condition=Established crd --all",
         "kubectl apply -f manifests/examples/queues/tutorial.yaml",
+        "kubectl wait --for=condition=Active clusterqueue heavy-ml-cluster-queue --timeout=60s",
     ):
         done = shell.run(command)
         assert done.returncode == 0, done.stdout
