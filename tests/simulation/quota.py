@@ -4,7 +4,7 @@ at most."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 from extender.core.answers import BindingPosted, JobWritten, Outcome
@@ -12,7 +12,7 @@ from extender.core.effects import Effect, Nominate, PostBinding, Reached, StartJ
 from extender.core.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen, Synced
 from extender.core.gang.milestones import Milestone
 from extender.core.quota.asking import CapacityAsk
-from policies.model import GroupKey, Job, Pod
+from policies.model import GroupKey, Job, Pod, Requests
 from policies.model.queues import QueueObject, ResourceFlavor
 from tests.builders import GPU
 from tests.simulation.claims import Claims
@@ -22,6 +22,7 @@ from tests.simulation.quota_book import Book, Used
 from tests.simulation.quota_use import (
     flavors_of,
     is_unplanned,
+    podsets_are_indexed,
     use_awaited,
     used_by,
 )
@@ -218,6 +219,12 @@ class QuotaJudge:
         if (job := self.jobs.get(key)) is not None:
             return job.queue
         return next((pod.queue for pod in self._shown.members.get(key, {}).values() if pod.queue), "")
+
+    def awaited(self) -> Iterator[tuple[GroupKey, Requests]]:
+        """Slots of jobs without indexes that wait for their pods: these are not counted in ``used``."""
+        slots, busy = self._claims.admissions.slots, self._claims.on_their_way
+        for key in (key for key in slots.of if key in self.jobs and not podsets_are_indexed(self.jobs[key])):
+            yield from ((key, requests) for _, _, requests in slots.unfilled(key, busy))
 
     def used(
         self, book: Book, but: Collection[str] = (), unplanned_before: float = float("inf"), now: float = float("inf")

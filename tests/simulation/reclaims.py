@@ -97,8 +97,9 @@ class Reclaims:
         return any(used[queue.name, name] + waiting > quota for name, quota in _nominal(queue).items())
 
     def _promised(self, book: Book, queue: ClusterQueue) -> int:
-        pods = self._shown.pods.values()
-        return sum(dict(pod.requests).get(GPU, 0) for pod in pods if self._is_promised(book, queue, pod))
+        found = [pod.requests for pod in self._shown.pods.values() if self._is_promised(book, queue, pod)]
+        found += [requests for key, requests in self._quota.awaited() if self.queue_of(book, key) is queue]
+        return sum(dict(requests).get(GPU, 0) for requests in found)
 
     def _is_saturated(self, book: Book, ours: ClusterQueue, theirs: ClusterQueue, reservation: Reservation) -> bool:
         """Whether it would use more than its own of everything that it gets, and about as many times that as the other

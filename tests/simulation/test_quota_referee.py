@@ -10,8 +10,8 @@ from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import Effect, Reached, StartJob
 from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Synced, Tick
 from extender.core.gang.milestones import Milestone
-from policies.model import LetGo, Pod
-from policies.model.queues import VOLCANO, LocalQueue, QueueObject, VolcanoQueue
+from policies.model import LetGo, Pod, Reservation, Victim
+from policies.model.queues import VOLCANO, Evicts, LocalQueue, Preemption, QueueObject, VolcanoQueue
 from tests.builders import GPU, cluster, gang, key, requests
 from tests.core.queues import cluster_queue, flavor
 from tests.simulation.admissions import Admissions
@@ -24,6 +24,7 @@ from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.queue_plan import FLAVOR
 from tests.simulation.quota import QuotaJudge
 from tests.simulation.quota_book import ALL_NODES
+from tests.simulation.reclaims import Reclaims
 from tests.simulation.shown import Shown
 
 
@@ -177,3 +178,20 @@ def test_a_start_is_blamed_for_quota_of_those_flavors_alone_of_which_it_asks_for
     life.tell(JobSeen(job.shown()))
     said = life.ask(StartJob(job.shown(), {"": (worker,), "leader": (leader,)}, 2))
     assert bool(said) is blamed
+
+
+@pytest.mark.parametrize("borrows", [False, True])
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_queue_borrows_for_the_slots_of_a_job_whose_pods_are_yet_to_come(*, indexed: bool, borrows: bool) -> None:
+    ours = cluster_queue("team", {"fast": 16}, cohort="all", preemption=Preemption(reclaim=Evicts.ANY))
+    theirs = cluster_queue("lent", {"fast": 8 if borrows else 16}, cohort="all")
+    queues = (LocalQueue("default", name, name) for name in ("team", "lent"))
+    life, job = Life("fast", flavor("fast"), ours, theirs, *queues), replace(batch(1, indexed=indexed), queue="lent")
+    life.tell(PodSeen(replace(member("there", "lent"), node="a-0")))
+    life.tell(Synced())
+    life.tell(JobSeen(job.shown()))
+    assert not life.ask(StartJob(job.shown(), {"": ("a-1",)}, 1))
+    life.tell(PodSeen(member("new")))
+    reservation = Reservation((("a-0", requests(8)),), (Victim(key("there")),), 60.0)
+    said = [*Reclaims(life.shown, life.quota, fair=False).judge(key("new"), reservation, life.now)]
+    assert bool(said) is not borrows
