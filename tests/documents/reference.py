@@ -28,10 +28,16 @@ from extender.core.binds.stamps import (
 from extender.core.gang.removal import COST
 from extender.core.kube_scheduler.steering_mode import SteeringMode
 from extender.core.limits import Preempts
-from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP, kai
+from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.dialects.koordinator import MIN_AVAILABLE, NAME, SIGS_MIN_AVAILABLE
-from extender.kube.dialects.kueue import POD_GROUP_NAME, TOTAL_COUNT
-from extender.kube.dialects.volcano import GROUP_NAME, TASK_SPEC, VOLCANO_GROUP_NAME
+from extender.kube.dialects.words import (
+    GROUP_NAME,
+    KAI_GROUP_NAME,
+    KUEUE_GROUP_NAME,
+    KUEUE_TOTAL_COUNT,
+    TASK_SPEC,
+    VOLCANO_GROUP_NAME,
+)
 from extender.kube.dialects.yunikorn import APPLICATION_IDS, TASK_GROUP_NAME, TASK_GROUPS
 from extender.kube.kinds.keys import (
     COMPONENT,
@@ -84,7 +90,7 @@ SAID_TO_OTHERS = {
     GROUP_NAME: f"Volcano: names a PodGroup of `scheduling.volcano.sh/v1beta1`; also `{VOLCANO_GROUP_NAME}`.",
     TASK_SPEC: "Volcano: the role of the pod, for `minTaskMember` of its PodGroup.",
     OF_VOLCANO: "Volcano: the Queue of the gang, where its PodGroup names none, and nobody a LocalQueue.",
-    kai.POD_GROUP_NAME: "KAI-Scheduler: names a PodGroup of `scheduling.run.ai/v2alpha2`.",
+    KAI_GROUP_NAME: "KAI-Scheduler: names a PodGroup of `scheduling.run.ai/v2alpha2`.",
     KAI_SUBGROUP: "KAI-Scheduler: the role of the pod, a subgroup of its PodGroup; as `muster.dev/role`.",
     NAME: "Koordinator: the gang's name.",
     MIN_AVAILABLE: "Koordinator: its minMember.",
@@ -93,8 +99,8 @@ SAID_TO_OTHERS = {
     APPLICATION_IDS[0]: f"YuniKorn: the gang's name; also {' and '.join(f'`{key}`' for key in APPLICATION_IDS[1:])}.",
     TASK_GROUP_NAME: "YuniKorn: the role of the pod.",
     TASK_GROUPS: "YuniKorn: how many of each role start together, in JSON.",
-    POD_GROUP_NAME: "Kueue's plain pod groups: the gang's name.",
-    TOTAL_COUNT: "Kueue's plain pod groups: its minMember.",
+    KUEUE_GROUP_NAME: "Kueue's plain pod groups: the gang's name.",
+    KUEUE_TOTAL_COUNT: "Kueue's plain pod groups: its minMember.",
     KUEUE_INDEX: "Kueue's plain pod groups: the index of the pod.",
     **{key: f"As `{ours}`, unless Kueue manages the pod." for key, ours in zip(KUEUE, TOPOLOGY, strict=True)},
     **{key: f"KAI-Scheduler: as `{ours}`." for key, ours in zip(KAI, TOPOLOGY, strict=True)},

@@ -1,10 +1,9 @@
-"""How pods say which gang they belong to, in Muster's words and in those of other projects; one file for each project.
+"""How pods say which gang they belong to, in Muster's words and in those of other projects.
 
 ``naming.py`` reads all of them into one GroupRef, and says whose words count where a pod has several.
 """
 
-from extender.kube.dialects.coscheduling import COSCHEDULING_POD_GROUP
 from extender.kube.dialects.naming import NAMES, READ, group_of
-from extender.kube.dialects.own import MARKS, MIN_MEMBER, POD_GROUP
+from extender.kube.dialects.words import COSCHEDULING_POD_GROUP, MARKS, MIN_MEMBER, POD_GROUP
 
 __all__ = ["COSCHEDULING_POD_GROUP", "MARKS", "MIN_MEMBER", "NAMES", "POD_GROUP", "READ", "group_of"]

@@ -11,16 +11,25 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from extender.kube.dialects import coscheduling, kai, koordinator, kueue, own, volcano, yunikorn
-from extender.kube.dialects.words import Words
+from extender.kube.dialects import koordinator, yunikorn
+from extender.kube.dialects.words import (
+    COSCHEDULING,
+    COSCHEDULING_POD_GROUP,
+    KAI,
+    KUEUE,
+    OWN,
+    POD_GROUP,
+    VOLCANO,
+    Words,
+)
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import is_name, plain, quoted
 from extender.kube.reading.topology import topology_problem
 from policies.model import GroupRef
 
-OTHERS = (volcano.WORDS, kai.WORDS, koordinator.WORDS, yunikorn.WORDS, kueue.WORDS)
+OTHERS = (VOLCANO, KAI, koordinator.WORDS, yunikorn.WORDS, KUEUE)
 """Of those that name one group, the first counts. Kueue only admits pods, so another scheduler's words go before."""
-_ALL = (own.WORDS, coscheduling.WORDS, *OTHERS)
+_ALL = (OWN, COSCHEDULING, *OTHERS)
 NAMES = tuple(key for words in _ALL for key in words.names)
 """Every key that names a gang."""
 READ = tuple(key for words in _ALL for key in words.read)
@@ -41,17 +50,17 @@ def group_of(meta: Meta) -> GroupRef | None:
     """The gang that the pod names, or None. The result carries a problem where the pod contradicts itself."""
     if not meta.says(_NAMES):
         return None
-    ours, theirs = meta.said(own.POD_GROUP), meta.said(coscheduling.COSCHEDULING_POD_GROUP)
+    ours, theirs = meta.said(POD_GROUP), meta.said(COSCHEDULING_POD_GROUP)
     if not ours and not theirs:
         return _of_others(meta)
-    words = coscheduling.WORDS if theirs else own.WORDS
+    words = COSCHEDULING if theirs else OWN
     name = ours[0] if ours else theirs[-1]
     if not is_name(name):
         return GroupRef(quoted(name), words.dialect, problem=BAD_NAME)
     if _differ(ours) or _differ(theirs):
         return GroupRef(name, words.dialect, problem=TWO_NAMES)
     if _differ(ours + theirs):
-        problem = TWO_DIALECTS.format(own.POD_GROUP, coscheduling.COSCHEDULING_POD_GROUP)
+        problem = TWO_DIALECTS.format(POD_GROUP, COSCHEDULING_POD_GROUP)
         return GroupRef(name, words.dialect, problem=problem)
     return _read(meta, words, name)
 

@@ -1,10 +1,11 @@
-"""What there is to know of one project's words."""
+"""What there is to know of one project's words, and the words of those projects that have keys and nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
+from extender.kube.reading.numbering import KAI_SUBGROUP
 from extender.kube.reading.objects import Meta
 from policies.model import Dialect, Minima
 
@@ -43,3 +44,33 @@ class Words(NamedTuple):
     def read(self) -> tuple[str, ...]:
         """Every key that is read."""
         return (*self.names, *self.sizes, *([self.role] if self.role else []), *self.more)
+
+
+POD_GROUP = "muster.dev/pod-group"
+MIN_MEMBER = "muster.dev/min-member"
+MARKS = (POD_GROUP, MIN_MEMBER)
+"""What Muster writes itself on the pods of a job that it has planned as a whole."""
+OWN = Words(Dialect.ANNOTATION, (POD_GROUP,), (MIN_MEMBER,))
+"""They need no object in the cluster."""
+
+COSCHEDULING_POD_GROUP = "scheduling.x-k8s.io/pod-group"
+COSCHEDULING = Words(Dialect.COSCHEDULING, (COSCHEDULING_POD_GROUP,))
+"""Of the coscheduling plugin: pods name a PodGroup of ``scheduling.x-k8s.io/v1alpha1``."""
+
+GROUP_NAME = "scheduling.k8s.io/group-name"
+VOLCANO_GROUP_NAME = "scheduling.volcano.sh/group-name"
+TASK_SPEC = "volcano.sh/task-spec"
+VOLCANO = Words(Dialect.VOLCANO, (GROUP_NAME, VOLCANO_GROUP_NAME), role=TASK_SPEC)
+"""Pods name a PodGroup of ``scheduling.volcano.sh/v1beta1``, and which of its tasks they are (volcano.sh/apis,
+scheduling/v1beta1/labels.go, batch/v1alpha1/labels.go)."""
+
+KAI_GROUP_NAME = "pod-group-name"
+KAI = Words(Dialect.KAI, (KAI_GROUP_NAME,), role=KAI_SUBGROUP)
+"""Pods name a PodGroup of ``scheduling.run.ai/v2alpha2``, and which of its subgroups they are in. KAI's podgrouper
+writes both where it runs."""
+
+KUEUE_GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
+KUEUE_TOTAL_COUNT = "kueue.x-k8s.io/pod-group-total-count"
+KUEUE = Words(Dialect.KUEUE, (KUEUE_GROUP_NAME,), (KUEUE_TOTAL_COUNT,))
+"""Of groups of plain pods (kueue.sigs.k8s.io/docs/tasks/run/plain_pods). Kueue admits such a group when all of its pods
+are there, and takes its gate off; Muster starts it as a whole."""

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from extender.core.binds.stamps import GANG_NAME, GANG_UID, RELEASE
-from extender.kube.dialects import NAMES, koordinator, volcano, yunikorn
+from extender.kube.dialects import NAMES, koordinator, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
+from extender.kube.dialects.words import TASK_SPEC
 from extender.kube.kinds.keys import FLAVORS, INDEX_LABEL, PLAN, PODSET, PRIORITY_CLASS, QUEUES, WORKLOAD
 from extender.kube.kinds.plan import let_go_from, let_go_text, plan_from, plan_text
 from extender.kube.queues.flavors import flavors_from, flavors_text
@@ -74,7 +75,7 @@ _LABELS = ("nodes.metadata.labels", ".nodeSelector", ".matchLabels", ".nodeLabel
 _MARKS = dict.fromkeys((*NAMES, GANG_NAME, *koordinator.WORDS.more), "group") | dict.fromkeys(
     (GANG_UID, RELEASE, WORKLOAD), "uid"
 )
-_SAY_ROLES = volcano.TASK_SPEC, KAI_SUBGROUP, yunikorn.TASK_GROUP_NAME, PODSET, RAY_GROUP, REPLICA_TYPE, ROLE
+_SAY_ROLES = TASK_SPEC, KAI_SUBGROUP, yunikorn.TASK_GROUP_NAME, PODSET, RAY_GROUP, REPLICA_TYPE, ROLE
 _MARKS |= dict.fromkeys(_SAY_ROLES, "role")
 _MARKS |= {INDEX_LABEL: "key", LWS_NAME: "owner", VOLCANO_JOB: "owner", TEMPLATE_HASH: "template"}
 _MARKS[PRIORITY_CLASS] = "class"
