@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from extender.core.events import (
     GroupGone,
     GroupSeen,
@@ -29,28 +31,18 @@ from extender.core.workload import Workload
 from policies.model import PodGroup
 
 
+@dataclass(slots=True, eq=False)
 class Apply:
     """Hands each fact about nodes, PodGroups, jobs and owners to the workload that it concerns, and touches it."""
 
-    def __init__(
-        self,
-        state: State,
-        revocations: Revocations,
-        hints: Hints,
-        enqueues: Enqueues,
-        jobs: Jobs,
-        owners: Owners,
-        recovery: Recovery,
-        pods: PodFacts,
-    ) -> None:
-        self._state = state
-        self._revocations = revocations
-        self._hints = hints
-        self._enqueues = enqueues
-        self._jobs = jobs
-        self._owners = owners
-        self._recovery = recovery
-        self._pods = pods
+    _state: State
+    _revocations: Revocations
+    _hints: Hints
+    _enqueues: Enqueues
+    _jobs: Jobs
+    _owners: Owners
+    _recovery: Recovery
+    _pods: PodFacts
 
     @property
     def handlers(self) -> Handlers:

@@ -5,6 +5,8 @@ The same question gets the same answer until an event changes the facts.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from extender.core.advisory import Advisory
 from extender.core.binding import Bindings
 from extender.core.effects import AnswerFilter, AnswerPreempt, Nominate
@@ -18,24 +20,16 @@ from extender.core.state import State
 from policies.model import Pod
 
 
+@dataclass(slots=True, eq=False)
 class Calls:
     """``advisory``: where kube-scheduler does as it likes, and is only watched."""
 
-    def __init__(
-        self,
-        state: State,
-        bindings: Bindings,
-        refusals: Refusals,
-        singles: Singles,
-        kube_preemption: KubePreemption,
-        advisory: Advisory | None,
-    ) -> None:
-        self._state = state
-        self._bindings = bindings
-        self._refusals = refusals
-        self._singles = singles
-        self._kube_preemption = kube_preemption
-        self._advisory = advisory
+    _state: State
+    _bindings: Bindings
+    _refusals: Refusals
+    _singles: Singles
+    _kube_preemption: KubePreemption
+    _advisory: Advisory | None
 
     def filter(self, event: FilterCalled, now: float) -> None:
         """O(1) for a gang's pod: the node planned for it, or nothing."""

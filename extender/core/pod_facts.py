@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from extender.core.answers import Nominated, Ungated
 from extender.core.binding import Bindings, Doubt
@@ -26,36 +26,22 @@ from extender.core.workload import Workload
 from policies.model import Pod
 
 
+@dataclass(slots=True, eq=False)
 class PodFacts:
     """Hands each fact about a pod to the member that it is, and touches its workload."""
 
-    def __init__(
-        self,
-        state: State,
-        steering: Leading,
-        revocations: Revocations,
-        bindings: Bindings,
-        refusals: Refusals,
-        lifecycle: Lifecycle,
-        calls: Calls,
-        hints: Hints,
-        enqueues: Enqueues,
-        jobs: Jobs,
-        owners: Owners,
-        recovery: Recovery,
-    ) -> None:
-        self._state = state
-        self._steering = steering
-        self._revocations = revocations
-        self._bindings = bindings
-        self._refusals = refusals
-        self._lifecycle = lifecycle
-        self._calls = calls
-        self._hints = hints
-        self._enqueues = enqueues
-        self._jobs = jobs
-        self._owners = owners
-        self._recovery = recovery
+    _state: State
+    _steering: Leading
+    _revocations: Revocations
+    _bindings: Bindings
+    _refusals: Refusals
+    _lifecycle: Lifecycle
+    _calls: Calls
+    _hints: Hints
+    _enqueues: Enqueues
+    _jobs: Jobs
+    _owners: Owners
+    _recovery: Recovery
 
     @property
     def handlers(self) -> Handlers:

@@ -19,8 +19,7 @@ from extender.core.kube_scheduler.refusing import Refusing
 from extender.core.limits import Limits
 from extender.core.member import Member, MemberState
 from extender.core.quota.quotas import Quotas
-from extender.core.singles.kept_out import KeptOut
-from extender.core.singles.waiting import WaitingSingles
+from extender.core.singles.waiting import KeptOut, WaitingSingles
 from extender.core.victims.preemptions import Preemptions
 from extender.core.waiting.changes import Changes
 from extender.core.waiting.starting import Starting

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from policies.api import Choice, ScorePolicy
 from policies.placement.columns import Mask
 from policies.placement.openings import CLOSED, CROWD, PLACE, WORSE, Openings, openings
-from policies.placement.progress import Progress
+from policies.placement.progress import Begun, Progress, Ranks
 from policies.placement.relations import Relations
 from policies.placement.request import Role
 from policies.placement.seating import Seating, Seats
-from policies.placement.slices import Begun, Ranks
 from policies.placement.snapshot import Counts, Snapshot
 from policies.placement.wishes import BEST, Granted
 from policies.steps import BUDGET, Steps, metered

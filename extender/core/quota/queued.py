@@ -11,9 +11,9 @@ from extender.core.limits import Preempts
 from extender.core.planner import Changed, Plan, Planner
 from extender.core.quota.lines import QueueLines, requested
 from extender.core.quota.plans import QuotaPlans, Refused
+from extender.core.quota.queue_reports import declared
 from extender.core.quota.reclaiming import evicts
 from extender.core.quota.strict_order import StrictOrder
-from extender.core.quota.topologies import declared
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.waiting.line import Line

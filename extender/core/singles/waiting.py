@@ -266,3 +266,27 @@ class Natives:
         group = self._groups.get(GroupKey(pod.namespace, pod.native_group), {})
         nodes = [node for uid, node in group.items() if node and uid != pod.uid]
         return max(1, sum(not node for node in group.values())), nodes
+
+
+class KeptOut:
+    """``pods``: by UID, as kube-scheduler has shown them: the watch may have yet to. ``reopened``: nodes."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.reopened: dict[str, None] = {}
+
+    def add(self, pod: Pod) -> None:
+        self.pods[pod.uid] = pod
+
+    def drop(self, uid: str) -> None:
+        self.pods.pop(uid, None)
+
+    def reopen(self, node: str) -> None:
+        """A promise of room there has ended: it may be for one of them."""
+        if self.pods:
+            self.reopened[node] = None
+
+    def take_reopened(self) -> dict[str, None]:
+        """The nodes since the last time."""
+        nodes, self.reopened = self.reopened, {}
+        return nodes
