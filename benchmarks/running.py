@@ -15,7 +15,7 @@ from benchmarks.about import about
 from benchmarks.benchmark import Benchmark, carry_out
 from benchmarks.record import RecordError
 from devcluster import ClusterError
-from extender.cli.stop import stop_on
+from extender.cli.terminal import stop_on
 
 Output = Annotated[Path | None, typer.Option(help="Where to keep the results as JSON; a picture is put beside it.")]
 

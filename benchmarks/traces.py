@@ -9,7 +9,7 @@ import typer
 
 from benchmarks import fragmentation, replay
 from benchmarks.running import Output, run
-from extender.cli.stop import stop
+from extender.cli.terminal import stop
 from extender.simulation.replay.shape import InputError
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import extender.core
-from extender.observe.explain.domains import domains
 from extender.observe.explain.explanation import explain
 from extender.observe.explain.remedies import SAID, TOLD_WITH_NUMBERS
+from extender.observe.topology import domains
 from policies.model import (
     CLIQUE,
     Constraints,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.observe.explain.domains import domains
+from extender.observe.topology import domains
 from policies.model import Pod, Requirement, Selection, Taint
 from tests.builders import busy, cluster, gang, node, requests
 from tests.core.script import Script

@@ -13,8 +13,7 @@ import typer
 
 from extender.cli.load import Load, Verb, calls, figures, fire
 from extender.cli.output import Output, OutputError
-from extender.cli.stop import stop, stop_on
-from extender.cli.terminal import console, grid
+from extender.cli.terminal import console, grid, stop, stop_on
 from policies.words import many
 
 main = typer.Typer(

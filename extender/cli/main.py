@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from extender.cli.stop import stop, stop_on
+from extender.cli.terminal import stop, stop_on
 
 _DEFERRED = {
     "explain": ("extender.cli.inspection.commands:explain", "Show why a gang waits or where it runs, and what to do."),

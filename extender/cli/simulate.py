@@ -15,8 +15,7 @@ from rich.console import Console
 from extender.cli.case import QueueInput, amended, case_of, from_trace, queues_from, settings_of, text_of
 from extender.cli.output import STANDARD_OUTPUT, Output, OutputError, check_apart
 from extender.cli.progress import progress
-from extender.cli.stop import stop_on
-from extender.cli.terminal import console, grid
+from extender.cli.terminal import console, grid, stop_on
 from extender.config.settings import Settings, SettingsError
 from extender.core.events import QueueSeen
 from extender.core.quota.queues import key_of

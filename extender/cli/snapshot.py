@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from extender.cli.output import STANDARD_OUTPUT, Output, OutputError
-from extender.cli.stop import stop_on
+from extender.cli.terminal import stop_on
 from extender.config.settings import Settings, SettingsError, load
 from extender.core.events import BudgetSeen, Event, GroupSeen, OwnerSeen, QueueSeen
 from extender.core.quota.queues import key_of

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
 
+import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -33,3 +36,20 @@ def grid(heads: Iterable[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else plain(cell) for cell in row))
     return table
+
+
+def stop(message: str) -> NoReturn:
+    """End with a sentence and exit code 2."""
+    typer.secho(message, err=True, fg="red")
+    raise typer.Exit(2)
+
+
+@contextmanager
+def stop_on(*errors: type[Exception]) -> Iterator[None]:
+    """Stop with the message of such an error. After Ctrl-C end with exit code 130."""
+    try:
+        yield
+    except errors as error:
+        stop(str(error))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None

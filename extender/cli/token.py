@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from kubernetes.aio.config.incluster_config import SERVICE_CERT_FILENAME
 
-from extender.cli.stop import stop_on
+from extender.cli.terminal import stop_on
 from extender.kube.api.connection import Connection
 from extender.kube.api.tokens import LONGEST_S, SHORTEST_S, Account, keep_fresh
 from extender.observe import logs

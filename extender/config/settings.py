@@ -11,14 +11,12 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings.exceptions import SettingsError as NotJsonError
 
 from extender.config import catalogue
-from extender.config.elastic import NO_FLAVORS, Elastic
 from extender.config.job_kinds import JobKinds
 from extender.config.limiting import limits_of
 from extender.config.mistakes import PREFIX, mistakes, unread
-from extender.config.past_usage import AdmissionFairSharing
 from extender.config.reading import UnreadableYamlError, read_mapping
 from extender.config.tls_files import TlsFiles, unguarded
-from extender.config.values import NAME, File, HostName, NodeLoss, Text
+from extender.config.values import NAME, NO_FLAVORS, AdmissionFairSharing, Elastic, File, HostName, NodeLoss, Text
 from extender.core.advisory import Mode
 from extender.core.engine import Engine
 from extender.core.kube_scheduler.steering_mode import SteeringMode

@@ -1,11 +1,14 @@
-"""What settings may say where their type alone does not tell."""
+"""What settings may say where their type alone does not tell, and settings that have parts."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from extender.core.limits import Elasticity
+from policies.quota.history import Sampling
 
 NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 """Of an object in Kubernetes."""
@@ -31,3 +34,57 @@ HostName = Annotated[str, AfterValidator(_bare_host)]
 NodeLoss = Annotated[str, Field(pattern="^(restart|replace)$"), AfterValidator(_possible)]
 File = Annotated[Path | None, BeforeValidator(lambda said: None if said == "" else said)]
 """A variable that is set to nothing names no file."""
+
+
+class AdmissionFairSharing(BaseModel):
+    """How the past usage of LocalQueues is counted, in the words of Kueue, for ClusterQueues with
+    ``admissionScope.admissionMode: UsageBasedAdmissionFairSharing``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    usage_half_life_time_s: float = Field(
+        default=0.0,
+        ge=0,
+        le=10 * 365 * 86_400,
+        description="In so many seconds half of what a LocalQueue has used is forgotten. 0: past usage does not count, "
+        "and ClusterQueues that order by it have a warning.",
+    )
+    usage_sampling_interval_s: float = Field(
+        default=300.0,
+        ge=1,
+        le=86_400,
+        description="How often what is used is added. A start counts for so long at once.",
+    )
+    resource_weights: dict[str, Annotated[float, Field(ge=0, le=1e9)]] = Field(
+        default={},
+        max_length=64,
+        description="How much a unit of each resource counts: 1 for those that are not named.",
+    )
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(self.usage_half_life_time_s, self.usage_sampling_interval_s, dict(self.resource_weights))
+
+
+class Elastic(BaseModel):
+    """Flavors whose nodes are made when somebody asks for them. Without any flavor nobody asks for nodes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    flavors: tuple[Text, ...] = Field(default=(), description="ResourceFlavors, by name. None: no nodes are asked for.")
+    provisioning_class: str = Field(
+        default="best-effort-atomic-scale-up.autoscaling.x-k8s.io",
+        pattern=NAME,
+        max_length=253,
+        description="The provisioningClassName of the ProvisioningRequests.",
+    )
+    timeout_s: float = Field(
+        default=900.0, ge=60, le=86_400, description="So long may nodes take to come; then it is given up for a while."
+    )
+
+    @property
+    def limits(self) -> Elasticity:
+        return Elasticity(frozenset(self.flavors), self.timeout_s)
+
+
+NO_FLAVORS = Elastic()

@@ -14,12 +14,11 @@ from starlette.routing import Route
 from extender.http.hosts import Hosts
 from extender.http.verbs import Receive, Scope, Send, Verbs, refuse
 from extender.http.wire import MAX_CANDIDATES
-from extender.observe.explain.domains import domains
 from extender.observe.explain.explanation import explain
 from extender.observe.metrics import Metrics
 from extender.observe.queues import queues
 from extender.observe.sight import Sight
-from extender.observe.topology import topology
+from extender.observe.topology import domains, topology
 from extender.observe.views import view
 from extender.runtime.runner import Runner
 from policies.model import GroupKey

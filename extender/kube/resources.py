@@ -30,8 +30,9 @@ from extender.kube.podgroups.coscheduling import group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
 from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
 from extender.kube.podgroups.volcano import PODGROUPS, VolcanoGroup, volcano_group_from
+from extender.kube.queues.read import name_of
 from extender.kube.reading.budgets import BudgetObject, budget_from
-from extender.kube.reading.namespaces import namespace_from
+from extender.kube.reading.constraints import labels_of
 from extender.kube.reading.objects import AnyObject, ClaimObject, GroupObject, Meta, NodeObject, VolumeObject
 from extender.kube.reading.recent import read_pod
 from policies.model import DisruptionBudget, Node, Pod, PodGroup
@@ -95,6 +96,11 @@ def _reader(kind: type[ObjectT], convert: Callable[[ObjectT], ValueT]) -> Callab
         return obj.metadata or Meta(), convert(obj)
 
     return read
+
+
+def namespace_from(obj: AnyObject) -> NamespaceSeen:
+    """Pod affinity terms and ClusterQueues choose by its labels. Raises UnreadableError without a name."""
+    return NamespaceSeen(name_of(obj.metadata, "namespace"), labels_of(obj.metadata or Meta()))
 
 
 NODES: Resource[Node, Event] = Resource(

@@ -1,20 +1,41 @@
-"""The metrics that are computed from the state when /metrics is read."""
+"""The metrics that are computed from the state when /metrics is read.
+
+Those about queues have the names by which users of Kueue know them, where they mean the same:
+https://kueue.sigs.k8s.io/docs/reference/metrics/
+"""
 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from extender.core.state import State
-from extender.observe.quality import quality
+from extender.core.workload import Workload
+from extender.observe.quality import codes_of, gpus_of, quality
+from extender.observe.queues import Reports
+from policies.model.queues import ClusterQueue, FlavorResource, QueueReport
+from policies.placement.snapshot import Level, Snapshot
+from policies.quota.tree import quotas_of
 
 _BY_LEVEL = {
     "spread": "Domains that a gang uses over the fewest that could hold it, in the mean over gangs.",
     "pairs_together": "Share of the pairs of GPUs of one gang that are in one domain, over all gangs.",
     "balance": "Smallest over largest share of a gang in a domain, in the mean over gangs in several domains.",
+}
+_COUNTS = {
+    "pending_workloads": "Workloads that wait in a ClusterQueue.",
+    "reserving_active_workloads": "Workloads that have quota of a ClusterQueue.",
+    "admitted_active_workloads": "Of those, workloads that have started.",
+}
+_AMOUNTS = {
+    "resource_usage": "Quota in use, by flavor and resource; cpu in cores.",
+    "nominal_quota": "A ClusterQueue's own quota.",
+    "borrowing_limit": "How much of others' quota it may use, where that is limited.",
+    "lending_limit": "How much of its own quota others may use, where that is limited.",
 }
 
 
@@ -115,3 +136,89 @@ def _longest_wait_s(state: State, now: float) -> float:
     waiting = (gang for gang in state.workloads.values() if not gang.release.complete)
     since = (pod.created for gang in waiting for pod in gang.live if not pod.node)
     return max(0.0, now - min(since, default=now))
+
+
+def comparison(state: State) -> Iterator[Metric]:
+    """The metrics of advisory mode, and the contradictions between labels."""
+    gangs, view = state.workloads.values(), state.claims.snapshot()
+    yield gauge(
+        "stranded_gpus",
+        "GPUs of bound members whose gang has not its quorum. Enforcing keeps this at 0 but for the moments of a "
+        "release; so in advisory mode it is what enforcing would save.",
+        sum(map(stranded, gangs)),
+    )
+    domains: dict[tuple[str, str], int] = {}
+    for level in view.levels:
+        used, advised = against_advice(gangs, level, view)
+        domains |= {(level.name, "used"): used, (level.name, "advised"): advised}
+    yield gauges(
+        "advisory_domains",
+        "In advisory mode: domains of all running gangs whose members were all advised, as they are used and as "
+        "advised.",
+        "level placement",
+        domains,
+    )
+    torn = {level.name: len(level.torn) for level in view.levels}
+    yield gauges("topology_contradictions", "Label values that are in two domains farther out.", "level", torn)
+
+
+def stranded(gang: Workload) -> int:
+    """GPUs of its bound members, as long as those are too few for it to run."""
+    if gang.whole or gang.release.complete:
+        return 0
+    return sum(gpus_of(pod.requests) for pod in gang.bound)
+
+
+def against_advice(gangs: Iterable[Workload], level: Level, snapshot: Snapshot) -> tuple[int, int]:
+    """Domains that gangs use which are whole and were advised for each member, and the domains of that advice."""
+    codes = codes_of(level)
+    used = advised = 0
+    for gang in gangs:
+        if gang.advised and gang.whole:
+            nodes = [(pod.node or "", gang.advised.get(pod.uid, "")) for pod in gang.bound]
+            pairs = [(snapshot.rows.get(node), snapshot.rows.get(advice)) for node, advice in nodes]
+            rows = np.array([pair for pair in pairs if None not in pair], dtype=np.intp)
+            if len(rows) == len(pairs):
+                used, advised = used + len(np.unique(codes[rows[:, 0]])), advised + len(np.unique(codes[rows[:, 1]]))
+    return used, advised
+
+
+def queue_gauges(state: State, reports: Reports) -> Iterator[Metric]:
+    """Nothing where there is no ClusterQueue."""
+    queues = state.quotas.queues.picture.queues
+    if not queues:
+        return
+    counts = {name: _family(name, text, "cluster_queue") for name, text in _COUNTS.items()}
+    labels = ("cohort", "cluster_queue", "flavor", "resource")
+    amounts = {name: _family(f"cluster_queue_{name}", text, *labels) for name, text in _AMOUNTS.items()}
+    share = _family("cluster_queue_weighted_share", "Its weighted share, in thousandths, with fair sharing.", labels[1])
+    for name, queue in sorted(queues.items()):
+        report = reports.get(("ClusterQueue", "", name))
+        if report is None:
+            continue
+        found = len(report.pending), report.reserving, report.admitted
+        for family, count in zip(counts.values(), found, strict=True):
+            family.add_metric([name], count)
+        for kind, (flavor, resource), amount in _amounts(queue, report):
+            scale = 1000 if resource == "cpu" else 1
+            amounts[kind].add_metric([queue.cohort, name, flavor, resource], amount / scale)
+        if report.share is not None:
+            share.add_metric([name], report.share)
+    yield from (*counts.values(), *amounts.values(), share)
+
+
+def _amounts(queue: ClusterQueue, report: QueueReport) -> Iterator[tuple[str, FlavorResource, int]]:
+    """What has no limit is not told."""
+    quotas = quotas_of(queue.groups)
+    for what in dict.fromkeys((*quotas, *report.used)):
+        yield "resource_usage", what, report.used.get(what, 0)
+    for what, quota in quotas.items():
+        yield "nominal_quota", what, quota.nominal
+        if quota.borrowing is not None:
+            yield "borrowing_limit", what, quota.borrowing
+        if quota.lending is not None:
+            yield "lending_limit", what, quota.lending
+
+
+def _family(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"kueue_{name}", text, labels=labels)

@@ -12,9 +12,7 @@ from prometheus_client.core import Metric
 from extender.core.effects import Reached
 from extender.core.gang.milestones import DEADLINES, Cause, Milestone
 from extender.core.state import State
-from extender.observe.comparison import comparison
-from extender.observe.gauges import Computed, placement, standing
-from extender.observe.queue_gauges import queue_gauges
+from extender.observe.gauges import Computed, comparison, placement, queue_gauges, standing
 from extender.observe.queues import Reports
 from extender.runtime.observer import Observer
 from policies.preemption.allowed import Why

@@ -17,8 +17,7 @@ from extender.cli.doctor.finding import NOT_CHECKED, Finding, Severity, error, s
 from extender.cli.inspection.commands import show
 from extender.cli.inspection.options import As, Output, Url
 from extender.cli.inspection.reach import UnreachableError, Way, reach
-from extender.cli.stop import stop
-from extender.cli.terminal import plain
+from extender.cli.terminal import plain, stop
 from policies.words import many
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan", Severity.SKIPPED: "magenta"}

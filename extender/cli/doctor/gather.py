@@ -24,7 +24,7 @@ from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.convert import node_from, readable
 from extender.kube.discovery import served
-from extender.kube.queues.controller import kueue_runs
+from extender.kube.queues.following import kueue_runs
 from extender.kube.reading.objects import GroupObject, NodeObject, OwnerObject, PodObject
 from extender.kube.resources import GROUPS, NODES, PODS
 

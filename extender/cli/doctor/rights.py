@@ -9,7 +9,7 @@ from typing import Any
 from extender.config.settings import Settings
 from extender.kube.kinds.owners import OWNER_KINDS
 from extender.kube.kinds.registry import KINDS
-from extender.kube.queues.controller import LEASE
+from extender.kube.queues.following import LEASE
 from extender.kube.queues.resources import CLASSES, QUEUE_GROUP, QUEUE_KINDS, UNREPORTED, WORKLOADS
 
 EXTENDER, SCHEDULER = "muster-extender", "muster-scheduler"

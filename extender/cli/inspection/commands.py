@@ -17,8 +17,7 @@ from extender.cli.inspection.objects import told_by_objects
 from extender.cli.inspection.options import As, Output, reaching
 from extender.cli.inspection.queue_tree import show_queues, within
 from extender.cli.inspection.reach import Muster, RefusedError, UnreachableError, Way, kubectl, reach
-from extender.cli.stop import stop, stop_on
-from extender.cli.terminal import console
+from extender.cli.terminal import console, stop, stop_on
 
 
 @reaching

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from extender.cli.inspection.reach import Way
-from extender.cli.stop import stop
+from extender.cli.terminal import stop
 
 
 class Output(StrEnum):

@@ -14,8 +14,7 @@ from extender.cli.inspection.commands import show
 from extender.cli.inspection.options import As, Output
 from extender.cli.release.steps import Planner, Step
 from extender.cli.release.work import ReleaseError, Survey, await_end, carry_out, survey
-from extender.cli.stop import stop, stop_on
-from extender.cli.terminal import grid, plain
+from extender.cli.terminal import grid, plain, stop, stop_on
 from extender.config.settings import Settings, SettingsError, load
 from extender.kube.client import Kube
 from extender.kube.kinds.own import own_kinds

@@ -9,13 +9,12 @@ import msgspec
 
 from extender.kube.convert import UnreadableError
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
-from extender.kube.kinds.completion import Completion, TemplateSpec
+from extender.kube.kinds.completion import Completion, TemplateSpec, not_before_it_exists, shape_of
 from extender.kube.kinds.hints import hints_of, unread_booleans
 from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, IN_VAIN, MIN_PARALLELISM, OWN, PLAN
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
 from extender.kube.kinds.plan import MOST_PODS, in_vain_from, let_go_from, plan_from
 from extender.kube.kinds.registry import Registry
-from extender.kube.kinds.shape import not_before_it_exists, shape_of
 from extender.kube.kinds.template import bare, is_marked, kept_of
 from extender.kube.queues.flavors import flavors_from
 from extender.kube.queues.naming import any_queue_of, shown_queue

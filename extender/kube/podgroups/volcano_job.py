@@ -15,10 +15,10 @@ import msgspec
 
 from extender.core.events import Event, GroupJobGone, GroupJobSeen
 from extender.kube.dialects.naming import NAMES
+from extender.kube.kinds.completion import not_before_it_exists
 from extender.kube.kinds.kind import Object, Template, UnreadableJobError, count_in, found, part_of
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.kinds.read import Reader, meta_of, podsets_of
-from extender.kube.kinds.shape import not_before_it_exists
 from extender.kube.podgroups.volcano import JOBS
 from extender.kube.reading.numbering import series_of_role
 from extender.kube.reading.objects import UNDECODABLE, Meta

@@ -34,9 +34,8 @@ from extender.kube.queues.resources import (
     VOLCANO_VERSION,
     path_of,
 )
-from extender.kube.reading.namespaces import namespace_from
 from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta
-from extender.kube.resources import NAMESPACES
+from extender.kube.resources import NAMESPACES, namespace_from
 
 Document = dict[str, Any]
 _NOT_THERE = 404

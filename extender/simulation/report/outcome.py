@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from extender.simulation.replay.account import Step, Use
-from extender.simulation.replay.course import Course, Life
+from extender.simulation.replay.course import Course, Life, Step, Use
 from extender.simulation.replay.queueing import Queueing
 from extender.simulation.replay.shape import GPU, gpus_of
 from extender.simulation.report.fairness import Fairness, fairness

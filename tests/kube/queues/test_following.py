@@ -11,7 +11,7 @@ import pytest
 from extender.core.events import Event, JobSeen, QueueGone, QueueSeen
 from extender.kube import following
 from extender.kube.kinds.job import JOB
-from extender.kube.queues.controller import LEASE
+from extender.kube.queues.following import LEASE
 from extender.kube.queues.resources import QUEUE_KINDS, path_of
 from policies.model.queues import LocalQueue
 from tests.kube.fake_api import FakeApi, refused, watch
