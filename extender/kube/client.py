@@ -91,6 +91,15 @@ class Kube:
             request["check"] = self._check_lead
         return await self._connection.call(method, path, **request)
 
+    async def find(self, path: str, **request: Any) -> bytes | None:
+        """What is at that path; None where the API server knows nothing of it."""
+        try:
+            return await self.call("GET", path, **request)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
     def _check_lead(self) -> None:
         if not self._may_write():
             raise StandbyError
@@ -192,13 +201,8 @@ class Kube:
         self, namespace: str, name: str, uid: str, *, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> str | None:
         """The node that the pod is bound to, "" while it is unbound, None if it is gone or has another UID."""
-        try:
-            body = await self.call("GET", _pod(namespace, name), timeout_s=timeout_s)
-        except ApiError as error:
-            if error.status == 404:
-                return None
-            raise
-        pod = _read(body, PodObject)
+        body = await self.find(_pod(namespace, name), timeout_s=timeout_s)
+        pod = PodObject() if body is None else _read(body, PodObject)
         meta = pod.metadata or Meta()
         if meta.uid != uid:
             return None

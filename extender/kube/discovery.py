@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from extender.kube.api.connection import ApiError, UnreachableError
+from extender.kube.api.connection import UnreachableError
 from extender.kube.client import Kube
 from extender.kube.reading.objects import UNDECODABLE, Named
 
@@ -42,12 +42,8 @@ class _Groups(msgspec.Struct):
 
 async def served(kube: Kube) -> dict[Served, str]:
     """The name of each kind. None of an API server that cannot tell all of them at once. Raises ApiError."""
-    try:
-        return dict(_kinds(await kube.call("GET", "/apis", accept=_ACCEPT)))
-    except ApiError as error:
-        if error.status == 404:
-            return {}
-        raise
+    found = await kube.find("/apis", accept=_ACCEPT)
+    return {} if found is None else dict(_kinds(found))
 
 
 def _kinds(answer: bytes) -> Iterator[tuple[Served, str]]:

@@ -150,12 +150,10 @@ async def enqueue(kube: Kube, effect: Enqueue, timeout_s: float) -> None:
     """
     namespace, name = effect.key
     path = f"/apis/{PODGROUPS}/namespaces/{namespace}/podgroups/{name}"
-    try:
-        group = msgspec.json.decode(await kube.call("GET", path, timeout_s=timeout_s), type=VolcanoGroup)
-    except ApiError as error:
-        if error.status != 404:
-            raise
+    if (found := await kube.find(path, timeout_s=timeout_s)) is None:
         return
+    try:
+        group = msgspec.json.decode(found, type=VolcanoGroup)
     except UNDECODABLE as error:
         raise ApiError(422, "Unreadable", f"{path} cannot be read: {error}") from None
     meta = group.metadata or Meta()

@@ -152,23 +152,15 @@ def _add(found: Survey, raw: msgspec.Raw, plan: Callable[[msgspec.Raw], Step | N
 async def _leader(kube: Kube, election: LeaderElection) -> Lease | None:
     """The Lease, while it is alive."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{election.namespace}/leases/{election.name}"
-    try:
-        lease = lease_from(msgspec.Raw(await kube.call("GET", path)))
-    except ApiError as error:
-        if error.status == 404:
-            return None
-        raise
+    found = await kube.find(path)
+    lease = None if found is None else lease_from(msgspec.Raw(found))
     now = (await kube.clock() or datetime.now(UTC)).timestamp()
     return lease if lease is not None and now < lease.renewed_at + lease.duration_s else None
 
 
 async def _bound(kube: Kube) -> set[str]:
-    try:
-        items = json.loads(await kube.call("GET", _BINDINGS)).get("items") or []
-    except ApiError as error:
-        if error.status == 404:  # an API server that knows no such policies
-            return set()
-        raise
+    found = await kube.find(_BINDINGS)  # None: an API server that knows no such policies
+    items = [] if found is None else json.loads(found).get("items") or []
     return {one["metadata"]["name"] for one in items}
 
 

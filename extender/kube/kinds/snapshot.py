@@ -5,7 +5,7 @@ The templates are as their author wrote them, completed as the API server comple
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -32,7 +32,6 @@ from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta, PodObjec
 from policies.model import GroupKey, Job
 
 ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
-_NOT_THERE = 404
 _SKETCH = msgspec.json.Decoder(AnyObject)
 
 
@@ -78,7 +77,7 @@ async def take_jobs(kube: Kube, reader: Reader, pods: Collection[PodObject]) -> 
     ended = ("Succeeded", "Failed")
     busy = {uid for pod in pods if pod.status is None or pod.status.phase not in ended for uid in _makers(pod)}
     kinds = [one for one in reader.registry.kinds if one.shown_in is None]
-    found = [_job(kind, raw, reader, busy) for kind in kinds async for raw in _items(kube, kind.path)]
+    found = [_job(kind, raw, reader, busy) for kind in kinds for raw in await listed(kube, kind.path) or ()]
     return [one for one in found if one is not None]
 
 
@@ -207,7 +206,7 @@ def _makers(pod: PodObject) -> Iterator[str]:
 
 
 async def _completion(kube: Kube) -> Completion:
-    limits = [msgspec.json.decode(raw, type=LimitRange) async for raw in _items(kube, LIMITS.path)]
+    limits = [msgspec.json.decode(raw, type=LimitRange) for raw in await listed(kube, LIMITS.path) or ()]
     return Completion(
         limits=limits_of(limits),
         runtimes=await _by_name(kube, RUNTIMES.path, RuntimeClass),
@@ -216,16 +215,15 @@ async def _completion(kube: Kube) -> Completion:
 
 
 async def _by_name(kube: Kube, path: str, kind: type[ClassT]) -> dict[str, ClassT]:
-    found = [msgspec.json.decode(raw, type=kind) async for raw in _items(kube, path)]
+    found = [msgspec.json.decode(raw, type=kind) for raw in await listed(kube, path) or ()]
     return {(one.metadata and one.metadata.name) or "": one for one in found}
 
 
-async def _items(kube: Kube, path: str) -> AsyncIterator[msgspec.Raw]:
-    """None of a kind that the cluster does not serve."""
+async def listed(kube: Kube, path: str, absent: Collection[int] = (404,)) -> list[msgspec.Raw] | None:
+    """All objects there; None where the API server answers with one of these statuses."""
     try:
-        async for page in kube.list_pages(path):
-            for item in page.items:
-                yield item
+        return [item async for page in kube.list_pages(path) for item in page.items]
     except ApiError as error:
-        if error.status != _NOT_THERE:
-            raise
+        if error.status in absent:
+            return None
+        raise

@@ -173,12 +173,9 @@ class CapacityKeeper:
     async def _follow(self, ask: CapacityAsk, made: _Made) -> None:
         """Tell the core what has become of it."""
         path = f"/apis/{VERSION}/namespaces/{made.namespace}/{PLURAL}/{made.name}"
-        try:
-            obj = decoded(await self._kube.call("GET", path))
-        except ApiError as error:
-            if error.status != 404:
-                raise
+        if (found := await self._kube.find(path)) is None:
             return self._deny(ask, "its ProvisioningRequest was deleted")
+        obj = decoded(found)
         said = conditions(obj)
         over = next((one for one in ("Failed", "CapacityRevoked", "BookingExpired") if said.get(one) == "True"), "")
         if over:
@@ -241,12 +238,9 @@ class CapacityKeeper:
         if kind is None:
             raise UnreadableJobError(_GONE)
         path = (kind.shown_in or kind).path_of(ask.key.namespace, ask.job.name)
-        try:
-            obj = decoded(await self._kube.call("GET", path))
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            raise UnreadableJobError(_GONE) from None
+        if (there := await self._kube.find(path)) is None:
+            raise UnreadableJobError(_GONE)
+        obj = decoded(there)
         kept, asked = kept_of(meta_of(kind.name, obj)), {one.podset: one for one in ask.pods}
         found: list[tuple[Object, int]] = []
         for template in templates_of(kind, obj):

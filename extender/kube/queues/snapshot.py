@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from extender.core.events import NamespaceSeen, QueueSeen
-from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.convert import UnreadableError, readable
+from extender.kube.kinds.snapshot import listed
 from extender.kube.queues.documents import queue_document
 from extender.kube.queues.objects import (
     ClusterQueueObject,
@@ -38,7 +38,6 @@ from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.resources import NAMESPACES, namespace_from
 
 Document = dict[str, Any]
-_NOT_THERE = 404
 _UNCONVERTED = 500
 """The webhook that converts between the versions is gone."""
 _CLASS = "WorkloadPriorityClass"
@@ -119,22 +118,12 @@ def _past(obj: LocalQueueObject) -> Document:
 
 async def _of_kind(kube: Kube, kind: str, plural: str) -> list[Document]:
     for version in VERSIONS:
-        absent = (_NOT_THERE,) if version == VERSIONS[-1] else (_NOT_THERE, _UNCONVERTED)
-        if (found := await _listed(kube, path_of(version, plural), absent)) is not None:
+        absent = (404,) if version == VERSIONS[-1] else (404, _UNCONVERTED)
+        if (found := await listed(kube, path_of(version, plural), absent)) is not None:
             return [reduced_queue(kind, version, item) for item in found]
     return []
 
 
 async def _of_volcano(kube: Kube) -> list[Document]:
-    found = await _listed(kube, VOLCANO_QUEUES.path, (_NOT_THERE,))
+    found = await listed(kube, VOLCANO_QUEUES.path)
     return [reduced_volcano_queue(item) for item in found or ()]
-
-
-async def _listed(kube: Kube, path: str, absent: Sequence[int]) -> list[msgspec.Raw] | None:
-    """All objects there; None where the API server answers with one of these statuses."""
-    try:
-        return [item async for page in kube.list_pages(path) for item in page.items]
-    except ApiError as error:
-        if error.status in absent:
-            return None
-        raise
