@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from extender.cli.doctor.command import examine
-from extender.cli.doctor.configuration import duration_s
 from extender.cli.doctor.facts import Facts
 from extender.config.settings import load
+from extender.kube.reading.quantity import duration_s
 from tests.doctored import BASE, Config, Tree, codes, configured, shipped
 
 ROOT = Path(__file__).parent.parent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from math import ceil
 from urllib.parse import urlsplit
@@ -14,9 +13,8 @@ from extender.config.settings import Settings
 from extender.core.advisory import Mode
 from extender.core.jobs.creation import DEFAULT_RATE
 from extender.core.limits import Limits
+from extender.kube.reading.quantity import duration_s
 
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|h|m|s)")
 _DEFAULT_TIMEOUT_S = 5.0
 _SHORTEST_ASK_S, _LONGEST_ASK_S = 0.1, 5.0
 _LEAST_QPS = 100
@@ -27,15 +25,6 @@ _FIELDS = {
     "httpTimeout", "nodeCacheCapable", "managedResources", "ignorable",
 }  # fmt: skip
 _VERBS = ("filter", "prioritize", "preempt", "bind")
-
-
-def duration_s(text: object) -> float | None:
-    """Go's way to write durations: ``30s``, ``1m30s``, ``500ms``. None for anything else."""
-    said = str(text).strip()
-    parts = _DURATION.findall(said)
-    if not parts or "".join(number + unit for number, unit in parts) != said.lstrip("+"):
-        return None
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -165,9 +154,9 @@ def _timeouts(ours: list[Tree], config: Tree, facts: Facts) -> Iterator[Finding]
     for entry in ours:
         asks = any(entry.get(f"{verb}Verb") for verb in _VERBS[:3])
         binds = bool(entry.get("bindVerb"))
-        timeout_s = duration_s(entry["httpTimeout"]) if entry.get("httpTimeout") else _DEFAULT_TIMEOUT_S
+        said = str(entry.get("httpTimeout") or f"{_DEFAULT_TIMEOUT_S}s")
+        timeout_s = duration_s(said.strip().removeprefix("+"))
         if timeout_s is None or timeout_s <= 0:
-            said = entry.get("httpTimeout")
             yield error("BadTimeout", "httpTimeout", f"{said} is no positive duration", "write one like 2s or 30s")
         elif asks and binds:
             what = f"one httpTimeout of {timeout_s:g} s is used for held binds and for calls in the scheduling cycle"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
@@ -19,6 +18,7 @@ from extender.kube.kinds.template import kept_of, kept_text, put_on, take_off
 from extender.kube.queues.flavors import flavors_text
 from extender.kube.reading.eviction import EVICTED_AT, evictions_text
 from extender.kube.reading.objects import Meta
+from extender.kube.reading.quantity import duration_s
 from extender.kube.reading.reserved import PREEMPTING, reservation_text
 from policies.model import InVain, PlannedNodes, Reservation, Toleration
 
@@ -27,10 +27,6 @@ _ITSELF = "metadata.annotations"
 MOST_BYTES = 256 << 10
 """Of all annotations of an object together: a limit of the API."""
 TOO_LARGE = f"its plan does not fit into {MOST_BYTES >> 10} KiB of annotations"
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(h|ms|us|µs|ns|m|s)")
-_LONGEST = 100
-"""Characters of a duration."""
 _OWN, _OURS = "own", "written"
 
 
@@ -173,7 +169,8 @@ def wait_longer(kind: Kind, obj: Object, more_s: float) -> dict[str, str]:
     annotations = dict(next(found(obj, _ITSELF), None) or {})
     key, default_s = kind.patience
     own = annotations.get(key)
-    ours = f"{ceil(_seconds(own, default_s) + more_s)}s"
+    said_s = None if own is None else duration_s(own)
+    ours = f"{ceil((default_s if said_s is None else said_s) + more_s)}s"
     put(obj, _ITSELF, annotations | {key: ours})
     return {_OURS: ours} if own is None else {_OURS: ours, _OWN: own}
 
@@ -188,11 +185,3 @@ def wait_as_before(kind: Kind, obj: Object, kept: Mapping[str, str]) -> None:
         del annotations[key]
         if _OWN in kept:
             annotations[key] = kept[_OWN]
-
-
-def _seconds(said: str | None, default_s: float) -> float:
-    """Of a duration as Go reads it; of what is none, the default."""
-    parts = _PART.findall(said) if said is not None and len(said) <= _LONGEST else []
-    if not parts or "".join(map("".join, parts)) != said:
-        return default_s
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)

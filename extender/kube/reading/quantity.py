@@ -1,4 +1,5 @@
-"""Kubernetes quantities ("500m", "1.5", "40Gi", "1e3") as whole numbers, rounded up as kube-scheduler rounds them.
+"""Kubernetes quantities ("500m", "1.5", "40Gi", "1e3") as whole numbers, rounded up as kube-scheduler rounds them,
+and durations ("1m30s").
 
 The official client has a parser too, but importing it costs a second of start-up: the whole generated client follows.
 """
@@ -13,6 +14,9 @@ from functools import lru_cache
 _SHAPE = re.compile(r"([+-]?)([0-9]{1,40})?(?:\.([0-9]{0,40}))?([eE][+-]?[0-9]{1,3}|[numkMGTPE]|[KMGTPE]i)?", re.ASCII)
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(h|ms|us|µs|ns|m|s)")
+_LONGEST_DURATION = 100
 _LARGEST = (1 << 63) - 1  # the API server caps quantities there too
 
 
@@ -31,6 +35,14 @@ def milli(quantity: str | int | float) -> int:
 def exact(quantity: str | float) -> Fraction:
     """The quantity as it is said. Raises ValueError if it is not one."""
     return _parse(str(quantity))
+
+
+def duration_s(text: str) -> float | None:
+    """Of a duration as Go writes it: ``30s``, ``1m30s``, ``500ms``. None for anything else."""
+    parts = _PART.findall(text) if len(text) <= _LONGEST_DURATION else []
+    if not parts or "".join(map("".join, parts)) != text:
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def _parse(text: str) -> Fraction:
