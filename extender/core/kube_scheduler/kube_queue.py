@@ -50,11 +50,9 @@ class KubeQueue:
 
     def has_yet_to_try(self, pod: Pod) -> bool:
         """Whether it has yet to come to this pod, for all that is known."""
-        return pod.refusal is None and not self.has_passed(pod)
-
-    def has_passed(self, pod: Pod) -> bool:
-        """Whether it took one that is behind this pod: then it is not this one's turn that is awaited."""
-        return any(newest > pod.created for priority, newest in self._newest.items() if priority <= pod.priority)
+        # Where it took one that is behind this pod, it is not this one's turn that is awaited.
+        taken = self._newest.items()
+        return pod.refusal is None and not any(at > pod.created for priority, at in taken if priority <= pod.priority)
 
 
 def carrying_out(workload: Workload) -> bool:

@@ -70,20 +70,18 @@ class Asked:
     def closed(self) -> dict[tuple[str, str], str]:
         """Flavors that a part cannot have, whatever quota there is of them."""
         closed: dict[tuple[str, str], str] = {}
+        queue, flavors = self._queue, self._flavors
         of_job = self._workload.job is not None
         started = of_job or self._workload.release.partial_since is not None
         for one in self._parts:
             held = self._workload.flavoring.get(one.part) if started else None
-            for group in self._queue.groups:
+            for group in queue.groups:
                 for name, _ in group.flavors:
                     if held is not None and held.flavors and name not in held.flavors.values():
                         closed[one.name, name] = f"it was started with flavor {', '.join({*held.flavors.values()})}"
-                    elif not of_job and name in self._flavors and (first := self._hiding(name)):
+                    elif not of_job and name in flavors and (first := is_hidden(queue, flavors, name)):
                         closed[one.name, name] = f"its nodes count as those of flavor {first}, which comes first"
         return closed
-
-    def _hiding(self, flavor: str) -> str:
-        return is_hidden(self._queue, self._flavors, flavor)
 
 
 def must_of(workload: Workload, pods: Sequence[Pod], shape: Shape) -> Sequence[Pod]:

@@ -73,7 +73,7 @@ def _short(
         elif much > (most := node.potential(what)):
             yield f"{asked}, and the queue can have {amount(resource, most)} at most"
         elif much > (left := max(0, node.left(what))):
-            there = f"{_number(resource, left)} of {amount(resource, most)} {_is_are(left)} left"
+            there = f"{_number(resource, left)} of {amount(resource, most)} {'is' if left == 1 else 'are'} left"
             yield f"{asked}, and {there}{_users(quotas, queue, what)}"
 
 
@@ -87,7 +87,3 @@ def _users(quotas: Quotas, queue: ClusterQueue, what: tuple[str, str]) -> str:
 def _number(resource: str, much: int) -> str:
     """Without the name of the resource, which was said."""
     return amount(resource, much).removesuffix(f" {resource}")
-
-
-def _is_are(much: int) -> str:
-    return "is" if much == 1 else "are"

@@ -33,7 +33,8 @@ class GivingWay:
         state = self._state
         pod = state.pods.get(victim.pod)
         if pod is not None and pod.group_key is None:
-            return pod.node in nodes and pod.priority < priority and _may_go_alone(state, pod)
+            lower = pod.node in nodes and pod.priority < priority
+            return lower and (pod.deleting or is_evictable_alone(state, pod))
         workload = state.workloads.get(gang_of(state, victim))
         if workload is None or (preemptor is None and workload.priority >= priority):
             return False
@@ -110,10 +111,6 @@ class GivingWay:
 
     def _evict(self, pod: Pod, why: str) -> None:
         self._state.out.append(Evict(pod.uid, pod.namespace, pod.name, why))
-
-
-def _may_go_alone(state: State, pod: Pod) -> bool:
-    return pod.deleting or is_evictable_alone(state, pod)
 
 
 def preempted_by(state: State, workload: Workload, victim: Victim, rule: Why) -> str:

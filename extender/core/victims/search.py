@@ -102,7 +102,7 @@ class VictimSearch:
         reach: Container[str] = (),
     ) -> Found:
         state, wall, shape, priority = self._state, now - self._state.epoch, option.shape, workload.priority
-        concerns = _anybody if self._tells else _concerns(priority, queues, reach)
+        concerns = (lambda *_: True) if self._tells else _concerns(priority, queues, reach)
         some = list(candidates(state, concerns, wall, related=shape.related))
         others = kept(state, wall) if self._tells else ()
         request = Request(
@@ -146,10 +146,6 @@ class _ByQuota:
         some = [one for one in self._in_queues if one.usage.keys() & usage.keys()]
         request = Request(str(workload.key), (), 0, workload.priority, since=workload.created, queue=queue, usage=usage)
         return search(request, no_nodes(), some, self._protection, queues=queues)
-
-
-def _anybody(_: int, __: str) -> bool:
-    return True
 
 
 def _concerns(priority: int, queues: Queues | None, reach: Container[str]) -> Concerns:

@@ -32,6 +32,8 @@ from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta, PodObjec
 from policies.model import GroupKey, Job
 
 ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
+_ALIKE = ("suspended", "stopped", "finished", "running", "marked", "delay")
+"""Fields that mean the same on a JobObject and on a Job."""
 _SKETCH = msgspec.json.Decoder(AnyObject)
 
 
@@ -103,13 +105,8 @@ def job_from(obj: JobObject, reader: Reader) -> Job:
     return replace(
         job,
         managed=True,
-        suspended=obj.suspended,
-        stopped=obj.stopped,
-        finished=obj.finished,
-        running=obj.running,
-        marked=obj.marked,
-        delay=obj.delay,
         problem=obj.problem or job.problem,
+        **{name: getattr(obj, name) for name in _ALIKE},
     )
 
 
@@ -134,15 +131,10 @@ def job_object(kind: Kind, obj: Object, reader: Reader) -> tuple[JobObject, Job]
         api_version=kind.version,
         kind=kind.name,
         metadata=meta,
-        suspended=job.suspended,
-        stopped=job.stopped,
-        finished=job.finished,
-        running=job.running,
-        marked=job.marked,
         resumes=job.resumes,
-        delay=job.delay,
         problem=problem,
         pod_sets=podsets,
+        **{name: getattr(job, name) for name in _ALIKE},
     )
     return found, job
 
