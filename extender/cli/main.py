@@ -100,7 +100,9 @@ def muster(
 @main.command()
 def serve(
     config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
-    kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: those of the pod.")] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Credentials; default: as kubectl finds them, else those of the pod.")
+    ] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, instead of the settings' listen_port.")] = None,
 ) -> None:
     """Run the extender until it is told to stop (SIGTERM or Ctrl-C)."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from kubernetes.aio.config.incluster_config import SERVICE_CERT_FILENAME
 
 from extender.cli.terminal import stop_on
 from extender.kube.api.connection import Connection
@@ -17,12 +16,14 @@ from extender.observe import logs
 
 
 def token(
-    account: Annotated[str, typer.Argument(help="NAMESPACE/NAME of the ServiceAccount.")],
+    account: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The ServiceAccount.")],
     directory: Annotated[Path, typer.Option(help="Where the files token and ca.crt are written.")],
     lifetime: Annotated[
         int, typer.Option(min=SHORTEST_S, max=LONGEST_S, help="For how many seconds a token is good.")
     ] = 1800,
-    kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: those of the pod.")] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Credentials; default: as kubectl finds them, else those of the pod.")
+    ] = None,
 ) -> None:
     """Keep a short-lived token of a ServiceAccount in a directory.
 
@@ -41,9 +42,10 @@ def token(
 
 async def _run(account: Account, directory: Path, lifetime_s: int, kubeconfig: Path | None) -> None:
     """Ends with SIGTERM, which does not end the first process of a container by itself."""
-    authority = Path(SERVICE_CERT_FILENAME) if kubeconfig is None else None
     connection = await Connection.open(kubeconfig, connections=1)
-    keeping = asyncio.create_task(keep_fresh(connection, account, directory, lifetime_s, authority=authority))
+    keeping = asyncio.create_task(
+        keep_fresh(connection, account, directory, lifetime_s, authority=connection.authority)
+    )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, keeping.cancel)
     # A cancelled task is the end that was asked for; what it raised otherwise is raised here.
     await asyncio.wait([keeping])

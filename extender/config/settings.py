@@ -75,7 +75,7 @@ class Settings(BaseSettings):
         description="And only if it bears one of these names, as common name, DNS name or URI. Empty: any name. Needed "
         "where the authority signs certificates for others too, as a cluster's own does.",
     )
-    kubeconfig: File = Field(None, description="Credentials; without it those of the pod are used.")
+    kubeconfig: File = Field(None, description="Credentials; without it as kubectl finds them, else those of the pod.")
     bind_timeout_s: float = Field(
         600.0, ge=5, le=3600, description="The httpTimeout of the extender entry with bindVerb: no bind waits longer."
     )

@@ -209,3 +209,23 @@ def test_the_files_are_whole_and_for_one_reader(tmp_path: Path) -> None:
     files = {path.name: path for path in directory.iterdir() if path.name != "config"}
     assert {name: path.read_text() for name, path in files.items()} == {"token": "b", "ca.crt": "-----BEGIN"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in files.values()} == {0o400}
+
+
+def test_outside_of_a_pod_the_command_writes_a_token_too(tmp_path: Path) -> None:
+    async def script() -> bytes:
+        async with fake_api() as (api, _):
+            api.on("POST", PATH, given("a"))
+            path = kubeconfig(tmp_path / "config", api.url, {"token": "own"})
+            muster = await asyncio.create_subprocess_exec(
+                Path(sys.executable).with_name("muster"), "token", "kube-system/muster-extender",
+                f"--directory={tmp_path}", env={**os.environ, "KUBECONFIG": str(path)}, stderr=subprocess.PIPE,
+            )  # fmt: skip
+            assert muster.stderr is not None
+            said = await muster.stderr.readline()
+            muster.terminate()
+            await muster.wait()
+            return said
+
+    said = asyncio.run(script())
+    assert b"wrote a token of kube-system/muster-extender" in said
+    assert (tmp_path / "token").read_text() == "a"

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -94,6 +95,12 @@ class Connection:
             refreshing = refresh_token(login.loader, login.configuration)  # type: ignore[no-untyped-call]
             connection._refreshing = asyncio.create_task(refreshing)
         return connection
+
+    @property
+    def authority(self) -> Path | None:
+        """The file with the certificate of who vouches for the API server, if that is said."""
+        path = self._configuration.ssl_ca_cert
+        return Path(path) if path else None
 
     def was_away(self, lately_s: float) -> bool:
         """Whether a request has met an outage in the last so many seconds."""
