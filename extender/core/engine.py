@@ -12,14 +12,7 @@ from functools import partial
 
 from extender.core.admission import Admission
 from extender.core.advisory import Advisory, Mode
-from extender.core.answers import (
-    BindingPosted,
-    CapacityAnswered,
-    Enqueued,
-    JobWritten,
-    Reserved,
-    Untold,
-)
+from extender.core.answers import BindingPosted, CapacityAnswered, Enqueued, JobWritten, Reserved, Untold
 from extender.core.apply import Apply
 from extender.core.binding import Bindings
 from extender.core.calls import Calls

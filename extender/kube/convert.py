@@ -38,13 +38,7 @@ from extender.kube.reading.reserved import reservation_of
 from extender.kube.reading.selections import TOO_CHOOSY, selection_of, taints_of
 from extender.kube.reading.topology import topology_of
 from extender.kube.reading.unread_keys import hint_of
-from policies.model import (
-    UNCONSTRAINED,
-    Controller,
-    Node,
-    Pod,
-    Selection,
-)
+from policies.model import UNCONSTRAINED, Controller, Node, Pod, Selection
 
 ObjectT = TypeVar("ObjectT")
 ValueT = TypeVar("ValueT")

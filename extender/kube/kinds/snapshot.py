@@ -16,12 +16,7 @@ from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.convert import UnreadableError
 from extender.kube.dialects import POD_GROUP
-from extender.kube.kinds.completion import (
-    Completion,
-    PriorityClass,
-    RuntimeClass,
-    TemplateSpec,
-)
+from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeClass, TemplateSpec
 from extender.kube.kinds.keys import MIN_PARALLELISM, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError
 from extender.kube.kinds.limit_ranges import LimitRange, limits_of

@@ -13,13 +13,7 @@ from msgspec import Struct, inspect
 from extender.config.reading import NOT_YAML, Loader, SameKeyError
 from extender.core.events import Event, QueueSeen
 from extender.kube.convert import UnreadableError
-from extender.kube.queues.objects import (
-    ClusterQueueObject,
-    CohortObject,
-    FlavorObject,
-    KueueTopology,
-    LocalQueueObject,
-)
+from extender.kube.queues.objects import ClusterQueueObject, CohortObject, FlavorObject, KueueTopology, LocalQueueObject
 from extender.kube.queues.resources import (
     CLASSES,
     QUEUE_GROUP,

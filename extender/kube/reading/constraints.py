@@ -18,17 +18,7 @@ from extender.kube.reading.objects import (
 )
 from extender.kube.reading.plain import plain
 from extender.kube.reading.selections import requirements
-from policies.model import (
-    UNCONSTRAINED,
-    Constraints,
-    HostPort,
-    Labels,
-    Preferred,
-    Requirement,
-    Selector,
-    Spread,
-    Term,
-)
+from policies.model import UNCONSTRAINED, Constraints, HostPort, Labels, Preferred, Requirement, Selector, Spread, Term
 from policies.model.constraints import ANY_ADDRESS, INDIFFERENT
 
 MOST_TERMS = 16
