@@ -12,7 +12,7 @@ from math import inf
 from extender.core.answers import BindingPosted, Outcome
 from extender.core.binds.bind_calls import Binding
 from extender.core.binds.deadlines import deadline, is_late
-from extender.core.binds.holds import Hold
+from extender.core.binds.release import Hold
 from extender.core.binds.stamps import DOMAIN, NODE, RANK, gang_to_stamp, marks_of, ranks_of
 from extender.core.events import BindArrived
 from extender.core.gang.expected import to_be_created

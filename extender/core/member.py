@@ -8,7 +8,7 @@ from enum import Enum, IntEnum
 from math import inf
 from operator import attrgetter
 
-from extender.core.binds.holds import Hold
+from extender.core.binds.release import Hold
 from policies.model import Pod
 
 

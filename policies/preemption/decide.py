@@ -10,12 +10,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from policies.checks import check_preemption
 from policies.model.queues import ClusterQueue, Cohort, FairStrategy
 from policies.placement.snapshot import Others, Snapshot
 from policies.placement.tenants import Tenants
 from policies.preemption.allowed import Why
 from policies.preemption.candidates import Candidate, Limits, Request
-from policies.preemption.checked import check
 from policies.preemption.reclaim import Queues
 from policies.preemption.victims import Choice, search
 from policies.quota.tree import QuotaTree
@@ -53,7 +53,7 @@ def decide(world: World, preemptor: Request) -> Decision:
     """
     usable = Usable(world.queues, world.cohorts)
     world = replace(world, queues=usable.queues, cohorts=usable.cohorts, running=sheltered(world.running, usable))
-    check(world, preemptor)
+    check_preemption(world, preemptor)
     tree = QuotaTree(world.queues, world.cohorts)
     if preemptor.queue and (text := usable.why_closed(tree, preemptor.queue)):
         return Decision(None, text)

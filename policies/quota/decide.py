@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
+from policies.checks import check_quota
 from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy, Usage
 from policies.quota.books import Books, Evicting, NoEvictions, Victims
-from policies.quota.checked import check
 from policies.quota.flavors import Assignment, Fit, Flavors, Lack, Places, Preempts, no_place_needed, nobody
 from policies.quota.history import History
 from policies.quota.partial_admission import whole_or_part
@@ -93,7 +93,7 @@ def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
     """
     line, usable = list(incoming), Usable(world.queues, world.cohorts, world.flavors)
     world = replace(world, queues=usable.queues, cohorts=usable.cohorts, admitted=list(world.admitted))
-    check(world, line)
+    check_quota(world, line)
     books = Books(world.queues, world.cohorts)
     for one in world.admitted:
         books.admit(one.queue, one.usage)

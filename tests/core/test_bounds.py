@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.binds.holds import Hold, Holds
+from extender.core.binds.release import Hold, Holds
 from extender.core.effects import Effect, Nominate
 from extender.core.events import BindArrived
 from extender.core.gang.backoff import pause_s

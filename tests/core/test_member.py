@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from extender.core.binds.holds import Hold
+from extender.core.binds.release import Hold
 from extender.core.effects import AnswerBind
 from extender.core.gang.members import Members
 from extender.core.member import LEGAL, PLACED, IllegalTransitionError, MemberState, Stage

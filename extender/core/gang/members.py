@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
-from extender.core.binds.holds import Hold, Holds
+from extender.core.binds.release import Hold, Holds
 from extender.core.gang.said import Said, words_of
 from extender.core.gang.slots import Slots
 from extender.core.gang.starts import GoingOn, Starts

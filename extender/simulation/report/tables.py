@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from extender.simulation.report.fairness import Fairness, QueueShare, Windows
-from extender.simulation.report.outcome import Figures, Outcome, Waits, binned
-from extender.simulation.report.preempted import Preempted, Times
+from extender.simulation.report.outcome import Figures, Outcome, Preempted, Times, Waits, binned
 
 CURVE_BINS = 240
 _SHOWN = 10
