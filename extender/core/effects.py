@@ -222,22 +222,6 @@ class Reached:
 
 JobEffect = StartJob | SuspendJob | CleanJob
 """What is written to a job."""
-Effect = (
-    AnswerFilter
-    | AnswerPreempt
-    | AnswerBind
-    | PostBinding
-    | Nominate
-    | Ungate
-    | Wake
-    | Confirm
-    | Evict
-    | StartJob
-    | SuspendJob
-    | CleanJob
-    | Reserve
-    | Enqueue
-    | Report
-    | Hint
-    | Reached
-)
+Write = PostBinding | Nominate | Ungate | Wake | Confirm | Evict | JobEffect | Reserve | Enqueue | Report | Hint
+"""What is written at the API server."""
+Effect = AnswerFilter | AnswerPreempt | AnswerBind | Reached | Write

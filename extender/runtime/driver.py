@@ -29,7 +29,6 @@ from extender.core.effects import (
     Enqueue,
     Evict,
     Hint,
-    JobEffect,
     Nominate,
     PostBinding,
     Reached,
@@ -39,6 +38,7 @@ from extender.core.effects import (
     SuspendJob,
     Ungate,
     Wake,
+    Write,
 )
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, Event, Tick
@@ -156,15 +156,10 @@ class Driver:
                 case Reached():
                     self._observer.reached(effect)
                     self._actions.append(effect)
-                case Report():
-                    self._actions.append(effect)
-                    self._report(effect)
                 case _:
                     self._write(effect)
 
-    def _write(
-        self, effect: PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Hint | JobEffect | Reserve | Enqueue
-    ) -> None:
+    def _write(self, effect: Write) -> None:
         match effect:
             case PostBinding():
                 self._bind(effect)
@@ -181,6 +176,9 @@ class Driver:
                 self._persist(effect, "eviction", "eviction")
             case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve():
                 self._jobs.ask(effect)
+            case Report():
+                self._actions.append(effect)
+                self._report(effect)
             case Hint():
                 self._start(Lane.REPORT, "hint", self._writes.hint(effect), self._noted("hint"))
             case _:

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extender.core.effects import (
-    Confirm,
-    Enqueue,
-    Evict,
-    Hint,
-    JobEffect,
-    Nominate,
-    PostBinding,
-    Report,
-    Reserve,
-    Ungate,
-    Wake,
-)
+from extender.core.effects import Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +16,7 @@ class LookAtPod:
     name: str
 
 
-Asked = (
-    PostBinding | Nominate | Ungate | Wake | Confirm | Evict | Report | Hint | JobEffect | Reserve | Enqueue | LookAtPod
-)
+Asked = Write | LookAtPod
 """A write is asked for by the effect that calls for it: one attempt of it. ``Nominate.renew`` is split before."""
 
 
