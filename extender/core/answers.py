@@ -90,3 +90,7 @@ class CapacityAnswered:
     attempt: int
     granted: bool
     detail: str = ""
+
+
+Answer = BindingPosted | Nominated | Ungated | JobWritten | Reserved | Enqueued | Untold | CapacityAnswered
+"""How something that the core has asked for ended."""

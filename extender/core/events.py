@@ -6,16 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from extender.core.answers import (
-    BindingPosted,
-    CapacityAnswered,
-    Enqueued,
-    JobWritten,
-    Nominated,
-    Reserved,
-    Ungated,
-    Untold,
-)
+from extender.core.answers import Answer
 from policies.model import (
     Dialect,
     DisruptionBudget,
@@ -255,6 +246,8 @@ class CapacityServed:
     served: bool
 
 
+Call = FilterCalled | PreemptCalled | BindArrived | BindDisconnected
+"""What kube-scheduler asks, or does not ask any more."""
 Event = (
     PodSeen
     | PodGone
@@ -280,19 +273,9 @@ Event = (
     | BudgetGone
     | Synced
     | Tick
-    | FilterCalled
-    | PreemptCalled
-    | BindArrived
-    | BindDisconnected
-    | BindingPosted
-    | Nominated
-    | Ungated
-    | JobWritten
-    | Reserved
-    | Enqueued
-    | Untold
     | CapacityServed
-    | CapacityAnswered
+    | Call
+    | Answer
 )
 
 Handlers = Mapping[type[Event], Callable[[Any, float], None]]
