@@ -93,7 +93,9 @@ class Planner:
         search = placing if len(shape.roles) <= self._state.limits.shapes else placing_pinned
         found = yield from search(pods, shape.needed, view, shape.caps, beside, self.policies)
         needed = shape.needed
-        if isinstance(found, Placed) and (least := left_short(workload, pods, found.nodes)):
+        least = left_short(workload, pods, found.nodes if isinstance(found, Placed) else ())
+        # In whole slices there may be no room for as many, and yet for the least.
+        if least and len(least) < len(pods):
             pods, needed = tuple(least), len(least)
             found = yield from search(pods, needed, view, shape.caps, beside, self.policies)
         if isinstance(found, Placed) and (shut := self._kept_away(workload, pods, found.nodes, view)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from policies.model import Dialect, GroupRef, Pod, PodSet, PodSets
+from policies.model import Dialect, GroupRef, Pod, PodSet, PodSets, Topology
 from tests.builders import cluster, gang, requests, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.preempting import Cluster, running
@@ -51,3 +51,21 @@ def test_nobody_goes_for_as_many_pods_of_the_wrong_part_of_a_job() -> None:
     high = Controlled(script, replace(job(1, name="new"), podsets=PodSets(job(1, name="new").podsets.key, (*parts,))))
     high.wait(2)
     assert not script.evicted
+
+
+def test_no_more_go_than_the_least_of_each_part_needs_in_slices() -> None:
+    """Two and one of two parts, in slices of two: the second one starts with half a slice."""
+    script = Cluster(*cluster("a: 1x4"))
+    low = running(script, "low", 1, gpus=3)
+    running(script, "other", 1, gpus=1, priority=5)
+    sliced = {"priority": 10, "topology": Topology(slice_size=2, slice_level="clique")}
+    parts = [
+        PodSet(template("new", 1, name, **sliced), count, least)
+        for name, count, least in (("0-a", 4, 2), ("1-b", 2, 1))
+    ]
+    high = Controlled(script, replace(job(1, name="new"), podsets=PodSets(job(1, name="new").podsets.key, (*parts,))))
+    assert script.evicted == ["low-0"]
+    script.leave(script.pods[low[0].uid])
+    high.settle()
+    (start,) = high.starts
+    assert start.plan == {"0-a": ("a-0", "a-0", "", ""), "1-b": ("a-0", "")}

@@ -89,9 +89,12 @@ def must_of(workload: Workload, pods: Sequence[Pod], shape: Shape) -> Sequence[P
     return left_short(workload, pods, ()) or pods[: shape.needed]
 
 
-def in_whole_slices(some: Sequence[Pod], pods: Sequence[Pod]) -> Sequence[Pod]:
-    """With whoever of the pods is in one slice with some of them: no plan for a workload that starts cuts a slice."""
-    begun = set(map(_slice_of, some))
+def in_whole_slices(workload: Workload, pods: Sequence[Pod], shape: Shape) -> Sequence[Pod]:
+    """Those that have to start together, where there is quota for all. Of a workload whose parts have no minimum of
+    their own these are whole slices: no plan for it cuts one then."""
+    if least := left_short(workload, pods, ()):
+        return least
+    begun = set(map(_slice_of, pods[: shape.needed]))
     return [pod for pod in pods if _slice_of(pod) in begun]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from extender.core.gang.demands import Demands
 from extender.core.gang.shape import Demand, Shape
 from extender.core.gang.surplus import gang_of
-from extender.core.quota.asked import Asked, in_whole_slices, must_of
+from extender.core.quota.asked import Asked, in_whole_slices
 from extender.core.quota.flavoring import told_by
 from extender.core.quota.lines import requested
 from extender.core.quota.uses import Use
@@ -80,8 +80,8 @@ class Reclaiming:
     def next(self, shape: Shape, why: str) -> Steps[Option | None]:
         """The best option that was not tried yet. ``why`` the last one will not do. None when there is none left, or
         when the workload has become another one."""
-        workload, former, asked = self._workload, self._workload.flavoring, self._demand.pods
-        must = in_whole_slices(must_of(workload, asked, shape), asked)
+        workload, former = self._workload, self._workload.flavoring
+        must = in_whole_slices(workload, self._demand.pods, shape)
         podsets = self._asked.podsets(must)
         tried = self._tried
         found = self._choices.first(podsets) if tried is None else self._choices.after(tried, podsets, why)

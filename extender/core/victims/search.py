@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from extender.core.gang.demands import Demands, left_short, siblings
 from extender.core.gang.shape import Demand, Shape
 from extender.core.planner import Planner
-from extender.core.quota.asked import in_whole_slices
 from extender.core.quota.reclaiming import Option, Reclaiming
 from extender.core.state import State
 from extender.core.victims.candidates import Concerns, budgets_left, candidates, kept
@@ -60,7 +59,7 @@ class VictimSearch:
         if workload.asked is not demand:
             return None
         if (queue := self._state.quotas.queue_of(workload.key)) is None:
-            least = in_whole_slices(left_short(workload, demand.pods, ()), demand.pods)
+            least = left_short(workload, demand.pods, ())
             alone = Option(least or demand.pods, shape, {}, len(least) or shape.needed)
             found = self._search(workload, alone, beside, None, now)
             yield 100 + len(self._state.pods) // 8
