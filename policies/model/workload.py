@@ -202,7 +202,8 @@ class Job:
     ``hint``: which of its labels its author has misspelt. ``delay``: why its controller makes no pods for now.
     ``reservation``: the room that it is to have when others are gone. ``eviction``: what the job says of its own.
     ``evicted``: when it was evicted lately, in seconds since the epoch. ``in_steps``: what a start writes may be shown
-    before it is unsuspended.
+    before it is unsuspended. ``same_names``: its pods have the same names in each start, so that none can come while
+    its namesake is there.
     """
 
     podsets: PodSets
@@ -227,6 +228,7 @@ class Job:
     eviction: EvictionTerms = NO_TERMS
     evicted: tuple[float, ...] = ()
     in_steps: bool = False
+    same_names: bool = False
     let_go: LetGo | None = None
     in_vain: InVain | None = None
 

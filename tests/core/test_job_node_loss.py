@@ -109,3 +109,24 @@ def test_pods_of_an_earlier_start_on_a_node_that_is_lost_are_not_waited_for(
     lose(script, train.starts[0].plan[""][0])
     train.wait(3)
     assert len(train.starts) == 2
+
+
+@pytest.mark.parametrize("lose", [silent, deleted])
+def test_pods_of_an_earlier_start_are_waited_for_anywhere_where_the_next_ones_have_their_names(
+    lose: Callable[[Script, str], None],
+) -> None:
+    """Of PyTorchJobs, say: none can come beside its namesake."""
+    script = Script(*cluster("a: 3x8"))
+    train = Controlled(script, replace(job(2), same_names=True))
+    pods = train.run()
+    train.show(suspended=True, stopped=True)
+    lose(script, train.starts[0].plan[""][0])
+    script.change(script.pods[pods[0].uid], deleting=True)
+    script.gone(script.pods[pods[1].uid])
+    train.wait(60)
+    assert len(train.starts) == 1
+    hint = "give node a-0, which is silent, the out-of-service taint, or delete it"
+    assert (hint in script.message("job")) == (lose is silent)
+    script.gone(script.pods[pods[0].uid])
+    train.wait(3)
+    assert len(train.starts) == 2

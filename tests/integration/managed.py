@@ -90,9 +90,9 @@ class Managed:
         """As its controller does."""
         self._api.patch(f"{self._path}/status", {"status": status})
 
-    def until(self, holds: Callable[[Object], bool]) -> None:
+    def until(self, holds: Callable[[Object], bool], patience_s: float = PATIENCE_S) -> None:
         """Wait until the object is so."""
-        self._api.wait_for(self._shown, lambda obj: obj is not None and holds(obj), PATIENCE_S)
+        self._api.wait_for(self._shown, lambda obj: obj is not None and holds(obj), patience_s)
 
     def suspend(self, **labels: str) -> None:
         """As its user does, with a label for it."""
@@ -120,7 +120,7 @@ class Managed:
         """As its user does."""
         self._api.patch(self._path, {"spec": spec}, "application/merge-patch+json")
 
-    def lose_node(self, pod: Pod) -> None:
+    def lose_node(self, pod: Pod, before_its_pods_are_gone: Callable[[], None] = lambda: None) -> None:
         """Its node is deleted, and the pods that are told to go from there: what collects those takes a minute."""
         node = f"/api/v1/nodes/{pod.node}"
         clique = self._api.get(node)["metadata"]["labels"].get(CLIQUE)
@@ -130,7 +130,9 @@ class Managed:
             there = [one for one in pods if one["spec"].get("nodeName") == pod.node]
             return all("deletionTimestamp" in one["metadata"] for one in there)
 
-        for one in self._api.wait_for(self._team.pods, told, PATIENCE_S):
+        there = self._api.wait_for(self._team.pods, told, PATIENCE_S)
+        before_its_pods_are_gone()
+        for one in there:
             if one["spec"].get("nodeName") == pod.node:
                 self._api.delete(f"{self._team.pods}/{one['metadata']['name']}", {"gracePeriodSeconds": 0})
         self._cluster.add_nodes(1, prefix=f"spare-{next(_spares)}", labels={CLIQUE: clique} if clique else None)

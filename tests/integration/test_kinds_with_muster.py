@@ -71,6 +71,22 @@ def test_it_is_started_over_when_a_node_is_gone(cluster: Cluster, name: str) -> 
     managed.delete()
 
 
+def test_it_is_not_started_beside_a_pod_of_the_same_name_that_has_yet_to_go(cluster: Cluster) -> None:
+    """training-operator would take that pod for one that has failed, and the job would be over."""
+    managed = Managed(cluster, PYTORCH.replace("OnFailure", "Never"))
+    first = managed.until_running(4)
+
+    def it_waits() -> None:
+        managed.until(managed.is_clean)
+        with pytest.raises(TimeoutError):
+            managed.until(lambda obj: not managed.kind.is_suspended(obj), 3.0)
+
+    managed.lose_node(first[-1], it_waits)
+    second = managed.until_running(4, but=frozenset(pod.uid for pod in first))
+    managed.check_nodes(second)
+    managed.delete()
+
+
 def test_a_worker_more_of_a_training_job_that_runs_goes_where_there_is_room(cluster: Cluster) -> None:
     """The nodes of the plan are full."""
     managed = Managed(cluster, PYTORCH)

@@ -9,7 +9,7 @@ from extender.core.jobs.job import JobRecord
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import Job, LetGo, PodSets, SlotKey
+from policies.model import Job, LetGo, Node, Pod, PodSets, SlotKey
 from policies.words import counted
 
 HELD = Reason("Held", "muster.dev/hold keeps it suspended", warning=False)
@@ -42,9 +42,11 @@ def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | N
         refused = f", which was refused: {record.refused}" if record.refused else ""
         text = f"it is suspended; what Muster wrote on it is being taken off{refused}"
         return Reason("Stopping", text, warning=bool(refused))
-    if left := _left_over(state, workload):
-        said = counted(left, "pod", "has", "have")
-        return Reason("Stopping", f"{said} yet to go of an earlier start", warning=False)
+    if left := _left_over(state, workload, job):
+        silent = next((node.name for pod in left if (node := _node_of(state, pod)) and not node.ready), "")
+        hint = f": give node {silent}, which is silent, the out-of-service taint, or delete it" if silent else ""
+        said = counted(len(left), "pod", "has", "have")
+        return Reason("Stopping", f"{said} yet to go of an earlier start{hint}", warning=bool(silent))
     if record.taken:
         return Reason("NameTaken", record.taken)
     if job.held:
@@ -52,12 +54,15 @@ def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | N
     return Reason("InvalidJob", job.problem) if job.problem else None
 
 
-def _left_over(state: State, workload: Workload) -> int:
+def _left_over(state: State, workload: Workload, job: Job) -> list[Pod]:
     """Pods of an earlier start that have yet to go. Those that are told to go, on a node that is gone or silent, may
-    be shown for ever."""
-    nodes = state.claims.nodes
+    be shown for ever, and are awaited where none can come beside them."""
     pods = [member.pod for member in workload.members if not member.pod.terminal]
-    return sum(1 for pod in pods if pod.live or ((node := nodes.get(pod.node or "")) is not None and node.ready))
+    return [pod for pod in pods if pod.live or job.same_names or ((node := _node_of(state, pod)) and node.ready)]
+
+
+def _node_of(state: State, pod: Pod) -> Node | None:
+    return state.claims.nodes.get(pod.node or "")
 
 
 def to_come(workload: Workload, job: Job) -> PodSets:

@@ -42,4 +42,5 @@ MPI = Kind(
     ran=tuple(f"status.replicaStatuses.*.{one}" for one in ("active", "succeeded", "failed")),
     managed_by="spec.runPolicy.managedBy",
     managers=("kubeflow.org/mpi-operator",),
+    same_names=True,
 )

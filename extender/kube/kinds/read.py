@@ -109,6 +109,7 @@ class Reader:
             eviction=terms_of(meta),
             evicted=evictions_of(meta),
             in_steps=kind.shown_in is not None,
+            same_names=kind.same_names,
             let_go=let_go_from(planned),
             in_vain=in_vain_from((meta.annotations or {}).get(IN_VAIN)),
         )

@@ -41,6 +41,8 @@ def _kind(name: str, field: str) -> Kind:
         ran=tuple(f"status.replicaStatuses.*.{one}" for one in ("active", "succeeded", "failed")),
         managed_by="spec.runPolicy.managedBy",
         managers=("kubeflow.org/training-operator",),
+        # Beside a pod of a former start that has yet to go, the job would be Failed at once with restartPolicy Never.
+        same_names=True,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from extender.kube.kinds.kind import Object
 from extender.kube.kinds.mpi import MPI
+from extender.kube.kinds.registry import KINDS
 from extender.kube.kinds.training import TRAINING
 from policies.model import GroupKey
 from tests.kube.kinds.jobs import (
@@ -35,6 +36,11 @@ def test_each_role_of_a_pytorchjob_is_a_podset_in_rank_order() -> None:
     assert (job.key, job.problem) == (GroupKey("team", "pytorchjob-pytorch-simple"), "")
     assert list(sizes(job).items()) == [("0-master", 1), ("1-worker", 3)]
     assert (job.suspended, job.stopped) == (True, True)
+
+
+def test_the_pods_of_these_kinds_have_the_same_names_in_each_start() -> None:
+    assert {kind for kind in KINDS if kind.same_names} == {*TRAINING, MPI}
+    assert read(PYTORCHJOB, stored(PYTORCH)).same_names
 
 
 @pytest.mark.parametrize(
