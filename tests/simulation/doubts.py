@@ -39,6 +39,10 @@ class Doubts:
         there = (*self.minded.values(), *self.waived.values())
         return any(claim.gang == gang and now < claim.until for claim in there)
 
+    def any_of(self, gang: GroupKey) -> bool:
+        """Whether a Binding of it may have been written, however long ago."""
+        return any(claim.gang == gang for claim in (*self.minded.values(), *self.waived.values()))
+
     def begin(self, uid: str, claim: Claim, now: float) -> None:
         self.waived.pop(uid, None)
         self.minded[uid] = replace(claim, until=now + DOUBT_S)

@@ -45,7 +45,7 @@ from tests.simulation.postings import Postings
 from tests.simulation.queue_turns import QueueTurns
 from tests.simulation.quota import QuotaJudge
 from tests.simulation.reclaims import Reclaims
-from tests.simulation.room import judge_room
+from tests.simulation.room import judge_kept_in_vain, judge_room
 from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import Shown
 from tests.simulation.single_turns import OURS
@@ -174,6 +174,7 @@ class Referee:
             self._judge_job(effect, now)
             self._claims.apply(effect, event)
             self._fairness.apply(effect)
+        complain(judge_kept_in_vain(event, shown, self._claims))
         complain(self._quota.judge_gangs(effects, now))
         complain(self._unsent.judge(effects))
         for effect in effects if self._judges_order else ():

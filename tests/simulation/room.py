@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from extender.core.effects import AnswerFilter, AnswerPreempt, Effect, Nominate, PostBinding, StartJob, Ungate
-from extender.core.events import Event, FilterCalled, PreemptCalled
-from policies.model import Job, Pod
+from extender.core.events import Event, FilterCalled, GroupSeen, PodGone, PodSeen, PreemptCalled
+from policies.model import Dialect, Job, Pod
 from tests.simulation.claims import Claims
 from tests.simulation.job_plans import overfull
 from tests.simulation.shown import Shown
@@ -32,6 +32,31 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
             return overfull(effect, _left_for(effect.job, shown, claims))
         case _:
             pass
+    return None
+
+
+def judge_kept_in_vain(event: Event, shown: Shown, claims: Claims) -> str | None:
+    """After what the core has made of it. Of a gang that nothing is bound of, nor may be, too few exist to start: then
+    nobody is promised room."""
+    match event:
+        case PodSeen(pod):
+            asked = {pod.group_key}
+        case GroupSeen(group):
+            asked = {group.key}
+        case PodGone():
+            asked = {claim.gang for claim in claims.promised.values()}
+        case _:
+            return None
+    promised = dict.fromkeys(claim.gang for claim in claims.promised.values() if claim.gang in asked)
+    on_their_way = {binding.group for binding in claims.posting.values()}
+    for key in [key for key in promised if key is not None and key not in shown.jobs and key not in on_their_way]:
+        sight = shown.sight(key)
+        if sight is None or sight.bound or claims.doubts.any_of(key):
+            continue
+        if any(pod.group is not None and pod.group.dialect is Dialect.VOLCANO for pod in sight.live):
+            continue  # a Volcano Job may be about to make the others
+        if sight.needed is None or sight.count(sight.live) < sight.needed:
+            return f"{key} is promised room, and {len(sight.live)} of {sight.needed} members exist"
     return None
 
 
