@@ -164,7 +164,7 @@ class Admissions:
         if job.podsets != admission.podsets:
             admission.note("it asks for other pods")
             admission.want(job.podsets)
-        admission.end(job.done)
+        admission.end(job.done, job.closed)
         return None
 
     def _adopt(self, job: Job, now: float, *, late: bool) -> None:
@@ -257,7 +257,7 @@ class Admissions:
         admission.adopt(self.slots.pods(job.key))
         for pod in self.slots.pods(job.key):
             admission.finish(pod)
-        admission.end(job.done)
+        admission.end(job.done, job.closed)
 
     def end(self, key: GroupKey) -> None:
         self.slots.of.pop(key, None)

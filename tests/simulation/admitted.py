@@ -35,6 +35,8 @@ class Admission:
     """How many of it start together at least, by what it was started with: it may have been made larger since."""
     earlier: frozenset[str] = frozenset()
     """UIDs of pods of an earlier start. On a silent node they may be shown for ever."""
+    closed: bool = False
+    """By the status of the job no pod of it is made any more."""
     forgotten: bool = False
     """Its plan was taken back: none of its pods that wait is let in before it is started anew."""
 
@@ -75,8 +77,9 @@ class Admission:
             one = pod.uid if pod.index is None else (pod.series, pod.index)
             self.done[one] = pod.series, pod.node or ""
 
-    def end(self, done: Collection[SlotKey]) -> None:
-        """These slots are done by the status of the job."""
+    def end(self, done: Collection[SlotKey], closed: int) -> None:
+        """These slots are done by the status of the job; of those without an index so many get no other pod."""
+        self.closed = closed >= sum(1 for _ in self.slots()) > 0
         slots = ((one, at) for one in self.podsets.podsets for at in range(one.count) if one.slot(at) in done)
         self.over = frozenset((one.name, at) for one, at in slots if any(self.nodes[one.name][at : at + 1]))
         for series, at in sorted(self.over):
@@ -102,6 +105,8 @@ class Admission:
 
     def missing(self, pods: Iterable[Pod]) -> int:
         """How many slots have a node and no pod. ``pods``: those of its gang."""
+        if self.closed:
+            return 0
         live = sum(pod.live and (pod.series, pod.index) not in self.done for pod in self._own(pods))
         return sum(1 for _ in self.slots()) - live - len(self.done)
 
@@ -110,6 +115,8 @@ class Admission:
 
         A pod that the job can do without may have gone elsewhere: its slot keeps no room.
         """
+        if self.closed:
+            return
         own = [pod for pod in self._own(pods) if not pod.terminal]
         there = Counter((pod.series, pod.node or on_their_way.get(pod.uid)) for pod in own)
         # The watch may be late to show that a pod has ended.

@@ -79,18 +79,20 @@ def has_work_queues(seed: int) -> bool:
 
 
 def with_work_queues(plan: BatchPlan, chance: Chance) -> BatchPlan:
-    """The same, where most jobs of one podset have pods without an index that each have to succeed. They are stopped
-    when some have."""
-    dice = chance.stream("jobs that are work queues")
-    jobs = tuple((at, _as_work_queue(job) if dice.random() < 0.8 else job) for at, job in plan.jobs)
+    """The same, where most jobs of one podset have pods without an index that each have to succeed, or are all that
+    are made once one has. They are stopped when some have."""
+    dice, others = chance.stream("jobs that are work queues"), chance.stream("jobs that say no completions")
+    jobs = tuple(
+        (at, _as_work_queue(job, closes=others.random() < 0.5) if dice.random() < 0.8 else job) for at, job in plan.jobs
+    )
     stops = tuple((next(iter(WORK_FAULTS)), 5 + 85 * dice.random(), "", 0) for _ in range(4 if plan.faults else 0))
     return replace(plan, jobs=jobs, faults=(*plan.faults, *stops))
 
 
-def _as_work_queue(job: BatchJob) -> BatchJob:
+def _as_work_queue(job: BatchJob, *, closes: bool) -> BatchJob:
     if len(job.podsets) > 1 or job.remakes:
         return job
-    return replace(job, podsets=(replace(job.podsets[0], indexed=False),), by_pod=True)
+    return replace(job, podsets=(replace(job.podsets[0], indexed=False),), by_pod=not closes, closes=closes)
 
 
 def draw_unread(chance: Chance) -> tuple[tuple[str, float], ...]:

@@ -82,7 +82,7 @@ def _job(dice: Random, job: BatchJob, size: int, some: Requests) -> tuple[float,
     priority = _URGENT if urgent else _LOW
     template = replace(template, requests=some, priority=priority, group=group, created=BEGIN_S + at)
     podset = PodSet(template, size, size, indexed=job.podsets[0].indexed)
-    return at, replace(job, podsets=(podset,), run_s=float("inf"), by_pod=False)
+    return at, replace(job, podsets=(podset,), run_s=float("inf"), by_pod=False, closes=False)
 
 
 def in_devices(

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from policies.model import PodSet
+from policies.model import GroupKey, PodSet
 from tests.simulation.model.batch import BatchJob, resume, suspend
 from tests.simulation.trouble import Trouble
 
 Edit = Callable[[BatchJob], BatchJob]
 
 
-def suspend_job(trouble: Trouble) -> None:
-    _edit(trouble, lambda job: suspend(job, polices=trouble.world.polices), lambda job: not job.suspended)
+def suspend_job(trouble: Trouble, *keys: GroupKey) -> None:
+    """Any of these, or any at all."""
+
+    def runs(job: BatchJob) -> bool:
+        return not job.suspended and (not keys or job.key in keys)
+
+    _edit(trouble, lambda job: suspend(job, polices=trouble.world.polices), runs)
 
 
 def resume_job(trouble: Trouble) -> None:
@@ -61,6 +66,7 @@ def delete_batch_job(trouble: Trouble) -> None:
             pins=job.pins,
             remakes=job.remakes,
             by_pod=job.by_pod,
+            closes=job.closes,
             backoff_limit=job.backoff_limit,
             run_s=job.run_s,
             ttl_s=job.ttl_s,
@@ -77,9 +83,9 @@ def take_plan_off(trouble: Trouble) -> None:
     _edit(trouble, lambda job: replace(job, plan=None, let_go=None), said)
 
 
-def silence_kubelet(trouble: Trouble) -> None:
+def silence_kubelet(trouble: Trouble, *keys: GroupKey) -> None:
     """A node with pods of a job is silent for long; every third time its object is deleted after a while."""
-    world, name = trouble.world, _node_of_a_job(trouble)
+    world, name = trouble.world, _node_of_a_job(trouble, *keys)
     one = world.api.nodes.get(name or "")
     if one is None:
         return
@@ -101,9 +107,9 @@ def silence_kubelet(trouble: Trouble) -> None:
         trouble.later(back, 80.0)
 
 
-def delete_node(trouble: Trouble) -> None:
+def delete_node(trouble: Trouble, *keys: GroupKey) -> None:
     """A node that a job was planned on; every second time it comes back."""
-    api, name = trouble.world.api, _node_of_a_job(trouble)
+    api, name = trouble.world.api, _node_of_a_job(trouble, *keys)
     one = api.nodes.get(name or "")
     if one is None:
         return
@@ -137,11 +143,11 @@ def delete_job_pod(trouble: Trouble) -> None:
 def stop_work_queue(trouble: Trouble) -> None:
     """Some pods of a job have ended well when it is suspended by others, or loses a node."""
     controller = trouble.world.controller
-    job = trouble.some([job for job in controller.running if job.by_pod and not job.podsets[0].indexed])
+    job = trouble.some([job for job in controller.running if (job.by_pod or job.closes) and not job.podsets[0].indexed])
     if job is not None:
         controller.finish(job)
         stop = trouble.random.choice((suspend_job, delete_node, silence_kubelet))
-        trouble.later(lambda: stop(trouble), 2.0)
+        trouble.later(lambda: stop(trouble, job.key), 2.0)
 
 
 WORK_FAULTS: dict[str, Callable[[Trouble], None]] = {"a job is stopped when some of its pods are done": stop_work_queue}
@@ -184,8 +190,9 @@ def _grouped(job: BatchJob) -> BatchJob:
     return replace(job, podsets=tuple(map(said, job.podsets)))
 
 
-def _node_of_a_job(trouble: Trouble) -> str | None:
-    planned = [job for job in trouble.world.api.jobs.values() if job.plan is not None and not job.ended]
+def _node_of_a_job(trouble: Trouble, *keys: GroupKey) -> str | None:
+    jobs = trouble.world.api.jobs
+    planned = [jobs[key] for key in keys or jobs if key in jobs and jobs[key].plan is not None and not jobs[key].ended]
     job = trouble.some(planned)
     if job is None or job.plan is None:
         return None

@@ -27,7 +27,7 @@ def judge_job(effect: Effect, admissions: Admissions, calls: Collection[str], no
         case StartJob():
             return _judge_start(effect, job, admissions, now)
         case SuspendJob():
-            return _judge_suspension(job, admissions, calls, now)
+            return _judge_suspension(effect, job, admissions, calls, now)
         case _:
             return None if job.finished or (job.suspended and job.stopped) else f"{key} is cleaned while it runs"
 
@@ -53,7 +53,9 @@ def _judge_start(effect: StartJob, job: Job, admissions: Admissions, now: float)
     return judge_plan(effect, admissions.known)
 
 
-def _judge_suspension(job: Job, admissions: Admissions, calls: Collection[str], now: float) -> str | None:
+def _judge_suspension(
+    effect: SuspendJob, job: Job, admissions: Admissions, calls: Collection[str], now: float
+) -> str | None:
     key = job.key
     admission, again = admissions.slots.of.pop(key, None), admissions.stopping.get(key) == job.uid
     admissions.stopping[key] = job.uid
@@ -69,6 +71,8 @@ def _judge_suspension(job: Job, admissions: Admissions, calls: Collection[str], 
         misled = job.marked and bool(pods) and not any(pod.node for pod in pods)
         lost = job.plan is None and (misled or not job.running or admissions.broken.get(key) == job.uid)
         return None if lost else f"{key} is to be suspended, and its start was none of ours to end"
+    if admission.closed and admission.trouble.startswith("node ") and not effect.evicted:
+        return f"{key} is to be suspended, and is complete then without what its other pods do: {admission.trouble}"
     admissions.slots.of[key] = admission
     late = admissions.slots.missing(key) > 0 and now >= admission.came_at + admissions.creation_s
     del admissions.slots.of[key]

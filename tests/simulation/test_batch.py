@@ -201,10 +201,34 @@ def test_a_work_queue_that_is_stopped_is_started_again_for_the_pods_that_are_lef
     assert now(of, job).ended == "Complete"
 
 
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_job_that_says_no_completions_makes_no_more_pods_once_one_has_succeeded(*, suspended: bool) -> None:
+    """It is complete when none runs any more, as when it is suspended."""
+    job = made(4, closes=True)
+    job = replace(job, podsets=(replace(job.podsets[0], indexed=False),))
+    of = world("a: 4x8")
+    of.api.set_job(job)
+    let(of, 5)
+    of.controller.finish(now(of, job))
+    running = [pod for pod in of.controller.pods(job) if pod.phase == "Running"]
+    of.api.change_pod(running[0].uid, phase="Failed")
+    let(of, 5)
+    assert len(running) == 2
+    assert [pod.uid for pod in of.controller.pods(job) if pod.live] == [running[1].uid]
+    assert (now(of, job).shown().closed, now(of, job).ended) == (4, "")
+    if suspended:
+        of.api.set_job(suspend(now(of, job), polices=True))
+        let(of, 2)
+    else:
+        let(of, 10)
+    assert now(of, job).ended == "Complete"
+
+
 def test_one_in_eleven_seeds_with_suspended_jobs_has_work_queues() -> None:
     plans = [draw(seed) for seed in range(1, 441)]
     queues = [one for one in plans if any(job.by_pod and not job.podsets[0].indexed for _, job in one.batch.jobs)]
-    assert len(queues) == 9
+    queues += [one for one in plans if any(job.closes for _, job in one.batch.jobs)]
+    assert len({one.seed for one in queues}) == 9
     assert all(has_work_queues(one.seed) and has_jobs(one.seed) for one in queues)
 
 

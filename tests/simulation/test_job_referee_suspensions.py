@@ -211,3 +211,14 @@ def test_a_start_holds_its_room_until_it_is_answered_though_others_have_started_
     assert life.gpus("a-0") == 0
     life.end(Outcome.REFUSED)
     assert life.gpus("a-0") == 8
+
+
+@pytest.mark.parametrize("closed", [0, 2])
+def test_a_job_that_makes_no_more_pods_is_not_suspended_for_a_node(closed: int) -> None:
+    life = Life(batch(2, indexed=False), "a-0", "a-1")
+    life.show()
+    for index in range(2):
+        life.pod(index, node=f"a-{index}")
+    life.tell(JobSeen(replace(life.job.shown(), closed=closed)))
+    life.tell(NodeGone("a-1"))
+    assert "is complete then" in (life.suspend() or "") if closed else life.suspend() is None

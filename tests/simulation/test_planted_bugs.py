@@ -136,6 +136,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.refused_start_taken_for_done, 556, r"is to be started on .*, where"),
     (jobs.quorum_of_a_job_counted_as_a_total, 1776, r"members of .* are there, 0 of 1 of podset"),
     (jobs.what_has_ended_counts_for_the_next_start, 546, r"is to be bound when \d+ of \d+ members"),
+    (jobs.jobs_that_make_no_more_pods_are_not_known, 1678, "is complete then without what its other pods do"),
     (jobs.later_waves_counted_on, 51001016, "lets in no order of|is given up, and nothing has changed"),
     (jobs.started_jobs_lose_their_room_before_their_start_is_shown, 71004410, r"is to be started on .*, where"),
     (owners.quorum_of_an_ordered_owner_counts_all_waves, 24, "is given up, and nothing has changed: only 1 of"),

@@ -42,7 +42,8 @@ class BatchJob:
 
     ``pins``: its kind takes no node affinity in its template. ``remakes``: when a pod fails, all are made anew.
     ``run_s``: how long it runs once enough of its pods do; ``ttl_s``: how long it stays then. ``by_pod``: each of its
-    pods has to succeed; else the success of one completes it.
+    pods has to succeed; ``closes``: when one has, no more are made, and it is complete when none runs any more; else
+    the success of one completes it.
     ``elsewhere``: where another scheduler has put its pods, which run; only while it has no plan.
     ``plan`` is the annotation on it, ``led`` what stands in its templates, ``minimum`` what they say of the gang.
     ``let_go`` is what the annotation says in place of a plan, when nodes are awaited; ``led`` is empty then, and
@@ -60,6 +61,7 @@ class BatchJob:
     pins: bool = False
     remakes: bool = False
     by_pod: bool = False
+    closes: bool = False
     backoff_limit: int = 6
     run_s: float = float("inf")
     ttl_s: float = float("inf")
@@ -148,12 +150,15 @@ class BatchJob:
         return replace(podset, left_out=frozenset(over))
 
     def _left(self, podset: PodSet) -> int:
-        """How many of its pods have yet to succeed."""
-        return podset.count - sum(podset.slot(at) in self.done for at in range(podset.count))
+        """How many of its pods have yet to succeed, as far as anybody says."""
+        over = 0 if self.closes else sum(podset.slot(at) in self.done for at in range(podset.count))
+        return podset.count - over
 
     def _closed(self, podset: PodSet) -> int:
+        if podset.indexed or not self.done:
+            return 0
         planned = sum(map(bool, (self.plan or {}).get(podset.name, ())))
-        return 0 if podset.indexed else max(0, planned - self._left(podset))
+        return planned if self.closes else max(0, planned - self._left(podset))
 
     def pod(self, podset: PodSet, index: int, name: str, created: float) -> Pod:
         """What its controller makes for a slot, led as its template or the policy that pins by index has it."""

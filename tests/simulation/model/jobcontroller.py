@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -66,9 +66,9 @@ class JobController:
         return [] if record is None else [pod for uid in record.slots if (pod := self._api.pods.get(uid)) is not None]
 
     def finish(self, job: BatchJob) -> None:
-        """Its work is done: its pods succeed; where each has work of its own, half of them, and the others later."""
+        """Its work is done: its pods succeed; where all have to end, half of them, and the others later."""
         running = [pod for pod in self.pods(job) if pod.phase == "Running" and not pod.deleting]
-        ended = running[: (len(running) + 1) // 2] if job.by_pod else running
+        ended = running[: (len(running) + 1) // 2] if job.by_pod or job.closes else running
         for pod in ended:
             self._api.change_pod(pod.uid, phase="Succeeded")
         if len(ended) < len(running):
@@ -156,7 +156,7 @@ class JobController:
         ended = job.ended
         if record.failed > job.backoff_limit:
             ended = ended or "Failed"
-        elif done >= job.slots.keys() if job.by_pod else done:
+        elif self._is_complete(job, done, active):
             ended = ended or "Complete"
         if ended or job.suspended:
             yield from self._delete(active)
@@ -171,10 +171,16 @@ class JobController:
             )
             runs = running >= sum(podset.minimum for podset in job.podsets if podset.wave == 0)
             waves = self._of_wave(job, 0) + (self._of_wave(job, 1) if runs else [])
-            missing = [slot for slot in waves if slot not in taken]
+            missing = [slot for slot in waves if slot not in taken and not (job.closes and done)]
             yield from self._delete(surplus)
             yield from self._create(job, record, [wanted[slot] for slot in missing])
         self._report(job.uid, record, suspended=job.suspended, ended=ended)
+
+    def _is_complete(self, job: BatchJob, done: Collection[SlotKey], active: list[Pod]) -> bool:
+        """Without what others do that have to go because it is suspended."""
+        if job.by_pod:
+            return job.slots.keys() <= set(done)
+        return bool(done) and (not job.closes or job.suspended or not active)
 
     def _of_wave(self, job: BatchJob, wave: int) -> list[SlotKey]:
         return [slot for slot, (podset, _) in job.slots.items() if podset.wave == wave]
@@ -217,6 +223,7 @@ class JobController:
             return
         pods = [pod for pod in map(self._api.pods.get, record.slots) if pod is not None]
         active = sum(pod.live for pod in pods)
+        well = [pod for pod in pods if (job.by_pod or job.closes) and pod.phase == "Succeeded"]
         began = (job.began or not suspended) and not (suspended and not active)
         self._api.set_job(
             replace(
@@ -227,7 +234,7 @@ class JobController:
                 failed=record.failed,
                 ran=record.failed > 0
                 or any(pod.phase in ("Running", "Succeeded") and not pod.deleting for pod in pods),
-                done=job.done | {self._slot(record, pod) for pod in pods if job.by_pod and pod.phase == "Succeeded"},
+                done=job.done | {self._slot(record, pod) for pod in well},
                 ended=job.ended or ended,
             )
         )

@@ -78,6 +78,12 @@ def required_level_of_jobs_ignored(event: Event, core: Core) -> Iterable[Event]:
 
 
 @hears
+def jobs_that_make_no_more_pods_are_not_known(event: Event, core: Core) -> Iterable[Event]:
+    """When one of its pods has ended well, and nobody says how many have to."""
+    yield JobSeen(replace(event.job, closed=0)) if isinstance(event, JobSeen) else event
+
+
+@hears
 def starts_that_were_not_sent_give_their_nodes_up(event: Event, core: Core) -> Iterable[Event]:
     """As if the API server had refused them: they are planned again after a pause."""
     if isinstance(event, JobWritten) and event.outcome is Outcome.UNSENT:
