@@ -10,10 +10,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
-import msgspec
 
 from extender.core.effects import PostBinding
 from extender.kube.api.connection import (
@@ -22,14 +21,12 @@ from extender.kube.api.connection import (
     ApiError,
     Connection,
     StandbyError,
-    UnreachableError,
     error_from,
+    read_as,
 )
 from extender.kube.api.pages import Change, Listed, Page, is_older, pages
-from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta, PodObject
+from extender.kube.reading.objects import AnyObject, Meta, PodObject
 from policies.model import GANG_GATE
-
-ReadT = TypeVar("ReadT")
 
 GRACE_S = 10.0
 """How much longer than was asked for a watch may last: what is still open then is dead, whatever it looks like."""
@@ -114,7 +111,7 @@ class Kube:
         return (await self._page(path, {"limit": "1"})).metadata.resource_version or ""
 
     async def _page(self, path: str, query: Mapping[str, str]) -> Listed:
-        return _read(await self.call("GET", path, query=query, timeout_s=60.0, silence_s=_SILENCE_S), Listed)
+        return read_as(await self.call("GET", path, query=query, timeout_s=60.0, silence_s=_SILENCE_S), Listed)
 
     async def watch(
         self, path: str, resource_version: str, *, lasts_s: int, selector: str = "", labels: str = ""
@@ -133,7 +130,7 @@ class Kube:
             async for text in lines:
                 if not text.strip():
                     continue
-                change = _read(text, Change)
+                change = read_as(text, Change)
                 if change.type == "ERROR":
                     raise error_from(0, change.object)
                 yield change
@@ -202,7 +199,7 @@ class Kube:
     ) -> str | None:
         """The node that the pod is bound to, "" while it is unbound, None if it is gone or has another UID."""
         body = await self.find(_pod(namespace, name), timeout_s=timeout_s)
-        pod = PodObject() if body is None else _read(body, PodObject)
+        pod = PodObject() if body is None else read_as(body, PodObject)
         meta = pod.metadata or Meta()
         if meta.uid != uid:
             return None
@@ -268,7 +265,7 @@ class Kube:
         meta = {"uid": uid} if known is None else {"uid": uid, "resourceVersion": known}
         body = {**change, "metadata": {**change.get("metadata", {}), **meta}}
         answer = await self._patch(path, body, timeout_s=timeout_s)
-        self._wrote(uid, (_read(answer, AnyObject).metadata or Meta()).resource_version)
+        self._wrote(uid, (read_as(answer, AnyObject).metadata or Meta()).resource_version)
 
     def _wrote(self, uid: str, version: str | None) -> None:
         """An answer may come after the watch has shown that the pod is gone: nothing is kept of it then."""
@@ -287,11 +284,3 @@ def _selecting(fields: str, labels: str) -> dict[str, str]:
 
 def _pod(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
-
-
-def _read(body: bytes, kind: type[ReadT]) -> ReadT:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except UNDECODABLE as error:
-        # A line cut short, or something in between that answers for the API server.
-        raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from extender.kube.api.connection import UnreachableError
+from extender.kube.api.connection import read_as
 from extender.kube.client import Kube
-from extender.kube.reading.objects import UNDECODABLE, Named
+from extender.kube.reading.objects import Named
 
 Served = tuple[str, str]
 """The version (GROUP/VERSION) and the plural of a kind."""
@@ -47,11 +47,7 @@ async def served(kube: Kube) -> dict[Served, str]:
 
 
 def _kinds(answer: bytes) -> Iterator[tuple[Served, str]]:
-    try:
-        groups = msgspec.json.decode(answer, type=_Groups)
-    except UNDECODABLE as error:
-        raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None
-    for group in groups.items or ():
+    for group in read_as(answer, _Groups).items or ():
         name = (group.metadata and group.metadata.name) or ""
         for version in group.versions or ():
             for one in version.resources or ():

@@ -9,7 +9,7 @@ from typing import assert_never
 import msgspec
 
 from extender.core.effects import CleanJob, Enqueue, JobEffect, Reserve, StartJob, SuspendJob
-from extender.kube.api.connection import ApiError, UnreachableError
+from extender.kube.api.connection import ApiError, read_as
 from extender.kube.client import Kube
 from extender.kube.convert import UnreadableError
 from extender.kube.kinds.change import clean, lead, merge_patch, reserve, start, suspend
@@ -134,10 +134,7 @@ def _read(reader: Reader, kind: Kind, obj: Object) -> Job:
 
 
 def _decoded(body: bytes) -> Object:
-    try:
-        obj = msgspec.json.decode(body)
-    except UNDECODABLE as error:
-        raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None
+    obj = read_as(body, object)
     return obj if isinstance(obj, dict) else {}
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from extender.kube.api.connection import REQUEST_TIMEOUT_S, ApiError, UnreachableError
+from extender.kube.api.connection import REQUEST_TIMEOUT_S, ApiError, read_as
 from extender.kube.client import Kube
 from extender.kube.kinds.change import merge_patch
 from extender.kube.kinds.keys import HOLD
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.registry import Registry, asks
 from extender.kube.kinds.trainer import before_start, carried
-from extender.kube.reading.objects import UNDECODABLE, Meta
+from extender.kube.reading.objects import Meta
 from policies.model import Job
 
 
@@ -36,7 +36,7 @@ class SourceJob:
     async def look(self) -> bool:
         """Whether it is there."""
         answer = await self._kube.call("GET", self._path, timeout_s=self._timeout_s)
-        self._obj = _decoded(answer)
+        self._obj = read_as(answer, Object)
         return bool(self._meta.uid == self._job.uid)
 
     @property
@@ -72,17 +72,10 @@ class SourceJob:
             answer = await self._kube.patch_job(
                 path, before["metadata"], changed, strict=True, timeout_s=self._timeout_s
             )
-            version = _decoded(answer).get("metadata", {}).get("resourceVersion")
+            version = read_as(answer, Object).get("metadata", {}).get("resourceVersion")
             after["metadata"] = {**after["metadata"], "resourceVersion": version}
         return changed
 
     @property
     def _meta(self) -> Meta:
         return msgspec.convert(self._obj.get("metadata") or {}, Meta)
-
-
-def _decoded(answer: bytes) -> Object:
-    try:
-        return msgspec.json.decode(answer, type=Object)
-    except UNDECODABLE as error:
-        raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None

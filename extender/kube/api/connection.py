@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -24,6 +24,7 @@ from extender.kube.api.login import log_in
 from extender.kube.reading.objects import UNDECODABLE
 from extender.runtime.requests import Ended
 
+ReadT = TypeVar("ReadT")
 REQUEST_TIMEOUT_S = 10.0
 LONGEST_RETRY_AFTER_S = 10.0
 """What an answer may ask for; whatever it says, nobody waits longer. The API server itself says 1 s as a rule."""
@@ -257,6 +258,15 @@ def _proxy(url: str) -> str | None:
     if address.hostname is None or proxy_bypass(address.netloc):
         return None
     return getproxies().get(address.scheme)
+
+
+def read_as(answer: bytes, kind: type[ReadT]) -> ReadT:
+    """What is in an answer. Raises UnreachableError."""
+    try:
+        return msgspec.json.decode(answer, type=kind)
+    except UNDECODABLE as error:
+        # A line cut short, or something in between that answers for the API server.
+        raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None
 
 
 def decoded(answer: bytes) -> dict[str, Any]:

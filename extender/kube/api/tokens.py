@@ -16,8 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from extender.kube.api.connection import ApiError, Connection, UnreachableError
-from extender.kube.reading.objects import UNDECODABLE
+from extender.kube.api.connection import ApiError, Connection, read_as
 
 log = logging.getLogger("muster")
 
@@ -84,10 +83,7 @@ async def _request(connection: Connection, account: Account, lifetime_s: int) ->
         "kind": "TokenRequest",
         "spec": {"expirationSeconds": lifetime_s},
     }
-    try:
-        answer = msgspec.json.decode(await connection.call("POST", path, body=body), type=_TokenRequest)
-    except UNDECODABLE as error:
-        raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None
+    answer = read_as(await connection.call("POST", path, body=body), _TokenRequest)
     return answer.status.token, answer.spec.expiration_seconds
 
 

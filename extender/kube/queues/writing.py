@@ -11,13 +11,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-import msgspec
-
 from extender.core.events import QueueSeen
-from extender.kube.api.connection import ApiError, UnreachableError
+from extender.kube.api.connection import ApiError, read_as
 from extender.kube.client import Kube
 from extender.kube.queues.status import status_of
-from extender.kube.reading.objects import UNDECODABLE
 from extender.kube.reports import instant
 from policies.model import GroupKey
 from policies.model.queues import ClusterQueue, LocalQueue, QueueReport, ResourceFlavor, TopologyObject
@@ -131,8 +128,5 @@ def _places(reports: Mapping[tuple[str, str, str], QueueReport]) -> dict[GroupKe
 
 
 def _status(answer: bytes) -> dict[str, Any]:
-    try:
-        status = msgspec.json.decode(answer, type=dict[str, Any]).get("status")
-    except UNDECODABLE as error:
-        raise UnreachableError(f"the answer of the API server cannot be read: {error}") from None
+    status = read_as(answer, dict[str, Any]).get("status")
     return status if isinstance(status, dict) else {}
