@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from extender.kube.podgroups.coscheduling import KoordinatorGroup
 from extender.kube.podgroups.kai import KaiGroup
-from extender.kube.podgroups.koordinator import KoordinatorGroup
 from extender.kube.podgroups.volcano import VolcanoGroup
 from extender.kube.reading.budgets import BudgetObject
 from extender.kube.reading.objects import NodeObject, PodObject

@@ -15,7 +15,7 @@ from extender.core.gang.astray import Astray
 from extender.core.gang.timers import Timers
 from extender.core.jobs.creation import Creation
 from extender.core.kube_scheduler.kube_queue import KubeQueue
-from extender.core.kube_scheduler.refusing import Refusing
+from extender.core.kube_scheduler.verdicts import Refusing
 from extender.core.limits import Limits
 from extender.core.member import Member, MemberState
 from extender.core.quota.quotas import Quotas

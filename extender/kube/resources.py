@@ -26,9 +26,8 @@ from extender.core.events import (
     VolumeSeen,
 )
 from extender.kube.convert import claim_from, node_from, volume_from
-from extender.kube.podgroups.coscheduling import group_from
+from extender.kube.podgroups.coscheduling import KoordinatorGroup, group_from, koordinator_group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
-from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
 from extender.kube.podgroups.volcano import PODGROUPS, VolcanoGroup, volcano_group_from
 from extender.kube.queues.read import name_of
 from extender.kube.reading.budgets import BudgetObject, budget_from

@@ -43,8 +43,7 @@ from extender.core.effects import (
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, Event, Tick
 from extender.runtime.budget import Budget, Lane
-from extender.runtime.job_writes import JobWrites
-from extender.runtime.nominations import Nominations, Place, Reports
+from extender.runtime.in_order import JobWrites, Nominations, Place, Reports
 from extender.runtime.observer import Observer
 from extender.runtime.requests import OK, Failed, Pause, Response, Send
 from extender.runtime.writes import Procedure, Writes

@@ -11,8 +11,8 @@ import yaml
 
 from extender.kube.dialects import group_of
 from extender.kube.dialects.koordinator import OTHER_GANGS
+from extender.kube.podgroups.coscheduling import KoordinatorGroup, koordinator_group_from
 from extender.kube.podgroups.kai import PARENT_LEVEL, PARENT_MEMBERS, SOME_SUBGROUPS, KaiGroup, kai_group_from
-from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
 from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES
 from extender.kube.podgroups.volcano import BAD_MODE, BAD_TIER, NO_TIER, SUBGROUPS, VolcanoGroup, volcano_group_from
 from extender.kube.reading.objects import Meta

@@ -1,10 +1,13 @@
-"""What a pod's condition tells of who has refused it: Muster, or kube-scheduler's own plugins alone."""
+"""What a pod's condition tells of who has refused it, Muster or kube-scheduler's own plugins alone; who remembers."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
-from policies.model import Pod
+from extender.core.claim import Claim
+from extender.core.workload import Workload
+from policies.model import GroupKey, Pod
 from policies.placement.tenants import Tenants
 
 GANG_WAITS = "Muster: the gang of this pod has no placement yet"
@@ -35,3 +38,29 @@ def part_of_plugins(pod: Pod) -> str:
 
 def _printable(text: str) -> str:
     return "".join(char if " " <= char <= "~" else "?" for char in text[:_LONGEST]).rstrip(". ")
+
+
+class Refusing:
+    """An index by node of what is remembered in ``Workload.retries``."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, dict[GroupKey, None]] = {}
+
+    def remember(self, node: str, key: GroupKey) -> None:
+        """It would not have a member of that one there."""
+        self._by_node.setdefault(node, {})[key] = None
+
+    def forget(self, node: str, given_back: Claim | None, workloads: Mapping[GroupKey, Workload]) -> Iterator[Workload]:
+        """The node has changed, or somebody has given room on it back: who may try it again by that.
+
+        Room that was only promised is no reason for haste, and none at all for whom it was promised to or who is
+        refused again and again: two would send each other back for ever.
+        """
+        promise = given_back if given_back is not None and given_back.promised else None
+        for key in self._by_node.pop(node, {}):
+            workload = workloads.get(key)
+            if workload is not None and promise is not None and (workload.retries.resting or promise.workload == key):
+                self.remember(node, key)
+            elif workload is not None:
+                workload.retries.forgive(node, at_once=promise is None)
+                yield workload

@@ -1,10 +1,14 @@
-"""PodGroups of ``scheduling.x-k8s.io/v1alpha1``, the coscheduling plugin's."""
+"""PodGroups of ``scheduling.x-k8s.io/v1alpha1``, the coscheduling plugin's, and of
+``scheduling.sigs.k8s.io/v1alpha1``, its first ones, which Koordinator reads."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from extender.kube.dialects.koordinator import other_gangs
 from extender.kube.podgroups.podgroup import podgroup
 from extender.kube.reading.objects import GroupObject, Meta
-from policies.model import PodGroup
+from policies.model import Dialect, PodGroup
 
 
 def group_from(obj: GroupObject) -> PodGroup:
@@ -14,3 +18,14 @@ def group_from(obj: GroupObject) -> PodGroup:
     # 0 is a Go client's way to say nothing.
     timeout_s = timeout_s if timeout_s is not None and timeout_s > 0 else None
     return podgroup(obj.metadata or Meta(), (spec.min_member if spec else None) or 0, timeout_s=timeout_s)
+
+
+class KoordinatorGroup(GroupObject):
+    """The same fields."""
+
+
+def koordinator_group_from(obj: KoordinatorGroup) -> PodGroup:
+    """Raises UnreadableError."""
+    meta = obj.metadata or Meta()
+    group = group_from(obj)
+    return replace(group, dialect=Dialect.KOORDINATOR, problem=group.problem or other_gangs(meta, group.key.name))

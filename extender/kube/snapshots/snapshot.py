@@ -25,9 +25,8 @@ from extender.kube.kinds.keys import GANG
 from extender.kube.kinds.owners import OWNER_KINDS, OwnerKind, made_by_deployment, owner_from
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.snapshot import JobObject, job_from, take_jobs
-from extender.kube.podgroups.coscheduling import group_from
+from extender.kube.podgroups.coscheduling import KoordinatorGroup, group_from, koordinator_group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
-from extender.kube.podgroups.koordinator import KoordinatorGroup, koordinator_group_from
 from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
 from extender.kube.queues.snapshot import Document, priorities_in, queue_events, take_queues
 from extender.kube.reading.budgets import BudgetObject, budget_from

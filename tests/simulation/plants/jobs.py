@@ -20,7 +20,7 @@ from extender.core.jobs.upkeep import Upkeep
 from extender.core.kube_scheduler.kube_queue import KubeQueue
 from extender.core.workload import Workload
 from extender.runtime.budget import Lane
-from extender.runtime.job_writes import JobWrites
+from extender.runtime.in_order import JobWrites
 from extender.runtime.requests import OK, Asked, Response
 from policies.model import Pod, PodSet, PodSets, Topology
 from tests.simulation.plants.boundary import Boundary, answers
