@@ -180,7 +180,7 @@ def started_jobs_lose_their_room_before_their_start_is_shown(patch: pytest.Monke
 
 def pods_before_a_job_give_it_no_time(patch: pytest.MonkeyPatch) -> None:
     """Whoever has yet to be tried seems to have been passed by in kube-scheduler's queue."""
-    patch.setattr(KubeQueue, "has_passed", lambda self, pod: True)
+    patch.setattr(KubeQueue, "has_yet_to_try", lambda self, pod: False)
 
 
 def what_has_ended_counts_for_the_next_start(patch: pytest.MonkeyPatch) -> None:
