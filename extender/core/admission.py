@@ -13,7 +13,7 @@ from extender.core.preemption import Preempting
 from extender.core.quota.elastic import Elastic
 from extender.core.quota.queued import Queued
 from extender.core.recovery import Recovery
-from extender.core.singles.ahead import Ahead
+from extender.core.singles.singles import Ahead
 from extender.core.singles.waiting import WaitingSingle
 from extender.core.state import State
 from extender.core.victims.outlook import Foresight

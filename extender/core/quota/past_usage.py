@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Mapping
 
-from extender.core.quota.queue_members import QueueMembers
 from extender.core.quota.queues import Queues
-from extender.core.quota.uses import QuotaUses
+from extender.core.quota.uses import QueueMembers, QuotaUses
 from extender.core.workload import Workload
 from policies.model import GroupKey
 from policies.model.queues import LocalQueue, PastUse

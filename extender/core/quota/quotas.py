@@ -14,9 +14,8 @@ from extender.core.limits import Limits
 from extender.core.quota.counting import QuotaCounting, Unseen, unseen_of
 from extender.core.quota.flavoring import Flavoring, PartKey, of_gang, of_job, part_of, suit
 from extender.core.quota.past_usage import PastUsage
-from extender.core.quota.queue_members import QueueMembers
 from extender.core.quota.queues import Queues, Route
-from extender.core.quota.uses import KEPT, QuotaUses, Use
+from extender.core.quota.uses import KEPT, QueueMembers, QuotaUses, Use
 from extender.core.reasons import Reason
 from extender.core.workload import Workload
 from policies.model import Dialect, GroupKey, Pod, Requests

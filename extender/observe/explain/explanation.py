@@ -11,8 +11,7 @@ from pydantic import BaseModel
 from extender.core.state import State
 from extender.core.victims.outlook import Outlook
 from extender.core.workload import Workload
-from extender.observe.explain.holders import holders
-from extender.observe.explain.inquiry import Inquiry, inquiry, topology_of
+from extender.observe.explain.inquiry import Inquiry, holders, inquiry, topology_of
 from extender.observe.explain.remedies import remedies, waits_for
 from extender.observe.views import GangView, view
 from policies.words import devices, many

@@ -12,8 +12,7 @@ from extender.core.member import Stage
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
-from extender.observe.explain.holders import fewest_ends, holders
-from extender.observe.explain.inquiry import Inquiry
+from extender.observe.explain.inquiry import Inquiry, fewest_ends, holders
 from policies.model import Constraints, Pod, Topology
 from policies.placement.matching import admits
 from policies.placement.snapshot import Domain, Rows
