@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from extender.kube.kinds.kind import Kind, Object, Template, count_in, part_of
-from extender.kube.kinds.training import roles_of
+from extender.kube.kinds.kind import Object, Template, count_in, part_of
+from extender.kube.kinds.training import TRAINING, roles_of
 from extender.kube.reading.numbering import series_of_role
 
 
@@ -31,16 +32,12 @@ def _templates(obj: Object) -> Iterator[Template]:
         )
 
 
-MPI = Kind(
+# In all else like the kinds of training-operator.
+MPI = replace(
+    TRAINING[0],
     version="kubeflow.org/v2beta1",
     name="MPIJob",
     plural="mpijobs",
     templates=_templates,
-    suspend="spec.runPolicy.suspend",
-    finished=("Succeeded", "Failed"),
-    active=("status.replicaStatuses.*.active",),
-    ran=tuple(f"status.replicaStatuses.*.{one}" for one in ("active", "succeeded", "failed")),
-    managed_by="spec.runPolicy.managedBy",
     managers=("kubeflow.org/mpi-operator",),
-    same_names=True,
 )
