@@ -179,7 +179,8 @@ class Workload:
     def priority(self) -> int:
         if said := self.members.said.of(self.maker).priorities:
             return max(said)
-        return first.priority if (first := self.members.slots.first) is not None else 0
+        first = self.members.slots.first or next((one.pod for one in self.members), None)
+        return 0 if first is None else first.priority
 
     @property
     def queue(self) -> str:
@@ -191,7 +192,7 @@ class Workload:
     @property
     def created(self) -> float:
         """A job keeps its place when it starts again, whatever pods it has by then."""
-        first = self.members.first or self.members.slots.first
+        first = self.members.first or self.members.slots.first or next((one.pod for one in self.members), None)
         seen = self.group if self.job is None else self.job.seen
         return seen.created if seen is not None else first.created if first is not None else 0.0
 
@@ -215,9 +216,8 @@ class Workload:
         """How many have come so far, ``"2 of 4 members"``; where they are enough, of the part that has too few."""
         there, needed = self.reached(stage), self.min_member
         short = self.short(stage) if needed is not None and there >= needed else None
-        if short is not None:
-            return f"{short.there} of {short.least} members of {short.name}"
-        return f"{there} of {needed} members"
+        several = f"{there} of {needed} members"
+        return several if short is None else f"{short.there} of {short.least} members of {short.name}"
 
     def short(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
         """The podset of its job or the role of its pods that has too few so far, ``more`` slots counted as well."""

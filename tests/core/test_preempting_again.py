@@ -88,3 +88,17 @@ def test_others_give_way_if_its_victims_went_in_vain_because_nodes_or_its_size_h
     script.advance(3)
     assert script.milestones(Milestone.UNRESERVED) == 1
     assert script.evicted == ["low-0", "low-1", *(["other-0"] if change != "neither" else [])]
+
+
+@pytest.mark.parametrize("priority", [0, -20])
+def test_after_a_restart_the_priority_of_a_victim_of_which_all_pods_terminate_is_known(priority: int) -> None:
+    script = Cluster(*cluster("a: 1x8"))
+    (low,) = running(script, "low", 1, priority=priority - 10)
+    high = gang("high", 1, priority=priority)
+    script.see(high)
+    script.change(low, deleting=True)
+    again = Cluster(*cluster("a: 1x8"), *script.pods.values())
+    again.advance(1)
+    assert again.reason("high") == "Preempting"
+    again.gone(low)
+    assert all(map(again.planned, high))

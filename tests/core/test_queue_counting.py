@@ -9,6 +9,7 @@ import pytest
 from extender.core.quota.quotas import Quotas
 from policies.model.queues import ClusterQueue, Quota
 from tests.builders import GPU, cluster
+from tests.core.lending import Queued
 from tests.core.queues import cluster_queue, come, flavor, in_queue, planned, reason, show, used
 from tests.core.script import Script
 
@@ -50,3 +51,17 @@ def test_after_a_restart_no_plan_is_taken_over_that_there_is_no_quota_for() -> N
     assert (planned(script, "first"), planned(script, "second")) == (1, 0)
     assert reason(script, "second").code == "NoQuota"
     assert used(script, "team") == 8
+
+
+def test_after_a_restart_a_gang_of_which_all_pods_terminate_uses_its_quota_until_they_are_gone() -> None:
+    things = flavor("gpus"), cluster_queue("team", {"gpus": 8})
+    script = Queued(*cluster("a: 2x8"), things=things)
+    (old,) = script.start("old", 1, "team")
+    script.change(old, deleting=True)
+    again = Queued(*cluster("a: 2x8"), *script.pods.values(), things=things)
+    new = again.come("new", 1, "team")
+    assert used(again, "team") == 8
+    assert again.reason("new") == "NoQuota"
+    again.gone(old)
+    again.advance(1)
+    assert all(map(again.planned, new))

@@ -27,6 +27,23 @@ def test_a_preemptor_that_is_deleted_keeps_no_quota() -> None:
     assert not script.core.state.preemptions.under_way
 
 
+def test_after_a_restart_it_goes_on_though_all_pods_of_its_victim_terminate() -> None:
+    """No pod of the victim counts any more that would say which queue it is in."""
+    script = Queued(*cluster("a: 3x8"), things=lent())
+    script.start("own", 1, "research", priority=5)
+    borrower = script.start("borrower", 1, "research", priority=5)
+    script.advance(5)
+    wants = script.come("wants", 2, "production")
+    script.change(borrower[0], deleting=True)
+    again = Queued(*cluster("a: 3x8"), *script.pods.values(), things=lent())
+    again.advance(1)
+    assert again.reason("wants") == "Preempting"
+    assert (used(again, "research"), used(again, "production")) == (16, 8)
+    again.gone(borrower[0])
+    again.advance(1)
+    assert all(map(again.planned, wants))
+
+
 def test_nobody_gives_way_in_a_queue_that_contradicts_itself_until_that_is_corrected() -> None:
     """What is taken to be its quota then may be less than it has."""
     script = Queued(*cluster("a: 2x8"), things=lent())

@@ -90,8 +90,8 @@ class Quotas:
         """It was settled: its queue, and what it uses without a claim, may be others. ``former``: who has used quota
         before that is counted anew."""
         key, name = workload.key, workload.queue
-        if not name and (key in self.uses or key in former) and _is_leaving(workload):
-            name = self.local_of(key)
+        if not name and _is_leaving(workload):
+            name = self.local_of(key) if key in self.uses or key in former else self._left_by(workload)
         if not name and self._limits.default_queue and self.queues.local(key.namespace, self._limits.default_queue):
             name = self._limits.default_queue
         if not name and _is_volcanos(workload) and _DEFAULT in self.queues.picture.queues:
@@ -108,6 +108,10 @@ class Quotas:
             )
             self._stood += self.members.stand(key, state)
             self.past.touch(key)
+
+    def _left_by(self, workload: Workload) -> str:
+        """After a restart: what its last pods name, which terminate and have their nodes yet."""
+        return next((one.pod.queue for one in workload.members if one.pod.queue and self._claims.get(one.uid)), "")
 
     def forget(self, key: GroupKey) -> None:
         """Nothing is left of the workload."""
