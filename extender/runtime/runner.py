@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
+from math import inf
 from typing import Protocol, TypeVar, assert_never
 
 from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Reached, Report
@@ -21,6 +22,10 @@ from policies.model import Pod
 
 log = logging.getLogger("muster")
 AnswerT = TypeVar("AnswerT", AnswerFilter, AnswerPreempt)
+
+_STOOD_STILL_S, _CATCH_UP_S = 2.0, 1.0
+"""A timer that comes so late: the process has stood still. What has happened meanwhile waits in its connections, and is
+heard for so long before any deadline is looked at."""
 
 
 class Api(Protocol):
@@ -57,6 +62,7 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at: float | None = None
+        self._resumes_at = -inf
         self._pass_s = 0.0
 
     @property
@@ -189,6 +195,8 @@ class Runner:
 
     def _set_timer(self) -> None:
         at = self._driver.next_wake()
+        if at is not None:
+            at = max(at, self._resumes_at)
         if at == self._wake_at:
             return
         if self._timer is not None:
@@ -199,7 +207,11 @@ class Runner:
             self._timer = asyncio.get_running_loop().call_later(max(0.0, at - self.clock()), self._on_timer)
 
     def _on_timer(self) -> None:
+        due, now = self._wake_at, self.clock()
         self._timer, self._wake_at = None, None
+        if due is not None and self._resumes_at < due < now - _STOOD_STILL_S:
+            self._resumes_at = now + _CATCH_UP_S
+            return self._set_timer()
         before, _ = self.core.passes
         began = time.perf_counter()
         self._do(lambda driver, now: driver.wake(now))
