@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -27,7 +28,7 @@ from tests.integration.managed_kinds import (
     wrapper,
     wrappers,
 )
-from tests.integration.team import PLAN, QUEUE, Team
+from tests.integration.team import NODES, PLAN, QUEUE, WORKLOAD, Team, named
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +106,34 @@ def test_what_an_appwrapper_has_made_is_its_own(team: Team) -> None:
     owner = {"apiVersion": one["apiVersion"], "kind": "AppWrapper", "name": "train", "uid": one["metadata"]["uid"]}
     inner = team.job(ownerReferences=[owner | {"controller": True}])
     assert not team.create(inner)["spec"]["suspend"]
+
+
+@pytest.mark.parametrize("way", ["client", "forced"])
+def test_a_raycluster_that_is_applied_again_keeps_what_it_was_started_with(team: Team, way: str) -> None:
+    """Its groups of workers are a list, which is replaced as a whole."""
+    manifest = ray("RayCluster", "a", "b")
+    manifest["metadata"]["namespace"] = team.name
+    path = f"{rays(team, 'RayCluster')}/train"
+    team.apply(manifest, way)
+    spec = team.api.get(path)["spec"]
+    for one in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        one["template"]["metadata"] = {
+            "annotations": {WORKLOAD: "uid", NODES: "n"},
+            "labels": {"muster.dev/led": "index"},
+        }
+        one["template"]["spec"]["affinity"] = named("n")
+    team.api.patch(path, {"metadata": {"annotations": {PLAN: "{}"}}, "spec": spec | {"suspend": False}})
+    started = team.api.get(path)["spec"]
+    assert "error" not in team.apply(manifest, way).lower()
+    assert team.api.get(path)["spec"] == started
+    team.apply(renewed(manifest), way)
+    assert team.api.get(path)["spec"] == renewed(started)
+
+
+def renewed(obj: Object) -> Object:
+    """With another image in each of its templates."""
+    found: Object = json.loads(json.dumps(obj).replace('"rayproject/ray"', '"rayproject/ray:2"'))
+    return found
 
 
 def any_kind(team: Team, kind: str) -> str:
