@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.api import Choice
-from policies.placement.fewest import fewest
+from policies.placement.filling import fewest
 from policies.placement.request import PlacementRequest
 from policies.placement.search import Shares, choices
 from policies.placement.snapshot import Counts, Snapshot

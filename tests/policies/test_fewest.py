@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.placement.fewest import fewest
+from policies.placement.filling import fewest
 from tests.policies.oracle import fewest_nodes
 
 
