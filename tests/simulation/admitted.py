@@ -51,12 +51,14 @@ class Admission:
     def adopt(self, pods: Iterable[Pod]) -> None:
         """To be told of the pods that are there when it is admitted. ``pods``: those of its gang.
 
-        One that had been told to go by then, where no slot is, fills none: another pod comes for that slot. An earlier
-        life may have planned more pods than the job wants by now. Without indexes its controller may have kept any of
+        One that had been told to go by then, where no slot is, fills none: another pod comes for that slot. Nor does
+        one without an index that had succeeded there. An earlier life may have
+        planned more pods than the job wants by now. Without indexes its controller may have kept any of
         them: their nodes go first.
         """
         pods = list(pods)
         ending = [pod for pod in pods if pod.deleting and pod.node]
+        ending += [pod for pod in pods if pod.phase == "Succeeded" and pod.index is None]
         self.earlier = frozenset(pod.uid for pod in ending if pod.node not in self.plan.get(pod.series, ()))
         own, nodes = [pod for pod in self._own(pods) if pod.live], {}
         stamps = (pod.stamp for pod in own if pod.node)
@@ -71,7 +73,7 @@ class Admission:
 
     def finish(self, pod: Pod) -> None:
         """If it has succeeded, nobody comes for its slot. What was done before the job was started was none of this."""
-        if pod.owner != self.uid or pod.phase != "Succeeded" or self._is_beyond(pod):
+        if pod.owner != self.uid or pod.phase != "Succeeded" or pod.uid in self.earlier or self._is_beyond(pod):
             return
         if not any(pod.index in one.left_out for one in self.podsets.podsets if one.name == pod.series):
             one = pod.uid if pod.index is None else (pod.series, pod.index)

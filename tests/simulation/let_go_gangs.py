@@ -11,6 +11,7 @@ from extender.core.gang.milestones import Milestone
 from policies.model import GroupKey, Pod
 from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.shown import Shown
+from tests.simulation.sight import slot
 
 _WITH_A_PLAN = (Milestone.PLANNED, Milestone.RELEASED, Milestone.STARTED)
 """A gang that runs is let go no more: a member that comes later is planned, and no milestone tells that."""
@@ -63,11 +64,12 @@ class LetGoGangs:
         return found
 
     def pods(self, now: float) -> Iterator[Pod]:
-        """All that have quota of the flavor that is made. Of two pods of one index one keeps its gate."""
+        """All that have quota of the flavor that is made. Of two pods of one index one has."""
         for key, until in self._until.items():
             if now < until and self._as_it_was[key] == self._seen(key):
                 free = (pod for pod in self._members(key) if pod.uid in self._free[key])
-                yield from (pod for pod in free if dict(pod.selection.node_selector).get(FLAVOR) == MADE)
+                slots = {slot(pod): pod for pod in free}
+                yield from (pod for pod in slots.values() if dict(pod.selection.node_selector).get(FLAVOR) == MADE)
 
     def _members(self, key: GroupKey) -> list[Pod]:
         return list(self._shown.members.get(key, {}).values())

@@ -222,3 +222,14 @@ def test_a_job_that_makes_no_more_pods_is_not_suspended_for_a_node(closed: int) 
     life.tell(JobSeen(replace(life.job.shown(), closed=closed)))
     life.tell(NodeGone("a-1"))
     assert "is complete then" in (life.suspend() or "") if closed else life.suspend() is None
+
+
+def test_what_had_succeeded_before_a_job_was_started_again_stands_for_none_of_its_pods() -> None:
+    life = Life(batch(1, indexed=False), "a-1")
+    life.show()
+    life.pod(0, node="a-1", phase="Succeeded")
+    life.show(suspended=True, plan=None, led=None)
+    assert not life.ask(StartJob(life.job.shown(), {"": ("a-0",)}, 1))
+    life.show()
+    life.now += 31
+    assert life.suspend() is None, "its pod has not come"
