@@ -127,6 +127,9 @@ def test_pods_of_an_earlier_start_are_waited_for_anywhere_where_the_next_ones_ha
     assert len(train.starts) == 1
     hint = "give node a-0, which is silent, the out-of-service taint, or delete it"
     assert (hint in script.message("job")) == (lose is silent)
+    script.change(script.pods[pods[0].uid], phase="Failed")
+    train.wait(3)
+    assert len(train.starts) == 1, "it is written so before it is removed"
     script.gone(script.pods[pods[0].uid])
     train.wait(3)
     assert len(train.starts) == 2

@@ -56,8 +56,9 @@ def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | N
 
 def _left_over(state: State, workload: Workload, job: Job) -> list[Pod]:
     """Pods of an earlier start that have yet to go. Those that are told to go, on a node that is gone or silent, may
-    be shown for ever, and are awaited where none can come beside them."""
-    pods = [member.pod for member in workload.members if not member.pod.terminal]
+    be shown for ever, and are awaited where none can come beside them: also when they have failed, as what collects
+    them writes before it removes them."""
+    pods = [one.pod for one in workload.members if not one.pod.terminal or (job.same_names and one.pod.deleting)]
     return [pod for pod in pods if pod.live or job.same_names or ((node := _node_of(state, pod)) and node.ready)]
 
 
