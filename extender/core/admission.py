@@ -90,16 +90,21 @@ class Admission:
         elif self._queued.has_news:
             pass
         elif not state.waiting.stale and not state.kept_out.reopened:
-            wanted = [max(at, self._refresh_at)] if state.changes.taken else []
-            if state.waiting.keys and (due := self._preempting.due(at)) is not None:
-                wanted.append(due)
-            if (due := self._queued.due) is not None:
-                wanted.append(max(at, due))
-            if not wanted:
+            if (appointed := self._appointed(at)) is None:
                 return
-            at = min(wanted)
+            at = appointed
         if self._due is None or at < self._due:
             self._due = at
+
+    def _appointed(self, at: float) -> float | None:
+        """The first instant from ``at`` on at which somebody wants to be looked at though nothing has changed."""
+        state = self._state
+        wanted = [self._queued.due, state.creation.due]
+        if state.changes.taken:
+            wanted.append(self._refresh_at)
+        if state.waiting.keys:
+            wanted.append(self._preempting.due(at))
+        return min((max(at, due) for due in wanted if due is not None), default=None)
 
     def tick(self, now: float) -> bool:
         """Walk on, or start a walk that is due. Returns whether one has ended: what is free now, nobody wanted."""
@@ -138,6 +143,8 @@ class Admission:
             return
         self._demands.review()
         self._queued.review(self._shortfalls, now)
+        for key in state.creation.take_refused(now):
+            state.waiting.look_again(key)
         self._attempts.vain, self._began = 0, now
         refresh = changes.taken and now >= self._refresh_at
         freed, met, gone, everybody = list[Freed](), list[Pod](), False, self._preempting.review(now)

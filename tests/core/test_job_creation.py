@@ -89,6 +89,34 @@ def test_small_jobs_that_keep_coming_hold_a_large_one_up_only_so_long() -> None:
     assert controller.pods < 40 + 8 * number, "pods of others were awaited all the time until it was its turn"
 
 
+def test_jobs_that_wait_for_the_pods_of_others_are_looked_at_together_and_not_worked_out_anew() -> None:
+    script = Script(*cluster("a: 200x8"), checked=1000)
+    large = Controlled(script, job(600, name="large", gpus=1))
+    waiting = [Controlled(script, job(8, name=f"small-{at}", gpus=1)) for at in range(20)]
+    workloads = [script.core.state.workloads[train.seen.key] for train in waiting]
+    asked = [workload.asked for workload in workloads]
+    began, _ = script.core.passes
+    script.advance(10)
+    assert all(workload.asked is demand for workload, demand in zip(workloads, asked, strict=True))
+    assert script.core.passes[0] - began <= 11
+    large.create(only=590)
+    for train in waiting:
+        train.wait(1)
+        assert len(train.starts) == 1, script.message(train.seen.key.name)
+
+
+def test_jobs_that_were_not_to_pass_a_large_one_by_start_when_it_is_gone() -> None:
+    script = Script(*cluster("a: 200x8"), checked=1000)
+    Controlled(script, job(500, name="first", gpus=1))
+    large = Controlled(script, job(650, name="large", gpus=1))
+    large.wait(31)
+    small = Controlled(script, job(8, name="small", gpus=1))
+    assert not small.starts
+    large.gone()
+    small.wait(45)
+    assert len(small.starts) == 1
+
+
 def test_a_job_whose_binds_end_before_its_pods_exist_is_tried_ever_less_often_and_says_what_to_do() -> None:
     script = Script(*cluster("a: 4x8"))
     train = Controlled(script, job(4))

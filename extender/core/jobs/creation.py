@@ -14,10 +14,14 @@ DEFAULT_RATE = 20.0
 """Pods a second, until it has been observed otherwise."""
 _WINDOW_S = 5.0
 _SLOWEST, _FASTEST = 1.0, 10_000.0
+_PAUSE_S, _MOST_PAUSE_S = 1.0, 5.0
+"""After so long, those who were refused are looked at again: some pods have come."""
+_EACH_S = 1e-3
+"""Or after so long for each of them, so that thousands do not cost more than a few of each hundred seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _First:
     """Who was refused first, since when, and when it asked last."""
 
     key: GroupKey
@@ -31,10 +35,12 @@ class Creation:
     def __init__(self) -> None:
         self.awaited = 0
         self.rate = DEFAULT_RATE
+        self._refused: dict[GroupKey, None] = {}
+        self._refused_at = 0.0
         self._of: dict[GroupKey, int] = {}
         self._began: float | None = None
         self._came = 0
-        self._first: _Refused | None = None
+        self._first: _First | None = None
 
     def wait_for(self, key: GroupKey, pods: int) -> None:
         """So many pods of that workload are yet to come."""
@@ -69,13 +75,30 @@ class Creation:
         """Whether a workload with so many more may start: they would be there in time. What is too large by itself
         goes when nobody else is awaited. Whoever has been refused for so long is passed by nobody any more."""
         first = self._first
-        if first is not None and now - first.asked > most_s:
+        if first is not None and now - first.asked > most_s + _MOST_PAUSE_S:
             first = None  # it waits for something else by now, or is gone
-        if first is not None and first.key != key and now - first.since > most_s:
-            return False
-        if not self.awaited or (self.awaited + pods) / self.rate <= most_s:
+        passes_by = first is not None and first.key != key and now - first.since > most_s
+        if not passes_by and (not self.awaited or (self.awaited + pods) / self.rate <= most_s):
             self._first = None if first is None or first.key == key else first
             return True
         if first is None or first.key == key:
-            self._first = _Refused(key, now if first is None else first.since, now)
+            self._first = _First(key, now if first is None else first.since, now)
+        if not self._refused:
+            self._refused_at = now
+        self._refused[key] = None
         return False
+
+    @property
+    def due(self) -> float | None:
+        """The instant at which those who were refused are looked at again, if there are any."""
+        if not self._refused:
+            return None
+        return self._refused_at + min(_MOST_PAUSE_S, max(_PAUSE_S, _EACH_S * len(self._refused)))
+
+    def take_refused(self, now: float) -> list[GroupKey]:
+        """Those who were refused, when they are to be looked at again."""
+        if self.due is None or now < self.due:
+            return []
+        refused = list(self._refused)
+        self._refused.clear()
+        return refused

@@ -22,8 +22,6 @@ from policies.steps import Steps, metered
 
 LOOK, TRY, SEAT = 2, 50, 4
 """What it costs to look at a workload, to try to place it, and for each member, in units of about 5 microseconds."""
-_CREATION_S = 1.0
-"""How long a job waits until it is seen again whether the pods of others have been created."""
 
 
 class Attempts:
@@ -157,8 +155,6 @@ def until_created(state: State, workload: Workload, now: float) -> Reason | None
     podsets = workload.podsets
     if podsets is None or state.creation.lets(workload.key, podsets.minimum, now, state.limits.creation_s):
         return None
-    workload.retries.pause(now + _CREATION_S)
-    state.touch(workload)
     return state.creation.reason
 
 
