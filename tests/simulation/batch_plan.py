@@ -95,6 +95,25 @@ def _as_work_queue(job: BatchJob, *, closes: bool) -> BatchJob:
     return replace(job, podsets=(replace(job.podsets[0], indexed=False),), by_pod=not closes, closes=closes)
 
 
+def awaits_many_pods(seed: int) -> bool:
+    """One in 110: some of those with suspended jobs, and none that planted bugs are remembered by."""
+    return seed % 110 == 60
+
+
+def with_many_pods(plan: BatchPlan, chance: Chance) -> BatchPlan:
+    """Beside the others, jobs without GPUs with more pods than are awaited at a time: some wait for them."""
+    dice = chance.stream("jobs with more pods than are awaited")
+    counts = [50, 50, 50, 50, *(dice.randint(2, 20) for _ in range(dice.randint(3, 5)))]
+    more = (_without_gpus(f"many{number}", count) for number, count in enumerate(counts))
+    return replace(plan, jobs=(*plan.jobs, *((2 * dice.random(), one) for one in more)), pod_rate=20.0)
+
+
+def _without_gpus(name: str, count: int) -> BatchJob:
+    key, uid = GroupKey("default", f"job-{name}"), f"{name}.1"
+    template = Pod("", "default", name, requests(0), owner=uid, group=GroupRef(key.name, Dialect.ANNOTATION, count))
+    return BatchJob(key, uid, (PodSet(template, count, count, indexed=True),), run_s=10.0)
+
+
 def draw_unread(chance: Chance) -> tuple[tuple[str, float], ...]:
     """When no job can be read: mostly while the first of them are to be started."""
     dice = chance.stream("when no job can be read")
@@ -137,10 +156,11 @@ def draw_batch(chance: Chance, *, calm: bool, tolerations: Selection) -> BatchPl
     return BatchPlan(tuple(jobs), tuple(faults), rate, calm or dice.random() < 0.7)
 
 
-def limits_of(limits: Limits, chance: Chance) -> Limits:
+def limits_of(limits: Limits, chance: Chance, *, many_pods: bool) -> Limits:
     """Shorter ones than the default, so that what they bound happens in the time of a run."""
     dice = chance.stream("limits of suspended jobs")
-    return replace(limits, node_loss_s=dice.choice((5.0, 20.0, 60.0)), creation_s=dice.choice((8.0, 30.0)))
+    limits = replace(limits, node_loss_s=dice.choice((5.0, 20.0, 60.0)), creation_s=dice.choice((8.0, 30.0)))
+    return replace(limits, creation_s=8.0) if many_pods else limits
 
 
 def _job(random: Random, name: str, tolerations: Selection, *, calm: bool) -> BatchJob:

@@ -14,6 +14,7 @@ from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, Suspend
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
 from extender.core.gang.members import Members
 from extender.core.gang.starts import GoingOn
+from extender.core.jobs.creation import Creation
 from extender.core.jobs.job import JobRecord
 from extender.core.jobs.taking_back import take_job_back
 from extender.core.jobs.upkeep import Upkeep
@@ -22,7 +23,7 @@ from extender.core.workload import Workload
 from extender.runtime.budget import Lane
 from extender.runtime.in_order import JobWrites
 from extender.runtime.requests import OK, Asked, Response
-from policies.model import Pod, PodSet, PodSets, Topology
+from policies.model import GroupKey, Pod, PodSet, PodSets, Topology
 from tests.simulation.plants.boundary import Boundary, answers
 from tests.simulation.plants.mutants import Core, asks, hears
 
@@ -197,6 +198,16 @@ def what_has_ended_counts_for_the_next_start(patch: pytest.MonkeyPatch) -> None:
 
 def starts_that_broke_off_are_left_to_whoever_started_the_job_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lifecycle, "end_start", take_job_back)
+
+
+def jobs_that_wait_for_the_pods_of_others_are_not_looked_at_again(patch: pytest.MonkeyPatch) -> None:
+    real = Creation.take_refused
+
+    def take(self: Creation, now: float) -> list[GroupKey]:
+        real(self, now)
+        return []
+
+    patch.setattr(Creation, "take_refused", take)
 
 
 def nobody_looks_again_before_a_start_that_had_to_wait(patch: pytest.MonkeyPatch) -> None:
