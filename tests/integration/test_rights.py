@@ -45,8 +45,8 @@ MADE = (
 """What Muster makes, and a release deletes."""
 COHORT = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: ml-cohort}, spec: {}}"
 MERGE_PATCH = "application/merge-patch+json"
-NEED_NO_RIGHT = {"connect", "close", "call", "clock"}
-"""Of the client's methods; what ``call`` asks for is said by whoever uses it."""
+NEED_NO_RIGHT = {"connect", "close", "call", "find", "clock"}
+"""Of the client's methods; what ``call`` and ``find`` ask for is said by whoever uses them."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -71,9 +71,7 @@ def _gate(facts: Facts) -> Iterator[Finding]:
         return
     install = "kubectl apply -k manifests/components/admission-gate"
     ours = {name: one for name, one in facts.policies.items() if GANG_GATE in str(one.get("spec"))}
-    # Those for jobs know of gangs that Muster made of jobs alone.
-    enforces = facts.settings.mode is Mode.ENFORCE
-    if enforces and not any(POD_GROUP in str(one.get("spec")) for one in ours.values()):
+    if facts.settings.mode is Mode.ENFORCE and not any(map(_gates_gangs, ours.values())):
         slower = "pods are not gated at admission: gangs start as safely, and several times slower"
         yield warning("NoGate", POLICY, slower, install)
     bound = [str((one.get("spec") or {}).get("policyName")) for one in facts.policy_bindings.values()]
@@ -82,6 +80,13 @@ def _gate(facts: Facts) -> Iterator[Finding]:
             unbound = "the policy has no MutatingAdmissionPolicyBinding: it does nothing"
             yield warning("GateNotBound", name, unbound, "apply its component again")
         yield from _named(name, policy, facts)
+
+
+def _gates_gangs(policy: Tree) -> bool:
+    """The policy for jobs is not for pods, and that for the pods of jobs does not know gangs by name."""
+    spec = policy.get("spec") or {}
+    rules = (spec.get("matchConstraints") or {}).get("resourceRules") or []
+    return POD_GROUP in str(spec) and any("pods" in (rule.get("resources") or []) for rule in rules)
 
 
 def _named(name: str, policy: Tree, facts: Facts) -> Iterator[Finding]:
