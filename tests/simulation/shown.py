@@ -38,8 +38,8 @@ class Shown:
         self.owners: dict[GroupKey, GangOwner] = {}
         self._former: dict[GroupKey, GangOwner] = {}
         """Those that are gone: pods that had heard of them go by their last word."""
-        self.done: dict[GroupKey, frozenset[SlotKey]] = {}
-        """Slots of those that are done by their status."""
+        self.done: dict[GroupKey, tuple[frozenset[SlotKey], int]] = {}
+        """Slots of those that are done by their status, and how many without an index get no other pod."""
         self._planless: set[GroupKey] = set()
         """Jobs that run without a plan of ours: nobody knows which of their pods had ended before."""
         self.members: dict[GroupKey, dict[str, Pod]] = {}
@@ -70,7 +70,7 @@ class Shown:
         """What makes pods: a job, or an owner of gangs."""
         match event:
             case JobSeen(job):
-                self.jobs[job.key], self.done[job.key] = job.podsets, job.done
+                self.jobs[job.key], self.done[job.key] = job.podsets, (job.done, job.closed)
                 (self._planless.discard if job.suspended or job.plan is not None else self._planless.add)(job.key)
             case JobGone(key):
                 self.jobs.pop(key, None)
@@ -110,9 +110,9 @@ class Shown:
         members = self.members.get(key)
         if not members:
             return None
-        ended = self.done.get(key, frozenset())
+        ended, closed = self.done.get(key, ((), 0))
         planless, owners = key in self._planless, self._former | self.owners if former else self.owners
-        return look(members.values(), self.groups, self.jobs, owners, planless=planless, ended=ended)
+        return look(members.values(), self.groups, self.jobs, owners, planless=planless, ended=ended, closed=closed)
 
     def free(self, node: str) -> dict[str, int]:
         """What bound pods leave of the node: nothing of one that is gone."""

@@ -129,11 +129,13 @@ def look(
     *,
     planless: bool = False,
     ended: Collection[SlotKey] = (),
+    closed: int = 0,
 ) -> Sight:
     """``pods``: every pod that names one gang; at least one. ``jobs``: those that gangs come from; ``owners``: objects
     whose pods name their gang by them. ``planless``: its
     job runs without a plan of ours, so that what is left out may have been done since its pods started. ``ended``:
-    slots of its job that are done by its status, whether their pods are there or not."""
+    slots of its job that are done by its status, whether their pods are there or not; ``closed``: how many of those
+    without an index get no other pod."""
     members = list(pods)
     key = members[0].group_key
     reads = any(pod.group is not None and pod.group.dialect in WITH_OBJECTS for pod in members)
@@ -169,6 +171,10 @@ def look(
     if ended:
         slots = ((one, at) for one in job.podsets for at in range(one.count) if one.slot(at) in ended)
         finished += [replace(one.template, index=at) for one, at in slots if at not in one.left_out]
+    if closed:
+        # Some of them are among those that have finished.
+        template, known = job.podsets[0].template, len(dict.fromkeys(map(slot, finished)))
+        finished += [replace(template, uid=f"closed-{number}") for number in range(known, closed)]
     # It may have been edited since its pods were made.
     sets = [one for one in job.podsets if one.size] or job.podsets
     stated, first = needed, min(one.wave for one in sets)

@@ -226,6 +226,10 @@ class ApiServer:
         """Slots of the job that are done by its status."""
         return self.jobs[key].shown().done if key in self.jobs else frozenset()
 
+    def closed(self, key: GroupKey) -> int:
+        """Of its slots without an index, how many get no other pod."""
+        return self.jobs[key].shown().closed if key in self.jobs else 0
+
     def remove_job(self, key: GroupKey) -> None:
         """The pods of it stay, until somebody collects them."""
         self._end(Kind.JOBS, self.jobs.pop(key).uid)
