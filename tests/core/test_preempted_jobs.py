@@ -109,3 +109,14 @@ def test_a_job_that_preempts_says_so_on_itself() -> None:
     high.settle()
     assert len(high.starts) == 1
     assert not script.core.state.preemptions.under_way
+
+
+def test_a_suspension_that_was_refused_is_told_of_when_the_eviction_ends() -> None:
+    script, seen = Cluster(*cluster("a: 1x8")), job(1, name="low")
+    low = Controlled(script, seen)
+    low.run()
+    low.obeys = False
+    script.see(gang("high", 1, priority=10))
+    script.feed(JobWritten(seen.key, seen.uid, Outcome.REFUSED, "denied by a webhook"))
+    script.advance(61)
+    assert script.message("high").endswith("had yet to go: the suspension was refused: denied by a webhook")

@@ -92,11 +92,18 @@ class Reservations:
                 self._see_off(key, preemption)
                 state.quotas.keep(key, to_keep(state, preemption))
             if now >= preemption.until:
-                left = listed(map(str, list(preemption.left)[:_NAMED])) if preemption.left else "nobody"
-                self._give_up(key, preemption, f"after {state.limits.preemption_s:.0f} s {left} had yet to go", now)
+                self._give_up(key, preemption, f"after {state.limits.preemption_s:.0f} s {self._left(preemption)}", now)
             elif preemption.left and now >= preemption.tell_at:
                 self._tell(key, preemption, now)
         preemptions.keep()
+
+    def _left(self, preemption: Preemption) -> str:
+        """Who is still there, and of a job what has kept it from being suspended."""
+        some = list(preemption.left)[:_NAMED]
+        said = f"{listed(map(str, some)) if some else 'nobody'} had yet to go"
+        jobs = [workload.job for one in some if not one.pod and (workload := self._state.workloads.get(one.key))]
+        refused = next((job.refused for job in jobs if job is not None and job.refused), "")
+        return f"{said}: the suspension was refused: {refused}" if refused else said
 
     def next_end(self) -> float | None:
         """When the next one ends, or its victims are told again."""
