@@ -78,7 +78,13 @@ def has_work_queues(seed: int) -> bool:
     return seed % 110 in (28, 50, 106)
 
 
-def with_work_queues(plan: BatchPlan, chance: Chance) -> BatchPlan:
+def varied(plan: BatchPlan, chance: Chance, seed: int) -> BatchPlan:
+    """The same with what only some seeds have."""
+    plan = _with_work_queues(plan, chance) if has_work_queues(seed) else plan
+    return _with_many_pods(plan, chance) if awaits_many_pods(seed) else plan
+
+
+def _with_work_queues(plan: BatchPlan, chance: Chance) -> BatchPlan:
     """The same, where most jobs of one podset have pods without an index that each have to succeed, or are all that
     are made once one has. They are stopped when some have."""
     dice, others = chance.stream("jobs that are work queues"), chance.stream("jobs that say no completions")
@@ -100,7 +106,7 @@ def awaits_many_pods(seed: int) -> bool:
     return seed % 110 == 60
 
 
-def with_many_pods(plan: BatchPlan, chance: Chance) -> BatchPlan:
+def _with_many_pods(plan: BatchPlan, chance: Chance) -> BatchPlan:
     """Beside the others, jobs without GPUs with more pods than are awaited at a time: some wait for them."""
     dice = chance.stream("jobs with more pods than are awaited")
     counts = [50, 50, 50, 50, *(dice.randint(2, 20) for _ in range(dice.randint(3, 5)))]
@@ -114,8 +120,10 @@ def _without_gpus(name: str, count: int) -> BatchJob:
     return BatchJob(key, uid, (PodSet(template, count, count, indexed=True),), run_s=10.0)
 
 
-def draw_unread(chance: Chance) -> tuple[tuple[str, float], ...]:
-    """When no job can be read: mostly while the first of them are to be started."""
+def draw_unread(chance: Chance, seed: int) -> tuple[tuple[str, float], ...]:
+    """When no job can be read, if ever: mostly while the first of them are to be started."""
+    if not cannot_be_read(seed):
+        return ()
     dice = chance.stream("when no job can be read")
     return tuple(("no job can be read", at * dice.random()) for at in dice.choice(((2.0,), (2.0, 60.0), (30.0, 90.0))))
 
@@ -156,11 +164,11 @@ def draw_batch(chance: Chance, *, calm: bool, tolerations: Selection) -> BatchPl
     return BatchPlan(tuple(jobs), tuple(faults), rate, calm or dice.random() < 0.7)
 
 
-def limits_of(limits: Limits, chance: Chance, *, many_pods: bool) -> Limits:
+def limits_of(limits: Limits, chance: Chance, seed: int) -> Limits:
     """Shorter ones than the default, so that what they bound happens in the time of a run."""
     dice = chance.stream("limits of suspended jobs")
     limits = replace(limits, node_loss_s=dice.choice((5.0, 20.0, 60.0)), creation_s=dice.choice((8.0, 30.0)))
-    return replace(limits, creation_s=8.0) if many_pods else limits
+    return replace(limits, creation_s=8.0) if awaits_many_pods(seed) else limits
 
 
 def _job(random: Random, name: str, tolerations: Selection, *, calm: bool) -> BatchJob:

@@ -16,17 +16,13 @@ from policies.order import FairSharing
 from tests.simulation.batch_plan import (
     NONE,
     BatchPlan,
-    awaits_many_pods,
-    cannot_be_read,
     draw_batch,
     draw_started,
     draw_unread,
     has_jobs,
-    has_work_queues,
     limits_of,
     takes_over,
-    with_many_pods,
-    with_work_queues,
+    varied,
 )
 from tests.simulation.checkpoint_plan import Save, alike, draw_saves, has_checkpoints, in_devices
 from tests.simulation.cluster_plan import TOLERATIONS, draw_nodes, draw_submitted
@@ -219,8 +215,7 @@ def _steering(seed: int, shape: Random) -> SteeringMode:
 def _with_jobs(plan: Plan, chance: Chance, elastic: ElasticPlan | None) -> Plan:
     """Suspended jobs beside the gangs and singles of the seed, or beside few of them."""
     batch = draw_batch(chance, calm=plan.calm, tolerations=Selection(tolerations=TOLERATIONS))
-    batch = with_work_queues(batch, chance) if has_work_queues(plan.seed) else batch
-    batch = with_many_pods(batch, chance) if awaits_many_pods(plan.seed) else batch
+    batch = varied(batch, chance, plan.seed)
     if elastic is not None:
         limits = with_elastic(plan.limits, elastic)
         batch, plan = beside_needy(batch, elastic), replace(plan, limits=limits, elastic=elastic, barred=frozenset())
@@ -232,8 +227,8 @@ def _with_jobs(plan: Plan, chance: Chance, elastic: ElasticPlan | None) -> Plan:
             plan = replace(plan, profile=replace(plan.profile, cycle_s=min(plan.profile.cycle_s, 0.02)))
     faults = (*plan.faults, *(Fault(*one) for one in batch.faults))
     beside = chance.stream("beside suspended jobs").choice((0, 2, len(plan.jobs)))
-    limits = limits_of(plan.limits, chance, many_pods=awaits_many_pods(plan.seed))
-    faults = (*faults, *(Fault(*one) for one in draw_unread(chance))) if cannot_be_read(plan.seed) else faults
+    limits = limits_of(plan.limits, chance, plan.seed)
+    faults = (*faults, *(Fault(*one) for one in draw_unread(chance, plan.seed)))
     return replace(plan, jobs=plan.jobs[:beside], faults=faults, limits=limits, batch=batch)
 
 

@@ -169,8 +169,7 @@ def _gang_complaints(
     world: World, referee: Referee, room: Room, key: GroupKey, pods: Sequence[Pod], plan: Plan
 ) -> Iterator[str]:
     assert world.extender is not None
-    api = world.api
-    sight = look(pods, api.groups, api.podsets, api.gang_owners, ended=api.done(key), closed=api.closed(key))
+    sight = look(pods, world.api.groups, world.api.podsets, world.api.gang_owners, ended=world.api.done(key))
     waiting = [pod for pod in sight.waiting if set(pod.gates) <= {GANG_GATE}]
     restless = any(key.name == name for name, _ in plan.barred)
     for pod in waiting:

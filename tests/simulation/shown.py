@@ -110,9 +110,9 @@ class Shown:
         members = self.members.get(key)
         if not members:
             return None
-        ended, closed = self.done.get(key, ((), 0))
+        ended = self.done.get(key, (frozenset[SlotKey](), 0))
         planless, owners = key in self._planless, self._former | self.owners if former else self.owners
-        return look(members.values(), self.groups, self.jobs, owners, planless=planless, ended=ended, closed=closed)
+        return look(members.values(), self.groups, self.jobs, owners, planless=planless, ended=ended)
 
     def free(self, node: str) -> dict[str, int]:
         """What bound pods leave of the node: nothing of one that is gone."""

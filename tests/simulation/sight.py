@@ -128,15 +128,14 @@ def look(
     owners: Mapping[GroupKey, GangOwner] | None = None,
     *,
     planless: bool = False,
-    ended: Collection[SlotKey] = (),
-    closed: int = 0,
+    ended: tuple[Collection[SlotKey], int] = ((), 0),
 ) -> Sight:
     """``pods``: every pod that names one gang; at least one. ``jobs``: those that gangs come from; ``owners``: objects
     whose pods name their gang by them. ``planless``: its
     job runs without a plan of ours, so that what is left out may have been done since its pods started. ``ended``:
-    slots of its job that are done by its status, whether their pods are there or not; ``closed``: how many of those
-    without an index get no other pod."""
-    members = list(pods)
+    slots of its job that are done by its status, whether their pods are there or not, and how many of those without an
+    index get no other pod."""
+    members, (over_by_status, closed) = list(pods), ended
     key = members[0].group_key
     reads = any(pod.group is not None and pod.group.dialect in WITH_OBJECTS for pod in members)
     group = groups.get(key) if reads and key is not None else None
@@ -168,8 +167,8 @@ def look(
         return _owned(owner, owner.minimum if owner.minimum is not None else needed, live, tuple(finished))
     if job is None:
         return Sight(needed, live, tuple(finished), roles=dict(group.minima) if group else {})
-    if ended:
-        slots = ((one, at) for one in job.podsets for at in range(one.count) if one.slot(at) in ended)
+    if over_by_status:
+        slots = ((one, at) for one in job.podsets for at in range(one.count) if one.slot(at) in over_by_status)
         finished += [replace(one.template, index=at) for one, at in slots if at not in one.left_out]
     if closed:
         # Some of them are among those that have finished.

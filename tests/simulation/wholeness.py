@@ -97,7 +97,7 @@ class Wholeness:
 
     def _look(self, members: Iterable[Pod], key: GroupKey) -> Sight:
         api = self._world.api
-        return look(members, api.groups, api.podsets, api.gang_owners, ended=api.done(key), closed=api.closed(key))
+        return look(members, api.groups, api.podsets, api.gang_owners, ended=api.done(key))
 
     def _no_longer_partial(self, key: GroupKey) -> None:
         since = self.partial.pop(key, None)

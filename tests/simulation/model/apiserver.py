@@ -31,8 +31,6 @@ ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup, BatchJob)
 
 OK, NOT_FOUND, CONFLICT, REFUSED, INVALID, TOO_MANY = 200, 404, 409, 412, 422, 429
 """Statuses of writes, as the real one gives them."""
-"""The label that wakes a pod."""
-
 
 Listener = Callable[[Change], None]
 
@@ -222,13 +220,10 @@ class ApiServer:
         shown = [(key, job.shown()) for key, job in self.jobs.items()]
         return {key: job.podsets for key, job in shown if not job.finished}
 
-    def done(self, key: GroupKey) -> frozenset[SlotKey]:
-        """Slots of the job that are done by its status."""
-        return self.jobs[key].shown().done if key in self.jobs else frozenset()
-
-    def closed(self, key: GroupKey) -> int:
-        """Of its slots without an index, how many get no other pod."""
-        return self.jobs[key].shown().closed if key in self.jobs else 0
+    def done(self, key: GroupKey) -> tuple[frozenset[SlotKey], int]:
+        """Slots of the job that are done by its status, and how many of those without an index get no other pod."""
+        job = self.jobs[key].shown() if key in self.jobs else None
+        return (frozenset(), 0) if job is None else (job.done, job.closed)
 
     def remove_job(self, key: GroupKey) -> None:
         """The pods of it stay, until somebody collects them."""
