@@ -12,7 +12,7 @@ import httpx
 
 from extender.core.effects import Nominate, PostBinding, Report
 from extender.core.engine import Engine
-from extender.core.events import NodeSeen, PodSeen, Synced
+from extender.core.events import NodeSeen, PodsSeen, Synced
 from extender.http.server import create_app
 from extender.observe.metrics import Metrics
 from extender.runtime.requests import OK, Asked, Response
@@ -67,7 +67,7 @@ class Extender:
 
     def member(self, name: str, size: int = 2) -> Pod:
         pod = Pod(name, "ns", name, GPUS, group=GroupRef("gang", Dialect.ANNOTATION, size))
-        self.runner.dispatch(PodSeen(pod))
+        self.runner.dispatch(PodsSeen((pod,)))
         return pod
 
     async def planned(self) -> None:

@@ -31,6 +31,13 @@ class PodSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class PodsSeen:
+    """Different pods were added or changed, in this order. What follows from it is worked out once."""
+
+    pods: tuple[Pod, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PodGone:
     """The pod's object no longer exists."""
 
@@ -250,6 +257,7 @@ Call = FilterCalled | PreemptCalled | BindArrived | BindDisconnected
 """What kube-scheduler asks, or does not ask any more."""
 Event = (
     PodSeen
+    | PodsSeen
     | PodGone
     | NodeSeen
     | NodeGone

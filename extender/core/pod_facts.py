@@ -8,7 +8,7 @@ from extender.core.answers import Nominated, Ungated
 from extender.core.binding import Bindings, Doubt
 from extender.core.calls import Calls
 from extender.core.effects import Nominate
-from extender.core.events import ClaimGone, ClaimSeen, Handlers, PodGone, PodSeen, VolumeGone, VolumeSeen
+from extender.core.events import ClaimGone, ClaimSeen, Handlers, PodGone, PodSeen, PodsSeen, VolumeGone, VolumeSeen
 from extender.core.gang.hints import Hints
 from extender.core.gang.letting_go import let_in
 from extender.core.gang.milestones import Cause
@@ -47,7 +47,8 @@ class PodFacts:
     def handlers(self) -> Handlers:
         """By the type of the fact."""
         return {
-            PodSeen: self.seen,
+            PodSeen: lambda event, now: self.seen(event.pod, now),
+            PodsSeen: self.seen_together,
             PodGone: self.gone,
             ClaimSeen: self.volume_noted,
             ClaimGone: self.volume_noted,
@@ -57,8 +58,13 @@ class PodFacts:
             Ungated: self.ungated,
         }
 
-    def seen(self, event: PodSeen, now: float) -> None:
-        state, pod = self._state, event.pod
+    def seen_together(self, event: PodsSeen, now: float) -> None:
+        for pod in event.pods:
+            self.seen(pod, now)
+
+    def seen(self, pod: Pod, now: float) -> None:
+        """As the watch shows it."""
+        state = self._state
         if pod.node:
             state.kube_queue.shown(pod, state.pods.get(pod.uid), state.schedulers, now)
             state.confirm_bound(pod.uid)

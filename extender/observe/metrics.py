@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -42,12 +43,16 @@ class Metrics(Observer):
         (``quality.py``). ``ages``: seconds since something was heard of each kind that is followed. ``now``: in seconds
         since the epoch, as pods' creation. ``queues``: how each queue object stands."""
         self._registry = CollectorRegistry()
-        self._verb_seconds = self._histogram(
+        seconds = self._histogram(
             "verb_duration_seconds", "Time from a request's arrival to its answer; for bind this includes the hold.",
             label="verb",
         )  # fmt: skip
-        self._verb_calls = self._counter("verb_calls", "Requests by verb and how they ended.", "verb", "outcome")
-        self._writes = self._counter("api_writes", "Writes to the API server by kind and outcome.", "kind", "outcome")
+        # Of what is counted several times for each pod, the child of its labels is looked up once.
+        calls = self._counter("verb_calls", "Requests by verb and how they ended.", "verb", "outcome")
+        writes = self._counter("api_writes", "Writes to the API server by kind and outcome.", "kind", "outcome")
+        self._seconds_of = cache(lambda verb: seconds.labels(verb))
+        self._calls_of = cache(lambda verb, outcome: calls.labels(verb, outcome))
+        self._writes_of = cache(lambda kind, outcome: writes.labels(kind, outcome))
         self._retries = self._counter(
             "api_write_retries", "Writes to the API server that were sent once more, by kind.", "kind"
         )
@@ -99,11 +104,11 @@ class Metrics(Observer):
 
     def answered(self, verb: str, outcome: str, seconds: float) -> None:
         """A verb was answered: ok, error, or gone when nobody waited any more."""
-        self._verb_calls.labels(verb, outcome).inc()
-        self._verb_seconds.labels(verb).observe(seconds)
+        self._calls_of(verb, outcome).inc()
+        self._seconds_of(verb).observe(seconds)
 
     def wrote(self, kind: str, outcome: str) -> None:
-        self._writes.labels(kind, outcome).inc()
+        self._writes_of(kind, outcome).inc()
 
     def retried(self, kind: str) -> None:
         self._retries.labels(kind).inc()

@@ -13,7 +13,16 @@ from typing import Protocol, TypeVar, assert_never
 
 from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Reached, Report
 from extender.core.engine import Engine
-from extender.core.events import BindArrived, BindDisconnected, Event, FilterCalled, PreemptCalled, Synced
+from extender.core.events import (
+    BindArrived,
+    BindDisconnected,
+    Event,
+    FilterCalled,
+    PodSeen,
+    PodsSeen,
+    PreemptCalled,
+    Synced,
+)
 from extender.core.gang.milestones import Milestone
 from extender.runtime.driver import Action, Driver
 from extender.runtime.observer import Observer
@@ -26,6 +35,8 @@ AnswerT = TypeVar("AnswerT", AnswerFilter, AnswerPreempt)
 _STOOD_STILL_S, _CATCH_UP_S = 2.0, 1.0
 """A timer that comes so late: the process has stood still. What has happened meanwhile waits in its connections, and is
 heard for so long before any deadline is looked at."""
+_TOGETHER = 64
+"""Pods that the core is shown at once: more would hold up whoever calls."""
 
 
 class Api(Protocol):
@@ -59,9 +70,11 @@ class Runner:
         self._calls = count(1)
         self._answers: dict[int, AnswerFilter | AnswerPreempt] = {}
         self._binds: dict[int, asyncio.Future[str]] = {}
+        self._seen: dict[str, Pod] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at: float | None = None
+        self._timing = False
         self._resumes_at = -inf
         self._pass_s = 0.0
 
@@ -70,8 +83,21 @@ class Runner:
         return self._driver.core
 
     def dispatch(self, event: Event) -> None:
-        """Let the core see an event."""
-        self._do(lambda driver, now: driver.handle(event, now))
+        """Let the core see an event at once; a pod together with others that are seen in this turn of the loop, or
+        before whatever comes next."""
+        if not isinstance(event, PodSeen):
+            return self._do(lambda driver, now: driver.handle(event, now))
+        if event.pod.uid in self._seen or len(self._seen) == _TOGETHER:
+            self._show()
+        if not self._seen:
+            asyncio.get_running_loop().call_soon(self._show)
+        self._seen[event.pod.uid] = event.pod
+        return None
+
+    def _show(self) -> None:
+        if self._seen:
+            pods, self._seen = tuple(self._seen.values()), {}
+            self._do(lambda driver, now: driver.handle(PodsSeen(pods), now))
 
     def act(self) -> None:
         """The core knows the whole cluster, and may decide from now on."""
@@ -87,7 +113,7 @@ class Runner:
         self.acting.clear()
         self._break_off(why)
         self._api, self._driver = api, self._new_driver(core)
-        self._binds, self._tasks = {}, set()
+        self._binds, self._tasks, self._seen = {}, set(), {}
 
     def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
         """The core's answer, or None when the core has failed."""
@@ -145,6 +171,7 @@ class Runner:
 
     def _do(self, step: Callable[[Driver, float], Iterable[Action]]) -> None:
         """One step of the driver. An exception in it is a bug: the process must end and rebuild from the cluster."""
+        self._show()
         if self.failed.is_set():
             return
         try:
@@ -157,7 +184,9 @@ class Runner:
             self._carry_out(action)
         if self.core.state.recovered and not self.acting.is_set():
             self.acting.set()
-        self._set_timer()
+        if not self._timing:
+            self._timing = True
+            asyncio.get_running_loop().call_soon(self._set_timer)
 
     def _carry_out(self, action: Action) -> None:
         match action:
@@ -194,6 +223,8 @@ class Runner:
             self.failed.set()
 
     def _set_timer(self) -> None:
+        """Once for all that has happened in a turn of the loop."""
+        self._timing = False
         at = self._driver.next_wake()
         if at is not None:
             at = max(at, self._resumes_at)

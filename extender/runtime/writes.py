@@ -103,11 +103,12 @@ class Writes:
 
     def nominate(self, effect: Nominate) -> Procedure[str]:
         """Set or clear the nomination. Empty when done, or the pod is gone or bound; else the error."""
-        plain = replace(effect, renew=False)
+        plain = replace(effect, renew=False) if effect.renew else effect
         # Writing what is there already changes nothing and wakes nobody, so a renewal clears first.
         # What is ``parked`` has a label of ours with its nomination, and without it none: each of the three changes it.
-        for first, asked in ((plain, effect.parked), (replace(plain, node=None), effect.renew or effect.parked)):
-            if asked and effect.node and (detail := (yield from self.persist(first, "nomination"))):
+        firsts = (effect.parked, plain.node), (effect.renew or effect.parked, None)
+        for node in (node for asked, node in firsts if asked and effect.node):
+            if detail := (yield from self.persist(replace(plain, node=node), "nomination")):
                 return detail
         return (yield from self.persist(plain, "nomination"))
 

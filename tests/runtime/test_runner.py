@@ -10,8 +10,9 @@ import pytest
 
 from extender.core.effects import Effect
 from extender.core.engine import Engine
-from extender.core.events import Event, NodeGone, Tick
+from extender.core.events import Event, NodeGone, PodGone, PodSeen, PodsSeen, Tick
 from extender.runtime.runner import Api, Runner
+from policies.model import Pod
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.anyio
 class Core:
     """Has one deadline, and remembers what it hears."""
 
-    def __init__(self, due: float) -> None:
+    def __init__(self, due: float | None) -> None:
         self.state = SimpleNamespace(recovered=False)
         self.passes = 0, False
         self.heard: list[Event] = []
@@ -47,3 +48,56 @@ async def test_what_has_happened_while_the_process_stood_still_is_heard_before_t
     async with asyncio.timeout(10):
         await core.ticked.wait()
     assert core.heard == [NodeGone("before"), NodeGone("meanwhile"), Tick()]
+
+
+def _running(core: Core) -> Runner:
+    return Runner(cast(Engine, core), cast(Api, cast(Any, None)))
+
+
+async def test_pods_that_are_seen_in_one_turn_of_the_loop_are_shown_to_the_core_together() -> None:
+    core = Core(due=None)
+    runner = _running(core)
+    first, second = Pod("a", "ns", "a"), Pod("b", "ns", "b")
+    runner.dispatch(PodSeen(first))
+    runner.dispatch(PodSeen(second))
+    assert core.heard == []
+    await asyncio.sleep(0)
+    assert core.heard == [PodsSeen((first, second))]
+
+
+async def test_what_comes_after_pods_is_heard_after_them() -> None:
+    core = Core(due=None)
+    runner = _running(core)
+    runner.dispatch(PodSeen(Pod("a", "ns", "a")))
+    runner.dispatch(PodGone("a"))
+    assert core.heard == [PodsSeen((Pod("a", "ns", "a"),)), PodGone("a")]
+
+
+async def test_a_pod_that_has_changed_twice_is_shown_twice() -> None:
+    core = Core(due=None)
+    runner = _running(core)
+    once, twice = Pod("a", "ns", "a"), Pod("a", "ns", "a", node="n")
+    runner.dispatch(PodSeen(once))
+    runner.dispatch(PodSeen(twice))
+    await asyncio.sleep(0)
+    assert core.heard == [PodsSeen((once,)), PodsSeen((twice,))]
+
+
+async def test_many_pods_are_shown_in_steps() -> None:
+    core = Core(due=None)
+    runner = _running(core)
+    for number in range(1000):
+        runner.dispatch(PodSeen(Pod(f"{number}", "ns", f"{number}")))
+    await asyncio.sleep(0)
+    sizes = [len(event.pods) for event in core.heard if isinstance(event, PodsSeen)]
+    assert sum(sizes) == 1000
+    assert max(sizes) == 64
+
+
+async def test_a_core_that_starts_over_is_not_shown_what_its_predecessor_was_to_see() -> None:
+    before, after = Core(due=None), Core(due=None)
+    runner = _running(before)
+    runner.dispatch(PodSeen(Pod("a", "ns", "a")))
+    runner.start_over(cast(Engine, after), cast(Api, cast(Any, None)), "another leads")
+    await asyncio.sleep(0)
+    assert after.heard == []

@@ -51,8 +51,7 @@ class Evictions:
         self._protections = Protections(shown, terms)
         self._kept: dict[GroupKey, _Kept] = {}
 
-    def hear(self, event: Event, effects: Iterable[Effect], api: ApiServer) -> None:
-        """To be called before the effects are judged."""
+    def hear(self, event: Event) -> None:
         self._protections.hear(event)
         match event:
             case Reserved(key, reservation=Reservation() as written, detail=""):
@@ -65,6 +64,9 @@ class Evictions:
                 self._disturb(node, pod)
             case _:
                 pass
+
+    def follow(self, effects: Iterable[Effect], api: ApiServer) -> None:
+        """To be called before they are judged."""
         for effect in effects:
             admission = self._admissions.slots.of.get(effect.job.key) if isinstance(effect, SuspendJob) else None
             if admission is not None and self._terms.preempts and getattr(effect, "reason", "").startswith(_WORD):

@@ -47,7 +47,7 @@ from tests.simulation.quota import QuotaJudge
 from tests.simulation.reclaims import Reclaims
 from tests.simulation.room import judge_kept_in_vain, judge_room
 from tests.simulation.sends import Sends, to_be_forgotten
-from tests.simulation.shown import Shown
+from tests.simulation.shown import Shown, events_of
 from tests.simulation.single_turns import OURS
 from tests.simulation.stamps import could_know, judge_confirmation
 from tests.simulation.terms import Terms
@@ -139,26 +139,9 @@ class Referee:
     def watch(self, event: Event, effects: list[Effect]) -> None:
         self.events += 1
         now, shown = self._world.clock.now, self._shown
-        if isinstance(event, BindArrived):
-            self._calls[event.call] = event
-        if isinstance(event, BindingPosted) and (binding := self._claims.posting.get(event.uid)) is not None:
-            complain(self.sends.judge_outcome(event, binding, self._world.api.pods.get(event.uid)))
-        self._fairness.hear(event, now)
-        complain(self.sends.judge_end(event, now))
-        self.sends.hear(event)
-        self._turns.hear(event, now)
-        shown.watch(event)
-        self._claims.hear(event, now)
-        self._unsent.hear(event)
-        self._admissions.hear(event, now)
-        self._quota.hear(event, now)
-        self._asked.hear(event, now)
-        if isinstance(event, FilterCalled):
-            self._admissions.ask(event, self._claims.on_their_way)
-        if isinstance(event, JobSeen):
-            self._admissions.compare(self._claims.left, unsure=self._terms.vague or self._fairness.unsure)
-        self._losses.hear(event, now)
-        self._evictions.hear(event, effects, self._world.api)
+        for heard in events_of(event):
+            self._hear(heard, now)
+        self._evictions.follow(effects, self._world.api)
         complain(self._evictions.judge(effects, now))
         forgotten = to_be_forgotten(effects, self._claims, shown)
         for effect in effects:
@@ -183,6 +166,28 @@ class Referee:
         complain(self._manners.watch(event, effects, self._world.api.pods, shown.pods, now))
         if self._every and self.events % self._every == 0:
             validate(self._extender.core.state)
+
+    def _hear(self, event: Event, now: float) -> None:
+        if isinstance(event, BindArrived):
+            self._calls[event.call] = event
+        if isinstance(event, BindingPosted) and (binding := self._claims.posting.get(event.uid)) is not None:
+            complain(self.sends.judge_outcome(event, binding, self._world.api.pods.get(event.uid)))
+        self._fairness.hear(event, now)
+        complain(self.sends.judge_end(event, now))
+        self.sends.hear(event)
+        self._turns.hear(event, now)
+        self._shown.watch(event)
+        self._claims.hear(event, now)
+        self._unsent.hear(event)
+        self._admissions.hear(event, now)
+        self._quota.hear(event, now)
+        self._asked.hear(event, now)
+        if isinstance(event, FilterCalled):
+            self._admissions.ask(event, self._claims.on_their_way)
+        if isinstance(event, JobSeen):
+            self._admissions.compare(self._claims.left, unsure=self._terms.vague or self._fairness.unsure)
+        self._losses.hear(event, now)
+        self._evictions.hear(event)
 
     @property
     def _extender(self) -> Extender:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from extender.core.effects import AnswerFilter, AnswerPreempt, Effect, Nominate, PostBinding, StartJob, Ungate
-from extender.core.events import Event, FilterCalled, GroupSeen, PodGone, PodSeen, PreemptCalled
+from extender.core.events import Event, FilterCalled, GroupSeen, PodGone, PodSeen, PodsSeen, PreemptCalled
 from policies.model import Dialect, Job, Pod
 from tests.simulation.claims import Claims
 from tests.simulation.job_plans import overfull
@@ -41,6 +41,8 @@ def judge_kept_in_vain(event: Event, shown: Shown, claims: Claims) -> str | None
     match event:
         case PodSeen(pod):
             asked = {pod.group_key}
+        case PodsSeen(pods):
+            asked = {pod.group_key for pod in pods}
         case GroupSeen(group):
             asked = {group.key}
         case PodGone():

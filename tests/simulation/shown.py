@@ -18,6 +18,7 @@ from extender.core.events import (
     OwnerSeen,
     PodGone,
     PodSeen,
+    PodsSeen,
 )
 from policies.model import GangOwner, GroupKey, Node, Pod, PodGroup, PodSets, SlotKey, Stamp
 from tests.simulation.sight import Sight, look, take
@@ -25,6 +26,11 @@ from tests.simulation.sight import Sight, look, take
 GANG_UID, GANG_NAME = "muster.dev/gang-uid", "muster.dev/gang-name"
 RELEASE, RELEASE_COMPLETE = "muster.dev/release", "muster.dev/release-complete"
 """The annotations that a Binding of a gang's member writes, as the documents name them."""
+
+
+def events_of(event: Event) -> list[Event]:
+    """Pods that were seen together, each as if it had been seen alone."""
+    return [PodSeen(pod) for pod in event.pods] if isinstance(event, PodsSeen) else [event]
 
 
 class Shown:

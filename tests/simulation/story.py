@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.core.events import FilterCalled, PodSeen, PreemptCalled
+from extender.core.events import FilterCalled, PodsSeen, PreemptCalled
 from policies.model import Pod
 
 Entry = tuple[float, str, object]
@@ -34,8 +34,8 @@ def told(entry: Entry) -> str:
 def _saw(event: object) -> str:
     """What is to be known of a pod, the line of the API server has said."""
     match event:
-        case PodSeen(pod):
-            return f"saw {pod.uid}"
+        case PodsSeen(pods):
+            return f"saw {', '.join(pod.uid for pod in pods)}"
         case FilterCalled(call, pod, candidates):
             return f"filter, call {call}: may {pod.uid} go to {', '.join(candidates)}"
         case PreemptCalled(call, pod, victims):

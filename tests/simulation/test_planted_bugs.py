@@ -37,6 +37,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (hearing.bound_members_not_counted, 1, "is bound in part"),
     (hearing.twins_of_an_index_counted_as_two, 309, _TOO_FEW),
     (hearing.members_of_an_earlier_podgroup_counted, 1259, _TOO_FEW),
+    (hearing.others_seen_together_unheard, 2, "at rest: the extender knows"),
     (hearing.lost_member_keeps_its_gang_placed, 134, r"is promised room, and \d+ of \d+ members exist"),
     (hearing.old_watch_event_unbinds_a_pod, 21, "makes its gang whole, .* and is not stamped so"),
     (hearing.required_level_ignored, 19, "its gang would be in cliques"),

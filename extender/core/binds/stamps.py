@@ -23,6 +23,7 @@ RANK = "muster.dev/rank"
 DOMAIN = "muster.dev/domain"
 """The member's index, or its place among all where members have none or several series of them, and its domain of the
 nearest level."""
+WRITTEN = frozenset((*STAMPED, NODE, RANK, DOMAIN))
 
 _LONGEST_UID = 128
 _LONGEST_NAME = 253

@@ -25,14 +25,17 @@ class Said:
         """By what is stamped on them; "" of those that have no stamp."""
         self.queues: Tally[str] = Tally()
         self._tallies: tuple[Tally[Any], ...] = tuple(vars(self).values())
+        self._stated: list[int | Minima | None] | None = None
         self.words: Tally[Words] = Tally()
         """All of that. Most often all members say the same: only who says something else is looked at more closely."""
 
     @property
     def stated(self) -> list[int | Minima | None]:
         """The sizes. In YuniKorn's words the first member may say it for all: those who say nothing do not count."""
-        sizes = list(self.sizes)
-        return [size for size in sizes if size is not None] if Dialect.YUNIKORN in self.dialects else sizes
+        if self._stated is None:
+            anyone = Dialect.YUNIKORN not in self.dialects
+            self._stated = [size for size in self.sizes if anyone or size is not None]
+        return self._stated
 
     @property
     def owner(self) -> str:
@@ -69,6 +72,8 @@ class Said:
             tally.take(value)
         for tally, value in zip(self._tallies, after if new else (), strict=False):
             tally.add(value)
+        if gone or new:
+            self._stated = None
         return gone or new
 
 

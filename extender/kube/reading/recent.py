@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from extender.core.binds.stamps import WRITTEN, stamp_of
 from extender.kube.convert import asked_by, claims_of, pod_of, said_by
 from extender.kube.reading.objects import Meta, PodObject, PodSpec, PodStatus
 from policies.model import Pod
@@ -20,7 +21,7 @@ LARGEST = 16 << 10
 
 _DECODER = msgspec.json.Decoder(PodObject)
 # Whatever is decoded counts, so that no field can be forgotten here.
-_metadata = attrgetter(*(name for name in Meta.__struct_fields__ if name != "resource_version"))
+_metadata = attrgetter(*(name for name in Meta.__struct_fields__ if name not in ("resource_version", "annotations")))
 _spec = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
 _spec_of_many = attrgetter(*(name for name in PodSpec.__struct_fields__ if name not in ("node_name", "volumes")))
 _ENCODER = msgspec.msgpack.Encoder()
@@ -43,7 +44,10 @@ _VERSIONED = msgspec.json.Decoder(_Versioned | None)
 
 
 class _Seen(NamedTuple):
+    """``stamped``: its annotations that are a Binding's; the others are part of the metadata."""
+
     metadata: tuple[Any, ...]
+    stamped: dict[str, str]
     spec: tuple[Any, ...]
     node: str | None
     status: PodStatus | None
@@ -115,16 +119,25 @@ def pod_sent(raw: msgspec.Raw) -> Pod | None:
 def _look_at(obj: PodObject) -> _Seen:
     meta, spec = obj.metadata or Meta(), obj.spec or PodSpec()
     # What a spec asks for can bear the name of the pod, and the values of its labels.
-    metadata, asks = _metadata(meta), (meta.name, meta.namespace, meta.labels, *_spec(spec))
+    asks = (meta.name, meta.namespace, meta.labels, *_spec(spec))
+    written = meta.annotations or {}
+    stamped = {key: text for key, text in written.items() if key in WRITTEN}
+    others = {key: text for key, text in written.items() if key not in WRITTEN} if stamped else meta.annotations
+    metadata = others, *_metadata(meta)
     last = _seen.get(meta.uid or "")
-    said = last.said if last is not None and last.metadata == metadata else said_by(meta)
+    if last is None or last.metadata != metadata:
+        said = said_by(meta)
+    elif last.stamped != stamped:
+        said = {**last.said, "stamp": stamp_of(stamped)}
+    else:
+        said = last.said
     asked = last.asked if last is not None and last.spec == asks else _asked_by(meta, spec)
     if last is not None and said is last.said and asked is last.asked:
         if last.node == spec.node_name and last.status == obj.status:
             return last
         # Of one that runs, the strings that it has in common with the last are kept once.
         metadata, asks = last.metadata, last.spec
-    return _Seen(metadata, asks, spec.node_name, obj.status, said, asked, pod_of(said, asked, obj))
+    return _Seen(metadata, stamped, asks, spec.node_name, obj.status, said, asked, pod_of(said, asked, obj))
 
 
 def _asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from extender.core.binds.stamps import DOMAIN, NODE, RANK, STAMPED
+from extender.core.binds.stamps import WRITTEN
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.dialects.koordinator import NETWORK_TOPOLOGY
 from extender.kube.dialects.owner import owned_gang
@@ -43,7 +43,7 @@ _OF_JOBS = (
     INDEX_LABEL,
 )  # fmt: skip
 """Read on jobs, or written on their pods by Muster."""
-_OF_PODS = (*STAMPED, NODE, RANK, DOMAIN, WOKEN, PREEMPTING)
+_OF_PODS = (*WRITTEN, WOKEN, PREEMPTING)
 """Written on pods by Muster."""
 _KNOWN = frozenset((*SAID_BY_PEOPLE, *TERMS, *_OF_JOBS, *_OF_PODS))
 _PREFIX = "muster.dev/"

@@ -16,6 +16,8 @@ from extender.core.events import (
     CapacityServed,
     Event,
     FilterCalled,
+    PodSeen,
+    PodsSeen,
     PreemptCalled,
     Synced,
 )
@@ -68,6 +70,8 @@ class Extender:
         self._killed = False
         self._thaw = 0.0
         self._late: list[Callable[[], object]] = []
+        self._together: dict[str, Pod] = {}
+        """Pods that were read at this instant, and that the core has yet to be shown."""
         self._timer: Timer | None = None
         self._wake_at: float | None = None
         self._watches = [
@@ -197,7 +201,7 @@ class Extender:
 
     def _seen(self, change: Change, before: Change | None) -> None:
         if not self._stands_by and (before is None or before.value != change.value):
-            self._dispatch(facts.seen(change))
+            self._show(facts.seen(change))
 
     def _gone(self, last: Change) -> None:
         if not self._stands_by:
@@ -205,7 +209,24 @@ class Extender:
 
     # The driver, and what it asks for.
 
+    def _show(self, event: Event) -> None:
+        """Pods that are read at one instant are shown to the core together, as by ``Runner``."""
+        if not isinstance(event, PodSeen):
+            self._dispatch(event)
+            return
+        if event.pod.uid in self._together:
+            self._show_together()
+        if not self._together:
+            self._clock.after(0.0, self._show_together)
+        self._together[event.pod.uid] = event.pod
+
+    def _show_together(self) -> None:
+        pods, self._together = tuple(self._together.values()), {}
+        if pods and not self._killed:
+            self._do(self.driver.handle(PodsSeen(pods), self._clock.now))
+
     def _dispatch(self, event: Event) -> list[Action]:
+        self._show_together()
         return self._do(self.driver.handle(event, self._clock.now))
 
     def _do(self, actions: list[Action]) -> list[Action]:
@@ -240,6 +261,7 @@ class Extender:
         if self.frozen:
             self._late.append(lambda: self._answered(ticket, response))
         elif not self._killed:
+            self._show_together()
             self._do(self.driver.answered(ticket, response, self._clock.now))
 
     def _set_timer(self) -> None:
@@ -257,6 +279,7 @@ class Extender:
             self._wake_at = self._thaw
             self._timer = self._clock.at(self._thaw, self._on_timer)
         else:
+            self._show_together()
             self._do(self.driver.wake(self._clock.now))
 
     def _go_on(self) -> None:

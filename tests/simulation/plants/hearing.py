@@ -9,7 +9,8 @@ import pytest
 
 from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import Effect, Nominate, PostBinding, Reached
-from extender.core.events import BindArrived, BindDisconnected, Event, GroupSeen, NodeSeen, PodGone, PodSeen
+from extender.core.engine import Engine
+from extender.core.events import BindArrived, BindDisconnected, Event, GroupSeen, NodeSeen, PodGone, PodSeen, PodsSeen
 from extender.core.gang.milestones import Milestone
 from extender.core.revocations import Revocations
 from policies.model import Pod, Topology
@@ -245,3 +246,13 @@ def twice_the_room(event: Event, core: Core) -> Iterable[Event]:
         doubled = tuple((name, 2 * amount) for name, amount in event.node.allocatable)
         event = NodeSeen(replace(event.node, allocatable=doubled))
     yield event
+
+
+def others_seen_together_unheard(patch: pytest.MonkeyPatch) -> None:
+    """Of pods that are seen together the last alone is heard."""
+    real = Engine.handle
+
+    def handle(self: Engine, event: Event, now: float) -> list[Effect]:
+        return real(self, PodsSeen(event.pods[-1:]) if isinstance(event, PodsSeen) else event, now)
+
+    patch.setattr(Engine, "handle", handle)

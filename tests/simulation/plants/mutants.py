@@ -11,7 +11,7 @@ import pytest
 
 from extender.core.effects import Effect, Nominate
 from extender.core.engine import Engine
-from extender.core.events import Event, GroupSeen, NodeGone, NodeSeen, PodGone, PodSeen, Synced
+from extender.core.events import Event, GroupSeen, NodeGone, NodeSeen, PodGone, PodSeen, PodsSeen, Synced
 from policies.model import GroupKey, Node, Pod, PodGroup, Requests
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -97,6 +97,8 @@ def core_bug(name: str, *, hears: Hears = lambda event, core: (event,), asks: As
         cores: dict[Engine, Core] = {}
 
         def handle(self: Engine, event: Event, now: float) -> list[Effect]:
+            if isinstance(event, PodsSeen):
+                return [effect for pod in event.pods for effect in handle(self, PodSeen(pod), now)]
             core = cores.setdefault(self, Core(self, real))
             core.now, core.event = now, event
             asked = [effect for heard in hears(event, core) for effect in core.handle(heard)]
