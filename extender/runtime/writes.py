@@ -106,9 +106,11 @@ class Writes:
         plain = replace(effect, renew=False) if effect.renew else effect
         # Writing what is there already changes nothing and wakes nobody, so a renewal clears first.
         # What is ``parked`` has a label of ours with its nomination, and without it none: each of the three changes it.
-        firsts = (effect.parked, plain.node), (effect.renew or effect.parked, None)
-        for node in (node for asked, node in firsts if asked and effect.node):
-            if detail := (yield from self.persist(replace(plain, node=node), "nomination")):
+        if effect.node and effect.parked and (detail := (yield from self.persist(plain, "nomination"))):
+            return detail
+        if effect.node and (effect.renew or effect.parked):
+            cleared = replace(plain, node=None)
+            if detail := (yield from self.persist(cleared, "nomination")):
                 return detail
         return (yield from self.persist(plain, "nomination"))
 

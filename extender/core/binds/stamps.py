@@ -24,6 +24,7 @@ DOMAIN = "muster.dev/domain"
 """The member's index, or its place among all where members have none or several series of them, and its domain of the
 nearest level."""
 WRITTEN = frozenset((*STAMPED, NODE, RANK, DOMAIN))
+"""All keys of ours that a Binding writes."""
 
 _LONGEST_UID = 128
 _LONGEST_NAME = 253

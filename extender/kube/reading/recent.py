@@ -136,7 +136,7 @@ def _look_at(obj: PodObject) -> _Seen:
         if last.node == spec.node_name and last.status == obj.status:
             return last
         # Of one that runs, the strings that it has in common with the last are kept once.
-        metadata, asks = last.metadata, last.spec
+        metadata, stamped, asks = last.metadata, last.stamped, last.spec
     return _Seen(metadata, stamped, asks, spec.node_name, obj.status, said, asked, pod_of(said, asked, obj))
 
 
