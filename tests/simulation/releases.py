@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
 
 from extender.core.effects import PostBinding
-from policies.model import GroupKey
+from policies.model import GroupKey, Pod
 from tests.simulation.doubts import Doubts
 from tests.simulation.shown import RELEASE, Shown
+from tests.simulation.sight import slot
 
 
 class Releases:
@@ -77,7 +79,7 @@ class Releases:
         # What was needed when the last Binding was posted counts; its stamp is judged then.
         said = [pod.stamp for pod in sight.bound if pod.stamp is not None and pod.stamp.complete]
         declared = any(stamp.name in ("", key.name) for stamp in said)  # not that of one that was moved since
-        if declared or (sight.needed is not None and not sight.partial):
+        if declared or (sight.needed is not None and not sight.partial) or self._all_were_bound(key):
             self.declare(key)
 
     def declare(self, key: GroupKey) -> None:
@@ -110,6 +112,18 @@ class Releases:
     def keeps_room(self, key: GroupKey) -> bool:
         """Whether a lost member's room is for its replacement: something of the release is bound, or may be soon."""
         return self.broken(key) or (self._under_way(key) and self.began(key) and key not in self.whole)
+
+    def _all_were_bound(self, key: GroupKey) -> bool:
+        """Whether as many slots as a release needed were bound with it, those of pods that have failed since as well."""
+        sight, bound = self._shown.sight(key), defaultdict[str, dict[Hashable, Pod]](dict)
+        quorums = defaultdict[str, list[int]](list)
+        for pod in self._shown.members[key].values():
+            if pod.stamp is not None and pod.stamp.quorum:
+                bound[pod.stamp.release][slot(pod)] = pod
+                quorums[pod.stamp.release].append(pod.stamp.quorum)
+        return sight is not None and any(
+            len(slots) >= min(quorums[release]) and not sight.lacks(slots.values()) for release, slots in bound.items()
+        )
 
     def _under_way(self, key: GroupKey) -> bool:
         # A pod that is gone is not bound any more, nor is one that is seen to go before its answer comes.

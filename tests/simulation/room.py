@@ -37,7 +37,7 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
 
 def judge_kept_in_vain(event: Event, shown: Shown, claims: Claims) -> str | None:
     """After what the core has made of it. Of a gang that nothing is bound of, nor may be, too few exist to start: then
-    nobody is promised room."""
+    nobody is promised room. Pods whose owner is gone go by its last word."""
     match event:
         case PodSeen(pod):
             asked = {pod.group_key}
@@ -52,7 +52,7 @@ def judge_kept_in_vain(event: Event, shown: Shown, claims: Claims) -> str | None
     promised = dict.fromkeys(claim.gang for claim in claims.promised.values() if claim.gang in asked)
     on_their_way = {binding.group for binding in claims.posting.values()}
     for key in [key for key in promised if key is not None and key not in shown.jobs and key not in on_their_way]:
-        sight = shown.sight(key)
+        sight = shown.sight(key, former=True)
         if sight is None or sight.bound or claims.doubts.any_of(key):
             continue
         if any(pod.group is not None and pod.group.dialect is Dialect.VOLCANO for pod in sight.live):

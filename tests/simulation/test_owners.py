@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 
 from extender.core.engine import Engine
-from extender.core.events import OwnerGone, OwnerSeen
+from extender.core.events import OwnerGone, OwnerSeen, PodSeen, Tick
 from policies.model import GroupKey, Order, Pod
 from tests.builders import cluster, requests
-from tests.simulation.lives import Life
+from tests.simulation.lives import Life, nomination
 from tests.simulation.model.owners import LWS, REPLICA_SET, STATEFUL_SET, OwnerObject
 from tests.simulation.model.world import World
 from tests.simulation.owner_plan import has_owners
 from tests.simulation.plan import draw
+from tests.simulation.room import judge_kept_in_vain
 from tests.simulation.sight import Sight, look
 
 KEY = GroupKey("default", "statefulset-web")
@@ -180,3 +181,18 @@ def test_seeds_with_owners_have_each_kind_in_each_order_and_some_are_calm() -> N
     assert any(owner.least for owner in owners)
     assert any(owner.leader for owner in owners)
     assert not any(draw(seed).owners for seed in range(1, 13))
+
+
+def test_pods_whose_owner_is_gone_keep_their_room_while_as_many_are_there_as_it_said() -> None:
+    owner = OwnerObject(KEY, "uid-web", REPLICA_SET, TEMPLATE, 2, Order.TOGETHER)
+    some = pods(owner, 2)
+    life = Life(*cluster("a: 2x8"))
+    life.tell(OwnerSeen(owner.shown()))
+    life.see(*some)
+    life.tell(Tick(), *(nomination(pod, f"a-{at}") for at, pod in enumerate(some)))
+    life.tell(OwnerGone(owner.key, owner.uid))
+    assert judge_kept_in_vain(PodSeen(some[0]), life.shown, life.claims) is None
+    going = PodSeen(replace(some[1], deleting=True))
+    life.tell(going)
+    said = judge_kept_in_vain(PodSeen(some[0]), life.shown, life.claims)
+    assert said == f"{KEY} is promised room, and 1 of 2 members exist"

@@ -184,6 +184,20 @@ def test_nobody_can_know_that_a_release_was_whole_when_the_only_member_that_said
     assert could_know(pods[0].uid, life.shown, life.claims), "it was seen in this life"
 
 
+def test_a_release_was_whole_when_each_of_its_slots_was_bound_though_one_has_failed_before_the_last() -> None:
+    stamp = Stamp("g", "r", complete=False, quorum=3, size=3, at=1.0)
+    first, failed, last = pods = gang("train", 3)
+    key = first.group_key
+    life = Life(*cluster("a: 3x8"), *pods)
+    life.bind(first, "a-0")
+    life.see(replace(first, node="a-0", stamp=stamp))
+    life.see(replace(failed, node="a-1", stamp=stamp, phase="Failed"))
+    assert key not in life.claims.releases.whole
+    life.see(replace(last, node="a-2", stamp=stamp))
+    life.see(replace(last, node="a-2", stamp=stamp, deleting=True))
+    assert key in life.claims.releases.whole
+
+
 def test_a_nomination_of_a_promise_that_is_taken_back_is_cleared_at_once() -> None:
     pods = gang("train", 2)
     for cleared in (False, True):
