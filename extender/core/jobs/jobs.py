@@ -109,7 +109,7 @@ class Jobs:
         if record.writing is not None or not record.rest_is_over(now):
             self._meanwhile(workload, record, now)
             if not record.written or now < record.until:
-                return
+                return self._count_uncreated(workload, record)
             record.end_write()
         if record.seen.finished:
             self._clean(record)
@@ -121,6 +121,10 @@ class Jobs:
             self._wait(workload, record, now)
         else:
             self._run(workload, record, now)
+        return self._count_uncreated(workload, record)
+
+    def _count_uncreated(self, workload: Workload, record: JobRecord) -> None:
+        """Others wait until its pods have been created, also while a watch that stands still does not show its start."""
         vacant = len(workload.members.slots.planned) if record.plan is not None else 0
         self._state.creation.wait_for(workload.key, vacant)
 
