@@ -114,7 +114,7 @@ class Releases:
         return self.broken(key) or (self._under_way(key) and self.began(key) and key not in self.whole)
 
     def _all_were_bound(self, key: GroupKey) -> bool:
-        """Whether as many slots as a release needed were bound with it, those of pods that have failed since as well."""
+        """Whether as many slots as a release needed were bound with it, also those of pods that have failed since."""
         sight, bound = self._shown.sight(key), defaultdict[str, dict[Hashable, Pod]](dict)
         quorums = defaultdict[str, list[int]](list)
         for pod in self._shown.members[key].values():

@@ -124,7 +124,7 @@ class Jobs:
         return self._count_uncreated(workload, record)
 
     def _count_uncreated(self, workload: Workload, record: JobRecord) -> None:
-        """Others wait until its pods have been created, also while a watch that stands still does not show its start."""
+        """Others wait until its pods are created. They may come before the watch shows its start."""
         vacant = len(workload.members.slots.planned) if record.plan is not None else 0
         self._state.creation.wait_for(workload.key, vacant)
 
