@@ -103,7 +103,7 @@ class Sends:
     def end(self, asked: Asked, response: Response, now: float) -> None:
         self._under_way.remove(asked)
         if response.status:
-            self._heard_at = now
+            self._heard_at = max(self._heard_at, now)  # what lands while it stands still excuses no less
 
     def judge_outcome(self, event: BindingPosted, binding: PostBinding, pod: Pod | None) -> str | None:
         """What the core is told of a Binding is so. ``pod``: as it is, whatever the watch has shown.

@@ -18,6 +18,7 @@ from extender.core.events import (
     Tick,
 )
 from extender.core.gang.milestones import Milestone
+from extender.runtime.requests import Response
 from policies.model import Stamp
 from tests.builders import cluster, gang, key, node, single
 from tests.simulation.broken import BrokenPromiseError
@@ -61,6 +62,18 @@ def test_what_an_earlier_life_has_bound_is_no_binding_that_was_refused_before_it
         sends.begin(binding, (1,), 1.0)
     bound = replace(member, node="a-0", stamp=Stamp("g", "r", complete=True, quorum=1, size=1, at=0.0))
     assert bool(sends.judge_outcome(BindingPosted(member.uid, Outcome.REFUSED), binding, bound)) is sent
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_write_may_be_given_up_after_a_standstill_in_which_an_answer_has_come(*, frozen: bool) -> None:
+    (member,), sends = gang("train", 1), Sends(64)
+    binding = posting(member, "a-0")
+    sends.begin(binding, (1,), 1.0)
+    if frozen:
+        sends.pardon(41.0)
+    sends.end(binding, Response(201), 1.1)
+    said = sends.judge_end(Nominated(member.uid, "a-0", "the API server gave no answer"), 41.0)
+    assert (said is None) is frozen
 
 
 @pytest.mark.parametrize("gone", [False, True])
