@@ -15,7 +15,8 @@ from extender.core.events import Event, JobSeen, PodGone, PodSeen
 from extender.core.gang.members import Members
 from extender.core.gang.starts import GoingOn
 from extender.core.jobs.creation import Creation
-from extender.core.jobs.job import JobRecord
+from extender.core.jobs.job import JobRecord, JobWrite
+from extender.core.jobs.jobs import Jobs
 from extender.core.jobs.taking_back import take_job_back
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.kube_scheduler.kube_queue import KubeQueue
@@ -208,6 +209,17 @@ def jobs_that_wait_for_the_pods_of_others_are_not_looked_at_again(patch: pytest.
         return []
 
     patch.setattr(Creation, "take_refused", take)
+
+
+def pods_that_come_before_the_start_of_their_job_is_shown_are_not_counted(patch: pytest.MonkeyPatch) -> None:
+    """Others wait for them until the watch shows it."""
+    real = Jobs._count_uncreated
+
+    def count(self: Jobs, workload: Workload, record: JobRecord) -> None:
+        if record.writing is not JobWrite.START or not record.written:
+            real(self, workload, record)
+
+    patch.setattr(Jobs, "_count_uncreated", count)
 
 
 def nobody_looks_again_before_a_start_that_had_to_wait(patch: pytest.MonkeyPatch) -> None:
