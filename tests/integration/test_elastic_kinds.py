@@ -15,6 +15,7 @@ from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.controllers import start_controller
 from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
+from devcluster.process import Process
 from tests.integration.elastic import QUEUES, unschedulable, with_elastic
 from tests.integration.queueing import Queues
 from tests.integration.stage import RealStage
@@ -35,10 +36,15 @@ def muster(cluster: Cluster) -> RunningMuster:
     running = start_muster(cluster, {"elastic": {"flavors": ["spot"], "timeout_s": 300}}, manifests=manifests)
     install_gate(cluster)
     install_job_admission(cluster)
-    for name in ("jobset", "mpi-operator", "trainer", "appwrapper"):
+    for name in ("jobset", "trainer", "appwrapper"):
         start_controller(cluster, name)
     install_runtime(cluster)
     return running
+
+
+@pytest.fixture(scope="module")
+def mpi_operator(cluster: Cluster) -> Process:
+    return start_controller(cluster, "mpi-operator")
 
 
 @pytest.fixture
@@ -85,7 +91,7 @@ def _app_wrapper() -> tuple[str, Object]:
     ids=["JobSet", "MPIJob", "TrainJob", "AppWrapper"],
 )
 def test_its_pods_ask_for_the_nodes_of_their_flavor_until_they_get_another(
-    kind: tuple[str, Object], stage: RealStage, research: Queues, muster: RunningMuster
+    kind: tuple[str, Object], stage: RealStage, research: Queues, muster: RunningMuster, mpi_operator: Process
 ) -> None:
     """What the job's controller keeps of its templates is no more on the pods of its next start."""
     plural, obj = kind
@@ -138,14 +144,19 @@ def is_ready(app_wrapper: Object) -> bool:
 
 
 def test_a_launcher_that_is_made_when_its_workers_run_has_its_room_by_then(
-    stage: RealStage, research: Queues, muster: RunningMuster
+    cluster: Cluster, stage: RealStage, research: Queues, muster: RunningMuster, mpi_operator: Process
 ) -> None:
+    """Of a job that its operator has seen suspended it makes the launcher at once (mpi.launcher-waits): it first sees
+    this one when it has been let go."""
     plural, obj = _mpi_job()
     roles = {"Launcher": {"replicas": 1, "template": made_of(0)}, "Worker": {"replicas": 2, "template": made_of(8)}}
     obj["spec"] |= {"launcherCreationPolicy": "WaitForWorkersReady", "mpiReplicaSpecs": roles}
     path = f"/apis/{obj['apiVersion']}/namespaces/{stage.namespace}/{plural}"
     meta = {"name": "first", "labels": {"kueue.x-k8s.io/queue-name": "research"}}
+    mpi_operator.terminate()
     stage.api.create(path, {**obj, "metadata": meta})
+    stage.api.wait_for(f"{path}/first", lambda job: not job["spec"]["runPolicy"]["suspend"], PATIENCE_S)
+    cluster.again(mpi_operator)
     workers = unschedulable(stage, 2)
     assert {one["metadata"]["labels"]["training.kubeflow.org/job-role"] for one in workers} == {"worker"}
     nodes = stage.add_nodes(2, labels=SPOT)
