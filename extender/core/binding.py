@@ -172,7 +172,7 @@ class Bindings:
     def progress(self, workload: Workload, now: float) -> None:
         """Go on with a release, or begin one if a quorum is held."""
         members, release = workload.members, workload.release
-        if members.holds and (release.complete or (workload.releasing and self._can_complete(workload))):
+        if members.holds and (release.complete or self._goes_on(workload)):
             if release.complete:
                 release.begin(members.continued, now)
             elif release.last is None and not members.started:
@@ -187,8 +187,11 @@ class Bindings:
         elif not workload.doubtful or is_late(workload, self._state.limits, now):
             self._post_last(workload, release.last, now)
 
-    def _can_complete(self, workload: Workload) -> bool:
-        """Whether a release that is under way has its quorum still, counting those whose Binding may be written."""
+    def _goes_on(self, workload: Workload) -> bool:
+        """Whether a release that is under way has its quorum still, counting those whose Binding may be written. If it
+        has no name, these are Bindings of an earlier PodGroup, or of other gangs."""
+        if not workload.releasing or not workload.release.name:
+            return False
         unknown = (member.pod.identity for member in workload.members.unknown.values() if member.hold is None)
         return workload.has_quorum(Stage.ARRIVED, tuple(unknown))
 

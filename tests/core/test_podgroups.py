@@ -132,6 +132,20 @@ def test_a_podgroup_made_anew_in_the_middle_of_a_release_is_no_crash() -> None:
     script.advance(30)
 
 
+def test_bindings_of_an_earlier_podgroup_are_no_release_that_goes_on() -> None:
+    """Some of them may have been written, and others are being written still."""
+    group, pods = coscheduled("train", 5)
+    script = Script(*cluster("a: 5x8"), group, *pods)
+    script.bind_all(pods)
+    doubtful = list(script.bindings.values())[:3]
+    script.see(podgroup("train", 4, uid="second"))
+    for one in doubtful:
+        script.feed_outcome(one.uid, Outcome.UNKNOWN)
+    calls = [script.bind(script.pods[one.uid], one.node) for one in doubtful[:2]]
+    assert len(script.bindings) == 1
+    assert not script.answers.keys() & set(calls), "they are held until their own gang is complete"
+
+
 def test_a_lower_min_member_releases_what_is_held() -> None:
     group, pods = coscheduled("train", 3)
     script = Script(*cluster("a: 3x8"), group, *pods)
