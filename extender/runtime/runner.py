@@ -19,7 +19,6 @@ from extender.core.events import (
     Event,
     FilterCalled,
     PodSeen,
-    PodsSeen,
     PreemptCalled,
     Synced,
 )
@@ -27,6 +26,7 @@ from extender.core.gang.milestones import Milestone
 from extender.runtime.driver import Action, Driver
 from extender.runtime.observer import Observer
 from extender.runtime.requests import Asked, Failed, Response, Send
+from extender.runtime.together import Together
 from policies.model import Pod
 
 log = logging.getLogger("muster")
@@ -35,8 +35,6 @@ AnswerT = TypeVar("AnswerT", AnswerFilter, AnswerPreempt)
 _STOOD_STILL_S, _CATCH_UP_S = 2.0, 1.0
 """A timer that comes so late: the process has stood still. What has happened meanwhile waits in its connections, and is
 heard for so long before any deadline is looked at."""
-_TOGETHER = 64
-"""Pods that the core is shown at once: more would hold up whoever calls."""
 
 
 class Api(Protocol):
@@ -70,7 +68,7 @@ class Runner:
         self._calls = count(1)
         self._answers: dict[int, AnswerFilter | AnswerPreempt] = {}
         self._binds: dict[int, asyncio.Future[str]] = {}
-        self._seen: dict[str, Pod] = {}
+        self._seen = Together()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at: float | None = None
@@ -87,17 +85,15 @@ class Runner:
         before whatever comes next."""
         if not isinstance(event, PodSeen):
             return self._do(lambda driver, now: driver.handle(event, now))
-        if event.pod.uid in self._seen or len(self._seen) == _TOGETHER:
+        if not self._seen.takes(event.pod):
             self._show()
         if not self._seen:
             asyncio.get_running_loop().call_soon(self._show)
-        self._seen[event.pod.uid] = event.pod
-        return None
+        return self._seen.put(event.pod)
 
     def _show(self) -> None:
-        if self._seen:
-            pods, self._seen = tuple(self._seen.values()), {}
-            self._do(lambda driver, now: driver.handle(PodsSeen(pods), now))
+        if (seen := self._seen.take()) is not None:
+            self._do(lambda driver, now: driver.handle(seen, now))
 
     def act(self) -> None:
         """The core knows the whole cluster, and may decide from now on."""
@@ -113,7 +109,7 @@ class Runner:
         self.acting.clear()
         self._break_off(why)
         self._api, self._driver = api, self._new_driver(core)
-        self._binds, self._tasks, self._seen = {}, set(), {}
+        self._binds, self._tasks, self._seen = {}, set(), Together()
 
     def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
         """The core's answer, or None when the core has failed."""

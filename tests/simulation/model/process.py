@@ -17,13 +17,13 @@ from extender.core.events import (
     Event,
     FilterCalled,
     PodSeen,
-    PodsSeen,
     PreemptCalled,
     Synced,
 )
 from extender.core.quota.asking import CapacityAsk
 from extender.runtime.driver import Action, Driver, Watcher
 from extender.runtime.requests import Failed, Response, Send
+from extender.runtime.together import Together
 from extender.simulation.clock import Timer
 from policies.model import Pod
 from tests.simulation.model import facts
@@ -70,8 +70,8 @@ class Extender:
         self._killed = False
         self._thaw = 0.0
         self._late: list[Callable[[], object]] = []
-        self._together: dict[str, Pod] = {}
-        """Pods that were read at this instant, and that the core has yet to be shown."""
+        self._together = Together()
+        """Pods that were read at this instant."""
         self._timer: Timer | None = None
         self._wake_at: float | None = None
         self._watches = [
@@ -214,16 +214,16 @@ class Extender:
         if not isinstance(event, PodSeen):
             self._dispatch(event)
             return
-        if event.pod.uid in self._together:
+        if not self._together.takes(event.pod):
             self._show_together()
         if not self._together:
             self._clock.after(0.0, self._show_together)
-        self._together[event.pod.uid] = event.pod
+        self._together.put(event.pod)
 
     def _show_together(self) -> None:
-        pods, self._together = tuple(self._together.values()), {}
-        if pods and not self._killed:
-            self._do(self.driver.handle(PodsSeen(pods), self._clock.now))
+        seen = self._together.take()
+        if seen is not None and not self._killed:
+            self._do(self.driver.handle(seen, self._clock.now))
 
     def _dispatch(self, event: Event) -> list[Action]:
         self._show_together()
