@@ -79,3 +79,13 @@ def test_what_cannot_be_played_is_said_in_a_sentence(trace: Path, options: list[
     result = CliRunner().invoke(main, ["fragmentation", "--trace", str(trace), *options])
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+@pytest.mark.parametrize("command", ["fragmentation", "replay"])
+def test_a_trace_of_another_layout_is_told_of_no_option_that_there_is_not(tmp_path: Path, command: str) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("time,duration,num_gpu\n0,1,8\n")
+    result = CliRunner().invoke(main, [command, "--trace", str(other)])
+    assert result.exit_code == 2
+    told = "the trace has no column submission_time, cluster; its columns are time, duration, num_gpu"
+    assert result.stderr.strip().endswith(told)

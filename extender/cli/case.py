@@ -24,7 +24,7 @@ from extender.simulation.replay.course import Terms
 from extender.simulation.replay.queueing import NOBODY, Queueing, remarks, virtual_clusters
 from extender.simulation.replay.scenario import Scenario
 from extender.simulation.replay.shape import InputError, gpus_of, nodes_of, pools_from, words
-from extender.simulation.replay.trace import Layout, read_trace
+from extender.simulation.replay.trace import ColumnsError, Layout, read_trace
 from extender.simulation.report.tables import Input, counted
 from policies.model.queues import Preemption
 
@@ -68,7 +68,11 @@ def from_trace(path: Path, layout: Layout, cluster: str | None, jobs: int | None
     """The jobs of a trace. Raises InputError."""
     # Not splitlines(): it also breaks lines where CSV does not.
     lines = text_of(path).split("\n")
-    arrivals = read_trace(lines, layout, cluster=cluster, jobs=jobs, gpus_per_pod=gpus_per_pod)
+    try:
+        arrivals = read_trace(lines, layout, cluster=cluster, jobs=jobs, gpus_per_pod=gpus_per_pod)
+    except ColumnsError as error:
+        options = ", ".join(f"--{name}-column" for name in error.fields)
+        raise InputError(f"{error}: say which it is with {options}") from None
     title = f"{counted(len(arrivals), 'job')} of {path.name}" + (f", {cluster}" if cluster else "")
     return Scenario(title, arrivals, [], Terms())
 

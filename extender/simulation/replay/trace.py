@@ -17,6 +17,14 @@ _NO_NAME, _LONGEST_NAME = re.compile(r"[^a-z0-9]+"), 63
 _MOST_GPUS = 10_000_000
 
 
+class ColumnsError(InputError):
+    """The trace has not all columns. ``fields``: what of the layout names those that it lacks."""
+
+    def __init__(self, message: str, fields: list[str]) -> None:
+        super().__init__(message)
+        self.fields = fields
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The names of the columns; the defaults are ElasticFlow's. ``cluster`` is needed only to choose one of several.
@@ -40,7 +48,8 @@ def read_trace(
     jobs: int | None = None,
     gpus_per_pod: int = 8,
 ) -> list[Arrival]:
-    """The first ``jobs`` jobs of one cluster of the trace, in order of submission, the first at 0. Raises InputError.
+    """The first ``jobs`` jobs of one cluster of the trace, in order of submission, the first at 0. Raises InputError:
+    ColumnsError where it lacks columns.
 
     ``g`` GPUs become one gang of ``ceil(g / gpus_per_pod)`` pods of ``min(g, gpus_per_pod)`` GPUs. Jobs without GPUs or
     without a duration are left out.
@@ -69,9 +78,8 @@ def _rows(lines: Iterable[str], layout: Layout, by_cluster: bool) -> Iterator[tu
         if not there:
             raise InputError("the trace is empty: its first line has to name the columns")
         if lacking := [name for name in needed if name not in there]:
-            options = [f"--{one.name}-column" for one in fields(layout) if getattr(layout, one.name) in lacking]
             said = f"the trace has no column {', '.join(lacking)}; its columns are {', '.join(there)}"
-            raise InputError(f"{said}: say which it is with {', '.join(options)}")
+            raise ColumnsError(said, [one.name for one in fields(layout) if getattr(layout, one.name) in lacking])
         if twice := next((name for name in needed if there.count(name) > 1), None):
             raise InputError(f"the trace has several columns {twice}")
         for row in reader:
