@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 import extender.cli.main as cli
 from extender import probe
 from extender.cli.main import main
+from tests.kube.test_tokens import kubeconfig
 
 ROOT = Path(__file__).parent.parent
 MUSTER = Path(sys.executable).with_name("muster")
@@ -201,6 +202,9 @@ MISTAKES = {
     "kubeconfig is none": ("serve --kubeconfig={text}", "{text}"),
     "doctor without cluster": ("doctor --kubeconfig={missing}", "no credentials"),
     "doctor without file": ("doctor --kube-scheduler-config={missing}", "No such file"),
+    "doctor of no context": ("doctor --kubeconfig={config} --context=prod", "prod"),
+    "release of no context": ("release --all --kubeconfig={config} --context=prod", "prod"),
+    "snapshot of no context": ("snapshot -o {folder}/x --kubeconfig={config} --context=prod", "prod"),
     "release of nothing": ("release", "say --all"),
     "release without cluster": ("release --all --kubeconfig={missing}", "no credentials"),
     "token to nowhere": ("token team/one --directory={missing}", "there is no directory {missing}"),
@@ -234,7 +238,8 @@ MISTAKES = {
 def test_a_mistake_gets_a_sentence_and_exit_code_2(mistake: str, nobody: int, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("just text\n")
-    names = {"nobody": nobody, "missing": tmp_path / "missing", "folder": tmp_path, "text": text}
+    config = kubeconfig(tmp_path / "config", f"http://127.0.0.1:{nobody}", {})
+    names = {"nobody": nobody, "config": config, "missing": tmp_path / "missing", "folder": tmp_path, "text": text}
     typed, said = (one.format(**names) for one in MISTAKES[mistake])
     argv = [one.strip("'") for one in re.findall(r"(?:[^\s']|'[^']*')+", typed)]
     done = CliRunner().invoke(main, argv, env={"COLUMNS": "1000", "MUSTER_URL": ""})

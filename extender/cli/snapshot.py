@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from extender.cli.inspection.options import Context, Kubeconfig
 from extender.cli.output import STANDARD_OUTPUT, Output, OutputError
 from extender.cli.terminal import stop_on
 from extender.config.settings import Settings, SettingsError, load
@@ -32,7 +33,8 @@ _MOST_NAMES = 5
 
 def snapshot(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - is standard output.")],
-    kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: as kubectl finds them.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     config: Annotated[Path | None, typer.Option(help="Settings file (YAML).")] = None,
     anonymise: Annotated[bool, typer.Option(help="Replace every name, UID and label value by a pseudonym.")] = False,
 ) -> None:
@@ -45,7 +47,7 @@ def snapshot(
         settings, target = load(config), Output(output)
         taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         reader = Reader(settings.scheduler_names, registry=Registry(own_kinds(settings.job_kinds)))
-        file = asyncio.run(_take(kubeconfig or settings.kubeconfig, taken, reader))
+        file = asyncio.run(_take(Kube.connect(kubeconfig or settings.kubeconfig, context), taken, reader))
         counts = [(len(file.nodes), "node"), (len(file.pods), "pod"), (file.groups, "PodGroup")]
         counts += [(n, thing) for n, thing in ((len(file.jobs), "job"), (len(file.queues), "queue object")) if n]
         told = ", ".join(many(count, thing) for count, thing in counts)
@@ -110,9 +112,9 @@ def _how(known: Mapping[Any, object], key: object, value: object) -> str:
     return "as it is already" if known[key] == value else "changed"
 
 
-async def _take(kubeconfig: Path | None, taken: str, reader: Reader) -> ClusterFile:
+async def _take(connecting: Awaitable[Kube], taken: str, reader: Reader) -> ClusterFile:
     try:
-        kube = await Kube.connect(kubeconfig)
+        kube = await connecting
     except (OSError, ValueError) as error:
         raise SnapshotError(f"no credentials for the API server: {error}") from None
     try:

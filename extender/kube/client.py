@@ -54,12 +54,13 @@ class Kube:
     async def connect(
         cls,
         kubeconfig: str | os.PathLike[str] | None = None,
+        context: str | None = None,
         *,
         connections: int = 64,
         may_write: Callable[[], bool] = lambda: True,
     ) -> Kube:
         """With the credentials that ``Connection.open`` finds. Raises ValueError or OSError if it finds none."""
-        return cls(await Connection.open(kubeconfig, connections=connections), may_write=may_write)
+        return cls(await Connection.open(kubeconfig, context, connections=connections), may_write=may_write)
 
     async def close(self) -> None:
         await self._connection.close()

@@ -160,6 +160,22 @@ def test_without_a_kubeconfig_in_the_environment_the_one_at_home_is_taken(tmp_pa
     assert f"there is no kubeconfig {path}, and this is no pod of a cluster" in asked().stderr
 
 
+def test_the_context_of_the_kubeconfig_is_chosen_by_name(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", {})
+    content = yaml.safe_load(path.read_text())
+    content["clusters"].append({"name": "d", "cluster": {"server": "http://127.0.0.1:2"}})
+    content["contexts"].append({"name": "d", "context": {"cluster": "d", "user": "u"}})
+    path.write_text(yaml.safe_dump(content))
+    hosts = [asyncio.run(module.log_in(path, context)).configuration.host for context in (None, "c", "d")]
+    assert hosts == ["http://127.0.0.1:1", "http://127.0.0.1:1", "http://127.0.0.1:2"]
+
+
+def test_a_context_without_a_kubeconfig_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    with pytest.raises(ValueError, match=f"there is no kubeconfig {tmp_path / 'none'}, and so no context prod"):
+        asyncio.run(module.log_in(None, "prod"))
+
+
 def given(token: str, lasts_s: int = 1800) -> Answer:
     return Answer(body={"spec": {"expirationSeconds": lasts_s}, "status": {"token": token}})
 

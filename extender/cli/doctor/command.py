@@ -15,7 +15,7 @@ from extender.cli.doctor import configuration, installation, keys, kinds, worklo
 from extender.cli.doctor.facts import Facts
 from extender.cli.doctor.finding import NOT_CHECKED, Finding, Severity, error, skipped
 from extender.cli.inspection.commands import show
-from extender.cli.inspection.options import As, Output, Url
+from extender.cli.inspection.options import As, Context, Kubeconfig, Output, Url
 from extender.cli.inspection.reach import UnreachableError, Way, reach
 from extender.cli.terminal import plain, stop
 from policies.words import many
@@ -34,7 +34,8 @@ def doctor(
     config: Annotated[
         Path | None, typer.Option(help="Muster's settings; default: the ConfigMap of its Deployment.")
     ] = None,
-    kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: as kubectl finds them.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     muster_namespace: Annotated[str, typer.Option(help="Where Muster's Deployment is.")] = "kube-system",
     url: Url = None,
     output: As = Output.TABLE,
@@ -48,7 +49,7 @@ def doctor(
 
     async def look(facts: Facts) -> None:
         try:
-            kube = await Kube.connect(kubeconfig)
+            kube = await Kube.connect(kubeconfig, context)
         except (OSError, ValueError) as problem:
             raise DoctorError(f"no credentials for the API server: {problem}") from None
         try:
@@ -68,7 +69,7 @@ def doctor(
         # A file can be judged by itself, before there is a cluster.
         facts.skipped.append(skipped("the cluster", str(problem), "pass its credentials with --kubeconfig"))
     else:
-        _ask(Way(url, kubeconfig, None, muster_namespace), facts)
+        _ask(Way(url, kubeconfig, context, muster_namespace), facts)
     report = examine(facts)
     # Through JSON, because YAML knows no enumerations.
     told = json.loads(json.dumps({"findings": [asdict(one) for one in report.findings], "more": report.more}))

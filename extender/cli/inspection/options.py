@@ -1,4 +1,4 @@
-"""The options of every command that asks a running Muster: how to get to it, and how its answer is written."""
+"""The options of commands that ask a cluster or a running Muster: how to get there, and how the answer is written."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ As = Annotated[Output, typer.Option("--output", "-o", help="table, json or yaml.
 Url = Annotated[
     str | None, typer.Option(envvar="MUSTER_URL", help="URL of Muster; default: this machine, else a port-forward.")
 ]
+Kubeconfig = Annotated[Path | None, typer.Option(help="Credentials; default: as kubectl finds them.")]
+Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; default: its current one.")]
 
 
 def reaching(command: Callable[..., None]) -> Callable[..., None]:
@@ -53,10 +55,8 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
 
 def _way(
     url: Url = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Kubeconfig for kubectl, which forwards a port to Muster.")
-    ] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig, for kubectl.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     muster_namespace: Annotated[str, typer.Option(help="Namespace of Muster's Deployment.")] = "kube-system",
     ca_file: Annotated[
         Path | None, typer.Option(help="With an https --url: the CA certificate that signed Muster's.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from extender.cli.inspection.commands import show
-from extender.cli.inspection.options import As, Output
+from extender.cli.inspection.options import As, Context, Kubeconfig, Output
 from extender.cli.release.steps import Planner, Step
 from extender.cli.release.work import ReleaseError, Survey, await_end, carry_out, survey
 from extender.cli.terminal import grid, plain, stop, stop_on
@@ -32,7 +33,8 @@ def release(
         bool, typer.Option("--force", help="Also while a Muster leads or its admission policies are in force.")
     ] = False,
     config: Annotated[Path | None, typer.Option(help="Muster's settings: scheduler_names, leader_election.")] = None,
-    kubeconfig: Annotated[Path | None, typer.Option(help="Credentials; default: as kubectl finds them.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: As = Output.TABLE,
 ) -> None:
     """Give back what waits, before Muster is uninstalled.
@@ -46,7 +48,7 @@ def release(
     with stop_on(ReleaseError, SettingsError):
         settings = load(config)
         planner = Planner(settings.scheduler_names, Registry(own_kinds(settings.job_kinds)), unsuspend=unsuspend)
-        found, failed = asyncio.run(_run(kubeconfig, settings, planner, write=yes, force=force))
+        found, failed = asyncio.run(_run(Kube.connect(kubeconfig, context), settings, planner, write=yes, force=force))
     told = [_told(step, failed.get(step)) for step in found.steps]
     show({"objects": told, "unreadable": found.unreadable}, output, lambda out: _table(told, found, out))
     if not yes:
@@ -58,10 +60,10 @@ def release(
 
 
 async def _run(
-    kubeconfig: Path | None, settings: Settings, planner: Planner, *, write: bool, force: bool
+    connecting: Awaitable[Kube], settings: Settings, planner: Planner, *, write: bool, force: bool
 ) -> tuple[Survey, dict[Step, str]]:
     try:
-        kube = await Kube.connect(kubeconfig)
+        kube = await connecting
     except (OSError, ValueError) as problem:
         raise ReleaseError(f"no credentials for the API server: {problem}") from None
     try:

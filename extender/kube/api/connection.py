@@ -87,9 +87,11 @@ class Connection:
         self._away_at = -math.inf
 
     @classmethod
-    async def open(cls, kubeconfig: str | os.PathLike[str] | None = None, *, connections: int = 64) -> Connection:
-        """By that kubeconfig, else $KUBECONFIG or ~/.kube/config, else in-cluster. Raises ValueError or OSError."""
-        login = await log_in(kubeconfig)
+    async def open(
+        cls, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None, *, connections: int = 64
+    ) -> Connection:
+        """As whom and where ``log_in`` says. Raises ValueError or OSError."""
+        login = await log_in(kubeconfig, context)
         connection = cls(login.configuration, connections=connections)
         if login.loader is not None:
             # Tokens of cloud logins expire.

@@ -21,10 +21,13 @@ class Login(NamedTuple):
     loader: Any
 
 
-async def log_in(kubeconfig: str | os.PathLike[str] | None = None) -> Login:
-    """By that kubeconfig, else $KUBECONFIG or ~/.kube/config, else in-cluster. Raises ValueError or OSError."""
+async def log_in(kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> Login:
+    """By that kubeconfig, else $KUBECONFIG or ~/.kube/config, else in-cluster. ``context``: of the kubeconfig, else its
+    current one. Raises ValueError or OSError."""
     configuration = Configuration()
     path = _kubeconfig(kubeconfig)
+    if path is None and context is not None:
+        raise ValueError(f"there is no kubeconfig {_usual()}, and so no context {context}")
     loader: Any = None
     try:
         if path is None:
@@ -33,7 +36,7 @@ async def log_in(kubeconfig: str | os.PathLike[str] | None = None) -> Login:
             )
         else:
             loader = await load_kube_config(  # type: ignore[no-untyped-call]
-                path, client_configuration=configuration, persist_config=False
+                path, context, client_configuration=configuration, persist_config=False
             )
     except ConfigException as error:
         nowhere = f"there is no kubeconfig {_usual()}, and this is no pod of a cluster: " if path is None else ""
