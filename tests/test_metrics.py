@@ -14,9 +14,10 @@ from extender.core.effects import Reached
 from extender.core.gang.milestones import Cause, Milestone
 from extender.http.scrape import metrics_page
 from extender.observe.metrics import Metrics, size_of
-from policies.model import Dialect, GroupKey, GroupRef
+from policies.model import Dialect, GroupKey, GroupRef, PodSet, PodSets
 from policies.preemption.allowed import Why
-from tests.builders import cluster, gang
+from tests.builders import cluster, gang, key
+from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
 from tests.metrics import Described, described, used
 
@@ -96,6 +97,32 @@ def test_the_oldest_waiting_gang_is_told_by_the_creation_of_its_first_pod_that_w
     assert value(metrics, "muster_oldest_waiting_gang_seconds") == 0, "those that run do not wait"
     script.see(*young, *old)
     assert value(metrics, "muster_oldest_waiting_gang_seconds") == 600
+
+
+def test_a_suspended_job_waits_since_it_was_created_or_stopped() -> None:
+    busy = [replace(pod, node=f"a-{at}") for at, pod in enumerate(gang("before", 2))]
+    script = Script(*cluster("a: 2x8"), *busy)
+    metrics = Metrics(lambda: script.core.state, now=lambda: script.now)
+
+    def waits_s() -> int:
+        return round(value(metrics, "muster_oldest_waiting_gang_seconds"))
+
+    made = template(created=script.now - 600)
+    train = Controlled(script, replace(job(2), podsets=PodSets(key("job"), (PodSet(made, 2, 2),)), held=True))
+    assert waits_s() == 0, "its owner wants it to wait"
+    train.show(held=False, problem="its pod template names another scheduler")
+    assert waits_s() == 0, "it waits for its author"
+    train.show(problem="")
+    assert waits_s() == 600
+    for pod in busy:
+        script.gone(pod)
+    train.settle()
+    train.run()
+    assert waits_s() == 0
+    script.advance(1000)
+    train.show(suspended=True, stopped=False)
+    script.advance(50)
+    assert waits_s() == 50
 
 
 def test_gpus_are_told_by_use() -> None:

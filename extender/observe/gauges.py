@@ -71,7 +71,8 @@ def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float
     yield gauges("gangs", "Gangs by the code of their current reason.", "state", dict(sorted(tally.items())))
     yield gauge(
         "oldest_waiting_gang_seconds",
-        "Time since the first pod without a node was created in any gang that waits for its start; 0: none waits.",
+        "Time since the first pod without a node, or the job, was created in any gang that waits for its start; of a "
+        "job that was stopped since then, and not of one on hold or with the reason InvalidJob. 0: none waits.",
         _longest_wait_s(state, now),
     )
     yield gauge("nodes", "Nodes of the cluster.", len(state.claims.nodes))
@@ -133,9 +134,13 @@ def placement(state: State, bandwidth_ratio: float) -> Iterator[Metric]:
 
 def _longest_wait_s(state: State, now: float) -> float:
     """Not from when Muster first saw the gang: that is later after every restart."""
-    waiting = (gang for gang in state.workloads.values() if not gang.release.complete)
-    since = (pod.created for gang in waiting for pod in gang.live if not pod.node)
-    return max(0.0, now - min(since, default=now))
+    since = [now]
+    for gang in state.workloads.values():
+        if gang.job is not None and gang.job.waits:
+            since.append(max(gang.job.seen.created, gang.job.stopped_at - state.epoch))
+        elif not gang.release.complete:
+            since += (pod.created for pod in gang.live if not pod.node)
+    return max(0.0, now - min(since))
 
 
 def comparison(state: State) -> Iterator[Metric]:

@@ -23,12 +23,12 @@ class JobRecord:
     ``until`` is when that is no longer believed. ``plan``: the nodes that it was started with, by slot; None while it
     is not admitted; ``planned``: the podsets that it has nodes for; ``started``: those of its start. ``stop``: why it
     is to be suspended again. ``failures`` of writes in a row, and what the API server said to the last one
-    (``refused``); nothing is written before ``not_before``.
-    ``coming_until``: by then the next of its pods has to come, or the nodes of one that was let go; ``came_at``: when
-    the last pod did. ``lost``: nodes on which pods of it are and that are gone or not ready, and since when. ``ran``:
-    it was whole since it was admitted. ``over``: pods of it have ended well, in the slots ``done``, and no other is
-    there. ``taken``: why the name of its gang is another's. ``shown``: pods of one that was let go, for whoever makes
-    nodes to see.
+    (``refused``); nothing is written before ``not_before``. ``stopped_at``: when its last plan was dropped because it
+    was suspended, 0 if never. ``coming_until``: by then the next of its pods has to come, or the nodes of one that was
+    let go; ``came_at``: when the last pod did. ``lost``: nodes on which pods of it are and that are gone or not ready,
+    and since when. ``ran``: it was whole since it was admitted. ``over``: pods of it have ended well, in the slots
+    ``done``, and no other is there. ``taken``: why the name of its gang is another's. ``shown``: pods of one that was
+    let go, for whoever makes nodes to see.
     """
 
     seen: Job
@@ -42,6 +42,7 @@ class JobRecord:
     failures: int = 0
     refused: str = ""
     not_before: float = 0.0
+    stopped_at: float = 0.0
     coming_until: float = 0.0
     came_at: float = 0.0
     lost: dict[str, float] = field(default_factory=dict)
@@ -56,6 +57,12 @@ class JobRecord:
         """It waits, and nothing is on its way: a plan for it can be carried out."""
         seen = self.seen
         return seen.managed and seen.suspended and seen.stopped and not (seen.finished or seen.marked or self.writing)
+
+    @property
+    def waits(self) -> bool:
+        """For Muster to start it, and not for its author."""
+        seen = self.seen
+        return seen.managed and seen.suspended and not (seen.finished or seen.held or seen.problem)
 
     @property
     def runs_by_plan(self) -> bool:
@@ -201,6 +208,10 @@ class JobRecord:
             return False
         self.not_before = 0.0
         return True
+
+    def stopped(self, now: float) -> None:
+        """It was suspended after a start."""
+        self.stopped_at = now
 
     def dismiss(self) -> None:
         """No plan is in force any more."""

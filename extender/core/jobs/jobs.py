@@ -116,6 +116,7 @@ class Jobs:
         elif record.seen.suspended:
             if record.plan is not None or record.stop:
                 self._revocations.revoke(workload, "its job is suspended", now, Cause.JOB_SUSPENDED)
+                record.stopped(now)
                 self._dismiss(workload, record)
             record.expect(0.0)
             self._wait(workload, record, now)
