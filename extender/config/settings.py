@@ -104,7 +104,8 @@ class Settings(BaseSettings):
         "restart",
         description="What becomes of a job under which a node is lost. restart: it is suspended as a whole, planned "
         "anew without that node, and started again; its controller counts no failure. replace, new nodes for the lost "
-        "pods alone, is not implemented and refused.",
+        "pods alone, is refused: the templates of Jobs, JobSets and Ray's kinds are frozen while they run, and for the "
+        "other kinds it is not implemented.",
     )
     node_loss_s: float = Field(
         60.0,
