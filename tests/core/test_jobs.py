@@ -186,10 +186,16 @@ def test_it_is_suspended_when_its_pods_do_not_come() -> None:
     train = Controlled(script, job(3))
     train.create(only=1)
     script.bind_all(list(script.pods.values()), expires_s=600)
-    train.wait(45)
+    train.wait(25)
     assert len(train.stops) == 1
     assert "2 of 3 pods were not created in time" in train.stops[0]
     assert not script.bindings
+    train.delete()
+    train.show(stopped=True)
+    train.wait(15)
+    assert len(train.starts) == 1, "it rests as long as its pods were awaited"
+    train.wait(10)
+    assert len(train.starts) == 2
 
 
 def test_why_its_controller_makes_no_pods_is_said_where_it_is_known() -> None:

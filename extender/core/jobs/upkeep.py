@@ -146,6 +146,8 @@ class Upkeep:
             if not any(member.node == node for member in workload.members.placed.values()):
                 record.regain(node)
         if lacking and not workload.release.complete and 0.0 < record.coming_until <= now:
+            # Its controller may try less and less often, until it sees the job suspended: mpi-operator, by then.
+            workload.retries.pause(now + limits.creation_s)
             if record.seen.delay:
                 return record.seen.delay
             total = len(workload.members.slots.templates)
