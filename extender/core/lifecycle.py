@@ -16,7 +16,7 @@ from extender.core.gang.coming import Coming
 from extender.core.gang.expected import uncreated
 from extender.core.gang.milestones import Milestone
 from extender.core.gang.phase import Phase
-from extender.core.gang.problems import foreign, running, too_few
+from extender.core.gang.problems import foreign, of_earlier, running, too_few
 from extender.core.jobs.jobs import Jobs
 from extender.core.jobs.taking_back import end_start
 from extender.core.kube_scheduler.kube_queue import awaits_uptake, is_still_queued, too_few_held, too_slow
@@ -273,8 +273,7 @@ class Lifecycle:
             text = f"{count} ended, {failed} of them failed" if failed else f"{count} ended"
             explain(self._state, workload, Reason("Ended", text, warning=False), now)
         elif len(members) and not ours:
-            old = counted(len(members), "pod", "belongs", "belong")
-            text = f"0 of {workload.min_member} members exist; {old} to an earlier PodGroup of this name"
+            text = f"0 of {workload.min_member} members exist{of_earlier(workload)}"
             explain(self._state, workload, Reason("MembersMissing", text, warning=False), now)
         elif workload.job is not None and workload.job.seen.finished:
             explain(self._state, workload, Reason("Ended", "its job has ended", warning=False), now)

@@ -116,7 +116,7 @@ def test_a_podgroup_made_anew_is_another_gang() -> None:
     script.see(podgroup("train", 2, uid="second"))
     _, fresh = coscheduled("train", 2, life="-second")
     script.see(fresh[0])
-    assert script.message("train") == "1 of 2 members exist", "pods of the first do not count towards the second"
+    assert script.message("train") == "1 of 2 members exist; 2 pods belong to an earlier PodGroup of this name"
     script.see(fresh[1])
     assert all(script.planned(pod) for pod in fresh)
     script.advance(300)

@@ -237,7 +237,15 @@ def too_few(workload: Workload) -> Reason | None:
         if workload.podsets is not None or workload.short(Stage.THERE) is None:
             return None
         return Reason("MembersMissing", f"{workload.share(Stage.THERE)} exist{_in_order(workload)}", warning=False)
-    return Reason("MembersMissing", f"{_share(there, needed, 'exists', 'exist')}{_in_order(workload)}", warning=False)
+    exist = _share(there, needed, "exists", "exist")
+    return Reason("MembersMissing", f"{exist}{of_earlier(workload)}{_in_order(workload)}", warning=False)
+
+
+def of_earlier(workload: Workload) -> str:
+    """Who names the gang and is no member of it: pods that an earlier PodGroup of its name has bound."""
+    members = workload.members
+    old = 0 if len(members) == len(members.live) else sum(not members.is_ours(one.pod) for one in members)
+    return f"; {counted(old, 'pod', 'belongs', 'belong')} to an earlier PodGroup of this name" if old else ""
 
 
 def _in_order(workload: Workload) -> str:
