@@ -133,3 +133,19 @@ def test_pods_of_an_earlier_start_are_waited_for_anywhere_where_the_next_ones_ha
     script.gone(script.pods[pods[0].uid])
     train.wait(3)
     assert len(train.starts) == 2
+
+
+def test_a_job_that_does_not_stop_because_of_a_silent_node_says_which() -> None:
+    """Its controller waits for the pods there: those of MPIJobs, RayClusters and AppWrappers do."""
+    script = Script(*cluster("a: 3x8"))
+    train = Controlled(script, job(2))
+    pods = train.run()
+    node = train.starts[0].plan[""][0]
+    silent(script, node)
+    train.show(suspended=True)
+    for pod in pods:
+        script.change(script.pods[pod.uid], deleting=True)
+    hint = f"give node {node}, which is silent, the out-of-service taint, or delete it"
+    assert hint not in script.message("job"), "the other one may go"
+    script.gone(script.pods[next(pod.uid for pod in pods if script.pods[pod.uid].node != node)])
+    assert hint in script.message("job")

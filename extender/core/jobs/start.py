@@ -37,21 +37,28 @@ def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | N
     """None: it waits for nodes alone."""
     job = record.seen
     if not job.stopped:
-        return Reason("Stopping", "it is suspended, and its pods have yet to go", warning=False)
+        there = [one.pod for one in workload.members if not one.pod.terminal]
+        return _stopping("it is suspended, and its pods have yet to go", state, there)
     if job.marked:
         refused = f", which was refused: {record.refused}" if record.refused else ""
         text = f"it is suspended; what Muster wrote on it is being taken off{refused}"
         return Reason("Stopping", text, warning=bool(refused))
     if left := _left_over(state, workload, job):
-        silent = next((node.name for pod in left if (node := _node_of(state, pod)) and not node.ready), "")
-        hint = f": give node {silent}, which is silent, the out-of-service taint, or delete it" if silent else ""
-        said = counted(len(left), "pod", "has", "have")
-        return Reason("Stopping", f"{said} yet to go of an earlier start{hint}", warning=bool(silent))
+        return _stopping(f"{counted(len(left), 'pod', 'has', 'have')} yet to go of an earlier start", state, left)
     if record.taken:
         return Reason("NameTaken", record.taken)
     if job.held:
         return HELD
     return Reason("InvalidJob", job.problem) if job.problem else None
+
+
+def _stopping(text: str, state: State, left: list[Pod]) -> Reason:
+    """Nobody tells of the pods that are left when all of them are on silent nodes."""
+    nodes = [node for pod in left if (node := _node_of(state, pod))]
+    silent = next((node.name for node in nodes if not node.ready), "")
+    if not silent or any(node.ready for node in nodes):
+        return Reason("Stopping", text, warning=False)
+    return Reason("Stopping", f"{text}: give node {silent}, which is silent, the out-of-service taint, or delete it")
 
 
 def _left_over(state: State, workload: Workload, job: Job) -> list[Pod]:
