@@ -113,6 +113,7 @@ class Member:
     ``turn``: the round in which kube-scheduler is told of its node, while that is LATER. ``clears``: whether that
     nomination is cleared once by us, which the watch has yet to show.
     ``doubt_ends``: until when its Binding may still show up as written, while it is UNKNOWN; never while one is sent.
+    ``ended``: as how many-th of its podset it has finished well, 0 if it has not.
     """
 
     pod: Pod
@@ -124,6 +125,7 @@ class Member:
     turn: int = 0
     clears: bool = False
     doubt_ends: float = inf
+    ended: int = 0
     uid: str = field(init=False)
 
     def __post_init__(self) -> None:

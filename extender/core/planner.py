@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from extender.core.claim import SlotOf
 from extender.core.cluster.holders import Holders
 from extender.core.gang.demands import left_short, siblings
+from extender.core.gang.members import Members
 from extender.core.gang.shape import Demand, Shape
 from extender.core.reasons import Reason
 from extender.core.state import State
@@ -70,7 +71,7 @@ class Planner:
         why = (yield from self._why(found, view, workload)) if isinstance(found, Shortfall) else found
         turns: Mapping[SlotKey, int] = {}
         if isinstance(why, Placed) and (shape.related or (beside and _depends_on_order(workload, ()))):
-            first = workload.members.next_turn if _depends_on_order(workload, pods) else 0
+            first = _next_turn(workload.members) if _depends_on_order(workload, pods) else 0
             pods, turns = yield from self._in_rounds(pods, why.nodes, view, first)
         elif workload.retries.singly and isinstance(why, Placed):
             turns = _one_by_one(pods, why.nodes)
@@ -203,6 +204,13 @@ def _depends_on_order(workload: Workload, pods: Iterable[Pod]) -> bool:
     placed = (member.pod for member in workload.members.placed.values())
     promised = (pod for pod, _ in workload.members.slots.promises())
     return any(pod.constraints.affinity or pod.constraints.spread for pod in (*pods, *placed, *promised))
+
+
+def _next_turn(members: Members) -> int:
+    """The turn of those who are planned beside members that are planned by now: at once, if these are at bind."""
+    if not members.slots.planned and len(members.placed) <= len(members.holds) + len(members.binding):
+        return 0
+    return 1 + max([*(one.turn for one in members.placed.values()), *members.slots.turns.values()], default=0)
 
 
 def _one_by_one(pods: Sequence[Pod], nodes: Mapping[str, str]) -> Mapping[SlotKey, int]:

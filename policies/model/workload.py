@@ -32,7 +32,8 @@ class PodSet:
     The series is the podset's name. ``indexed``: its pods say which slot is theirs; else each takes one that is free.
     ``wave``: which of the starts it belongs to, where the controller makes some pods only when others run.
     ``left_out``: numbers of pods that will not come, or that nothing is planned for. ``order``: of those that come, in
-    waves of their own. ``leader``: what number 0 is like, where it is not like ``template``.
+    waves of their own. ``leader``: what number 0 is like, where it is not like ``template``. ``completions``: as many
+    pods have to end well, one after the other, where it has fewer slots; else 0.
     """
 
     template: Pod
@@ -43,6 +44,7 @@ class PodSet:
     left_out: frozenset[int] = frozenset()
     order: Order = Order.TOGETHER
     leader: Pod | None = None
+    completions: int = 0
 
     @property
     def name(self) -> str:

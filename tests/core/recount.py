@@ -189,6 +189,8 @@ def finished_here(workload: Workload, pod: Pod) -> bool:
     templates = workload.members.slots.templates
     if pod.phase != "Succeeded" or pod.stamp is None or (templates and pod.identity not in templates):
         return False
+    if workload.members.slots.refills(pod.identity, workload.members[pod.uid].ended):
+        return False
     ours = [member.pod for member in workload.members if _counts(workload, member.pod)]
     bound = {other.stamp.release for other in ours if other.live and other.stamp is not None}
     if bound:

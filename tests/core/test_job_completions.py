@@ -9,18 +9,21 @@ import pytest
 
 from extender.core.limits import Limits
 from policies.model import GANG_GATE, Pod
-from tests.builders import cluster
+from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
 
 class Completions(Controlled):
-    """Three pods at a time; ``numbered``: with a completion index, which says nothing of their slots, and beyond the
-    plan with a gate."""
+    """``pods`` at a time, and so many ``completions``, if it says that; ``numbered``: with a completion index, which
+    says nothing of their slots, and beyond the plan with a gate."""
 
-    def __init__(self, script: Script, *, numbered: bool) -> None:
+    def __init__(self, script: Script, *, numbered: bool, completions: int = 0, pods: int = 3) -> None:
         self.numbered = numbered
-        super().__init__(script, job(3, indexed=False))
+        seen = job(pods, indexed=False)
+        (podset,) = seen.podsets.podsets
+        podsets = replace(seen.podsets, podsets=(replace(podset, completions=completions),))
+        super().__init__(script, replace(seen, podsets=podsets))
 
     def come(self, *indexes: int) -> list[Pod]:
         """Pods for these completions, one after the other."""
@@ -86,3 +89,41 @@ def test_a_work_queue_that_makes_no_more_pods_is_not_suspended_for_a_lost_node()
     train.wait(5)
     assert not train.stops
     assert script.bound(pods[2:])
+
+
+@pytest.mark.parametrize("pods", [1, 3])
+@pytest.mark.parametrize("numbered", [False, True])
+def test_whoever_comes_next_has_the_room_of_a_pod_that_has_ended(pods: int, *, numbered: bool) -> None:
+    """Others wait for room, and the next pod comes a moment later."""
+    script = Script(*cluster("a: 3x8"))
+    train = Completions(script, numbered=numbered, completions=pods + 2, pods=pods)
+    script.run(first := train.come(*range(pods)))
+    rest = 3 - pods
+    filler = [replace(single(f"filler-{at}", gpus=8), node=f"a-{at + pods}", phase="Running") for at in range(rest)]
+    other = gang("other", 1)
+    script.see(*filler, other)
+    for number in range(2):
+        [ended] = first[:1]
+        node = script.pods[ended.uid].node
+        train.finish([ended])
+        assert not script.planned(other[0])
+        script.run(more := train.come(pods + number))
+        assert script.bound(more) == [node]
+        first = [*first[1:], *more]
+    train.finish(first[:1])
+    assert script.planned(other[0]), "nobody comes any more"
+    assert not train.stops
+
+
+def test_room_is_kept_for_the_next_pods_after_a_restart() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train = Completions(script, numbered=False, completions=5)
+    script.run(pods := train.come(0, 1, 2))
+    train.finish(pods[:1])
+    other = gang("other", 1)
+    later = Script(*cluster("a: 3x8"), *script.pods.values(), *other, synced=False, now=script.now)
+    again = Controlled(later, train.seen)
+    later.feed_synced()
+    again.wait(1)
+    assert not later.planned(other[0])
+    assert not again.stops

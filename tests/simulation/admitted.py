@@ -35,6 +35,8 @@ class Admission:
     """How many of it start together at least, by what it was started with: it may have been made larger since."""
     earlier: frozenset[str] = frozenset()
     """UIDs of pods of an earlier start. On a silent node they may be shown for ever."""
+    ended_well: dict[str, set[str]] = field(default_factory=dict)
+    """By series. Where a podset has completions another pod comes for each, until so many have."""
     closed: bool = False
     """By the status of the job no pod of it is made any more."""
     forgotten: bool = False
@@ -73,6 +75,13 @@ class Admission:
 
     def finish(self, pod: Pod) -> None:
         """If it has succeeded, nobody comes for its slot. What was done before the job was started was none of this."""
+        if pod.owner == self.uid and pod.phase == "Succeeded":
+            self.ended_well.setdefault(pod.series, set()).add(pod.uid)
+        slots, ended = Counter(series for series, *_ in self.slots()), self.ended_well.get(pod.series, ())
+        if any(
+            len(ended) + slots[one.name] <= one.completions for one in self.podsets.podsets if one.name == pod.series
+        ):
+            return
         if pod.owner != self.uid or pod.phase != "Succeeded" or pod.uid in self.earlier or self._is_beyond(pod):
             return
         if not any(pod.index in one.left_out for one in self.podsets.podsets if one.name == pod.series):

@@ -78,9 +78,15 @@ def has_work_queues(seed: int) -> bool:
     return seed % 110 in (28, 50, 106)
 
 
+def has_more_completions(seed: int) -> bool:
+    """One in 55: some of those with suspended jobs, and none that planted bugs are remembered by."""
+    return seed % 110 in (36, 86)
+
+
 def varied(plan: BatchPlan, chance: Chance, seed: int) -> BatchPlan:
     """The same with what only some seeds have."""
     plan = _with_work_queues(plan, chance) if has_work_queues(seed) else plan
+    plan = _with_more_completions(plan, chance) if has_more_completions(seed) else plan
     return _with_many_pods(plan, chance) if awaits_many_pods(seed) else plan
 
 
@@ -99,6 +105,20 @@ def _as_work_queue(job: BatchJob, *, closes: bool) -> BatchJob:
     if len(job.podsets) > 1 or job.remakes:
         return job
     return replace(job, podsets=(replace(job.podsets[0], indexed=False),), by_pod=not closes, closes=closes)
+
+
+def _with_more_completions(plan: BatchPlan, chance: Chance) -> BatchPlan:
+    """The same, where most jobs of one podset have more completions than pods, which come one after the other."""
+    dice = chance.stream("jobs with more completions than pods")
+    return replace(plan, jobs=tuple((at, _one_after_another(job, dice)) for at, job in plan.jobs))
+
+
+def _one_after_another(job: BatchJob, dice: Random) -> BatchJob:
+    more, run_s = job.size + dice.randint(1, 2 * job.size), 2 + 10 * dice.random()
+    if dice.random() < 0.2 or len(job.podsets) > 1 or job.remakes:
+        return job
+    podsets = (replace(job.podsets[0], indexed=False, completions=more),)
+    return replace(job, podsets=podsets, by_pod=True, run_s=run_s)
 
 
 def awaits_many_pods(seed: int) -> bool:

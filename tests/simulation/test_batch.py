@@ -224,9 +224,13 @@ def test_a_job_that_says_no_completions_makes_no_more_pods_once_one_has_succeede
     assert now(of, job).ended == "Complete"
 
 
+def _is_work_queue(job: BatchJob) -> bool:
+    return job.by_pod and not job.podsets[0].indexed and not job.completions
+
+
 def test_one_in_eleven_seeds_with_suspended_jobs_has_work_queues() -> None:
     plans = [draw(seed) for seed in range(1, 441)]
-    queues = [one for one in plans if any(job.by_pod and not job.podsets[0].indexed for _, job in one.batch.jobs)]
+    queues = [one for one in plans if any(_is_work_queue(job) for _, job in one.batch.jobs)]
     queues += [one for one in plans if any(job.closes for _, job in one.batch.jobs)]
     assert len({one.seed for one in queues}) == 9
     assert all(has_work_queues(one.seed) and has_jobs(one.seed) for one in queues)

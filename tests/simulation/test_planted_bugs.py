@@ -155,6 +155,7 @@ FOUND: list[tuple[Plant, int, str]] = [
         450021060,
         "could have been planned for",
     ),
+    (jobs.room_of_a_pod_that_has_ended_is_not_kept_for_the_next_one, 472004316, "where the room is being bound"),
     (jobs.nobody_looks_again_before_a_start_that_had_to_wait, 85514, "lets in no order of"),
     (
         jobs.starts_that_were_not_sent_and_lost_their_nodes_are_not_looked_at,

@@ -4,6 +4,7 @@ others there are (slow twin: ``tests/core/recount.py``). Their state, node, hold
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
@@ -44,6 +45,7 @@ class Members:
         self._first: Member | None = None
         self._newest: Member | None = None
         self._done: dict[str, Member] = {}
+        self._done_of = Counter[str]()
         self._starts = Starts()
         self._going_on: dict[str, GoingOn] = {}
 
@@ -107,18 +109,10 @@ class Members:
         """One pod for each slot that lacks a node, or for each of these, in rank order."""
         return sorted(map(self.stands_for, self.slots.lacking if slots is None else slots), key=attrgetter("rank"))
 
-    @property
-    def next_turn(self) -> int:
-        """The turn of those who are planned beside members that are planned by now: at once, if these are at bind."""
-        if not self.slots.planned and len(self.placed) <= len(self.holds) + len(self.binding):
-            return 0
-        return 1 + max([*(one.turn for one in self.placed.values()), *self.slots.turns.values()], default=0)
-
     def expect(self, podsets: PodSets | None) -> None:
         """Pods of these podsets will come, and no others that are not there."""
         self.slots.expect(() if podsets is None else podsets.podsets)
-        for member in self._done.values():
-            self._stand_ended(member.pod)
+        self._stand_all_ended()
 
     def put(self, pod: Pod) -> bool:
         """A member is new, or the API server shows something else of it: whether that can matter to a decision. Its
@@ -281,20 +275,26 @@ class Members:
             return False
         self._done[member.uid] = member
         self._starts.add(pod)
-        self._stand_ended(pod)
+        if not member.ended:
+            self._done_of[pod.identity[0]] += 1
+            member.ended = self._done_of[pod.identity[0]]
+        self._stand_ended(member)
         return True
 
     def _judge_done(self) -> None:
         """Which finished members count has to be found out anew: the controllers, starts or finished ones changed."""
         before, self._going_on = self._going_on, self._starts.going_on(self.said.releases, self.said.owners)
-        for release in {**before, **self._going_on}:
-            if before.get(release) is not self._going_on.get(release):
-                for pod in self._starts.pods(release):
-                    self._stand_ended(pod)
+        if before != self._going_on:
+            self._stand_all_ended()
 
-    def _stand_ended(self, pod: Pod) -> None:
+    def _stand_all_ended(self) -> None:
+        for member in self._done.values():
+            self._stand_ended(member)
+
+    def _stand_ended(self, member: Member) -> None:
         """What of a job is not expected was done before the job was started, and does not count for this start."""
-        slot, expected, indexed = pod.identity, self.slots.templates, self.slots.indexed
+        pod, slot, expected = member.pod, member.pod.identity, self.slots.templates
         how = self._going_on.get(pod.stamp.release) if pod.stamp is not None else None
-        counts = how is not None and how.counts(of_job=bool(expected), indexed=slot[0] in indexed)
-        self._bring(pod, Stage.BOUND if counts and slot in (expected or (slot,)) else Stage.ABSENT)
+        counts = how is not None and how.counts(of_job=bool(expected), indexed=slot[0] in self.slots.indexed)
+        counts &= slot in (expected or (slot,)) and not self.slots.refills(slot, member.ended)
+        self._bring(pod, Stage.BOUND if counts else Stage.ABSENT)

@@ -39,6 +39,8 @@ class Slots:
         """The nodes of expected slots that no pod has come to."""
         self.turns: dict[SlotKey, int] = {}
         """Of those, the rounds of the ones of which kube-scheduler is told later than of the others."""
+        self._completions: dict[str, tuple[int, int]] = {}
+        """Of podsets whose pods come one after the other: how many slots they have, and how many have to end well."""
         self.done: set[SlotKey] = set()
         """Expected slots whose pods have ended well, as the status of their job says: they need no node."""
         self._vacant: dict[SlotKey, None] = {}
@@ -87,6 +89,11 @@ class Slots:
     def pods(self, slot: SlotKey) -> list[str]:
         """UIDs of the pods that stand in it."""
         return [] if slot in self._vacant else [uid for uid in self._stages.get(slot, ()) if uid is not _ENDED]
+
+    def refills(self, slot: SlotKey, ended: int) -> bool:
+        """Whether another pod comes to it when so many of its podset have ended well."""
+        size, completions = self._completions.get(slot[0], (0, 0))
+        return ended + size <= completions
 
     def seats(self, pod: Pod) -> bool:
         """Whether it takes a slot that is free: it has no index, or one that says nothing of its slot, as that of a Job
@@ -140,6 +147,7 @@ class Slots:
         before, self.templates = self.templates, {pod.identity: pod for one in podsets for pod in one.pods()}
         self.indexed = frozenset(one.prefix for one in podsets if one.indexed)
         self.of_podsets = {one.prefix: [0] * len(Stage) for one in podsets}
+        self._completions = {one.prefix: (one.size, one.completions) for one in podsets if one.completions}
         for slot, pods in self._stages.items() if podsets else ():
             if (counts := self.of_podsets.get(slot[0])) is not None:
                 counts[max(pods.values())] += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 
 from extender.core.gang.said import Tally
@@ -84,10 +84,6 @@ class Starts:
         if not start.pods:
             del self._starts[pod.stamp.release]
             self._last = None
-
-    def pods(self, release: str) -> Iterable[Pod]:
-        start = self._starts.get(release)
-        return start.pods.values() if start is not None else ()
 
     def going_on(self, bound: Mapping[str, int], owners: Collection[str]) -> dict[str, GoingOn]:
         """The releases whose finished members may count. ``bound``: the releases of all live members, "" of those that

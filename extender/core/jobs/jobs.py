@@ -209,8 +209,9 @@ class Jobs:
         if own in members.said.owners:
             record.go_on()
         elif record.ran:
-            ended = (one.pod for one in members if one.pod.phase == "Succeeded" and one.pod.owner == own)
-            if done := {pod.identity for pod in ended} | members.slots.done:
+            ended = [one.pod for one in members if one.pod.phase == "Succeeded" and one.pod.owner == own]
+            done = {pod.identity for pod in ended} | members.slots.done
+            if done and len(ended) >= sum(one.completions for one in record.seen.podsets.podsets):
                 record.end(done)
 
     def adopt(self, workload: Workload, now: float) -> None:

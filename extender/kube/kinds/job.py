@@ -12,8 +12,9 @@ _COMPLETED, _FAILED, _SUCCEEDED = "status.completedIndexes", "status.failedIndex
 CONTROLLER = "kubernetes.io/job-controller"
 
 
-def size_of(spec: Object, mode: str = "NonIndexed") -> tuple[int, bool]:
-    """How many pods of a Job run at a time, and whether the index of each is a slot of its own.
+def size_of(spec: Object, mode: str = "NonIndexed") -> tuple[int, bool, int]:
+    """How many pods of a Job run at a time, whether the index of each is a slot of its own, and its ``completions`` as
+    in PodSet.
 
     ``mode``: its completionMode, where it says none. With more completions than pods an index is used one after
     another by whoever comes.
@@ -21,12 +22,13 @@ def size_of(spec: Object, mode: str = "NonIndexed") -> tuple[int, bool]:
     parallelism = count_in(spec, "parallelism", 1)
     completions = count_in(spec, "completions", -1)
     count = parallelism if completions < 0 else min(parallelism, completions)
-    return count, (spec.get("completionMode") or mode) == "Indexed" and completions == count
+    indexed = (spec.get("completionMode") or mode) == "Indexed" and completions == count
+    return count, indexed, completions if completions > count else 0
 
 
 def _templates(obj: Object) -> Iterator[Template]:
     spec = part_of(obj, "spec")
-    count, indexed = size_of(spec)
+    count, indexed, completions = size_of(spec)
     nodes = _planned(obj)
     done = ended = frozenset[int]()
     closed = 0
@@ -41,7 +43,8 @@ def _templates(obj: Object) -> Iterator[Template]:
         # Where nobody says how many have to succeed, no pod is made when one has.
         planned = sum(map(bool, nodes))
         closed = planned if spec.get("completions") is None else max(0, planned - left)
-    yield Template("", part_of(spec, "template"), ("",), count, indexed, done=done, ended=ended, closed=closed)
+    made_of = part_of(spec, "template")
+    yield Template("", made_of, ("",), count, indexed, done=done, ended=ended, closed=closed, completions=completions)
 
 
 def _planned(obj: Object) -> tuple[str, ...]:

@@ -25,13 +25,21 @@ def _templates(obj: Object) -> Iterator[Template]:
         if first + jobs > MOST_PODS:
             raise UnreadableJobError(TOO_MANY_JOBS)
         job = part_of(replicated, "template", "spec")
-        count, indexed = size_of(job, "Indexed")
+        count, indexed, completions = size_of(job, "Indexed")
         after = [waves.get(str(one), 0) + 1 for one in found(replicated, "dependsOn.*.name")]
         waves[name] = len(waves) if in_order else max(after, default=0)
         series = tuple(series_of_job(first + at) for at in range(jobs))
         first += jobs
         yield Template(
-            name, part_of(job, "template"), series, count, indexed, waves[name], affinity=False, emptied=True
+            name,
+            part_of(job, "template"),
+            series,
+            count,
+            indexed,
+            waves[name],
+            affinity=False,
+            emptied=True,
+            completions=completions,
         )
 
 

@@ -29,7 +29,7 @@ class Template:
     ``led``: its pods may be led to nodes; else more of them may come than were planned. ``done``: slots whose pods had
     finished when the job was started last, or have by now while it is suspended: they do not come again.
     ``ended``: all slots whose pods have finished by now, well or, where the job goes on then, in failure; ``closed``:
-    as in Job, where they have no index.
+    as in Job, where they have no index; ``completions``: as in PodSet.
     ``minimum``: so many pods of each podset are enough for the job, as it says itself; None: it needs all.
     ``marks``: annotations by which its pods are told apart, where no controller does. ``meta``: what its pods have in
     their metadata besides; None: nothing. ``tolerated``: what they tolerate besides. ``grows``: its author may ask for
@@ -51,6 +51,7 @@ class Template:
     done: frozenset[int] = frozenset()
     ended: frozenset[int] = frozenset()
     closed: int = 0
+    completions: int = 0
     minimum: int | None = None
     marks: Mapping[str, str] = field(default_factory=dict)
     meta: Meta | None = None

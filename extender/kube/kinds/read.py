@@ -271,7 +271,15 @@ def podsets_of(templates: list[Template], shapes: list[Pod], least: list[int], m
         (template, shape, name) for template, shape in zip(templates, shapes, strict=True) for name in template.series
     ]
     sets = [
-        PodSet(replace(shape, series=name), one.count, few, one.indexed, one.wave, one.done)
+        PodSet(
+            replace(shape, series=name),
+            one.count,
+            few,
+            one.indexed,
+            one.wave,
+            one.done,
+            completions=one.completions,
+        )
         for (one, shape, name), few in zip(made_of, least, strict=True)
     ]
     spare = sum(one.minimum for one in sets) - minimum

@@ -44,6 +44,7 @@ class PodSetObject(Struct, rename="camel"):
     done: list[int] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
     closed: int = 0
+    completions: int = 0
 
 
 class JobObject(Struct, rename="camel"):
@@ -166,6 +167,7 @@ def _podset(template: Template, kept: Kept, key: GroupKey, completion: Completio
         sorted(template.done),
         sorted(template.ended),
         template.closed,
+        template.completions,
     )
     return found, problem
 
@@ -183,6 +185,7 @@ def _templates(obj: JobObject) -> Iterator[Template]:
             done=frozenset(one.done),
             ended=frozenset(one.ended),
             closed=one.closed,
+            completions=one.completions,
         )
 
 

@@ -184,9 +184,9 @@ def test_without_indexes_up_to_64_nodes_are_named_and_beyond_that_none() -> None
 
 def test_with_more_completions_than_pods_an_index_is_no_slot() -> None:
     (podset,) = read(JOB, indexed(parallelism=2)).podsets.podsets
-    assert (podset.count, podset.indexed) == (2, False)
+    assert (podset.count, podset.indexed, podset.completions) == (2, False, 5)
     (podset,) = read(JOB, indexed(parallelism=7)).podsets.podsets
-    assert (podset.count, podset.indexed) == (5, True)
+    assert (podset.count, podset.indexed, podset.completions) == (5, True, 0)
 
 
 def test_starting_it_anew_replaces_the_old_plan() -> None:

@@ -197,3 +197,10 @@ def test_what_cannot_be_read_is_a_problem() -> None:
         job = read(JOBSET, replaced(WORKERS, **broken))
         assert job.problem.startswith("it")
         assert (job.uid, job.podsets.podsets) == (UID, ())
+
+
+def test_of_jobs_with_more_completions_than_pods_each_podset_says_how_many() -> None:
+    obj = stored(WORKERS)
+    obj["spec"]["replicatedJobs"][1]["template"]["spec"]["completions"] = 6
+    said = [(one.count, one.indexed, one.completions) for one in read(JOBSET, obj).podsets.podsets]
+    assert said == [(1, True, 0), (4, False, 6), (4, False, 6)]

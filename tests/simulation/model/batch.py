@@ -42,14 +42,15 @@ class BatchJob:
 
     ``pins``: its kind takes no node affinity in its template. ``remakes``: when a pod fails, all are made anew.
     ``run_s``: how long it runs once enough of its pods do; ``ttl_s``: how long it stays then. ``by_pod``: each of its
-    pods has to succeed; ``closes``: when one has, no more are made, and it is complete when none runs any more; else
-    the success of one completes it.
+    pods has to succeed, and where its podset has completions others after them; ``closes``: when one has, no more are
+    made, and it is complete when none runs any more; else the success of one completes it.
     ``elsewhere``: where another scheduler has put its pods, which run; only while it has no plan.
     ``plan`` is the annotation on it, ``led`` what stands in its templates, ``minimum`` what they say of the gang.
     ``let_go`` is what the annotation says in place of a plan, when nodes are awaited; ``led`` is empty then, and
     ``labels`` is what stands in the templates. ``tolerations``: what those have beside their own.
-    Its controller writes the rest: ``began`` is the start time, ``idle`` the condition that it is suspended, ``active``
-    and ``failed`` count pods, ``ran``: one runs or has run, ``done``: slots whose pods have succeeded, ``ended``: how.
+    Its controller writes the rest: ``began`` is the start time, ``idle`` the condition that it is suspended;
+    ``active``, ``failed`` and ``succeeded`` count pods, ``ran``: one runs or has run, ``done``: slots whose pods have
+    succeeded, ``ended``: how.
     """
 
     key: GroupKey
@@ -77,6 +78,7 @@ class BatchJob:
     idle: bool = False
     active: int = 0
     failed: int = 0
+    succeeded: int = 0
     ran: bool = False
     done: frozenset[SlotKey] = frozenset()
     ended: str = ""
@@ -102,6 +104,11 @@ class BatchJob:
     @property
     def size(self) -> int:
         return sum(podset.count for podset in self.podsets)
+
+    @property
+    def completions(self) -> int:
+        """As in PodSet; only jobs of one podset have them."""
+        return self.podsets[0].completions
 
     @property
     def least(self) -> int:
@@ -151,11 +158,13 @@ class BatchJob:
 
     def _left(self, podset: PodSet) -> int:
         """How many of its pods have yet to succeed, as far as anybody says."""
+        if podset.completions:
+            return podset.completions - self.succeeded
         over = 0 if self.closes else sum(podset.slot(at) in self.done for at in range(podset.count))
         return podset.count - over
 
     def _closed(self, podset: PodSet) -> int:
-        if podset.indexed or not self.done:
+        if podset.indexed or not (self.done or self.succeeded):
             return 0
         planned = sum(map(bool, (self.plan or {}).get(podset.name, ())))
         return planned if self.closes else max(0, planned - self._left(podset))

@@ -66,12 +66,14 @@ class JobController:
         return [] if record is None else [pod for uid in record.slots if (pod := self._api.pods.get(uid)) is not None]
 
     def finish(self, job: BatchJob) -> None:
-        """Its work is done: its pods succeed; where all have to end, half of them, and the others later."""
+        """Its work is done: its pods succeed; where all have to end, half of them, and the others later, as those that
+        come after them."""
         running = [pod for pod in self.pods(job) if pod.phase == "Running" and not pod.deleting]
         ended = running[: (len(running) + 1) // 2] if job.by_pod or job.closes else running
         for pod in ended:
             self._api.change_pod(pod.uid, phase="Succeeded")
-        if len(ended) < len(running):
+        now = self._job(job.uid)
+        if len(ended) < len(running) or (job.completions and running and now is not None and not now.ended):
             self._clock.after(_APART_S, lambda: self.finish(job))
 
     def delete(self, job: BatchJob) -> None:
@@ -152,11 +154,14 @@ class JobController:
         """One look at a job, as it was at the beginning: what it is told meanwhile it finds out the next time."""
         there = [pod for uid in record.slots if (pod := self._api.pods.get(uid)) is not None]
         active = [pod for pod in there if pod.live]
-        done = {self._slot(record, pod) for pod in there if pod.phase == "Succeeded"} | job.done
+        well = [pod for pod in there if pod.phase == "Succeeded"]
+        # With more completions than slots another pod comes for each that has ended well, while some are left.
+        left = job.completions - max(job.succeeded, len(well))
+        done = set[SlotKey]() if job.completions else {self._slot(record, pod) for pod in well} | job.done
         ended = job.ended
         if record.failed > job.backoff_limit:
             ended = ended or "Failed"
-        elif self._is_complete(job, done, active):
+        elif left <= 0 if job.completions else self._is_complete(job, done, active):
             ended = ended or "Complete"
         if ended or job.suspended:
             yield from self._delete(active)
@@ -172,6 +177,8 @@ class JobController:
             runs = running >= sum(podset.minimum for podset in job.podsets if podset.wave == 0)
             waves = self._of_wave(job, 0) + (self._of_wave(job, 1) if runs else [])
             missing = [slot for slot in waves if slot not in taken and not (job.closes and done)]
+            if job.completions:
+                missing = missing[: max(0, left - len(active))]
             yield from self._delete(surplus)
             yield from self._create(job, record, [wanted[slot] for slot in missing])
         self._report(job.uid, record, suspended=job.suspended, ended=ended)
@@ -232,9 +239,10 @@ class JobController:
                 idle=suspended and not active and not ended,
                 active=active,
                 failed=record.failed,
+                succeeded=max(job.succeeded, len(well)),
                 ran=record.failed > 0
                 or any(pod.phase in ("Running", "Succeeded") and not pod.deleting for pod in pods),
-                done=job.done | {self._slot(record, pod) for pod in well},
+                done=job.done if job.completions else job.done | {self._slot(record, pod) for pod in well},
                 ended=job.ended or ended,
             )
         )

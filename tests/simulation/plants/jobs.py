@@ -13,6 +13,7 @@ from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
 from extender.core.gang.members import Members
+from extender.core.gang.slots import Slots
 from extender.core.gang.starts import GoingOn
 from extender.core.jobs.creation import Creation
 from extender.core.jobs.job import JobRecord, JobWrite
@@ -20,11 +21,12 @@ from extender.core.jobs.jobs import Jobs
 from extender.core.jobs.taking_back import take_job_back
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.kube_scheduler.kube_queue import KubeQueue
+from extender.core.member import Member
 from extender.core.workload import Workload
 from extender.runtime.budget import Lane
 from extender.runtime.in_order import JobWrites
 from extender.runtime.requests import OK, Asked, Response
-from policies.model import GroupKey, Pod, PodSet, PodSets, Topology
+from policies.model import GroupKey, PodSet, PodSets, Topology
 from tests.simulation.plants.boundary import Boundary, answers
 from tests.simulation.plants.mutants import Core, asks, hears
 
@@ -189,10 +191,10 @@ def what_has_ended_counts_for_the_next_start(patch: pytest.MonkeyPatch) -> None:
     """Pods of a job without an index that were done before it was started again."""
     real = Members._stand_ended
 
-    def stand(self: Members, pod: Pod) -> None:
+    def stand(self: Members, member: Member) -> None:
         if self.slots.templates:
             self._going_on = dict.fromkeys(self._going_on, GoingOn.BOUND)
-        real(self, pod)
+        real(self, member)
 
     patch.setattr(Members, "_stand_ended", stand)
 
@@ -220,6 +222,11 @@ def pods_that_come_before_the_start_of_their_job_is_shown_are_not_counted(patch:
             real(self, workload, record)
 
     patch.setattr(Jobs, "_count_uncreated", count)
+
+
+def room_of_a_pod_that_has_ended_is_not_kept_for_the_next_one(patch: pytest.MonkeyPatch) -> None:
+    """Although its job has more completions than pods."""
+    patch.setattr(Slots, "refills", lambda self, slot, ended: False)
 
 
 def nobody_looks_again_before_a_start_that_had_to_wait(patch: pytest.MonkeyPatch) -> None:
