@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from extender.core.events import (
     GroupGone,
@@ -28,7 +28,7 @@ from extender.core.recovery import Recovery
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import PodGroup
+from policies.model import GroupKey, PodGroup
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +43,8 @@ class Apply:
     _owners: Owners
     _recovery: Recovery
     _pods: PodFacts
+    _successors: dict[GroupKey, GroupSeen] = field(default_factory=dict)
+    """PodGroups that were made anew while Bindings of a gang of an earlier one are being written."""
 
     @property
     def handlers(self) -> Handlers:
@@ -82,14 +84,17 @@ class Apply:
         self._recovery.find_out(group.key, now)
         if state.groups.get((group.key, group.dialect)) == group:
             return  # what we report is written on it, too
+        workload = state.workloads.get(group.key)
+        before = "" if workload is None else workload.group.uid if workload.group is not None else workload.former
+        if before and before != group.uid and workload is not None and workload.releasing:
+            self._successors[group.key] = event
+            return
         state.groups[group.key, group.dialect] = group
         self._enqueues.see(group, now)
-        workload = state.workloads.get(group.key)
         if workload is None or not (
             _followed(workload, group) or any(means(one.pod, group) for one in workload.members)
         ):
             return
-        before = workload.group.uid if workload.group is not None else workload.former
         started = workload.members.started
         workload.follow(group)
         state.touch(workload)
@@ -99,8 +104,17 @@ class Apply:
         elif group.deleting and not workload.releasing:
             self._revocations.revoke(workload, "its PodGroup is being deleted", now, Cause.PODGROUP_CHANGED)
 
+    def succeed(self, now: float) -> None:
+        """Go on with PodGroups that were made anew, where a release of an earlier one is over."""
+        for key, event in list(self._successors.items()):
+            if (workload := self._state.workloads.get(key)) is None or not workload.releasing:
+                del self._successors[key]
+                self.group_seen(event, now)
+
     def group_gone(self, event: GroupGone, now: float) -> None:
         state, key = self._state, event.key
+        if key in self._successors and self._successors[key].group.uid == event.uid:
+            del self._successors[key]
         self._recovery.find_out(key, now)
         if (known := state.groups.get((key, event.dialect))) is None or known.uid != event.uid:
             return

@@ -189,7 +189,7 @@ class Bindings:
 
     def _goes_on(self, workload: Workload) -> bool:
         """Whether a release that is under way has its quorum still, counting those whose Binding may be written. If it
-        has no name, these are Bindings of an earlier PodGroup, or of other gangs."""
+        has no name, these are Bindings of other gangs, which their pods have left."""
         if not workload.releasing or not workload.release.name:
             return False
         unknown = (member.pod.identity for member in workload.members.unknown.values() if member.hold is None)

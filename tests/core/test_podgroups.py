@@ -123,16 +123,38 @@ def test_a_podgroup_made_anew_is_another_gang() -> None:
     assert not script.evicted
 
 
-def test_a_podgroup_made_anew_in_the_middle_of_a_release_is_no_crash() -> None:
+@pytest.mark.parametrize("seen_gone", [True, False])
+@pytest.mark.parametrize("posted", range(3))
+def test_a_podgroup_made_anew_in_the_middle_of_a_release_is_another_gang_when_that_is_over(
+    posted: int, seen_gone: bool
+) -> None:
     group, pods = coscheduled("train", 3)
     script = Script(*cluster("a: 3x8"), group, *pods)
     script.bind_all(pods)
+    for uid in list(script.bindings)[:posted]:
+        script.post(script.pods[uid])
+    if seen_gone:
+        script.feed(GroupGone(group.key, group.uid))
     script.see(podgroup("train", 3, uid="second"))
     script.post_all()
-    script.advance(30)
+    script.post_all()
+    assert len(script.bound(pods)) == 3, "what has begun is not left in part"
+    assert script.message("train") == "0 of 3 members exist; 3 pods belong to an earlier PodGroup of this name"
 
 
-def test_bindings_of_an_earlier_podgroup_are_no_release_that_goes_on() -> None:
+def test_a_podgroup_that_is_gone_again_before_a_release_is_over_is_none() -> None:
+    group, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 2x8"), group, *pods)
+    script.bind_all(pods)
+    script.feed(GroupGone(group.key, group.uid))
+    script.see(fresh := podgroup("train", 2, uid="second"))
+    script.feed(GroupGone(fresh.key, fresh.uid))
+    script.post_all()
+    script.post_all()
+    assert (script.reason("train"), script.message("train")) == ("Running", "2 members are bound")
+
+
+def test_doubtful_bindings_of_an_earlier_podgroup_go_on_as_those_of_that() -> None:
     """Some of them may have been written, and others are being written still."""
     group, pods = coscheduled("train", 5)
     script = Script(*cluster("a: 5x8"), group, *pods)
@@ -141,9 +163,12 @@ def test_bindings_of_an_earlier_podgroup_are_no_release_that_goes_on() -> None:
     script.see(podgroup("train", 4, uid="second"))
     for one in doubtful:
         script.feed_outcome(one.uid, Outcome.UNKNOWN)
-    calls = [script.bind(script.pods[one.uid], one.node) for one in doubtful[:2]]
-    assert len(script.bindings) == 1
-    assert not script.answers.keys() & set(calls), "they are held until their own gang is complete"
+    for one in doubtful:
+        script.bind(script.pods[one.uid], one.node)
+    script.post_all()
+    script.post_all()
+    assert {one.stamp.gang for one in script.core.state.pods.values() if one.stamp} == {group.uid}
+    assert script.message("train") == "0 of 4 members exist; 5 pods belong to an earlier PodGroup of this name"
 
 
 def test_a_lower_min_member_releases_what_is_held() -> None:

@@ -87,7 +87,6 @@ FOUND: list[tuple[Plant, int, str]] = [
     (asking.equal_nominations_not_renewed, 7, "as it reads already: that wakes nobody"),
     (asking.stale_nominations_kept, 137, "waits, and is nominated for"),
     (asking.nominations_of_lost_promises_kept, 167, "is told to be forgotten, and keeps its nomination"),
-    (asking.release_of_an_earlier_podgroup_goes_on, 460001759, r"is to be bound when \d+ of \d+ members"),
     (asking.two_members_nominated_for_one_node, 1, "where the room is promised to"),
     (driving.write_that_hangs_keeps_its_lane, 1, "a restart would have the consequence|goes on for ever"),
     (driving.time_counts_in_which_nobody_is_answered, 190, "has answered nobody for"),

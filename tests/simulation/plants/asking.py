@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-import pytest
-
-from extender.core.binding import Bindings
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -21,7 +18,6 @@ from extender.core.effects import (
     Ungate,
 )
 from extender.core.events import Event, PodGone, PodSeen, PreemptCalled, Synced, Tick
-from extender.core.workload import Workload
 from tests.simulation.plants.mutants import Core, asks, core_bug
 from tests.simulation.shown import RELEASE_COMPLETE
 
@@ -195,18 +191,3 @@ def two_members_nominated_for_one_node(effect: Effect, core: Core) -> Iterable[E
         others = [core.promised.get(pod.uid) for pod in core.members(effect.group) if pod.uid != effect.uid]
         effect = replace(effect, node=next((node for node in others if node), effect.node))
     yield effect
-
-
-def release_of_an_earlier_podgroup_goes_on(patch: pytest.MonkeyPatch) -> None:
-    """Its Bindings that are under way, and those that may have been written, count towards the next one."""
-    real = Bindings._goes_on
-
-    def goes_on(self: Bindings, workload: Workload) -> bool:
-        release = workload.release
-        workload.release = replace(release, name=release.name or "earlier")
-        try:
-            return real(self, workload)
-        finally:
-            workload.release = release
-
-    patch.setattr(Bindings, "_goes_on", goes_on)
