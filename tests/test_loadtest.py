@@ -16,8 +16,12 @@ from aiohttp import web
 from typer.testing import CliRunner
 
 import extender.cli.main as cli
+from devcluster.certificates import Authority
 from extender.cli.load import Call, Load, Verb, calls, figures, fire
 from extender.cli.loadtest import main
+from extender.config.tls_files import TlsFiles
+from extender.http.tls import Credentials
+from tests.tls import serving
 
 
 class Extender:
@@ -138,6 +142,19 @@ def test_the_command_shows_and_writes_what_it_found_and_gives_up_when_the_first_
     bad = CliRunner().invoke(main, [*wanted, "--verb", "prioritize"])
     assert (bad.exit_code, len(extender.asked)) == (2, 13), "one failure of the first call is enough"
     assert f"no usable answer from {extender.url}/prioritize: status 500" in bad.stderr
+
+
+def test_an_extender_that_asks_for_a_certificate_is_shown_one(tmp_path: Path) -> None:
+    ours = Authority(tmp_path / "ours")
+    pair, client = ours.serving("server"), ours.client("client", "kube-scheduler")
+    wanted = ["latency", "--calls", "3", "--rate", "1000", "--verb", "bind", "--ca-file", str(ours.certificate)]
+    with serving(Credentials(TlsFiles(pair.certificate, pair.key, ours.certificate)), body=b"{}") as port:
+        wanted += ["--url", f"https://127.0.0.1:{port}"]
+        shown = ["--cert-file", str(client.certificate), "--key-file", str(client.key)]
+        assert CliRunner().invoke(main, [*wanted, *shown]).exit_code == 0
+        assert "no usable answer" in CliRunner().invoke(main, wanted).stderr
+        told = CliRunner().invoke(main, [*wanted, *shown[2:]])
+    assert (told.exit_code, "--key-file needs --cert-file" in told.stderr) == (2, True)
 
 
 def test_a_load_ends_with_the_first_answer_above_the_limit(extender: Extender) -> None:

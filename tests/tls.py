@@ -19,17 +19,18 @@ from extender.http.tls import Credentials
 from extender.http.verbs import Receive, Scope, Send
 
 
-async def hello(scope: Scope, receive: Receive, send: Send) -> None:
+async def hello(scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"ok\n"})
+    await send({"type": "http.response.body", "body": body})
 
 
 @contextmanager
-def serving(credentials: Credentials, names: tuple[str, ...] = ()) -> Iterator[int]:
-    """The port of a server that says ok to everybody whom these credentials let in."""
+def serving(credentials: Credentials, names: tuple[str, ...] = (), body: bytes = b"ok\n") -> Iterator[int]:
+    """The port of a server that says this to everybody whom these credentials let in."""
     config = uvicorn.Config(
-        hello,
+        partial(hello, body=body),
         http=partial(BoundedProtocol, shared=Connections(), allowed=names),  # type: ignore[arg-type]
+        interface="asgi3",
         ws="none",
         loop="uvloop",
         lifespan="off",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -70,13 +71,15 @@ async def fire(
     timeout_s: float = 60.0,
     observe: Observer = lambda _number, _latency_ms: None,
     limit_ms: float = math.inf,
+    verify: ssl.SSLContext | bool = True,
 ) -> Load:
     """Send every call, ``rate`` a second and at most ``concurrency`` at once, and wait for all answers.
 
-    After an answer that took longer than ``limit_ms``, or none in that time, no further call is sent.
+    After an answer that took longer than ``limit_ms``, or none in that time, no further call is sent. ``verify``: how
+    an https extender is known, and what is shown to it.
     """
     load = Load()
-    connector = aiohttp.TCPConnector(limit=concurrency)
+    connector = aiohttp.TCPConnector(limit=concurrency, ssl=verify)
     timeout = aiohttp.ClientTimeout(total=timeout_s)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session:
         began = time.perf_counter()

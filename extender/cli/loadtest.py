@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from extender.cli.inspection.options import CaFile, CertFile, KeyFile
+from extender.cli.inspection.reach import UnreachableError, Way, verification
 from extender.cli.load import Load, Verb, calls, figures, fire
 from extender.cli.output import Output, OutputError
 from extender.cli.terminal import console, grid, stop, stop_on
@@ -64,6 +67,9 @@ def latency_command(
         float, typer.Option(min=1, help="With --url: stop when filter or prioritize takes longer than this.")
     ] = 500.0,
     output: Annotated[Path | None, typer.Option(help="Where to write the figures as JSON.")] = None,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    key_file: KeyFile = None,
 ) -> None:
     """How long filter, prioritize and bind take, as the caller sees it: p50, p95 and p99 at a chosen rate.
 
@@ -82,9 +88,10 @@ def latency_command(
                 "without a source checkout an extender has to be named", param_hint="--url"
             ) from None
         running.run(latency.benchmark(verb or list(Verb), *settings), output)
-    with stop_on(OutputError):
+    with stop_on(OutputError, UnreachableError):
         file = Output(output) if output is not None else None
-    results = load_test(url.rstrip("/"), verb or [Verb.FILTER, Verb.PRIORITIZE], *settings, limit_ms)
+        verify = verification(Way(url, ca_file=ca_file, cert_file=cert_file, key_file=key_file), url)
+    results = load_test(url.rstrip("/"), verb or [Verb.FILTER, Verb.PRIORITIZE], *settings, limit_ms, verify)
     _show(results)
     if file is not None:
         told = {"url": url, "rate": settings[0], "concurrency": settings[1], "candidates": settings[3]}
@@ -100,11 +107,16 @@ def _unforeseen(name: str, load: Load) -> dict[str, int]:
 
 
 def load_test(
-    url: str, verbs: Sequence[Verb], rate: float, concurrency: int, count: int, candidates: int, limit_ms: float
+    url: str,
+    verbs: Sequence[Verb],
+    rate: float,
+    concurrency: int,
+    count: int,
+    candidates: int,
+    limit_ms: float,
+    verify: ssl.SSLContext | bool,
 ) -> dict[str, Load]:
     """Verb by verb, until a limit is passed."""
-    if not url.startswith(("http://", "https://")):
-        stop(f"{url} is not a URL of Muster: write one like http://127.0.0.1:10290")
     terminal = console(stderr=True)
     terminal.print(WARNING.format(url=url, limit_ms=limit_ms), style="yellow")
     results: dict[str, Load] = {}
@@ -113,11 +125,12 @@ def load_test(
         most_ms = math.inf if verb is Verb.BIND else limit_ms
         with terminal.status(f"{verb.value}: {count} calls, {rate:g} a second"):
             # The first call is not timed: it warms the code, and shows whether there is any use in more.
-            load = asyncio.run(fire(url, calls(verb, 1, candidates), rate, 1, limit_ms=most_ms))
+            load = asyncio.run(fire(url, calls(verb, 1, candidates), rate, 1, limit_ms=most_ms, verify=verify))
             for why in (*load.failed, *_unforeseen(verb.value, load)):
                 stop(f"no usable answer from {url}/{verb.value}: {why}")
             if load.stopped_ms is None:
-                load = asyncio.run(fire(url, calls(verb, count, candidates), rate, concurrency, limit_ms=most_ms))
+                all_of_them = calls(verb, count, candidates)
+                load = asyncio.run(fire(url, all_of_them, rate, concurrency, limit_ms=most_ms, verify=verify))
         results[verb.value] = load
         if load.stopped_ms is not None:
             break

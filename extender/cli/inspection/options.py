@@ -29,6 +29,9 @@ Url = Annotated[
 ]
 Kubeconfig = Annotated[Path | None, typer.Option(help="Credentials; default: as kubectl finds them.")]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; default: its current one.")]
+CaFile = Annotated[Path | None, typer.Option(help="With an https --url: the CA certificate that signed Muster's.")]
+CertFile = Annotated[Path | None, typer.Option(help="With an https --url: the client certificate.")]
+KeyFile = Annotated[Path | None, typer.Option(help="The key of the client certificate.")]
 
 
 def reaching(command: Callable[..., None]) -> Callable[..., None]:
@@ -58,10 +61,8 @@ def _way(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     muster_namespace: Annotated[str, typer.Option(help="Namespace of Muster's Deployment.")] = "kube-system",
-    ca_file: Annotated[
-        Path | None, typer.Option(help="With an https --url: the CA certificate that signed Muster's.")
-    ] = None,
-    cert_file: Annotated[Path | None, typer.Option(help="With an https --url: the client certificate.")] = None,
-    key_file: Annotated[Path | None, typer.Option(help="The key of the client certificate.")] = None,
+    ca_file: CaFile = None,
+    cert_file: CertFile = None,
+    key_file: KeyFile = None,
 ) -> Way:
     return Way(url, kubeconfig, context, muster_namespace, ca_file=ca_file, cert_file=cert_file, key_file=key_file)

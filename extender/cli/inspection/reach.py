@@ -103,7 +103,7 @@ class Muster:
 def reach(way: Way) -> Iterator[Muster]:
     """A Muster to be asked while the block lasts. Raises UnreachableError."""
     if way.url is not None:
-        with _client(way.url, _verify(way, way.url)) as client:
+        with _client(way.url, verification(way, way.url)) as client:
             yield Muster(client, way.url)
     elif way.kubeconfig is None and way.context is None and _is_here():
         with _client(HERE) as client:
@@ -126,7 +126,8 @@ def _client(url: str, verify: ssl.SSLContext | bool = True) -> httpx.Client:
     return httpx.Client(base_url=url, timeout=_ANSWER_S, trust_env=False, verify=verify)
 
 
-def _verify(way: Way, url: str) -> ssl.SSLContext | bool:
+def verification(way: Way, url: str) -> ssl.SSLContext | bool:
+    """What certificates are good there, and which is shown. Raises UnreachableError if that cannot be said."""
     if not _is_url(url):
         raise UnreachableError(f"{url} is not a URL of Muster: write one like {HERE}")
     if way.key_file is not None and way.cert_file is None:
