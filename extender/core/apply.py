@@ -44,7 +44,7 @@ class Apply:
     _recovery: Recovery
     _pods: PodFacts
     _successors: dict[GroupKey, GroupSeen] = field(default_factory=dict)
-    """PodGroups that were made anew while Bindings of a gang of an earlier one are being written."""
+    """PodGroups that were made anew before a start of an earlier one of their name has ended."""
 
     @property
     def handlers(self) -> Handlers:
@@ -84,32 +84,44 @@ class Apply:
         self._recovery.find_out(group.key, now)
         if state.groups.get((group.key, group.dialect)) == group:
             return  # what we report is written on it, too
-        workload = state.workloads.get(group.key)
-        before = "" if workload is None else workload.group.uid if workload.group is not None else workload.former
-        if before and before != group.uid and workload is not None and workload.releasing:
+        workload = self._meant_by(group)
+        if workload is not None and _is_another(workload, group) and self._is_starting(workload):
             self._successors[group.key] = event
+            if (release := workload.release).partial_since is not None:  # nobody completes it any more
+                release.break_off(now - state.limits.partial_s, release.partial_count)
+                state.touch(workload)
             return
         state.groups[group.key, group.dialect] = group
         self._enqueues.see(group, now)
-        if workload is None or not (
-            _followed(workload, group) or any(means(one.pod, group) for one in workload.members)
-        ):
+        if (workload := self._meant_by(group)) is None:
             return
-        started = workload.members.started
+        another, started = _is_another(workload, group), workload.members.started
         workload.follow(group)
         state.touch(workload)
-        if (before and before != group.uid) or (started and not workload.members.started):
+        if another or (started and not workload.members.started):
             workload.release.start_anew()
             self._revocations.revoke(workload, "its PodGroup was made anew", now, Cause.PODGROUP_CHANGED)
         elif group.deleting and not workload.releasing:
             self._revocations.revoke(workload, "its PodGroup is being deleted", now, Cause.PODGROUP_CHANGED)
 
+    def _meant_by(self, group: PodGroup) -> Workload | None:
+        """Whose PodGroup it is."""
+        if (workload := self._state.workloads.get(group.key)) is None:
+            return None
+        meant = _followed(workload, group) or any(means(one.pod, group) for one in workload.members)
+        return workload if meant else None
+
     def succeed(self, now: float) -> None:
-        """Go on with PodGroups that were made anew, where a release of an earlier one is over."""
+        """Go on with PodGroups that were made anew, where the start of an earlier one is over."""
         for key, event in list(self._successors.items()):
-            if (workload := self._state.workloads.get(key)) is None or not workload.releasing:
+            if (workload := self._state.workloads.get(key)) is None or not self._is_starting(workload):
                 del self._successors[key]
                 self.group_seen(event, now)
+
+    def _is_starting(self, workload: Workload) -> bool:
+        """Its members are being bound, or some of them are, which give way unless the others come."""
+        broken = workload.release.partial_since is not None and self._state.limits.evict_partial
+        return workload.releasing or broken
 
     def group_gone(self, event: GroupGone, now: float) -> None:
         state, key = self._state, event.key
@@ -152,6 +164,12 @@ class Apply:
         if any(changed) and state.changes.wary:
             # Whoever waits may be drawn to other pods by now, or kept away by them, or no longer.
             state.changes.nodes = True
+
+
+def _is_another(workload: Workload, group: PodGroup) -> bool:
+    """It was known by an earlier PodGroup of that name."""
+    before = workload.group.uid if workload.group is not None else workload.former
+    return bool(before) and before != group.uid
 
 
 def _followed(workload: Workload, group: PodGroup) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from extender.core.answers import Outcome, Untold
 from extender.core.effects import Report
 from extender.core.events import GroupGone
-from policies.model import PodGroup
+from policies.model import Dialect, PodGroup
 from tests.builders import cluster, coscheduled, podgroup
 from tests.core.script import Script, stamp_of
 
@@ -140,6 +140,32 @@ def test_a_podgroup_made_anew_in_the_middle_of_a_release_is_another_gang_when_th
     script.post_all()
     assert len(script.bound(pods)) == 3, "what has begun is not left in part"
     assert script.message("train") == "0 of 3 members exist; 3 pods belong to an earlier PodGroup of this name"
+
+
+@pytest.mark.parametrize("seen_gone", [True, False])
+def test_what_a_broken_start_has_bound_gives_way_although_its_podgroup_is_made_anew(seen_gone: bool) -> None:
+    group, pods = coscheduled("train", 3)
+    script = Script(*cluster("a: 3x8"), group, *pods)
+    calls = script.bind_all(pods)
+    script.disconnect(calls[-1])
+    script.gone(pods[2])
+    script.post_all()
+    assert script.reason("train") == "Partial"
+    script.see(podgroup("train", 3, uid="another project's", dialect=Dialect.VOLCANO))
+    script.advance(1)
+    assert not script.evicted
+    if seen_gone:
+        script.feed(GroupGone(group.key, group.uid))
+    script.see(podgroup("train", 3, uid="second"))
+    script.advance(1)
+    assert sorted(script.evicted) == ["train-0", "train-1"], "nobody completes it any more"
+    script.advance(script.core.state.limits.partial_s)
+    assert len(script.evicted) == 4, "if they could not be evicted it is tried again"
+    for pod in pods[:2]:
+        script.gone(script.pods[pod.uid])
+    fresh = coscheduled("train", 3, life="-second")[1]
+    script.see(*fresh)
+    assert all(script.planned(pod) for pod in fresh)
 
 
 def test_a_podgroup_that_is_gone_again_before_a_release_is_over_is_none() -> None:
