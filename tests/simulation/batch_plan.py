@@ -83,8 +83,14 @@ def has_more_completions(seed: int) -> bool:
     return seed % 110 in (36, 86)
 
 
+def has_same_names(seed: int) -> bool:
+    """One in 55: some of those with suspended jobs, and none that planted bugs are remembered by."""
+    return seed % 110 in (38, 108)
+
+
 def varied(plan: BatchPlan, chance: Chance, seed: int) -> BatchPlan:
     """The same with what only some seeds have."""
+    plan = _with_same_names(plan, chance) if has_same_names(seed) else plan
     plan = _with_work_queues(plan, chance) if has_work_queues(seed) else plan
     plan = _with_more_completions(plan, chance) if has_more_completions(seed) else plan
     return _with_many_pods(plan, chance) if awaits_many_pods(seed) else plan
@@ -105,6 +111,16 @@ def _as_work_queue(job: BatchJob, *, closes: bool) -> BatchJob:
     if len(job.podsets) > 1 or job.remakes:
         return job
     return replace(job, podsets=(replace(job.podsets[0], indexed=False),), by_pod=not closes, closes=closes)
+
+
+def _with_same_names(plan: BatchPlan, chance: Chance) -> BatchPlan:
+    """The same, where most jobs give their pods the same names in each start. The nodes of some are silent for long."""
+    dice = chance.stream("jobs whose pods have the same names")
+    jobs = tuple((at, replace(job, same_names=dice.random() < 0.8)) for at, job in plan.jobs)
+    silences = tuple(
+        ("a node of a job is silent", 5 + 85 * dice.random(), "", 0) for _ in range(2 if plan.faults else 0)
+    )
+    return replace(plan, jobs=jobs, faults=(*plan.faults, *silences))
 
 
 def _with_more_completions(plan: BatchPlan, chance: Chance) -> BatchPlan:

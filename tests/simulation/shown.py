@@ -46,6 +46,8 @@ class Shown:
         """Those that are gone: pods that had heard of them go by their last word."""
         self.done: dict[GroupKey, tuple[frozenset[SlotKey], int]] = {}
         """Slots of those that are done by their status, and how many without an index get no other pod."""
+        self._same_names: set[GroupKey] = set()
+        """Jobs whose pods have the same names in each start."""
         self._planless: set[GroupKey] = set()
         """Jobs that run without a plan of ours: nobody knows which of their pods had ended before."""
         self.members: dict[GroupKey, dict[str, Pod]] = {}
@@ -77,6 +79,7 @@ class Shown:
         match event:
             case JobSeen(job):
                 self.jobs[job.key], self.done[job.key] = job.podsets, (job.done, job.closed)
+                (self._same_names.add if job.same_names else self._same_names.discard)(job.key)
                 (self._planless.discard if job.suspended or job.plan is not None else self._planless.add)(job.key)
             case JobGone(key):
                 self.jobs.pop(key, None)
@@ -133,9 +136,12 @@ class Shown:
         """Pods of the gang that are yet to go.
 
         One that is told to go may be shown for ever on a node that is silent or gone. One that is not may run on there.
+        Where the next pod has its name, that one is not there before it has gone.
         """
         ready = {name for name, node in self.nodes.items() if node.ready}
         pods = self.members.get(key, {}).values()
+        if key in self._same_names:
+            return [pod for pod in pods if pod.deleting or not pod.terminal]
         return [pod for pod in pods if pod.live or (not pod.terminal and (not pod.node or pod.node in ready))]
 
     def _put(self, pod: Pod) -> None:

@@ -136,6 +136,37 @@ def test_pods_on_a_silent_node_end_when_its_object_goes() -> None:
     assert not of.api.pods
 
 
+def test_a_pod_that_has_the_name_of_an_earlier_one_comes_when_that_has_gone() -> None:
+    of, job = world("a: 2x8", muster=False), made(1, same_names=True)
+    of.api.set_job(job)
+    start(of, job, "a-0")
+    let(of, 5)
+    (first,) = of.api.pods.values()
+    of.api.change_pod(first.uid, node="a-0", phase="Running")
+    of.kubelets.set_down("a-0", down=True)
+    of.api.set_job(suspend(now(of, job), polices=True))
+    let(of, 5)
+    write(of, CleanJob(now(of, job).shown()))
+    start(of, now(of, job), "a-1")
+    let(of, 20)
+    assert [pod.uid for pod in of.api.pods.values()] == [first.uid]
+    of.api.remove_node("a-0")
+    let(of, 20)
+    (again,) = of.api.pods.values()
+    assert (again.name, again.uid == first.uid) == (first.name, False)
+
+
+def test_with_more_completions_than_pods_one_comes_after_the_other() -> None:
+    job = made(2, by_pod=True, run_s=1.0)
+    of, job = world("a: 2x8"), replace(job, podsets=(replace(job.podsets[0], indexed=False, completions=5),))
+    of.api.set_job(job)
+    let(of, 20)
+    pods = of.controller.pods(job)
+    assert sum(pod.live for pod in pods) <= 2
+    let(of, 60)
+    assert (now(of, job).ended, now(of, job).succeeded) == ("Complete", 5)
+
+
 def test_a_failed_pod_is_replaced_until_the_limit_is_reached() -> None:
     of, job = world("a: 2x8"), made(2, backoff_limit=1)
     of.api.set_job(job)

@@ -154,6 +154,7 @@ FOUND: list[tuple[Plant, int, str]] = [
         450021060,
         "could have been planned for",
     ),
+    (jobs.names_of_pods_do_not_matter, 480000068, "is to be started while .* of its last start are there"),
     (jobs.room_of_a_pod_that_has_ended_is_not_kept_for_the_next_one, 472004316, "where the room is being bound"),
     (jobs.nobody_looks_again_before_a_start_that_had_to_wait, 85514, "lets in no order of"),
     (

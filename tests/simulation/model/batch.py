@@ -43,7 +43,8 @@ class BatchJob:
     ``pins``: its kind takes no node affinity in its template. ``remakes``: when a pod fails, all are made anew.
     ``run_s``: how long it runs once enough of its pods do; ``ttl_s``: how long it stays then. ``by_pod``: each of its
     pods has to succeed, and where its podset has completions others after them; ``closes``: when one has, no more are
-    made, and it is complete when none runs any more; else the success of one completes it.
+    made, and it is complete when none runs any more; else the success of one completes it. ``same_names``: its pods
+    have the same names in each start, and those that have failed are deleted before others come.
     ``elsewhere``: where another scheduler has put its pods, which run; only while it has no plan.
     ``plan`` is the annotation on it, ``led`` what stands in its templates, ``minimum`` what they say of the gang.
     ``let_go`` is what the annotation says in place of a plan, when nodes are awaited; ``led`` is empty then, and
@@ -63,6 +64,7 @@ class BatchJob:
     remakes: bool = False
     by_pod: bool = False
     closes: bool = False
+    same_names: bool = False
     backoff_limit: int = 6
     run_s: float = float("inf")
     ttl_s: float = float("inf")
@@ -142,6 +144,7 @@ class BatchJob:
             evicted=self.evicted,
             eviction=self.eviction,
             hint=self.hint,
+            same_names=self.same_names,
         )
 
     def _to_come(self, podset: PodSet) -> PodSet:

@@ -8,7 +8,7 @@ from itertools import count
 
 from extender.simulation.clock import Clock, Timer
 from policies.model import GroupKey, Pod, PodSet, SlotKey
-from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.model.apiserver import CONFLICT, ApiServer
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.tasks import Process, spawn
@@ -108,6 +108,9 @@ class JobController:
         elif pod.phase == "Failed" and change.uid in record.slots and job is not None and not pod.deleting:
             record.failed += 1
             del record.slots[change.uid]
+            if job.same_names:
+                self._deleted[change.uid] = None
+                self._clock.after(self._lag(), lambda: self._api.delete_pod(change.uid))
         self._meet(owner, record)
         self._look_at(owner)
 
@@ -164,7 +167,7 @@ class JobController:
         elif left <= 0 if job.completions else self._is_complete(job, done, active):
             ended = ended or "Complete"
         if ended or job.suspended:
-            yield from self._delete(active)
+            yield from self._delete(there if job.same_names and job.suspended else active)
         elif job.remakes and record.failed > job.failed:
             yield from self._delete(there)
         else:
@@ -214,9 +217,13 @@ class JobController:
                 return
             name = f"{job.uid}-{podset.name}{index}.{next(self._numbers)}"
             pod = job.pod(podset, index, name, self._clock.now)
+            if job.same_names:
+                pod = replace(pod, name=f"{job.uid}-{podset.name}{index}")
             self._owners[name] = job.uid
             record.slots[name] = podset, index
-            self._api.create_pod(pod)
+            if self._api.create_pod(pod) == CONFLICT:
+                # It looks again when the one of that name has gone.
+                del self._owners[name], record.slots[name]
 
     def _turn(self) -> Process[None]:
         """Wait until the next request may be sent."""

@@ -42,6 +42,12 @@ def plans_not_read_after_a_restart(event: Event, core: Core) -> Iterable[Event]:
 
 
 @hears
+def names_of_pods_do_not_matter(event: Event, core: Core) -> Iterable[Event]:
+    """A job is started beside pods on a silent node whose names its next pods have."""
+    yield JobSeen(replace(event.job, same_names=False)) if isinstance(event, JobSeen) else event
+
+
+@hears
 def stopped_when_it_is_suspended(event: Event, core: Core) -> Iterable[Event]:
     """The pods that its controller has yet to delete are not waited for."""
     if isinstance(event, JobSeen) and event.job.suspended:
