@@ -111,12 +111,13 @@ class Apply:
         meant = _followed(workload, group) or any(means(one.pod, group) for one in workload.members)
         return workload if meant else None
 
-    def succeed(self, now: float) -> None:
-        """Go on with PodGroups that were made anew, where the start of an earlier one is over."""
-        for key, event in list(self._successors.items()):
-            if (workload := self._state.workloads.get(key)) is None or not self._is_starting(workload):
-                del self._successors[key]
-                self.group_seen(event, now)
+    def succeed(self, now: float) -> bool:
+        """Go on with PodGroups that were made anew, where the start of an earlier one is over: whether one does."""
+        workloads = self._state.workloads
+        over = [key for key in self._successors if not ((of := workloads.get(key)) and self._is_starting(of))]
+        for key in over:
+            self.group_seen(self._successors.pop(key), now)
+        return bool(over)
 
     def _is_starting(self, workload: Workload) -> bool:
         """Its members are being bound, or some of them are, which give way unless the others come."""

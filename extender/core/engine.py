@@ -157,8 +157,8 @@ class Engine:
         try:
             self._handlers[type(event)](event, now)
             self._settle(now)
-            self._apply.succeed(now)
-            self._settle(now)
+            if self._apply.succeed(now):
+                self._settle(now)
             self._kube_preemption.review(now)
             if state.preemptions.under_way:
                 self._reservations.follow(now)
