@@ -22,7 +22,7 @@ from policies.model.topology import SILENT
 @dataclass(slots=True, eq=False)
 class Workload:
     """``job``: where its pods come from, if it is planned before they exist; ``podsets``: what will come of it, while
-    it is planned or admitted. ``former``: the UID of its last PodGroup, when that is gone.
+    it is planned or admitted. ``former``, ``left_in``: UID of its last PodGroup, queue of its last job, if it is gone.
 
     ``reserved``: slots of lost members whose room is kept for replacements. ``unsettled``: nodes that changed while it
     was being released, which are looked at again afterwards. ``nudges``: how often something around it changed that its
@@ -40,6 +40,7 @@ class Workload:
     job: JobRecord | None = None
     podsets: PodSets | None = None
     former: str = ""
+    left_in: str = ""
     reserved: dict[SlotKey, None] = field(default_factory=dict)
     unsettled: dict[str, None] = field(default_factory=dict)
     nudges: int = 0
@@ -185,9 +186,8 @@ class Workload:
     @property
     def queue(self) -> str:
         """The LocalQueue that it names: its job, or its pods, which agree, with its PodGroup. Empty without one."""
-        if self.job is not None:
-            return self.job.seen.queue
-        return self.members.said.queue(self.group.queue if self.group is not None else "")
+        said = self.members.said.queue(self.group.queue if self.group is not None else "") or self.left_in
+        return said if self.job is None else self.job.seen.queue
 
     @property
     def created(self) -> float:
@@ -216,8 +216,7 @@ class Workload:
         """How many have come so far, ``"2 of 4 members"``; where they are enough, of the part that has too few."""
         there, needed = self.reached(stage), self.min_member
         short = self.short(stage) if needed is not None and there >= needed else None
-        several = f"{there} of {needed} members"
-        return several if short is None else f"{short.there} of {short.least} members of {short.name}"
+        return f"{short.there} of {short.least} members of {short.name}" if short else f"{there} of {needed} members"
 
     def short(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
         """The podset of its job or the role of its pods that has too few so far, ``more`` slots counted as well."""
@@ -282,8 +281,9 @@ class Workload:
         """It is tried with these flavors, or admitted with them; none: with no regard to flavors."""
         self.flavoring = flavoring
 
-    def follow_job(self, job: Job | None, taken: str = "") -> None:
+    def follow_job(self, job: Job | None, taken: str = "", left_in: str = "") -> None:
         """Take over the job that its pods come from; another one starts from nothing. ``taken``: as in JobRecord."""
+        self.left_in = left_in
         if job is None or self.job is None or self.job.seen.uid != job.uid:
             self.job = None if job is None else JobRecord(job)
         else:

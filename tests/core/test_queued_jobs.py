@@ -200,3 +200,22 @@ def test_a_job_uses_the_quota_of_the_queue_that_it_names() -> None:
     second.settle()
     assert len(second.starts) == 1
     assert used(script, f"{VOLCANO}team", f"{VOLCANO}nodes") == 16
+
+
+def test_pods_of_a_job_that_was_deleted_use_its_quota_until_they_have_gone() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    train = Controlled(script, replace(job(2), queue="team"))
+    pods = train.run()
+    train.gone()
+    assert used(script, "team") == 16
+    other = Controlled(script, replace(job(2, name="other"), queue="team"))
+    for pod in pods:
+        script.change(script.pods[pod.uid], deleting=True)
+    script.gone(script.pods[pods[0].uid])
+    other.wait(1)
+    assert used(script, "team") == 8
+    assert not other.starts
+    script.gone(script.pods[pods[1].uid])
+    other.wait(1)
+    assert len(other.starts) == 1

@@ -62,6 +62,8 @@ class QuotaJudge:
         self._ours: dict[str, str] = {}
         """Pods that were bound when everything was read, or that are being bound since, and where. Empty: nobody
         knows whether it was bound."""
+        self._left: dict[str, str] = {}
+        """The queues of jobs (by UID) that this life has seen go."""
 
     def hear(self, event: Event, now: float) -> None:
         self.gangs.hear(event)
@@ -94,10 +96,10 @@ class QuotaJudge:
     def _hear_job(self, event: JobSeen | JobGone, now: float) -> None:
         job = event.job if isinstance(event, JobSeen) else None
         key = event.key if isinstance(event, JobGone) else event.job.key
-        if job is None:
-            self.jobs.pop(key, None)
-        else:
+        if job is not None:
             self.jobs[key] = job
+        elif (gone := self.jobs.pop(key, None)) is not None:
+            self._left[gone.uid] = gone.queue
         if job is None or job.suspended or job.finished:
             self._starts.pop(key, None)
         if job is None or not is_unplanned(job):
@@ -131,6 +133,10 @@ class QuotaJudge:
                 self._ours[uid] = node
                 return self._judge_posting(uid, node, now)
         return None
+
+    def _in_its_queue(self, pod: Pod) -> Pod:
+        """The pods of a job that is gone name no queue."""
+        return replace(pod, queue=pod.queue or self._left.get(pod.owner, ""))
 
     def _is_bound(self, effect: StartJob) -> bool:
         """Whether its pods are where it is planned: they use no more by that."""
@@ -235,7 +241,7 @@ class QuotaJudge:
         pods, promised = self._shown.pods, self._claims.on_their_way
         ours = [(uid, node) for uid, node in self._ours.items() if uid in pods and uid not in but]
         where = {uid: node or pods[uid].node or promised.get(uid) for uid, node in ours}
-        there = [(pods[uid], node) for uid, node in where.items() if node]
+        there = [(self._in_its_queue(pods[uid]), node) for uid, node in where.items() if node]
         ended = {key: one.done for key, one in self._claims.admissions.slots.of.items()}
         let_go = self._claims.admissions.awaiting.of
         unplanned = [key for key, at in self._unplanned.items() if at < unplanned_before and key not in self._starts]

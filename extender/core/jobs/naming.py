@@ -24,7 +24,7 @@ class JobNaming:
     def seen(self, job: Job, now: float) -> None:
         """The watch shows a job. One that is not ours to admit is forgotten."""
         if not job.managed:
-            return self.gone(job.key, job.uid, now)
+            return self.gone(job.key, job.uid, now, left_alone=True)
         if (former := self._names.former(job)) is not None:
             self.gone(former.key, former.uid, now)
         self._names.put(job)
@@ -32,10 +32,11 @@ class JobNaming:
             self._follow(job.key, job, "")
         self.share(job.key, now)
 
-    def gone(self, key: GroupKey, uid: str, now: float) -> None:
-        """Its object no longer exists, or somebody else admits it."""
+    def gone(self, key: GroupKey, uid: str, now: float, *, left_alone: bool = False) -> None:
+        """Its object no longer exists: its pods use the quota of its queue until they have gone, too. ``left_alone``:
+        somebody else admits it."""
         if (job := self._names.drop(key, uid)) is not None:
-            self._part(key, uid, now)
+            self._part(key, uid, now, "" if left_alone else job.queue)
             self._part(aside(job), uid, now)
             self.share(key, now)
 
@@ -72,13 +73,13 @@ class JobNaming:
         finish(state, workload)
         state.nudge(workload)
 
-    def _part(self, key: GroupKey, uid: str, now: float) -> None:
-        """The workload has that job no more."""
+    def _part(self, key: GroupKey, uid: str, now: float, queue: str = "") -> None:
+        """The workload has that job no more; its pods are left in that queue."""
         workload = self._state.workloads.get(key)
         if workload is None or workload.job is None or workload.job.seen.uid != uid:
             return
         expect(self._state, workload, None)
         workload.telling.note(now, "its job is gone")
-        workload.follow_job(None)
+        workload.follow_job(None, left_in=queue)
         self._state.creation.wait_for(key, 0)
         self._state.touch(workload)
