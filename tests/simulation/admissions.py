@@ -103,6 +103,13 @@ class Admissions:
         if unsure or any(amount < 0 for amounts in room.values() for amount in amounts.values()):
             admission.note("its room was promised to others while it was stopped")
 
+    def given_away(self, node: str) -> None:
+        """A pod of no gang is bound where there is no room for it as far as the watch shows: kube-scheduler knows of a
+        pod that has ended, maybe one whose slot another one of its job is to fill."""
+        for admission in self.slots.of.values():
+            if any(admission.wants(node)):
+                admission.note(f"the room of a pod of it on {node} was another's before the watch showed its end")
+
     def break_off(self, key: GroupKey) -> None:
         """Its start broke off, and it was bound in part for as long as it may be. Others may have started it again
         since, without a plan."""

@@ -22,7 +22,7 @@ from extender.core.events import (
 )
 from extender.core.gang.milestones import Milestone
 from policies.model import Constraints, Stamp, Term, Topology
-from tests.builders import GPU, cluster, gang, key
+from tests.builders import GPU, cluster, gang, key, single
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.company import Company
 from tests.simulation.job_orders import judge_job
@@ -86,6 +86,18 @@ def test_a_job_that_may_be_stopped_keeps_no_node_from_single_pods() -> None:
     assert life.admissions.slots.nodes({}) == {"a-0", "a-1"}
     life.show(podsets=batch(1).podsets)
     assert not life.admissions.slots.nodes({})
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_a_job_may_be_started_over_whose_next_pod_comes_when_a_pod_of_no_gang_has_the_room(*, free: bool) -> None:
+    """kube-scheduler gave it away when it knew that the last one had ended, and the watch did not show that."""
+    life = Life(batch(1, gpus=4 if free else 8), "a-0")
+    life.show(suspended=False)
+    life.pod(0, node="a-0", phase="Running")
+    alone = single("alone", gpus=4)
+    life.tell(PodSeen(alone))
+    life.claims.apply(posting(alone, "a-0"), Tick())
+    assert (life.suspend() is not None) is free
 
 
 def test_a_job_that_is_over_may_keep_the_node_of_a_pod_whose_end_the_watch_has_yet_to_show() -> None:
