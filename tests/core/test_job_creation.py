@@ -9,6 +9,8 @@ import pytest
 
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, Nominate, StartJob, SuspendJob, Ungate, Wake
+from extender.core.events import Tick
+from extender.core.limits import Limits
 from policies.model import Constraints, Job, Pod, PodSet, Requirement, Spread
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job, template
@@ -292,3 +294,14 @@ def test_others_do_not_wait_for_pods_that_have_come_while_the_watch_does_not_sho
     large.create()
     other.wait(3)
     assert len(other.starts) == 1
+
+
+def test_pods_that_have_not_come_while_this_process_stood_still_get_their_time_once_more() -> None:
+    script = Script(*cluster("a: 2x8"), limits=Limits(creation_s=10.0))
+    train = Controlled(script, job(2))
+    script.now += 100
+    script.feed(Tick())
+    train.wait(5)
+    assert not train.stops
+    train.wait(10)
+    assert len(train.stops) == 1

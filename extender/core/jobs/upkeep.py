@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.core.claim import ClaimState, SlotOf
-from extender.core.gang.expected import uncreated
+from extender.core.gang.expected import await_pods, uncreated
 from extender.core.gang.milestones import Cause
 from extender.core.jobs.job import JobRecord
 from extender.core.jobs.taking_back import needs
@@ -17,6 +17,8 @@ from policies.placement.fitting import crowded, lets_in
 from policies.words import counted
 
 REMOVED = "the plan that it was started with was removed"
+_STOOD_STILL_S = 2.0
+"""A deadline that is looked at so late: this process has stood still, and whoever makes the pods may have, too."""
 _LET_GO = "none of its pods is on a node any more, and its plan has a node for too few of them"
 
 
@@ -145,7 +147,9 @@ class Upkeep:
             # Who is being bound there is looked at when that has ended.
             if not any(member.node == node for member in workload.members.placed.values()):
                 record.regain(node)
-        if lacking and not workload.release.complete and 0.0 < record.coming_until <= now:
+        if lacking and not workload.release.complete and 0.0 < record.coming_until < now - _STOOD_STILL_S:
+            await_pods(self._state, record, now)
+        elif lacking and not workload.release.complete and 0.0 < record.coming_until <= now:
             # Its controller may try less and less often, until it sees the job suspended: mpi-operator, by then.
             workload.retries.pause(now + limits.creation_s)
             if record.seen.delay:
