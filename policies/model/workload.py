@@ -205,7 +205,8 @@ class Job:
     ``reservation``: the room that it is to have when others are gone. ``eviction``: what the job says of its own.
     ``evicted``: when it was evicted lately, in seconds since the epoch. ``in_steps``: what a start writes may be shown
     before it is unsuspended. ``same_names``: its pods have the same names in each start, so that none can come while
-    its namesake is there.
+    its namesake is there. ``backs_off``: its controller tries less and less often to make its pods, and begins anew
+    when it sees the job suspended.
     """
 
     podsets: PodSets
@@ -231,6 +232,7 @@ class Job:
     evicted: tuple[float, ...] = ()
     in_steps: bool = False
     same_names: bool = False
+    backs_off: bool = False
     let_go: LetGo | None = None
     in_vain: InVain | None = None
 

@@ -303,5 +303,5 @@ def test_pods_that_have_not_come_while_this_process_stood_still_get_their_time_o
     script.feed(Tick())
     train.wait(5)
     assert not train.stops
-    train.wait(10)
+    train.wait(5)
     assert len(train.stops) == 1

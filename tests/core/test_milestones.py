@@ -89,7 +89,7 @@ def test_a_gang_that_ends_has_started_once() -> None:
 def test_the_plan_of_a_job_whose_pods_do_not_come_is_counted_once() -> None:
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(2))
-    train.wait(45)
+    train.wait(35)
     assert len(train.stops) == 1
     told = [("planned", None), ("forgotten", Cause.JOB_SUSPENDED), ("planned", None)]
     assert milestones(script) == told

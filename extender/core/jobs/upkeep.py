@@ -133,7 +133,7 @@ class Upkeep:
 
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
         """What the job has to be started over for."""
-        limits, lacking, plan = self._state.limits, uncreated(workload), record.plan or {}
+        limits, plan = self._state.limits, record.plan or {}
         # No pod of it is made any more: suspended, it would be complete without what those do that run.
         closed = record.seen.closed >= len(plan) > 0
         for node, since in list(record.lost.items()):
@@ -147,24 +147,33 @@ class Upkeep:
             # Who is being bound there is looked at when that has ended.
             if not any(member.node == node for member in workload.members.placed.values()):
                 record.regain(node)
-        if lacking and not workload.release.complete and 0.0 < record.coming_until < now - _STOOD_STILL_S:
-            await_pods(self._state, record, now)
-        elif lacking and not workload.release.complete and 0.0 < record.coming_until <= now:
-            # Its controller may try less and less often, until it sees the job suspended: mpi-operator, by then.
-            workload.retries.pause(now + limits.creation_s)
-            if record.seen.delay:
-                return record.seen.delay
-            total = len(workload.members.slots.templates)
-            return (
-                f"{lacking} of {counted(total, 'pod', 'was', 'were')} not created in time: a ResourceQuota, an "
-                "admission webhook or the controller of the job keeps them from being created (its events say which)"
-            )
+        if (why := self._not_created(workload, record, now)) is not None:
+            return why
         if not record.ran or _runs(workload, record.seen):
             return None
         # As after a restart, when nobody knows the plan, or what was let go.
         if record.seen.plan is None and misled(workload, record.seen):
             return REMOVED
         return _LET_GO if record.falls_short else None
+
+    def _not_created(self, workload: Workload, record: JobRecord, now: float) -> str | None:
+        """Why pods of it have not come in time, if they have not."""
+        lacking, until = uncreated(workload), record.coming_until
+        if not lacking or workload.release.complete or not 0.0 < until <= now:
+            return None
+        if until < now - _STOOD_STILL_S:
+            await_pods(self._state, record, now)
+            return None
+        if record.seen.backs_off:
+            # By then it has tried once more: each start that it does not see doubles its pause.
+            workload.retries.pause(now + self._state.limits.creation_s)
+        if record.seen.delay:
+            return record.seen.delay
+        total = len(workload.members.slots.templates)
+        return (
+            f"{lacking} of {counted(total, 'pod', 'was', 'were')} not created in time: a ResourceQuota, an "
+            "admission webhook or the controller of the job keeps them from being created (its events say which)"
+        )
 
 
 def misled(workload: Workload, job: Job) -> bool:

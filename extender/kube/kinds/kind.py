@@ -75,7 +75,8 @@ class Kind:
     controller makes of it, in which it is read. ``carry``: where the templates are copies, brings what was written on
     them, by their names, into the object. ``delays``: a sign that it makes no pods for now, and why that is so.
     ``patience``: an annotation by which its controller is told how long its pods may take to run, as Go writes it, and
-    the seconds that it gives them by itself; None: it waits for ever. ``same_names``: as in Job.
+    the seconds that it gives them by itself; None: it waits for ever. ``same_names``,
+    ``backs_off``: as in Job.
     """
 
     version: str
@@ -101,6 +102,7 @@ class Kind:
     delays: tuple[str, str] | None = None
     patience: tuple[str, float] | None = None
     same_names: bool = False
+    backs_off: bool = False
 
     @property
     def group(self) -> str:

@@ -40,4 +40,5 @@ MPI = replace(
     plural="mpijobs",
     templates=_templates,
     managers=("kubeflow.org/mpi-operator",),
+    backs_off=True,
 )

@@ -110,6 +110,7 @@ class Reader:
             evicted=evictions_of(meta),
             in_steps=kind.shown_in is not None,
             same_names=kind.same_names,
+            backs_off=kind.backs_off,
             let_go=let_go_from(planned),
             in_vain=in_vain_from((meta.annotations or {}).get(IN_VAIN)),
         )

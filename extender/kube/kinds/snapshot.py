@@ -27,7 +27,7 @@ from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta, PodObjec
 from policies.model import GroupKey, Job
 
 ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
-_ALIKE = ("suspended", "stopped", "finished", "running", "marked", "delay", "same_names")
+_ALIKE = ("suspended", "stopped", "finished", "running", "marked", "delay", "same_names", "backs_off")
 """Fields that mean the same on a JobObject and on a Job."""
 _SKETCH = msgspec.json.Decoder(AnyObject)
 
@@ -61,6 +61,7 @@ class JobObject(Struct, rename="camel"):
     marked: bool = False
     resumes: bool = False
     same_names: bool = False
+    backs_off: bool = False
     delay: str = ""
     problem: str = ""
     pod_sets: list[PodSetObject] = field(default_factory=list)
