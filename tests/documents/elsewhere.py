@@ -29,6 +29,7 @@ ELSEWHERE = (
         ".venv/bin/muster bench ", "measures for minutes to hours; tests/integration/test_benchmark.py runs small ones"
     ),
     Elsewhere("muster bench ", "the same"),
+    Elsewhere("kubectl -n kube-system exec ", "needs a container; what it runs is tested in tests/test_loadtest.py"),
     Elsewhere(
         "MUSTER_LISTEN_HOST=0.0.0.0 muster serve",
         "shown with its refusal, word for word: tests/test_security_document.py",
