@@ -127,3 +127,20 @@ def test_room_is_kept_for_the_next_pods_after_a_restart() -> None:
     again.wait(1)
     assert not later.planned(other[0])
     assert not again.stops
+
+
+def test_what_had_ended_before_a_restart_leaves_fewer_to_come() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train = Completions(script, numbered=False, completions=4)
+    script.run(pods := train.come(0, 1, 2))
+    train.finish(pods[:1])
+    script.run(train.come(3))
+    other = gang("other", 1)
+    later = Script(*cluster("a: 3x8"), *script.pods.values(), *other, synced=False, now=script.now)
+    again = Controlled(later, train.seen)
+    later.feed_synced()
+    again.wait(1)
+    assert not later.planned(other[0])
+    later.change(later.pods[pods[1].uid], phase="Succeeded")
+    again.wait(1)
+    assert later.planned(other[0]), "nobody comes for it"

@@ -4,7 +4,6 @@ others there are (slow twin: ``tests/core/recount.py``). Their state, node, hold
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
@@ -45,7 +44,6 @@ class Members:
         self._first: Member | None = None
         self._newest: Member | None = None
         self._done: dict[str, Member] = {}
-        self._done_of = Counter[str]()
         self._starts = Starts()
         self._going_on: dict[str, GoingOn] = {}
 
@@ -275,9 +273,7 @@ class Members:
             return False
         self._done[member.uid] = member
         self._starts.add(pod)
-        if not member.ended:
-            self._done_of[pod.identity[0]] += 1
-            member.ended = self._done_of[pod.identity[0]]
+        member.ended = member.ended or self.slots.end(pod)
         self._stand_ended(member)
         return True
 

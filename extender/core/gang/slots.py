@@ -41,6 +41,8 @@ class Slots:
         """Of those, the rounds of the ones of which kube-scheduler is told later than of the others."""
         self._completions: dict[str, tuple[int, int]] = {}
         """Of podsets whose pods come one after the other: how many slots they have, and how many have to end well."""
+        self._ended: Counter[str] = Counter()
+        """How many pods of each podset have ended well."""
         self.done: set[SlotKey] = set()
         """Expected slots whose pods have ended well, as the status of their job says: they need no node."""
         self._vacant: dict[SlotKey, None] = {}
@@ -89,6 +91,12 @@ class Slots:
     def pods(self, slot: SlotKey) -> list[str]:
         """UIDs of the pods that stand in it."""
         return [] if slot in self._vacant else [uid for uid in self._stages.get(slot, ()) if uid is not _ENDED]
+
+    def end(self, pod: Pod) -> int:
+        """It has ended well: as how many-th of its podset. One that had before a restart was given no slot of it."""
+        podset = f"{pod.owner}{pod.series}"
+        self._ended[podset] += 1
+        return self._ended[podset]
 
     def refills(self, slot: SlotKey, ended: int) -> bool:
         """Whether another pod comes to it when so many of its podset have ended well."""
