@@ -8,6 +8,9 @@ from fractions import Fraction
 
 from policies.quota.history import NO_HISTORY, Sampling
 
+STOOD_STILL_S = 2.0
+"""A deadline that is looked at so late: this process has stood still, and others may have, too."""
+
 
 class Preempts(StrEnum):
     """Whether anybody is evicted for a workload, or it is only said who would be."""

@@ -23,6 +23,7 @@ from extender.core.events import (
     Synced,
 )
 from extender.core.gang.milestones import Milestone
+from extender.core.limits import STOOD_STILL_S
 from extender.runtime.driver import Action, Driver
 from extender.runtime.observer import Observer
 from extender.runtime.requests import Asked, Failed, Response, Send
@@ -32,9 +33,9 @@ from policies.model import Pod
 log = logging.getLogger("muster")
 AnswerT = TypeVar("AnswerT", AnswerFilter, AnswerPreempt)
 
-_STOOD_STILL_S, _CATCH_UP_S = 2.0, 1.0
-"""A timer that comes so late: the process has stood still. What has happened meanwhile waits in its connections, and is
-heard for so long before any deadline is looked at."""
+_CATCH_UP_S = 1.0
+"""What has happened while the process stood still waits in its connections, and is heard for so long before any
+deadline is looked at."""
 
 
 class Api(Protocol):
@@ -236,7 +237,7 @@ class Runner:
     def _on_timer(self) -> None:
         due, now = self._wake_at, self.clock()
         self._timer, self._wake_at = None, None
-        if due is not None and self._resumes_at < due < now - _STOOD_STILL_S:
+        if due is not None and self._resumes_at < due < now - STOOD_STILL_S:
             self._resumes_at = now + _CATCH_UP_S
             return self._set_timer()
         before, _ = self.core.passes

@@ -7,6 +7,7 @@ from extender.core.gang.expected import await_pods, uncreated
 from extender.core.gang.milestones import Cause
 from extender.core.jobs.job import JobRecord
 from extender.core.jobs.taking_back import needs
+from extender.core.limits import STOOD_STILL_S
 from extender.core.member import Member, MemberState
 from extender.core.revocations import Revocations
 from extender.core.state import State
@@ -17,8 +18,6 @@ from policies.placement.fitting import crowded, lets_in
 from policies.words import counted
 
 REMOVED = "the plan that it was started with was removed"
-_STOOD_STILL_S = 2.0
-"""A deadline that is looked at so late: this process has stood still, and whoever makes the pods may have, too."""
 _LET_GO = "none of its pods is on a node any more, and its plan has a node for too few of them"
 
 
@@ -161,7 +160,7 @@ class Upkeep:
         lacking, until = uncreated(workload), record.coming_until
         if not lacking or workload.release.complete or not 0.0 < until <= now:
             return None
-        if until < now - _STOOD_STILL_S:
+        if until < now - STOOD_STILL_S:
             await_pods(self._state, record, now)
             return None
         if record.seen.backs_off:
