@@ -186,8 +186,8 @@ class Workload:
     @property
     def queue(self) -> str:
         """The LocalQueue that it names: its job, or its pods, which agree, with its PodGroup. Empty without one."""
-        said = self.members.said.queue(self.group.queue if self.group is not None else "") or self.left_in
-        return said if self.job is None else self.job.seen.queue
+        stated = self.group.queue if self.group is not None else ""
+        return self.job.seen.queue if self.job is not None else self.members.said.queue(stated) or self.left_in
 
     @property
     def created(self) -> float:
