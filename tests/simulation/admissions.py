@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from extender.core.answers import BindingPosted, JobWritten, Outcome
-from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.core.effects import CleanJob, PostBinding, StartJob, SuspendJob
 from extender.core.events import Event, FilterCalled, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, Requests
 from tests.simulation.admitted import Admission
 from tests.simulation.let_go import LetGoJobs, Tolerated
 from tests.simulation.shown import Shown
-from tests.simulation.sight import Room, lets_in, take, tolerating
+from tests.simulation.sight import Room, fits, lets_in, take, tolerating
 from tests.simulation.slots import Slots
 
 OURS = "muster"
@@ -103,9 +103,12 @@ class Admissions:
         if unsure or any(amount < 0 for amounts in room.values() for amount in amounts.values()):
             admission.note("its room was promised to others while it was stopped")
 
-    def given_away(self, node: str) -> None:
-        """A pod of no gang is bound where there is no room for it as far as the watch shows: kube-scheduler knows of a
-        pod that has ended, maybe one whose slot another one of its job is to fill."""
+    def post(self, binding: PostBinding) -> None:
+        """A pod of no gang may be bound where there is no room for it as far as the watch shows: kube-scheduler knows
+        of a pod that has ended, maybe one whose slot another one of its job is to fill."""
+        pod, node = self.known.pods.get(binding.uid), binding.node
+        if binding.group is not None or pod is None or fits(self.known.free(node), pod.requests):
+            return
         for admission in self.slots.of.values():
             if any(admission.wants(node)):
                 admission.note(f"the room of a pod of it on {node} was another's before the watch showed its end")

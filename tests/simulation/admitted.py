@@ -75,16 +75,14 @@ class Admission:
 
     def finish(self, pod: Pod) -> None:
         """If it has succeeded, nobody comes for its slot. What was done before the job was started was none of this."""
-        if pod.owner == self.uid and pod.phase == "Succeeded":
-            self.ended_well.setdefault(pod.series, set()).add(pod.uid)
-        slots, ended = Counter(series for series, *_ in self.slots()), self.ended_well.get(pod.series, ())
-        if any(
-            len(ended) + slots[one.name] <= one.completions for one in self.podsets.podsets if one.name == pod.series
-        ):
+        if pod.owner != self.uid or pod.phase != "Succeeded":
             return
-        if pod.owner != self.uid or pod.phase != "Succeeded" or pod.uid in self.earlier or self._is_beyond(pod):
+        self.ended_well.setdefault(pod.series, set()).add(pod.uid)
+        if pod.uid in self.earlier or self._is_beyond(pod):
             return
-        if not any(pod.index in one.left_out for one in self.podsets.podsets if one.name == pod.series):
+        slots, ended = sum(series == pod.series for series, *_ in self.slots()), len(self.ended_well[pod.series])
+        own = [one for one in self.podsets.podsets if one.name == pod.series]
+        if not any(pod.index in one.left_out or ended + slots <= one.completions for one in own):
             one = pod.uid if pod.index is None else (pod.series, pod.index)
             self.done[one] = pod.series, pod.node or ""
 

@@ -198,9 +198,7 @@ class Claims:
         self.posting[binding.uid] = binding
         self._end_doubt(binding.uid)
         self.releases.post(binding)
-        pod = self._shown.pods.get(binding.uid)
-        if binding.group is None and pod is not None and not fits(self._shown.free(binding.node), pod.requests):
-            self.admissions.given_away(binding.node)
+        self.admissions.post(binding)
 
     def _planned(self, key: GroupKey) -> None:
         """Kept room that others have taken ends then: no replacement can have it any more. What else is kept on that
