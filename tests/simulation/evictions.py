@@ -130,7 +130,7 @@ class Evictions:
         yield from self._judge_room(key, reservation)
         others = [one.reservation for other, one in self._kept.items() if other != key]
         yield from self._protections.judge(key, reservation, others, now)
-        yield from self._reclaims.judge(key, reservation, now)
+        yield from self._reclaims.judge(key, reservation, others, now)
         if not others:
             yield from self._losses.judge(key, reservation, effects, self._protections, now)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 
 from policies.model import GroupKey, Pod, Reservation, Victim
@@ -25,10 +25,15 @@ class Reclaims:
         self._quota = quota
         self._fair = fair
         self._saturation = saturation
+        self._going: set[str] = set()
+        """The pods of all who give way to somebody."""
 
-    def judge(self, key: GroupKey, reservation: Reservation, now: float) -> Iterator[str]:
-        """At the decision, for each victim: what the rules say against it."""
+    def judge(
+        self, key: GroupKey, reservation: Reservation, others: Sequence[Reservation], now: float
+    ) -> Iterator[str]:
+        """At the decision, for each victim: what the rules say against it. ``others``: those that others have."""
         books = self._quota.books(now - _LATE_S)
+        self._going = {uid for one in (reservation, *others) for victim in one.victims for uid in self._pods_of(victim)}
         for victim in reservation.victims:
             found = [self._forbids(book, key, victim, reservation) for book in books]
             if all(found):
@@ -127,10 +132,8 @@ class Reclaims:
         total = self._after(book, queue, reservation)
         return any(total[queue.name, name] > quota for name, quota in _nominal(queue).items())
 
-    def _going(self, victim: Victim) -> dict[str, Pod]:
-        if not victim.pod:
-            return self._shown.members.get(victim.key, {})
-        return {victim.pod: self._shown.pods[victim.pod]} if victim.pod in self._shown.pods else {}
+    def _pods_of(self, victim: Victim) -> Collection[str]:
+        return (victim.pod,) if victim.pod else self._shown.members.get(victim.key, {})
 
     def _wanted(self, queue: ClusterQueue, reservation: Reservation) -> Used:
         """What the workload gets, by flavor."""
@@ -141,10 +144,9 @@ class Reclaims:
         return wanted
 
     def _after(self, book: Book, queue: ClusterQueue, reservation: Reservation) -> Used:
-        """What the queue uses of that when it has it, and its own victims have gone."""
-        used, nodes = self._quota.used(book), self._shown.nodes
-        gone = {uid: pod for one in reservation.victims for uid, pod in self._going(one).items()}
-        for pod in gone.values():
+        """What the queue uses of that when it has it, and those of it have gone who give way to anybody."""
+        used, nodes, pods = self._quota.used(book), self._shown.nodes, self._shown.pods
+        for pod in (pods[uid] for uid in self._going if uid in pods):
             own = pod.group_key is not None and self.queue_of(book, pod.group_key) is queue
             if own and pod.node in nodes and not pod.terminal:
                 used[queue.name, nodes[pod.node].labels.get(FLAVOR, "")] -= dict(pod.requests).get(GPU, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -193,5 +194,22 @@ def test_a_queue_borrows_for_the_slots_of_a_job_whose_pods_are_yet_to_come(*, in
     assert not life.ask(StartJob(job.shown(), {"": ("a-1",)}, 1))
     life.tell(PodSeen(member("new")))
     reservation = Reservation((("a-0", requests(8)),), (Victim(key("there")),), 60.0)
-    said = [*Reclaims(life.shown, life.quota, fair=False).judge(key("new"), reservation, life.now)]
+    said = [*Reclaims(life.shown, life.quota, fair=False).judge(key("new"), reservation, (), life.now)]
     assert bool(said) is not borrows
+
+
+@pytest.mark.parametrize("given_way", [False, True])
+def test_what_already_gives_way_to_others_does_not_saturate_a_queue(*, given_way: bool) -> None:
+    """Of its 4 the queue would use 16, or 8 should its own workload go that gives way to somebody else. The other queue
+    uses 16 of its 4."""
+    ours = cluster_queue("team", {"fast": 4}, cohort="all", preemption=Preemption(reclaim=Evicts.ANY))
+    theirs = cluster_queue("lent", {"fast": 4}, cohort="all")
+    life = Life("fast", flavor("fast"), ours, theirs, *(LocalQueue("default", one, one) for one in ("team", "lent")))
+    for name, node, queue in (("there", "a-0", "lent"), ("too", "a-1", "lent"), ("going", "a-2", "team")):
+        life.tell(PodSeen(replace(member(name, queue), node=node)))
+    life.tell(Synced())
+    life.tell(PodSeen(member("new")))
+    reservation = Reservation((("a-0", requests(8)),), (Victim(key("there")),), 60.0)
+    others = [Reservation((), (Victim(key("going")),), 60.0)] if given_way else []
+    reclaims = Reclaims(life.shown, life.quota, fair=True, saturation=Fraction(1))
+    assert bool([*reclaims.judge(key("new"), reservation, others, life.now)]) is not given_way
