@@ -164,3 +164,16 @@ def test_no_room_is_kept_for_some_of_those_that_its_job_needs_when_its_podgroup_
     script.see(*cluster("b: 1x8"))
     script.advance(1)
     assert asked(script) == 1
+
+
+def test_no_room_is_kept_for_the_least_of_its_job_when_its_podgroup_says_more() -> None:
+    """Someone has edited it, so that pods beyond the minima of the tasks have to start as well."""
+    (worker,) = made(2, minimum=1).podsets.podsets
+    master = replace(worker.template, series="0-master", group=REF._replace(role="master"))
+    job = GroupJob(JOB, PodSets(KEY, (worker, PodSet(master, 1, 1))))
+    script = scripted(replace(WAITS, min_member=3), job=job, nodes="a: 2x8")
+    assert asked(script) == 0
+    assert free(script) == 2
+    script.see(*cluster("b: 1x8"))
+    script.advance(1)
+    assert asked(script) == 1

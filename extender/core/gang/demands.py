@@ -154,13 +154,16 @@ def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) 
         return _left_short_of_role(workload, pods, nodes)
     if _minima(workload) is None:
         return []
-    least: list[Pod] = []
+    first: list[Pod] = []
+    others: list[Pod] = []
     short = False
     for podset in workload.podsets.podsets:
         ours = [pod for pod in pods if pod.identity[0] == podset.prefix]
-        least += ours[: podset.minimum]
+        first += ours[: podset.minimum]
+        others += ours[podset.minimum :]
         short = short or sum(pod.uid in nodes for pod in ours) < podset.least
-    return least if short else []
+    # Its PodGroup may ask for more than its podsets do together.
+    return [*first, *others[: max(0, workload.lacking - len(first))]] if short else []
 
 
 def _left_short_of_role(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
