@@ -94,12 +94,16 @@ class Releases:
         return key in self._begun
 
     def goes_on(self, binding: PostBinding) -> bool:
-        """Whether its release was under way before the last event: a Binding of it was, or may have been written.
+        """Whether its release was under way before the last event: a Binding of it was, or may have been written, or it
+        has bound a member, maybe for an earlier PodGroup.
 
         It goes on whoever is lost meanwhile. What one event has posted together has begun together.
         """
         earlier = [one for uid, one in self._posting.items() if uid not in self._just_posted]
         release = binding.group, binding.annotations.get(RELEASE)
+        members = self._shown.members.get(binding.group, {}).values() if binding.group is not None else ()
+        if any(pod.stamp is not None and pod.stamp.release == release[1] for pod in members):
+            return True
         return any((one.group, one.annotations.get(RELEASE)) == release for one in (*earlier, *self._unsure.values()))
 
     def broken(self, key: GroupKey) -> bool:

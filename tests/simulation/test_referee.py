@@ -10,7 +10,9 @@ from extender.core.answers import BindingPosted, Nominated, Outcome
 from extender.core.effects import AnswerFilter, AnswerPreempt
 from extender.core.engine import Engine
 from extender.core.events import (
+    BindArrived,
     FilterCalled,
+    GroupSeen,
     NodeGone,
     PodGone,
     PodSeen,
@@ -19,8 +21,8 @@ from extender.core.events import (
 )
 from extender.core.gang.milestones import Milestone
 from extender.runtime.requests import Response
-from policies.model import Stamp
-from tests.builders import cluster, gang, key, node, single
+from policies.model import Dialect, GroupRef, Stamp
+from tests.builders import cluster, gang, key, node, podgroup, single
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.doubts import Claim
 from tests.simulation.lives import Life, nomination, pin, posting, reached
@@ -28,6 +30,8 @@ from tests.simulation.model.world import World
 from tests.simulation.referee import Referee
 from tests.simulation.room import judge_room
 from tests.simulation.sends import Sends
+from tests.simulation.shown import RELEASE_COMPLETE
+from tests.simulation.stamps import judge_stamp
 from tests.simulation.terms import Terms
 
 
@@ -236,3 +240,19 @@ def test_a_release_binds_nobody_where_the_room_is_known_to_be_taken_unless_it_ma
         referee.postings.judge_node(posting(late, "a-1"), started=True)
     referee._claims.doubts.begin(late.uid, Claim(late.group_key, "a-1", late.requests), 100.0)
     referee.postings.judge_node(posting(late, "a-1"), started=True)
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+def test_the_last_binding_of_a_start_whose_podgroup_was_made_anew_is_not_measured_by_the_new_one(
+    *, earlier: bool
+) -> None:
+    ref = GroupRef("train", Dialect.COSCHEDULING)
+    bound, last = (replace(pod, group=ref) for pod in gang("train", 2))
+    stamp = Stamp("g" if earlier else "other", "r" if earlier else "other", complete=False, quorum=2, size=2, at=0.0)
+    life = Life(*cluster("a: 2x8"), replace(bound, node="a-0", stamp=stamp), last)
+    life.tell(GroupSeen(podgroup("train", 3, uid="anew")))
+    ending = posting(last, "a-1")
+    ending = replace(ending, annotations={**ending.annotations, RELEASE_COMPLETE: "true"})
+    life.tell(BindArrived(1, last.uid, "default", last.name, "a-1", 999.0), ending)
+    assert life.claims.releases.goes_on(ending) is earlier
+    assert (judge_stamp(ending, life.shown, life.claims) is None) is earlier
