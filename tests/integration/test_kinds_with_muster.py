@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from devcluster import Cluster
 from devcluster.controllers import start_controller
 from devcluster.muster import install_gate, install_job_admission, start_muster
+from extender.kube.kinds.trainer import TRAIN_JOB
 from policies.model import CLIQUE
 from tests.integration.managed import Managed, check_all_or_none
+from tests.integration.team import Team
 from tests.integration.test_kinds import CONTROLLERS, install_runtime
 from tests.integration.training import TRAINING
 from tests.kube.kinds.appwrappers import MIXED
@@ -111,6 +114,29 @@ def test_workers_that_the_autoscaler_of_ray_adds_are_planned_and_its_cluster_shr
     assert {pod.uid for pod in shrunk} < {pod.uid for pod in grown}
     assert not managed.now().suspended
     managed.delete()
+
+
+@pytest.mark.parametrize("way", ["client", "forced"])
+def test_a_trainjob_applied_again_runs_on_as_it_is(cluster: Cluster, way: str) -> None:
+    """Its webhook has written amounts in another form, which nobody may change; patches are a list, too."""
+    team, train = Team(cluster), yaml.safe_load(TRAINJOB)
+    path = TRAIN_JOB.path_of(team.name, "torch-ddp")
+    train["metadata"]["namespace"] = team.name
+    del train["spec"]["suspend"]
+    limits = {"nvidia.com/gpu": 8, "cpu": "1000m", "memory": "1024Mi"}
+    train["spec"]["trainer"]["resourcesPerNode"] = {"limits": limits, "requests": {"cpu": 1}}
+    said = {"template": {"metadata": {"annotations": {"example.com/said": "yes"}}}}
+    train["spec"]["runtimePatches"] = [{"manager": "example.com/team", "trainingRuntimeSpec": said}]
+    team.apply(train, way)
+    assert "error" not in team.apply(train, way).lower(), "it waits"
+    pods = cluster.api.wait_for(
+        team.pods, lambda some: len(some) == 3 and all("nodeName" in one["spec"] for one in some)
+    )
+    started = cluster.api.get(path)["spec"]
+    assert "error" not in team.apply(train, way).lower(), "it runs"
+    assert cluster.api.get(path)["spec"] == started
+    assert {one["metadata"]["uid"] for one in cluster.api.list(team.pods)} == {one["metadata"]["uid"] for one in pods}
+    cluster.api.delete(path, {"propagationPolicy": "Background"})
 
 
 def test_a_rayjob_that_has_failed_is_left_with_nothing_of_muster(cluster: Cluster) -> None:
