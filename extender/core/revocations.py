@@ -88,8 +88,10 @@ class Revocations:
             why = "members were deleted, or more are asked for: too few have a node to start"
             self.revoke(workload, why, now, Cause.MEMBER_LOST)
 
-    def give_way(self, node: str, now: float) -> None:
-        """Somebody took planned room (a pod of higher priority, another scheduler): the youngest promises give way."""
+    def give_way(
+        self, node: str, now: float, why: str = "was taken by another pod", cause: Cause = Cause.ROOM_TAKEN
+    ) -> None:
+        """Planned room is gone (to a pod of higher priority, another scheduler): the youngest promises give way."""
         state = self._state
         for owner, claim in reversed(list(state.claims.promised_on(node))):
             workload = state.workloads.get(claim.workload) if claim.workload is not None else None
@@ -100,8 +102,7 @@ class Revocations:
             if workload.releasing or self._in_doubt(workload, owner):
                 workload.unsettled[node] = None
             else:
-                why = f"the room planned on node {node} was taken by another pod"
-                self._revoke_for(workload, owner, why, now, Cause.ROOM_TAKEN)
+                self._revoke_for(workload, owner, f"the room planned on node {node} {why}", now, cause)
 
     def _revoke_for(self, workload: Workload, owner: Owner, why: str, now: float, cause: Cause) -> None:
         """That one has lost its node. Beyond the plan of its job it is planned again by itself."""
@@ -126,7 +127,7 @@ class Revocations:
             else:
                 why = f"node {node} is gone, not ready or closed to the gang"
                 self._revoke_for(workload, owner, why, now, Cause.NODE_CHANGED)
-        self.give_way(node, now)
+        self.give_way(node, now, "is gone: the node has less than before", Cause.NODE_CHANGED)
 
     def recheck(self, workload: Workload, member: Member) -> None:
         """It asks for other nodes than when it was promised one: the pin of a plan that was taken back came late."""

@@ -90,7 +90,7 @@ def test_a_pod_that_waits_and_is_moved_leaves_its_room_and_the_job_is_started_ov
     train.wait(100)
     assert not train.stops
     goes(script, train, again)
-    assert train.stops == ["the room on node a-0, on which a pod of it was to run, was taken"]
+    assert train.stops == ["the room on node a-0, on which a pod of it was to run, is gone"]
 
 
 @pytest.mark.parametrize("indexed", [True, False])

@@ -235,7 +235,7 @@ def test_a_job_that_others_suspend_and_start_again_goes_on_by_its_plan_unless_it
     train.create()
     if taken:
         assert train.stops == [
-            f"the room on node {script.planned(others[0])}, on which a pod of it was to run, was taken"
+            f"the room on node {script.planned(others[0])}, on which a pod of it was to run, is gone"
         ]
         return
     assert [script.planned(pod) for pod in train.pods.values()] == list(train.starts[0].plan[""])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.core.effects import Reached, Report
 from extender.core.gang.milestones import Cause, Milestone
-from tests.builders import cluster, coscheduled, gang, single
+from tests.builders import cluster, coscheduled, gang, node, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
@@ -50,6 +50,15 @@ def test_a_lost_node_and_taken_room_are_causes_of_their_own() -> None:
     assert ("forgotten", Cause.NODE_CHANGED) in milestones(script)
     script.see(single("thief", gpus=8, node=script.planned(pods[0]), scheduler="other"))
     assert ("forgotten", Cause.ROOM_TAKEN) in milestones(script)
+
+
+def test_a_node_that_offers_less_is_not_told_as_taken_by_a_pod() -> None:
+    pods = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), *pods)
+    held = script.bind(pods[0])
+    script.see(node("a-0", 4, clique="a"))
+    assert milestones(script)[-1] == ("forgotten", Cause.NODE_CHANGED)
+    assert script.answers[held] == "the room planned on node a-0 is gone: the node has less than before"
 
 
 def test_what_was_never_planned_is_not_forgotten() -> None:

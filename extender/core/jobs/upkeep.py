@@ -56,7 +56,7 @@ class Upkeep:
             elif not needed or record.over:
                 record.let_go((slot,))
             elif not self._may_stay_empty(workload, slot):
-                room, now_is = ("the room on ", "was taken") if admitted else ("", "is gone, not ready or closed to it")
+                room, now_is = ("the room on ", "is gone") if admitted else ("", "is gone, not ready or closed to it")
                 return record.take_back(f"{room}node {node}, on which a pod of it was to run, {now_is}")
 
     def bound(self, workload: Workload, member: Member, now: float) -> None:
