@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from policies.model.queues import ClusterQueue, Evicts
-from policies.preemption.candidates import Candidate, Limits, Request, Unit
+from policies.preemption.candidates import Candidate, Limits, Request
 
 TOO_YOUNG = "has run for less than its minimum"
 
@@ -40,17 +40,16 @@ def allowed(
     are ``queues``, by name: those in the cohorts of the request's queue."""
     found: list[Candidate] = []
     kept: Counter[str] = Counter()
-    surplus: dict[str, list[tuple[Candidate, str]]] = {}
+    surplus: dict[str, list[tuple[Candidate, str]]] = {}  # by the workload; those that are none by an empty name
     for candidate in candidates:
         if why := forbids(request, candidate, queues) or protects(candidate, limits):
             kept[why] += 1
-            if candidate.unit is Unit.SURPLUS:
-                surplus.setdefault(candidate.workload, []).append((candidate, why))
+            surplus.setdefault(candidate.workload, []).append((candidate, why))
         else:
             found.append(candidate)
     together = []
     for one in found:
-        stays = surplus.get(one.name, ()) if one.unit is Unit.WORKLOAD else ()
+        stays = surplus.get(one.name, ())
         # It does not go without its surplus. If that is only too young to go alone, it is like all other pods of it.
         all_of_it = _with(one, [part for part, _ in stays]) if stays else one
         why = next((why for _, why in stays if why != TOO_YOUNG), "") or (protects(all_of_it, limits) if stays else "")

@@ -90,7 +90,7 @@ def searching(
     if isinstance(found, Placed) and any(one.enough() for some in rules for one in some):
         return Choice((), {}, found.nodes, "it fits without an eviction")
     options = [Costed(one, limits.now, snapshot) for one in chosen]
-    for most in Unit if request.preempts else ():
+    for most in Unit:
         numbers = [at for at, one in enumerate(options) if one.unit <= most]
         if not any(options[at].unit == most for at in numbers):
             continue

@@ -9,7 +9,7 @@ import pytest
 
 from policies.model import Topology
 from policies.model.queues import ClusterQueue, Evicts, Preemption
-from policies.preemption.allowed import protects
+from policies.preemption.allowed import TOO_YOUNG, protects
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.decide import World, decide
 from policies.preemption.victims import Choice, Refusal, search
@@ -131,6 +131,14 @@ def test_a_priority_class_that_never_preempts_evicts_nobody() -> None:
     assert refusal == Refusal("the preemptionPolicy of its PriorityClass is Never", refusal.kept)  # type: ignore[union-attr]
 
 
+def test_who_is_in_no_queue_evicts_by_priority_whatever_queue_the_others_are_in() -> None:
+    assert evicted(on("a-0", queue="research"), on("b-0", priority=1, queue="research")) == ["a-0"]
+
+
+def test_who_has_yet_to_start_is_not_too_young() -> None:
+    assert not protects(on("a-0", started=None), Limits(NOW, min_runtime_s=HOUR))
+
+
 def test_who_has_run_for_its_minimum_to_the_instant_goes() -> None:
     """Whatever is lost when times are added up and taken from each other: nobody looks at it again later."""
     starts = [1000.0 + at * 0.1 for at in range(100)]
@@ -156,3 +164,12 @@ def test_a_workload_takes_surplus_along_that_is_too_young_to_go_alone() -> None:
     facts: dict[str, Any] = {"min_runtime_s": 2 * HOUR}
     assert evicted(surplus, rest, size=2, **facts) == ["a-1"]
     assert evicted(surplus, rest, size=2, budgets={"pdb": 0}, **facts) is None
+
+
+def test_a_budget_that_keeps_what_would_go_along_is_told_of_the_whole() -> None:
+    surplus, rest = on("a-0", Unit.SURPLUS, hours=1, workload="a-1", budgets=(("pdb", 1),)), on("a-1")
+    full = snapshot(cluster("a: 2x8"), *busy("a-0 a-1", 8))
+    limits = Limits(NOW, 2 * HOUR, budgets={"pdb": 0})
+    refusal = search(Request("new", gang("new", 2, cpu=0), 2, 1000), full, [surplus, rest], limits)
+    assert isinstance(refusal, Refusal)
+    assert refusal.kept == {TOO_YOUNG: 1, "PodDisruptionBudget pdb does not let all of its pods go": 1}

@@ -13,7 +13,7 @@ from policies.model import Topology
 from policies.model.queues import ClusterQueue, Cohort, Evicts, FairStrategy, Preemption, Quota, ResourceGroup
 from policies.preemption import reclaim
 from policies.preemption.allowed import Why
-from policies.preemption.candidates import Candidate, Held, Request, Unit
+from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.decide import World, decide
 from policies.quota.shares import share_of
 from tests.builders import busy, cluster, gang, requests, snapshot
@@ -54,6 +54,13 @@ def test_what_comes_back_has_to_be_enough_and_no_more_is_taken() -> None:
     assert evicted(World(there, queues), wants("production", 17)) is None
 
 
+def test_what_a_surplus_uses_that_is_too_young_to_go_alone_comes_back_with_the_rest_of_it() -> None:
+    rest = has("r", "research", 4, started=0.0)
+    surplus = replace(rest, name="r-surplus", unit=Unit.SURPLUS, workload="r", started=9.0)
+    world = World([rest, surplus], [queue("research", 0), queue("production", 8)], limits=Limits(9.0, 5.0))
+    assert evicted(world, wants("production", 8)) == {"r": Why.RECLAIM}
+
+
 def test_nobody_is_evicted_while_a_queue_uses_its_own() -> None:
     queues = [queue("a", 8), queue("b", 8)]
     decision = decide(World([has("a1", "a", 8), has("b1", "b", 8, 5)], queues), wants("b", 1, 3))
@@ -68,7 +75,9 @@ def test_nobody_is_evicted_while_a_queue_uses_its_own() -> None:
         (Evicts.LOWER, 9, 0, ["low"]),
         (Evicts.LOWER, 1, 0, None),
         (Evicts.LOWER_OR_NEWER, 1, 5, ["low"]),
+        (Evicts.LOWER_OR_NEWER, 1, 10, None),
         (Evicts.LOWER_OR_NEWER, 1, 20, None),
+        (Evicts.LOWER_OR_NEWER, 9, 20, ["low"]),
     ],
 )
 def test_within_a_queue(policy: Evicts, priority: int, since: float, gone: list[str] | None) -> None:
