@@ -128,11 +128,12 @@ def test_a_job_that_waits_is_started_only_when_asked_for(tmp_path: Path) -> None
         waiting(labels={}),
         waiting(annotations={"muster.dev/gang": "false"}),
         waiting(annotations={"muster.dev/hold": "true"}),
+        waiting(annotations={"muster.dev/hold": "yes"}),
         waiting() | {"status": {"active": 2}},
         running(),
         waiting() | {"status": {"conditions": [{"type": "Failed", "status": "True"}]}},
     ],
-    ids=["not ours", "left alone", "held", "stopping", "running", "finished"],
+    ids=["not ours", "left alone", "held", "nobody knows whether it is held", "stopping", "running", "finished"],
 )
 def test_no_other_job_is_written_to(tmp_path: Path, job: Object) -> None:
     _, api = Cluster(tmp_path, job).release("--yes", "--unsuspend")

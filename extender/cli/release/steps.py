@@ -14,9 +14,10 @@ from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.convert import UnreadableError, pod_from
 from extender.kube.kinds.change import clean, forget, merge_patch
+from extender.kube.kinds.hints import unread_booleans
 from extender.kube.kinds.keys import IN_VAIN
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError, found, put
-from extender.kube.kinds.read import Reader
+from extender.kube.kinds.read import Reader, meta_of
 from extender.kube.kinds.registry import Registry
 from extender.kube.queues.protection import NODES, given_back
 from extender.kube.reading.constraints import WOKEN
@@ -130,8 +131,9 @@ class Planner:
         """Whoever asks for Muster is suspended at admission: nobody can tell whether its author wrote that too."""
         if job.finished or not job.managed:
             return
-        if job.held:
-            yield HELD
+        unread = next(unread_booleans(meta_of(kind.name, after)), None)
+        if job.held or unread:
+            yield HELD if job.held else f"stays suspended: {unread}"
             return
         if self._unsuspend:
             put(after, kind.suspend, value=False)
