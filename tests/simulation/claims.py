@@ -238,8 +238,7 @@ class Claims:
             self.freed_at = self._now
 
     def _gone(self, uid: str) -> None:
-        if uid in self.posting:
-            # The core learns with the end of its Binding that it is lost, when its room is free already.
+        if uid in self.posting:  # the core learns with the end of its Binding that it is lost, when its room is free
             self._end(self.promised, uid)
         self._lose(uid)
         self.freed_at = self._now
@@ -254,9 +253,10 @@ class Claims:
         elif outcome is Outcome.REFUSED or pod is None or not pod.live:
             self._lose(uid, binding.group)
             self.freed_at = self._now
-        elif binding.group == pod.group_key and not pod.node:
-            self.doubts.begin(uid, Claim(binding.group, binding.node, pod.requests), self._now)
-            self.releases.doubt(binding)
+        elif not pod.node:
+            self.doubts.begin(uid, Claim(pod.group_key, binding.node, pod.requests), self._now)
+            # Nobody need mind one that was moved to another gang meanwhile.
+            self.releases.doubt(binding) if binding.group == pod.group_key else self.doubts.waive(uid)
 
     def _lose(self, uid: str, gang: GroupKey | None = None) -> None:
         """A member lost its node, or is lost: part of its gang may be bound. None: nobody knows which gang."""

@@ -28,7 +28,7 @@ from tests.simulation.doubts import Claim
 from tests.simulation.lives import Life, nomination, pin, posting, reached
 from tests.simulation.model.world import World
 from tests.simulation.referee import Referee
-from tests.simulation.room import judge_room
+from tests.simulation.room import judge_kept_in_vain, judge_room
 from tests.simulation.sends import Sends
 from tests.simulation.shown import RELEASE_COMPLETE
 from tests.simulation.stamps import judge_stamp
@@ -256,3 +256,19 @@ def test_the_last_binding_of_a_start_whose_podgroup_was_made_anew_is_not_measure
     life.tell(BindArrived(1, last.uid, "default", last.name, "a-1", 999.0), ending)
     assert life.claims.releases.goes_on(ending) is earlier
     assert (judge_stamp(ending, life.shown, life.claims) is None) is earlier
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UNKNOWN, Outcome.REFUSED])
+def test_a_member_that_was_moved_while_it_was_being_bound_may_keep_its_room_if_it_may_be_bound(
+    outcome: Outcome,
+) -> None:
+    """Its next gang is too small to start."""
+    (member,) = gang("train", 1)
+    life = Life(*cluster("a: 1x8"), member)
+    life.bind(member, "a-0")
+    moved = replace(member, group=GroupRef("other", Dialect.ANNOTATION, min_member=2))
+    life.tell(PodSeen(moved))
+    life.end(member, outcome)
+    life.tell(FilterCalled(2, moved, ("a-0",)), AnswerFilter(2, ("a-0",), (), ""))
+    said = judge_kept_in_vain(PodSeen(moved), life.shown, life.claims)
+    assert (said is None) is (outcome is Outcome.UNKNOWN)
