@@ -32,6 +32,21 @@ def test_a_flavor_with_quota_for_fewer_members_is_tried_where_the_others_have_no
     assert [*script.core.state.workloads[key("train")].placement.values()] == ["b-0"]
 
 
+@pytest.mark.parametrize("comes", ["first", "later"])
+def test_members_that_find_room_start_where_quota_for_fewer_is_left_and_the_first_ones_find_none(comes: str) -> None:
+    """The first may go to full nodes alone, and there is no quota for both."""
+    script = Script(*cluster("a: 1x4"), node("b-0", 8 if comes == "first" else 4))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}))
+    first, other = in_queue("train", 2, min_member=1, gpus=8)
+    held = Selection((("kubernetes.io/hostname", "a-0"),))
+    come(script, [replace(first, selection=held), other])
+    if comes == "later":
+        assert reason(script, "train").code == "NoRoom"
+        script.see(node("b-0", 8))
+        script.advance(0.5)
+    assert [*script.core.state.workloads[key("train")].placement.values()] == ["b-0"]
+
+
 def test_a_pod_that_a_job_can_do_without_has_the_flavor_of_its_start_when_the_others_have_ended() -> None:
     script, wanted = Script(*sorted_nodes(slow="a: 1x8", fast="b: 2x8")), job(3)
     show(script, sort("slow"), sort("fast"), cluster_queue("team", {"fast": 16, "slow": 0}))

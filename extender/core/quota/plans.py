@@ -5,7 +5,7 @@ Otherwise the next flavor is tried.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from extender.core.gang.demands import Demands
 from extender.core.gang.shape import Demand, Shape
@@ -61,6 +61,23 @@ class QuotaPlans:
     ) -> Steps[Plan | Refused | Changed]:
         """A plan whose quota is there, with the flavors noted on the workload; or why there is none. One that has no
         room but where it has to borrow from farther away may have its turn later in ``line``."""
+        found = yield from self._plan(workload, demand, shape, queue, shortfalls, line)
+        if not isinstance(found, Refused) or found.lack is not Lack.ROOM or len(demand.pods) <= shape.needed:
+            return found
+        # There is quota for some of them, and those that come first find no room: maybe others do.
+        tried_as = dict.fromkeys(found.rests_on)
+        every = yield from self._try(workload, demand, demand.pods, shape, shortfalls, tried_as)
+        if not isinstance(every, Plan):
+            return every if isinstance(every, Changed) else replace(found, rests_on=(*tried_as,))
+        fitting = tuple(pod for pod in demand.pods if pod.identity in every.nodes)
+        if len(fitting) == len(demand.pods):
+            return found
+        again = yield from self._plan(workload, replace(demand, pods=fitting), shape, queue, shortfalls, line)
+        return replace(found, rests_on=(*tried_as, *again.rests_on)) if isinstance(again, Refused) else again
+
+    def _plan(
+        self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
+    ) -> Steps[Plan | Refused | Changed]:
         picture, former = self._state.quotas.queues.picture, workload.flavoring
         asked = Asked(workload, demand.pods, queue, picture)
         if text := uncovered(queue, asked.podsets(demand.pods)):
