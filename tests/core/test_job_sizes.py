@@ -87,6 +87,16 @@ def test_who_makes_a_job_larger_whose_template_names_its_nodes_is_told_what_to_d
     )
 
 
+def test_who_makes_a_job_larger_whose_template_has_other_affinity_is_told_of_no_plan() -> None:
+    script = Script(*cluster("a: 2x8"))
+    train = Controlled(script, job(2, indexed=False))
+    train.run()
+    train.show(podsets=job(3, indexed=False).podsets)
+    train.create(selection=Selection(affinity=((Requirement("zone", "In", ("a",)),),)))
+    assert "1 more member waits" in script.message("job")
+    assert "template" not in script.message("job")
+
+
 def test_a_job_that_is_made_smaller_while_it_runs_gives_room_back() -> None:
     script = Script(*cluster("a: 4x8"))
     train = Controlled(script, job(4))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from extender.core.effects import Nominate
 from policies.model import Pod
 from tests.builders import cluster, gang, single
+from tests.core.queues import cluster_queue, flavor, in_queue, show
 from tests.core.script import Script
 
 WORDS = "0/4 nodes are available: 4 node(s) didn't match pod affinity rules"
@@ -58,6 +59,26 @@ def test_its_reason_has_the_words_of_kube_scheduler() -> None:
     assert "Refused" in reasons
     assert script.reason("stubborn") == "Refused"
     assert any(code == "Refused" and WORDS in text for code, text in script.reports)
+
+
+def test_the_words_are_told_while_the_refusal_counts_and_with_no_other_reason() -> None:
+    stubborn = in_queue("stubborn", 2)
+    script = Cycles(*cluster("a: 2x8", "b: 2x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    script.see(stubborn)
+    for _ in range(100):
+        script.refuse(stubborn)
+        script.advance(0.9)
+    assert script.reason("stubborn") == "Refused"
+    others = in_queue("others", 2, priority=9)
+    script.see(others)
+    script.run(others)
+    script.advance(60)
+    assert script.reason("stubborn") == "NoQuota"
+    script.gone(*others)
+    script.see(single(f"busy-{node}", gpus=8, node=node) for node in ("a-0", "a-1", "b-0"))
+    script.advance(1000)
+    assert script.reason("stubborn") == "NoRoom", "no node is left out any more"
 
 
 def test_words_that_stay_the_same_and_a_nomination_that_stays_cost_one_plans_time_at_most() -> None:

@@ -93,9 +93,8 @@ def running(workload: Workload) -> Reason:
 
 
 def _is_led(pod: Pod) -> bool:
-    """It may be on nodes of certain names alone."""
-    terms = pod.selection.affinity
-    return bool(terms) and all(any(one.key == "metadata.name" for one in term) for term in terms or ())
+    """Its affinity names nodes."""
+    return any(one.key == "metadata.name" for term in pod.selection.affinity or () for one in term)
 
 
 def _contradiction(workload: Workload, schedulers: Collection[str], owner: str) -> Reason | None:
