@@ -71,6 +71,15 @@ def test_a_gang_that_cannot_be_planned_says_why_and_starts_when_it_is_mended(
     assert script.planned(good)
 
 
+def test_what_cannot_be_read_of_a_member_that_runs_keeps_no_other_back() -> None:
+    pods = gang("train", 3, min_member=2)
+    script = Script(*cluster("a: 3x8"), *pods[:2])
+    script.run(pods[:2])
+    script.change(pods[0], group=GroupRef("train", Dialect.ANNOTATION, None, "min-member is not a number: x"))
+    script.see(pods[2])
+    assert script.planned(pods[2])
+
+
 def test_a_gang_that_never_says_its_size_is_not_guessed() -> None:
     pods = [replace(pod, group=GroupRef("train", Dialect.ANNOTATION)) for pod in gang("train", 2)]
     script = Script(*cluster("a: 2x8"), *pods)

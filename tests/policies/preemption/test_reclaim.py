@@ -207,12 +207,25 @@ def test_of_candidates_that_are_alike_shares_are_worked_out_once(monkeypatch: py
     assert asked.call_count < 20
 
 
-def test_by_saturation_nobody_evicts_for_a_queue_that_is_as_full() -> None:
+@pytest.mark.parametrize(
+    ("used", "wanted", "saturation", "why"),
+    [
+        (4, 2, None, Why.WHILE_BORROWING),
+        (4, 2, 1, None),
+        (4, 1, 1, Why.WHILE_BORROWING),
+        (4, 1, 2, None),
+        (0, 4, 100, Why.RECLAIM),
+    ],
+    ids=["no such rule", "150 % of 150 %", "125 % of 150 %", "twice 125 % of 150 %", "its own"],
+)
+def test_by_saturation_nobody_evicts_for_a_queue_that_is_as_full(
+    used: int, wanted: int, saturation: int | None, why: Why | None
+) -> None:
     rules = Preemption(Evicts.LOWER, Evicts.ANY, Evicts.LOWER)
-    queues = [queue("a", 4, rules), queue("b", 4, rules), queue("idle", 4)]
-    world = World([has("a1", "a", 4, 9), has("b1", "b", 8, 0)], queues)
-    assert evicted(world, wants("a", 4, 9)) == {"b1": Why.WHILE_BORROWING}
-    assert evicted(replace(world, saturation=Fraction(1)), wants("a", 4, 9)) is None
+    queues = [queue("a", 4, rules), queue("b", 8, rules), queue("idle", 4)]
+    there = [has("a1", "a", used, 9), has("b1", "b", 16 - used, 0)]
+    world = World(there, queues, saturation=None if saturation is None else Fraction(saturation))
+    assert evicted(world, wants("a", wanted, 9)) == ({"b1": why} if why else None)
 
 
 def test_victims_free_the_quota_and_the_nodes() -> None:
