@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from policies.model import Job, Pod
+from policies.model import Constraints, Job, Pod, PodSet, Requirement, Term
 from tests.builders import cluster, single
-from tests.core.jobs import Controlled, job
-from tests.core.rounds import EVENLY, NEAR, members, nominated
+from tests.core.jobs import Controlled, job, template
+from tests.core.rounds import EVENLY, HOST, NEAR, members, nominated
 from tests.core.script import Script
 
 
@@ -116,3 +116,21 @@ def test_a_pod_that_a_job_can_do_without_does_not_go_where_it_keeps_one_of_the_n
     assert len(script.bound([one, coming])) == 2
     script.gone(holder)
     assert script.planned(surplus) == "a-2"
+
+
+def test_a_new_leader_keeps_the_nodes_of_those_that_are_let_in_only_beside_others_that_are_yet_to_come() -> None:
+    """The workers come first, and have to be where the master is."""
+    near = Constraints(affinity=(Term(HOST, (Requirement("app", "In", ("master",)),), ("default",)),))
+    master = PodSet(replace(template(series="master", gpus=1), labels=(("app", "master"),)), 1, 1)
+    made = job(3, master, gpus=1)
+    workers, *_ = made.podsets.podsets
+    workers = replace(workers, template=replace(workers.template, constraints=near))
+    train = Controlled(
+        Script(*cluster("a: 1x8")), replace(made, podsets=replace(made.podsets, podsets=(workers, master)))
+    )
+    assert len(train.starts) == 1
+    later = Script(*cluster("a: 1x8"), synced=False, now=train.script.now)
+    again = Controlled(later, train.seen)
+    later.feed_synced()
+    again.settle()
+    assert not again.stops
