@@ -70,7 +70,7 @@ class Reclaim:
 
     def helps(self, candidate: Candidate) -> bool:
         """Whether its eviction frees quota that is lacking, or, in its own queue, lets others be evicted after it."""
-        if candidate.queue not in self._tree.queues or not self._contests(candidate):
+        if not self._contests(candidate):
             return False
         return not self.enough() or (candidate.queue == self._request.queue and not self._within_own())
 
@@ -131,9 +131,7 @@ class Reclaim:
         return self._known[alike]
 
     def _by_quota(self, candidate: Candidate) -> Why | None:
-        theirs = self._tree.queues.get(candidate.queue)
-        if theirs is None or not self._contests(candidate):
-            return None
+        theirs = self._tree.queues[candidate.queue]
         near, far = self._where_they_part(theirs)
         if not self._borrows(candidate, theirs, far) or self._saturated(near, far):
             return None

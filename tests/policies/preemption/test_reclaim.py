@@ -243,6 +243,19 @@ def test_victims_free_the_quota_and_the_nodes() -> None:
     assert evicted(World(there, queues, snapshot=nodes), request) == {"r1": Why.RECLAIM, "r2": Why.RECLAIM}
 
 
+def test_who_is_in_no_queue_gives_way_by_priority_where_nodes_are_lacking() -> None:
+    nodes = snapshot(cluster("a: 2x8"), *busy("a-0 a-1", 8))
+    free = Candidate("free", Unit.WORKLOAD, claims=(Held("a-0", requests(8, 0)),))
+    equal = Candidate("equal", Unit.WORKLOAD, 5, claims=(Held("a-1", requests(8, 0)),))
+    wanted = replace(wants("a", 8, 5), pods=gang("new", 1, gpus=8, cpu=0), needed=1)
+    world = World([free, equal], [queue("a", 8), queue("b", 8)], snapshot=nodes)
+    assert evicted(world, wanted) == {"free": Why.PRIORITY}
+    assert evicted(world, replace(wanted, priority=6, needed=2, pods=gang("new", 2, gpus=8, cpu=0))) == {
+        "free": Why.PRIORITY,
+        "equal": Why.PRIORITY,
+    }
+
+
 def test_whoever_goes_for_quota_is_enough_where_its_room_is() -> None:
     """For the nodes alone a pod of a lower priority in another clique would do."""
     own = has("own", "q", 8, 2, claims=(Held("b-0", requests(8, 0)),))
