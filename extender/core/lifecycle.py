@@ -162,6 +162,8 @@ class Lifecycle:
             lacking = uncreated(workload) if workload.admitted else 0
             cut_short = now < patience(workload, state.limits)
             why = too_slow(workload, lacking) if lacking else too_few_held(workload, cut_short=cut_short)
+            if not (lacking or workload.being_started) and self._refusals.turned_down(workload, why, now):
+                return
             if self._revocations.run_out(workload, why, now) and lacking:
                 # Every try makes all of its pods, and the next one ends no better before somebody does something.
                 workload.retries.rest_long(now, state.limits.retry_max_s)

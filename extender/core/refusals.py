@@ -99,15 +99,17 @@ class Refusals:
         known = {*candidates, *workload.seats, *workload.members.slots.planned.values()}
         rows = np.flatnonzero(view.room(pod.requests, pod.selection))
         found = [name for name in (view.names[row] for row in rows.tolist()) if name not in known]
-        return [Cap(node, shape_of(pod), 0) for node in found] if len(found) <= _MOST_LEARNED else []
+        if len(found) > _MOST_LEARNED:
+            return []
+        return [Cap(node, shape, 0) for shape in _shapes(workload, member) for node in found]
 
     def accepted(self, workload: Workload, member: Member, candidates: Sequence[str]) -> None:
         """kube-scheduler's plugins let this member go to these nodes: one that it was closed to may be tried again. It
         may have been taken for refusing it only because kube-scheduler stood still.
         """
         known = workload.retries.nodes
-        shape = shape_of(workload.asking(member.pod)) if known else None
-        closed = {node for (node, what), (most, _) in known.items() if what == shape and not most}
+        shapes = _shapes(workload, member) if known else ()
+        closed = {node for (node, what), (most, _) in known.items() if what in shapes and not most}
         for node in [node for node in candidates if node in closed] if closed else ():
             workload.retries.forgive(node)
             self._state.touch(workload)
@@ -125,16 +127,25 @@ class Refusals:
         if now < (until := queue.taken_at + plan_s) and is_still_queued(workload, queue):
             return workload.wait_until(until)
         why = "kube-scheduler did not take up the placement in time"
-        members = [one for one in workload.members.placed.values() if not one.pod.node and words_of(one.pod)]
+        if self.turned_down(workload, why, now):
+            return None
+        if until := queue.give_up(now, plan_s):
+            return workload.wait_until(until)
+        return self._revocations.revoke(workload, why, now, Cause.PLAN_DEADLINE, penalty=True)
+
+    def turned_down(self, workload: Workload, why: str, now: float) -> bool:
+        """It has run out of time. Whether plugins refuse members of it: then their nodes have refused, and all is taken
+        back."""
+        placed = workload.members.placed.values()
+        members = [one for one in placed if not one.pod.node and one.hold is None and words_of(one.pod)]
         if not members:
-            if until := queue.give_up(now, plan_s):
-                return workload.wait_until(until)
-            return self._revocations.revoke(workload, why, now, Cause.PLAN_DEADLINE, penalty=True)
+            return False
         caps, words = _caps(workload, members), words_of(members[0].pod)
-        self._revocations.revoke(workload, why, now, Cause.NODE_REFUSED)
+        self._revocations.revoke(workload, f"{why}; kube-scheduler says: {words}", now, Cause.NODE_REFUSED)
         workload.retries.insist()
         self._remember(workload, caps, now)
-        return self._rest(workload, why, words, now)
+        self._rest(workload, why, words, now)
+        return True
 
     def _remember(self, workload: Workload, caps: Sequence[Cap], now: float) -> None:
         first_s = _JOB_S if workload.job is not None else _GANG_S
@@ -161,12 +172,19 @@ def _caps(workload: Workload, refused: Sequence[Member]) -> list[Cap]:
     Where it has let some in and knew of more that are nominated there, it has counted those, too: nothing is known then
     before they are tried one by one (``extender.core.planner``). None is planned beside members that are being bound.
     """
-    asked = dict.fromkeys((member.node, shape_of(workload.asking(member.pod))) for member in refused)
+    asked = dict.fromkeys((member.node, shape) for member in refused for shape in _shapes(workload, member))
     nodes, there, unclear = {node for node, _ in asked}, Counter[tuple[str, MemberShape]](), set[str]()
     for one in workload.members.placed.values() if not workload.releasing else ():
         if one.node in nodes and one.hold is not None:
-            there[one.node, shape_of(workload.asking(one.pod))] += 1
+            there.update((one.node, shape) for shape in _shapes(workload, one))
         elif one.node in nodes and one.step is not Step.LATER and one not in refused:
             unclear.add(one.node)
     caps = [Cap(node, shape, there[node, shape]) for node, shape in asked]
     return [cap for cap in caps if not (cap.most and cap.node in unclear)]
+
+
+def _shapes(workload: Workload, member: Member) -> dict[MemberShape, None]:
+    """Its own, and that of what is planned in its place when its job is started over: of its template, which is not led
+    to the nodes of this plan."""
+    made_of = workload.members.slots.templates.get(member.pod.identity, member.pod)
+    return dict.fromkeys(shape_of(workload.asking(pod)) for pod in (member.pod, made_of))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import StartJob, SuspendJob
-from policies.model import PodSet
+from policies.model import Pod, PodSet, Requirement, Selection
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
@@ -172,3 +172,52 @@ def test_a_node_that_lost_its_devices_under_a_failed_pod_starts_the_job_over() -
     train.settle()
     assert len(train.stops) == 1
     assert node in train.stops[0]
+
+
+WORDS = "0/4 nodes are available: 2 node(s) had no available volume zone"
+
+
+def led(script: Script, count: int) -> tuple[Controlled, list[Pod]]:
+    """A job that has been started, and its pods, which their template leads to the nodes of the plan."""
+    train = Controlled(script, job(count))
+    nodes = train.starts[-1].plan[""]
+    names = tuple((Requirement("metadata.name", "In", (node,), is_field=True),) for node in nodes)
+    return train, train.create(selection=Selection(affinity=names))
+
+
+def start_over(train: Controlled) -> tuple[str, ...]:
+    """The nodes of its next plan."""
+    started = len(train.starts)
+    train.delete()
+    train.show(stopped=True)
+    while len(train.starts) == started:
+        train.wait(1)
+    return train.starts[-1].plan[""]
+
+
+def test_nodes_that_plugins_refuse_to_pods_led_to_them_are_planned_around_when_the_job_is_started_over() -> None:
+    """Its pods ask for the nodes of their plan, and its template for none: it is planned by the template."""
+    script = Script(*cluster("a: 4x8"))
+    train, pods = led(script, 2)
+    refused = set(train.starts[-1].plan[""])
+    for pod in pods:
+        script.change(pod, refusal=f"{WORDS}.")
+    while not train.stops:
+        train.wait(0.25)
+    assert WORDS in train.stops[0]
+    train.delete()
+    train.show(stopped=True)
+    assert (script.reason("job"), WORDS in script.message("job")) == ("Refused", True), "while it rests"
+    assert not refused & set(start_over(train))
+
+
+def test_a_node_that_refuses_one_pod_while_the_others_are_at_bind_is_planned_around() -> None:
+    script = Script(*cluster("a: 3x8"))
+    train, pods = led(script, 2)
+    node = script.planned(pods[1])
+    script.bind(pods[0])
+    script.change(pods[1], refusal=f"{WORDS}.")
+    train.wait(35)
+    assert len(train.stops) == 1
+    assert WORDS in train.stops[0]
+    assert node not in start_over(train)

@@ -153,6 +153,25 @@ def test_a_deleted_node_under_a_running_job_starts_it_over_whole(stage: RealStag
     assert not jobs.get("train")["status"].get("failed"), "its controller has counted no failure"
 
 
+def test_nodes_of_another_zone_than_its_volume_are_planned_around(stage: RealStage, jobs: Jobs) -> None:
+    """By the label of the volume alone, which Muster does not look at."""
+    zone, claims = "topology.kubernetes.io/zone", f"/api/v1/namespaces/{stage.namespace}/persistentvolumeclaims"
+    stage.add_nodes(3, labels={zone: "there"})
+    asked = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    volume = {"capacity": {"storage": "1Gi"}, "csi": {"driver": "example.com", "volumeHandle": "data"}, **asked}
+    named = {"name": stage.namespace, "labels": {zone: "here"}}
+    stage.api.create("/api/v1/persistentvolumes", {"metadata": named, "spec": volume})
+    claim = {**asked, "volumeName": stage.namespace, "resources": {"requests": {"storage": "1Gi"}}}
+    stage.api.create(claims, {"metadata": {"name": "data"}, "spec": claim})
+    mounted = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+    jobs.create("train", 3, demands=mounted)
+    jobs.until("train", lambda job: job["spec"]["suspend"] is False)
+    here = stage.add_nodes(3, labels={zone: "here"})
+    assert {one.node for one in jobs.until_running(3)} == set(here)
+    told = stage.api.list(f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events")
+    assert any("no available volume zone" in one["note"] for one in told if one["reason"] == "Suspended")
+
+
 def test_a_quota_that_keeps_its_pods_from_being_created_suspends_it_again(stage: RealStage, jobs: Jobs) -> None:
     stage.add_nodes(3)
     quota = {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": "2"}}}

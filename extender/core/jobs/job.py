@@ -24,11 +24,11 @@ class JobRecord:
     is not admitted; ``planned``: the podsets that it has nodes for; ``started``: those of its start. ``stop``: why it
     is to be suspended again. ``failures`` of writes in a row, and what the API server said to the last one
     (``refused``); nothing is written before ``not_before``. ``stopped_at``: when its last plan was dropped because it
-    was suspended, 0 if never. ``coming_until``: by then the next of its pods has to come, or the nodes of one that was
-    let go; ``came_at``: when the last pod did. ``lost``: nodes on which pods of it are and that are gone or not ready,
-    and since when. ``ran``: it was whole since it was admitted. ``over``: pods of it have ended well, in the slots
-    ``done``, and no other is there. ``taken``: why the name of its gang is another's. ``shown``: pods of one that was
-    let go, for whoever makes nodes to see.
+    was suspended, 0 if never, and why Muster did that (``stopped_for``). ``coming_until``: by then the next of its pods
+    has to come, or the nodes of one that was let go; ``came_at``: when the last pod did. ``lost``: nodes on which pods
+    of it are and that are gone or not ready, and since when. ``ran``: it was whole since it was admitted. ``over``:
+    pods of it have ended well, in the slots ``done``, and no other is there. ``taken``: why the name of its gang is
+    another's. ``shown``: pods of one that was let go, for whoever makes nodes to see.
     """
 
     seen: Job
@@ -43,6 +43,7 @@ class JobRecord:
     refused: str = ""
     not_before: float = 0.0
     stopped_at: float = 0.0
+    stopped_for: str = ""
     coming_until: float = 0.0
     came_at: float = 0.0
     lost: dict[str, float] = field(default_factory=dict)
@@ -211,7 +212,7 @@ class JobRecord:
 
     def stopped(self, now: float) -> None:
         """It was suspended after a start."""
-        self.stopped_at = now
+        self.stopped_at, self.stopped_for = now, self.stop
 
     def dismiss(self) -> None:
         """No plan is in force any more."""
