@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from extender.core.effects import AnswerFilter, Effect
 from extender.core.events import Event, FilterCalled, PodSeen, PreemptCalled
@@ -14,6 +15,8 @@ from tests.simulation.sight import Room, fits, lets_in
 OURS = "muster"
 _SINGLE_S, _KEPT_S = 15.0, 25.0
 """A pod of no gang that has had room for so long may be, or has to be left aside: it is not taken up."""
+_PLAN_S = 20.0
+"""So long after kube-scheduler took a pod that it had not tried before, others may have room kept for them anew."""
 
 
 class SingleTurns:
@@ -31,6 +34,7 @@ class SingleTurns:
         """On which nodes, in all that time."""
         self._aside: dict[str, set[str]] = {}
         """Those that could have been bound for long, and where."""
+        self._taken_at = -inf
 
     def pardon(self) -> None:
         """The extender stands still."""
@@ -40,7 +44,12 @@ class SingleTurns:
     def hear(self, event: Event, now: float) -> None:
         """Before ``shown`` knows of it."""
         match event:
+            case FilterCalled(pod=pod) if pod.refusal is None:
+                self._taken_at = now
             case PodSeen(pod):
+                before = self._shown.pods.get(pod.uid)
+                if pod.node and before is not None and not before.node:
+                    self._taken_at = now
                 self._come.setdefault(pod.uid, now)
             case PreemptCalled(_, pod, victims) if pod.uid in self._aside and self._aside[pod.uid] <= victims.keys():
                 del self._aside[pod.uid]
@@ -71,7 +80,8 @@ class SingleTurns:
 
     def keeps_room(self, pod: Pod, since: float, now: float) -> bool:
         """Whether room may be kept for it, from those who could start since then."""
-        return now - max(self._roomy[pod.uid], since) < _KEPT_S
+        queued = -inf if pod.refusal else self._taken_at + _PLAN_S
+        return now - max(self._roomy[pod.uid], since, queued) < _KEPT_S
 
     def stands_in_line(self, pod: Pod, now: float) -> bool:
         known, roomy = self._come[pod.uid], self._roomy.get(pod.uid, now)

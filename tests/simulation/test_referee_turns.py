@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Nominated, Outcome
+from extender.core.effects import AnswerFilter
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
+    FilterCalled,
     GroupSeen,
     PodGone,
     PodSeen,
@@ -245,3 +247,16 @@ def test_who_is_bound_asks_for_no_binding_though_the_answer_to_that_is_yet_to_co
         referee._shown.watch(PodSeen(replace(old, node="a-0", deleting=True)))
     asking = [(new, "a-1")] if bound else [(old, "a-0"), (new, "a-1")]
     assert referee.postings.asking(posting(new, "a-1")) == asking
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_room_may_be_kept_for_a_single_anew_while_kube_scheduler_takes_others_before_it(*, taken: bool) -> None:
+    urgent, other, train = single("urgent", gpus=8, priority=10), single("other", gpus=16), gang("train", 1)
+    life = Life(*cluster("a: 1x8"), urgent, other, train)
+    assert not life.late()
+    if taken:
+        life.tell(FilterCalled(1, other, ("a-0",)), AnswerFilter(1, (), ("a-0",), ""))
+    life.now += 30
+    assert life.late() is not taken
+    life.now += 45
+    assert life.late()
