@@ -250,6 +250,35 @@ def test_pods_without_an_index_stand_where_an_earlier_leader_has_bound_them(gone
     assert script.reason("job") == "Running"
 
 
+def test_a_pod_without_an_index_that_was_bound_elsewhere_changes_places_with_one_that_is_not_bound() -> None:
+    train = Controlled(Script(*cluster("a: 2x4")), job(3, indexed=False, gpus=2))
+    first, *others = train.create()
+    script, again = taken_over(train, [replace(first, node="a-0"), *others], "a: 2x4")
+    near, far = sorted(others, key=script.planned)
+    assert [script.planned(near), script.planned(far)] == ["a-0", "a-1"]
+    held = script.bind(near)
+    script.change(far, node="a-0")
+    again.settle()
+    assert script.answers[held] == "another pod was bound to a-0"
+    script.run([near])
+    assert script.bound([first, near, far]) == ["a-0", "a-1", "a-0"]
+    assert script.reason("job") == "Running"
+    assert not again.stops
+
+
+def test_a_pod_without_an_index_that_was_bound_beside_the_plan_leaves_the_others_where_they_are() -> None:
+    train = Controlled(Script(*cluster("a: 3x8")), job(2, indexed=False))
+    first, second = train.create()
+    script, again = taken_over(train, [first, second])
+    home = script.planned(first)
+    script.change(second, node="a-2")
+    again.settle()
+    assert script.planned(first) == home
+    script.run([first])
+    assert script.reason("job") == "Running"
+    assert not again.stops
+
+
 @pytest.mark.parametrize("indexed", [True, False])
 def test_a_pod_that_is_bound_when_it_is_first_seen_has_the_room_of_its_slot_and_no_more(indexed: bool) -> None:
     script = Script(*cluster("a: 2x8"))
