@@ -88,6 +88,19 @@ def has_same_names(seed: int) -> bool:
     return seed % 110 in (38, 108)
 
 
+def has_refusals(seed: int) -> bool:
+    """One in 63: some of those with suspended jobs where something goes wrong, and none that planted bugs are
+    remembered by."""
+    return seed % 110 in (30, 90) and seed % 8 != 0
+
+
+def draw_refusals(plan: BatchPlan, nodes: Sequence[Node], chance: Chance, seed: int) -> frozenset[tuple[str, str]]:
+    """(gang, node): which node kube-scheduler refuses to each job, for reasons that nobody else knows."""
+    dice = chance.stream("nodes that are refused to jobs")
+    refused = ((job.key.name, dice.choice(nodes).name) for _, job in plan.jobs)
+    return frozenset(refused if has_refusals(seed) else ())
+
+
 def varied(plan: BatchPlan, chance: Chance, seed: int) -> BatchPlan:
     """The same with what only some seeds have."""
     plan = _with_same_names(plan, chance) if has_same_names(seed) else plan

@@ -22,10 +22,14 @@ def judge_jobs(world: World, referee: Referee, room: Room, plan: Plan) -> Iterat
     """What is not as it must be. ``room``: what bound pods leave."""
     restless = {name for name, _ in plan.barred}
     for key, job in world.api.jobs.items():
-        if not job.managed or key.name in restless:
+        # One that kube-scheduler refuses on some nodes is tried there again and again, unless there is room elsewhere.
+        elsewhere = {node: left for node, left in room.items() if (key.name, node) not in plan.barred}
+        if not job.managed:
             continue
         if job.ended:
             yield from _ended(world, job)
+        elif key.name in restless and not could_start(world, elsewhere, job):
+            continue
         elif job.suspended:
             yield from _suspended(world, referee, room, job, plan)
         else:

@@ -17,6 +17,7 @@ from tests.simulation.batch_plan import (
     NONE,
     BatchPlan,
     draw_batch,
+    draw_refusals,
     draw_started,
     draw_unread,
     has_jobs,
@@ -160,14 +161,11 @@ def draw(seed: int) -> Plan:
     dice = chance.stream("when")
     # A gang has to reach bind while the first of it is held, whatever backoff a member is in.
     bind_timeout_s, longest_backoff_s = shape.choice(((8.0, 3.0), (30.0, 10.0)))
-    barred = (
-        [] if calm or shape.random() < 0.8 or wide else [(f"job{shape.randrange(4)}", one.name) for one in nodes[:2]]
-    )
+    bars = not (calm or shape.random() < 0.8 or wide)
+    barred = [(f"job{shape.randrange(4)}", one.name) for one in nodes[:2]] if bars else []
     faults = [draw_fault(dice) for _ in range(count)]
-    crashes = [
-        Fault("all pods of a node fail", 10 + 80 * edge.random())
-        for _ in range(3 if seed % 10 == 7 and not calm else 0)
-    ]
+    times = 3 if seed % 10 == 7 and not calm else 0
+    crashes = [Fault("all pods of a node fail", 10 + 80 * edge.random()) for _ in range(times)]
     sharp = [draw_sharp_fault(edge) for _ in range(edge.choice((1, 2, 4)) if rough and not calm else 0)]
     evicts, waiting = (edge.random() < 0.5, edge.choice((2, 20_000, 20_000))) if rough else (True, 20_000)
     plan = Plan(
@@ -229,7 +227,9 @@ def _with_jobs(plan: Plan, chance: Chance, elastic: ElasticPlan | None) -> Plan:
     beside = chance.stream("beside suspended jobs").choice((0, 2, len(plan.jobs)))
     limits = limits_of(plan.limits, chance, plan.seed)
     faults = (*faults, *(Fault(*one) for one in draw_unread(chance, plan.seed)))
-    return replace(plan, jobs=plan.jobs[:beside], faults=faults, limits=limits, batch=batch)
+    refused = draw_refusals(batch, plan.nodes, chance, plan.seed) if elastic is None else frozenset()
+    plan = replace(plan, faults=faults, limits=limits, barred=refused or plan.barred)
+    return replace(plan, jobs=plan.jobs[:beside], batch=batch)
 
 
 def _with_queues(plan: Plan, chance: Chance) -> Plan:

@@ -68,6 +68,13 @@ def terminating_pods_of_jobs_are_gone(event: Event, core: Core) -> Iterable[Even
 
 
 @hears
+def refusals_of_nodes_of_a_plan_not_heard_of(event: Event, core: Core) -> Iterable[Event]:
+    """Those of pods that their job leads to a node."""
+    led = isinstance(event, PodSeen) and bool(event.pod.selection.affinity)
+    yield PodSeen(replace(event.pod, refusal=None)) if isinstance(event, PodSeen) and led else event
+
+
+@hears
 def edited_jobs_not_heard_of(event: Event, core: Core) -> Iterable[Event]:
     """The podsets that were seen first are believed."""
     if isinstance(event, JobSeen):
