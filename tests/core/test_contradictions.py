@@ -9,7 +9,7 @@ import pytest
 
 from extender.core.events import ClaimSeen
 from policies.model import Dialect, GroupRef, Pod
-from tests.builders import cluster, gang
+from tests.builders import cluster, gang, podgroup
 from tests.core.script import Script
 
 CASES: list[tuple[str, Callable[[Pod], Pod], str, str]] = [
@@ -69,6 +69,16 @@ def test_a_gang_that_cannot_be_planned_says_why_and_starts_when_it_is_mended(
     script.gone(spoil(bad))
     script.see(replace(bad, uid="uid-mended"))
     assert script.planned(good)
+
+
+def test_a_podgroup_says_the_size_whatever_its_pods_say() -> None:
+    pods = [
+        replace(pod, group=GroupRef("train", Dialect.KOORDINATOR, 2 + at)) for at, pod in enumerate(gang("train", 2))
+    ]
+    script = Script(*cluster("a: 2x8"), *pods)
+    assert script.message("train") == "its members have different minMembers: 2, 3"
+    script.see(podgroup("train", 2, dialect=Dialect.KOORDINATOR))
+    assert script.planned(pods[0])
 
 
 def test_what_cannot_be_read_of_a_member_that_runs_keeps_no_other_back() -> None:
