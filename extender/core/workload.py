@@ -164,7 +164,7 @@ class Workload:
     def min_member(self) -> int | None:
         """From the PodGroup, else its podsets or its members; None while nobody says it or they disagree."""
         if self.group is not None:
-            return self.group.min_member
+            return self.group.min_member if self.group.min_member > 0 else None
         if self.podsets is None:
             return total(self.members.size)
         starting = self.job if not self.release.complete else None

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import ClaimSeen
-from policies.model import Dialect, GroupRef, Pod
-from tests.builders import cluster, gang, podgroup
+from policies.model import Dialect, GroupRef, Pod, Topology
+from tests.builders import cluster, gang, podgroup, requests
 from tests.core.script import Script
 
 CASES: list[tuple[str, Callable[[Pod], Pod], str, str]] = [
@@ -81,6 +81,17 @@ def test_a_podgroup_says_the_size_whatever_its_pods_say() -> None:
     assert script.planned(pods[0])
 
 
+def test_what_a_member_that_runs_has_asked_of_the_topology_contradicts_nobody() -> None:
+    pods = [replace(pod, topology=Topology("clique")) for pod in gang("train", 2)]
+    script = Script(*cluster("a: 4x8"), *pods)
+    script.run(pods)
+    other = replace(pods[0], uid="other", name="other", index=2, topology=Topology())
+    small = replace(other, uid="small", name="small", index=3, requests=requests(1), topology=Topology("clique"))
+    script.see(other, small)
+    assert script.planned(other)
+    assert script.planned(small)
+
+
 def test_what_cannot_be_read_of_a_member_that_runs_keeps_no_other_back() -> None:
     pods = gang("train", 3, min_member=2)
     script = Script(*cluster("a: 3x8"), *pods[:2])
@@ -94,6 +105,7 @@ def test_a_gang_that_never_says_its_size_is_not_guessed() -> None:
     pods = [replace(pod, group=GroupRef("train", Dialect.ANNOTATION)) for pod in gang("train", 2)]
     script = Script(*cluster("a: 2x8"), *pods)
     assert script.reason("train") == "MinMemberMissing"
+    assert script.message("train") == "no member says muster.dev/min-member: the size of the gang is never guessed"
     assert not script.planned(pods[0])
 
 

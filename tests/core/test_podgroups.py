@@ -9,8 +9,8 @@ import pytest
 from extender.core.answers import Outcome, Untold
 from extender.core.effects import Report
 from extender.core.events import GroupGone
-from policies.model import PodGroup
-from tests.builders import cluster, coscheduled, podgroup
+from policies.model import Dialect, GroupRef, PodGroup
+from tests.builders import cluster, coscheduled, gang, podgroup
 from tests.core.script import Script, stamp_of
 
 
@@ -27,6 +27,27 @@ def test_a_podgroup_that_comes_after_its_pods_is_waited_for() -> None:
     assert script.filter(pods[0]) == ()
     script.see(group)
     assert script.planned(pods[0])
+
+
+@pytest.mark.parametrize(
+    ("dialect", "more"),
+    [
+        (Dialect.COSCHEDULING, ""),
+        (Dialect.KOORDINATOR, ", and no member says gang.scheduling.koordinator.sh/min-available"),
+    ],
+)
+def test_what_else_may_say_the_size_is_told_where_there_is_no_podgroup(dialect: Dialect, more: str) -> None:
+    pods = [replace(pod, group=GroupRef("train", dialect)) for pod in gang("train", 2)]
+    script = Script(*cluster("a: 2x8"), *pods)
+    assert script.message("train") == f"there is no PodGroup named train in namespace default{more}"
+
+
+def test_a_podgroup_for_nobody_starts_nobody() -> None:
+    _, pods = coscheduled("train", 2)
+    script = Script(*cluster("a: 2x8"), podgroup("train", 0), *pods)
+    assert script.reason("train") == "InvalidPodGroup"
+    assert script.message("train") == "the minMember of its PodGroup is 0, not a positive number"
+    assert not script.planned(pods[0])
 
 
 def test_a_podgroup_deleted_while_binds_are_held_fails_them() -> None:

@@ -134,6 +134,10 @@ def test_pods_and_podgroup_that_name_different_queues_contradict_each_other() ->
     assert reason(script, "first") == Reason(
         "Contradiction", "its members name Queue other, and its PodGroup Queue team"
     )
+    agreed = Script(*cluster("a: 8x8"), group_of("first", 2, "team"))
+    show(agreed, queue("team"))
+    come(agreed, of_group("first", 2, f"{VOLCANO}team"))
+    assert planned(agreed, "first") == 2
 
 
 def test_a_local_queue_counts_where_both_are_named() -> None:
