@@ -207,15 +207,33 @@ def test_a_start_that_broke_off_is_completed_and_takes_no_quota_beyond_that(*, t
     before.bind_all([first, second])
     before.post(before.pods[next(iter(before.bindings))])
     before.gone(before.pods[next(iter(before.bindings))])
-    script = Script(*cluster("a: 8x8"), *before.pods.values(), now=before.now)
+    script = Script(*cluster("a: 8x8"), *before.pods.values(), synced=False, now=before.now)
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}))
     if not there:
         script.feed(QueueGone(script.core.state.quotas.queues.seen["LocalQueue", "default", "team"].object))
+    script.feed_synced()
     extra = [replace(pod, uid=f"new-{at}", name=f"new-{at}", index=5 + at) for at, pod in enumerate((first, first))]
     come(script, extra)
     assert script.gang("elastic").release.partial_since is not None
     assert planned(script, "elastic") == 1, "no more than it needs to be whole"
     assert used(script, "team") == (16 if there else 0)
+
+
+def test_a_gang_that_runs_grows_while_its_queue_is_stopped_and_not_while_there_is_none() -> None:
+    script = Script(*cluster("a: 8x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 64}))
+    first, second, third, last = in_queue("first", 4, min_member=2)
+    come(script, [first, second])
+    script.run([first, second])
+    show(script, cluster_queue("team", {"gpus": 64}, stop=Stop.HOLD))
+    come(script, [third])
+    assert script.planned(third)
+    come(script, in_queue("second", 2))
+    assert reason(script, "second").code == "QueueStopped"
+    script.feed(QueueGone(LocalQueue("default", "team", "team")))
+    come(script, [last])
+    assert not script.planned(last)
+    assert "there is no LocalQueue team" in script.message("first")
 
 
 def test_a_gang_that_comes_with_the_news_that_its_queue_is_gone_waits_for_that_reason() -> None:
