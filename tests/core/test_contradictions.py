@@ -92,6 +92,22 @@ def test_what_a_member_that_runs_has_asked_of_the_topology_contradicts_nobody() 
     assert script.planned(small)
 
 
+def test_a_member_that_others_gate_keeps_no_other_back_once_the_gang_runs() -> None:
+    pods = gang("train", 4, min_member=2)
+    script = Script(*cluster("a: 4x8"), *pods[:2])
+    script.run(pods[:2])
+    script.see(replace(pods[2], gates=("acme/quota",)))
+    assert "1 more member waits: 1 of 3 members are gated by acme/quota" in script.message("train")
+    script.see(pods[3])
+    assert script.planned(pods[3])
+
+
+def test_a_member_that_has_a_node_already_keeps_no_other_back_by_its_claims() -> None:
+    one, other = gang("train", 2)
+    script = Script(*cluster("a: 2x8"), replace(one, node="a-0", device_claims=True), other)
+    assert script.planned(other)
+
+
 def test_what_cannot_be_read_of_a_member_that_runs_keeps_no_other_back() -> None:
     pods = gang("train", 3, min_member=2)
     script = Script(*cluster("a: 3x8"), *pods[:2])
