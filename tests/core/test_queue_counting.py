@@ -40,6 +40,16 @@ def test_other_quota_is_as_if_it_had_been_so_from_the_beginning_and_nobody_is_co
     assert found[0]["team"][0] == {("gpus", GPU): 16}
 
 
+def test_what_a_queue_has_no_flavor_for_any_more_uses_nothing_whatever_amounts_change_at_once() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), flavor("new"), *(cluster_queue(name, {"gpus": 32}) for name in ("other", "team")))
+    come(script, in_queue("first", 2))
+    assert used(script, "team") == 16
+    show(script, cluster_queue("other", {"gpus": 16}), cluster_queue("team", {"new": 32}))
+    script.advance(0.5)
+    assert used(script, "team") == 0
+
+
 def test_after_a_restart_no_plan_is_taken_over_that_there_is_no_quota_for() -> None:
     """Both were nominated by former leaders: one before the other one's quota was given back."""
     script = Script(*cluster("a: 2x8"), synced=False)

@@ -62,6 +62,16 @@ def test_without_queue_objects_a_queue_label_says_nothing_of_quota() -> None:
     assert planned(script, "first") == 2
 
 
+def test_who_names_a_queue_where_there_is_none_waits_for_it_only_while_there_are_others() -> None:
+    script, other = Script(*cluster("a: 2x8")), cluster_queue("other", {"gpus": 8})
+    script.feed(QueueSeen(other))
+    come(script, in_queue("first", 2))
+    assert reason(script, "first").code == "QueueMissing"
+    script.feed(QueueGone(other))
+    script.advance(0.5)
+    assert planned(script, "first") == 2
+
+
 def test_what_ran_before_the_queues_were_made_is_counted() -> None:
     script = Script(*cluster("a: 4x8"))
     first = in_queue("first", 2)
