@@ -62,6 +62,17 @@ def test_without_queue_objects_a_queue_label_says_nothing_of_quota() -> None:
     assert planned(script, "first") == 2
 
 
+def test_quota_that_a_cohort_gets_lets_those_start_who_wait_in_queues_below_it() -> None:
+    script = Script(*cluster("a: 4x8"))
+    own, given = cluster_queue("team", {"gpus": 8}, cohort="near"), cluster_queue("", {"gpus": 8}).groups
+    show(script, flavor("gpus"), own, Cohort("near", parent="far"), Cohort("far"))
+    come(script, in_queue("first", 2))
+    assert reason(script, "first").code == "NoQuota"
+    show(script, Cohort("far", groups=given))
+    script.advance(0.5)
+    assert planned(script, "first") == 2
+
+
 def test_who_names_a_queue_where_there_is_none_waits_for_it_only_while_there_are_others() -> None:
     script, other = Script(*cluster("a: 2x8")), cluster_queue("other", {"gpus": 8})
     script.feed(QueueSeen(other))
