@@ -130,6 +130,29 @@ def test_a_raycluster_that_is_applied_again_keeps_what_it_was_started_with(team:
     assert team.api.get(path)["spec"] == renewed(started)
 
 
+@pytest.mark.parametrize("way", ["client", "forced"])
+def test_an_appwrapper_that_is_applied_again_keeps_what_it_was_started_with(team: Team, way: str) -> None:
+    """Its components are a list, too. One that fails is made anew by what stands there."""
+    inner: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "inner"}}
+    spec = {"components": [{"template": inner | {"spec": {"template": template()}}}]}
+    manifest: Object = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "spec": spec}
+    manifest["metadata"] = {"name": "train", "namespace": team.name, "labels": QUEUE}
+    path = f"{wrappers(team)}/train"
+    team.apply(manifest, way)
+    (component,) = team.api.get(path)["spec"]["components"]
+    led = {
+        "suspend": False,
+        "components": [component | {"podSetInfos": [{"annotations": {WORKLOAD: "uid", NODES: "n"}}]}],
+    }
+    team.api.patch(path, {"metadata": {"annotations": {PLAN: "{}"}}, "spec": led})
+    started = team.api.get(path)["spec"]
+    assert "error" not in team.apply(manifest, way).lower()
+    assert team.api.get(path)["spec"] == started
+    team.api.patch(path, suspension("AppWrapper", to=True))
+    team.apply(manifest, way)
+    assert "podSetInfos" not in team.api.get(path)["spec"]["components"][0], "it waits, and nothing of ours is needed"
+
+
 def renewed(obj: Object) -> Object:
     """With another image in each of its templates."""
     found: Object = json.loads(json.dumps(obj).replace('"rayproject/ray"', '"rayproject/ray:2"'))
