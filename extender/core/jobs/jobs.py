@@ -159,10 +159,9 @@ class Jobs:
                 self._clean(record)
             return
         if record.stopped_for and workload.telling.reason.code == "Stopping" and now < workload.retries.not_before:
-            code = "Refused" if workload.retries.resting else "Forgotten"
-            explain(
-                self._state, workload, Reason(code, f"{record.stopped_for}; it rests before it is tried again"), now
-            )
+            text = f"{record.stopped_for}; it rests before it is tried again"
+            rests = Reason("Refused", text) if workload.retries.resting else Reason("Forgotten", text)
+            explain(self._state, workload, rests, now)
         expect(self._state, workload, podsets := to_come(workload, job))
         if workload.seated and not workload.filling and self._state.recovered:
             self._start(workload, record, podsets, workload.members.slots.planned)
