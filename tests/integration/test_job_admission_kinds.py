@@ -108,15 +108,17 @@ def test_what_an_appwrapper_has_made_is_its_own(team: Team) -> None:
     assert not team.create(inner)["spec"]["suspend"]
 
 
+@pytest.mark.parametrize("kind", ["RayCluster", "RayJob"])
 @pytest.mark.parametrize("way", ["client", "forced"])
-def test_a_raycluster_that_is_applied_again_keeps_what_it_was_started_with(team: Team, way: str) -> None:
+def test_a_ray_that_is_applied_again_keeps_what_it_was_started_with(team: Team, kind: str, way: str) -> None:
     """Its groups of workers are a list, which is replaced as a whole."""
-    manifest = ray("RayCluster", "a", "b")
+    manifest = ray(kind, "a", "b")
     manifest["metadata"]["namespace"] = team.name
-    path = f"{rays(team, 'RayCluster')}/train"
+    path = f"{rays(team, kind)}/train"
     team.apply(manifest, way)
     spec = team.api.get(path)["spec"]
-    for one in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+    shape = spec.get("rayClusterSpec", spec)
+    for one in (shape["headGroupSpec"], *shape["workerGroupSpecs"]):
         one["template"]["metadata"] = {
             "annotations": {WORKLOAD: "uid", NODES: "n"},
             "labels": {"muster.dev/led": "index"},
