@@ -119,7 +119,7 @@ class Reflector(Generic[ValueT, EventT]):
                 for number, item in enumerate(page.items):
                     if not number % _AT_ONCE:
                         await asyncio.sleep(0)  # others have their turn, among them the next page
-                    meta, value = self._read(item)
+                    meta, value = self._read(item, self._resource.read_listed)
                     if value is not None:
                         found[meta.uid or ""] = value
         self.denied = False
@@ -179,10 +179,12 @@ class Reflector(Generic[ValueT, EventT]):
         if uid in self._known:
             self._dispatch(self._resource.gone(self._known.pop(uid)))
 
-    def _read(self, raw: msgspec.Raw) -> tuple[Meta, ValueT | None]:
+    def _read(
+        self, raw: msgspec.Raw, read: Callable[[msgspec.Raw], tuple[Meta, ValueT | None]] | None = None
+    ) -> tuple[Meta, ValueT | None]:
         """What cannot be read now is what it was last."""
         try:
-            meta, value = self._resource.read(raw)
+            meta, value = (read or self._resource.read)(raw)
         except (*UNDECODABLE, UnreadableError) as error:
             meta = _meta(raw)
             log.warning("%s: %s/%s is skipped: %s", self._resource.path, meta.namespace or "", meta.name, error)

@@ -33,7 +33,7 @@ from extender.kube.queues.read import name_of
 from extender.kube.reading.budgets import BudgetObject, budget_from
 from extender.kube.reading.constraints import labels_of
 from extender.kube.reading.objects import AnyObject, ClaimObject, GroupObject, Meta, NodeObject, VolumeObject
-from extender.kube.reading.recent import read_pod
+from extender.kube.reading.recent import read_listed, read_pod
 from policies.model import DisruptionBudget, Node, Pod, PodGroup
 
 ObjectT = TypeVar(
@@ -55,6 +55,7 @@ EventT = TypeVar("EventT")
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[ValueT, EventT]):
     """``read`` raises UnreadableError, or one of ``UNDECODABLE``; None is for an object that concerns nobody.
+    ``read_listed``: the same of an object in a list, where that is cheaper.
 
     ``known_as``: when this changes, the object is gone under what it was known as. ``optional``: its kind may not exist
     in the cluster. ``dispensable``: Muster may not be allowed to read it, and does without it then. ``patched``: Muster
@@ -67,6 +68,7 @@ class Resource(Generic[ValueT, EventT]):
     read: Callable[[msgspec.Raw], tuple[Meta, ValueT | None]]
     seen: Callable[[ValueT], EventT]
     gone: Callable[[ValueT], EventT]
+    read_listed: Callable[[msgspec.Raw], tuple[Meta, ValueT | None]] | None = None
     known_as: Callable[[ValueT], object] = lambda _: None
     optional: bool = False
     dispensable: bool = False
@@ -105,7 +107,9 @@ def namespace_from(obj: AnyObject) -> NamespaceSeen:
 NODES: Resource[Node, Event] = Resource(
     "/api/v1/nodes", _reader(NodeObject, node_from), NodeSeen, lambda node: NodeGone(node.name)
 )
-PODS: Resource[Pod, Event] = Resource("/api/v1/pods", read_pod, PodSeen, lambda pod: PodGone(pod.uid), patched=True)
+PODS: Resource[Pod, Event] = Resource(
+    "/api/v1/pods", read_pod, PodSeen, lambda pod: PodGone(pod.uid), read_listed, patched=True
+)
 NAMESPACES: Resource[NamespaceSeen, Event] = Resource(
     "/api/v1/namespaces",
     _reader(AnyObject, namespace_from),

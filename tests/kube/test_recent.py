@@ -13,7 +13,7 @@ import pytest
 from extender.kube.convert import UnreadableError, asked_by, pod_from
 from extender.kube.reading import recent
 from extender.kube.reading.objects import Meta, PodObject, PodSpec
-from extender.kube.reading.recent import pod_sent, read_pod
+from extender.kube.reading.recent import pod_sent, read_listed, read_pod
 from policies.model import Pod
 from tests.kube.whole_pods import (
     PORTS,
@@ -144,6 +144,17 @@ def test_of_a_pod_that_is_sent_as_it_was_seen_only_the_version_is_read() -> None
     assert sent(forged, version).priority == 9, "an earlier version may have been another pod"
     assert sent(forged, "").priority == 9
     assert pod_sent(msgspec.Raw(b"null")) is None
+
+
+@pytest.mark.parametrize("phase", ["Running", "Pending"])
+def test_of_a_list_those_that_run_are_not_remembered(phase: str) -> None:
+    listed = deepcopy(WHOLE)
+    listed["status"]["phase"] = phase
+    meta, pod = read_listed(raw(listed))
+    assert (meta.uid, pod) == (listed["metadata"]["uid"], afresh(listed))
+    assert [*recent._seen] == ([] if phase == "Running" else [pod.uid])
+    assert read_pod(raw(listed))[1] == pod
+    assert [*recent._seen] == [pod.uid], "a change of it may be followed by others"
 
 
 def test_so_many_bytes_of_pods_are_remembered_and_no_large_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,10 +95,22 @@ _seen = _Remembered()
 
 def read_pod(raw: msgspec.Raw) -> tuple[Meta, Pod]:
     """A pod as the API server sends it. Raises UnreadableError, or one of ``UNDECODABLE``."""
+    return _remembered(_DECODER.decode(raw), len(raw))
+
+
+def read_listed(raw: msgspec.Raw) -> tuple[Meta, Pod]:
+    """A pod of a list, the same way. One that runs is not remembered: most of those will not change for long."""
     obj = _DECODER.decode(raw)
+    if obj.status is None or obj.status.phase != "Running":
+        return _remembered(obj, len(raw))
+    meta = obj.metadata or Meta()
+    return meta, pod_of(said_by(meta), _asked_by(meta, obj.spec or PodSpec()), obj)
+
+
+def _remembered(obj: PodObject, size: int) -> tuple[Meta, Pod]:
     meta, seen = obj.metadata or Meta(), _look_at(obj)
-    if len(raw) <= LARGEST:
-        _seen.put(seen.pod.uid, seen, len(raw), meta.resource_version)
+    if size <= LARGEST:
+        _seen.put(seen.pod.uid, seen, size, meta.resource_version)
     return meta, seen.pod
 
 

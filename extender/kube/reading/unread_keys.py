@@ -68,6 +68,8 @@ def hint_of(meta: Meta) -> str | None:
     """One sentence for the author of a pod of ours; None when all that it says is read. One look at each key."""
     if is_misspelt(meta):
         return f"{MISSPELT} in the pod template"
+    if not any(key.startswith(_PREFIX) or key in _THEIRS for key in _keys(meta)):
+        return None
     found = next((one for look in (misspelt, groupless, of_others) for one in look(meta)), None)
     if found is None:
         return "; ".join((*_no_boolean(meta), *unreadable_terms(meta))) or None
