@@ -163,7 +163,7 @@ def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) 
         others += ours[podset.minimum :]
         short = short or sum(pod.uid in nodes for pod in ours) < podset.least
     # Its PodGroup may ask for more than its podsets do together.
-    return [*first, *others[: max(0, workload.lacking - len(first))]] if short else []
+    return _filled_up(workload, first, others) if short else []
 
 
 def _left_short_of_role(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
@@ -179,8 +179,13 @@ def _left_short_of_role(workload: Workload, pods: Sequence[Pod], nodes: Collecti
     for pod in pods:
         (first if left[_role(pod)] > 0 else others).append(pod)
         left[_role(pod)] -= 1
-    chosen = {pod.uid for pod in (*first, *others[: max(0, workload.lacking - len(first))])}
+    chosen = {pod.uid for pod in _filled_up(workload, first, others)}
     return [pod for pod in pods if pod.uid in chosen]
+
+
+def _filled_up(workload: Workload, first: Sequence[Pod], others: Sequence[Pod]) -> list[Pod]:
+    """These, and as many of the others as have to be placed with them at once."""
+    return [*first, *others[: max(0, workload.lacking - len(first))]]
 
 
 def _role(pod: Pod) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
 from extender.core.reasons import Reason
 from policies.model import Pod, SlotKey
@@ -43,3 +44,7 @@ class Demand:
     trouble: Reason | None = None
     pods: tuple[Pod, ...] = ()
     shape: Shape | None = None
+
+    def among(self, slots: Collection[SlotKey]) -> Demand:
+        """The same for the pods that stand for these alone."""
+        return replace(self, pods=tuple(pod for pod in self.pods if pod.identity in slots))

@@ -69,10 +69,9 @@ class QuotaPlans:
         every = yield from self._try(workload, demand, demand.pods, shape, shortfalls, tried_as)
         if not isinstance(every, Plan):
             return every if isinstance(every, Changed) else replace(found, rests_on=(*tried_as,))
-        fitting = tuple(pod for pod in demand.pods if pod.identity in every.nodes)
-        if len(fitting) == len(demand.pods):
+        if len(every.nodes) == len(demand.pods):
             return found
-        again = yield from self._plan(workload, replace(demand, pods=fitting), shape, queue, shortfalls, line)
+        again = yield from self._plan(workload, demand.among(every.nodes), shape, queue, shortfalls, line)
         return replace(found, rests_on=(*tried_as, *again.rests_on)) if isinstance(again, Refused) else again
 
     def _plan(

@@ -188,8 +188,8 @@ class Queued:
         every = yield from self._planner.plan(workload, demand, shape)
         if not isinstance(every, Plan):
             return every
-        some = replace(demand, pods=tuple(pod for pod in demand.pods if pod.identity in every.nodes))
-        return (yield from self._planner.plan(workload, *(yield from self._plans.least(workload, some, shape))))
+        least = yield from self._plans.least(workload, demand.among(every.nodes), shape)
+        return (yield from self._planner.plan(workload, *least))
 
     def _with_kept(
         self, workload: Workload, planning: Steps[Plan | Refused | Changed]
