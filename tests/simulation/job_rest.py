@@ -20,16 +20,15 @@ _PASSING = ("New", "Placed", "Holding", "Releasing", "Forgotten", "Stopping", "S
 
 def judge_jobs(world: World, referee: Referee, room: Room, plan: Plan) -> Iterator[str]:
     """What is not as it must be. ``room``: what bound pods leave."""
-    restless = {name for name, _ in plan.barred}
     for key, job in world.api.jobs.items():
-        # One that kube-scheduler refuses on some nodes is tried there again and again, unless there is room elsewhere.
-        elsewhere = {node: left for node, left in room.items() if (key.name, node) not in plan.barred}
         if not job.managed:
             continue
+        refused = {node for name, node in plan.barred if name == key.name}
+        elsewhere = {node: left for node, left in room.items() if node not in refused}
         if job.ended:
             yield from _ended(world, job)
-        elif key.name in restless and not could_start(world, elsewhere, job):
-            continue
+        elif refused and not could_start(world, elsewhere, job):
+            continue  # it is tried again and again on nodes that kube-scheduler refuses to it
         elif job.suspended:
             yield from _suspended(world, referee, room, job, plan)
         else:

@@ -12,6 +12,7 @@ from extender.core.gang.milestones import Cause
 from policies.model import GroupKey
 from tests.simulation.model.world import World
 from tests.simulation.shown import Shown
+from tests.simulation.taken import LastTaken
 
 _PLAN_S, _HOLD_S = 20.0, 30.0
 """How long kube-scheduler may try nobody new, before a gang starts and while some of its members are held."""
@@ -25,7 +26,7 @@ class QueueTurns:
 
     def __init__(self, shown: Shown) -> None:
         self._shown = shown
-        self._taken_at = -inf
+        self._taken = LastTaken(shown)
         self._tried_at = -inf
         self._given_up_at = -inf
         self._unlike: set[GroupKey] = set()
@@ -34,17 +35,13 @@ class QueueTurns:
 
     def hear(self, event: Event, now: float) -> None:
         """Before ``shown`` knows of it."""
+        self._taken.hear(event, now)
         if isinstance(event, FilterCalled):
             self._tried_at = now
+        self._tried_at = max(self._tried_at, self._taken.at)
         match event:
-            case FilterCalled(pod=pod) if self._shown.pods.get(pod.uid, pod).refusal is None:
-                self._taken_at = now
-            case PodSeen(pod):
-                if (pod.refusal is not None or pod.gates) and pod.group_key is not None:
-                    self._unlike.add(pod.group_key)
-                before = self._shown.pods.get(pod.uid)
-                if pod.node and before is not None and not before.node:
-                    self._taken_at = self._tried_at = now
+            case PodSeen(pod) if (pod.refusal is not None or pod.gates) and pod.group_key is not None:
+                self._unlike.add(pod.group_key)
             case _:
                 pass
 
@@ -55,7 +52,7 @@ class QueueTurns:
         if not isinstance(effect, SuspendJob) or world.scheduler is None:
             return None
         key, reason = effect.job.key, effect.reason
-        since_s = world.clock.now - self._taken_at
+        since_s = world.clock.now - self._taken.at
         early = ("did not take up" in reason and since_s < _PLAN_S - _MARGIN_S) or (
             "reached bind before the deadline" in reason
             and since_s < _HOLD_S - _MARGIN_S

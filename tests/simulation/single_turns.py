@@ -11,6 +11,7 @@ from policies.model import Pod
 from tests.simulation.claims import Claims
 from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, fits, lets_in
+from tests.simulation.taken import LastTaken
 
 OURS = "muster"
 _SINGLE_S, _KEPT_S = 15.0, 25.0
@@ -34,7 +35,7 @@ class SingleTurns:
         """On which nodes, in all that time."""
         self._aside: dict[str, set[str]] = {}
         """Those that could have been bound for long, and where."""
-        self._taken_at = -inf
+        self._taken = LastTaken(shown)
 
     def pardon(self) -> None:
         """The extender stands still."""
@@ -43,13 +44,9 @@ class SingleTurns:
 
     def hear(self, event: Event, now: float) -> None:
         """Before ``shown`` knows of it."""
+        self._taken.hear(event, now)
         match event:
-            case FilterCalled(pod=pod) if pod.refusal is None:
-                self._taken_at = now
             case PodSeen(pod):
-                before = self._shown.pods.get(pod.uid)
-                if pod.node and before is not None and not before.node:
-                    self._taken_at = now
                 self._come.setdefault(pod.uid, now)
             case PreemptCalled(_, pod, victims) if pod.uid in self._aside and self._aside[pod.uid] <= victims.keys():
                 del self._aside[pod.uid]
@@ -80,7 +77,7 @@ class SingleTurns:
 
     def keeps_room(self, pod: Pod, since: float, now: float) -> bool:
         """Whether room may be kept for it, from those who could start since then."""
-        queued = -inf if pod.refusal else self._taken_at + _PLAN_S
+        queued = -inf if pod.refusal else self._taken.at + _PLAN_S
         return now - max(self._roomy[pod.uid], since, queued) < _KEPT_S
 
     def stands_in_line(self, pod: Pod, now: float) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.core.effects import Confirm, PostBinding
-from policies.model import Pod, Stamp
+from policies.model import Stamp
 from tests.simulation.claims import Claims
 from tests.simulation.shown import GANG_UID, RELEASE_COMPLETE, Shown
 from tests.simulation.sight import slot
@@ -16,7 +16,8 @@ def judge_stamp(effect: PostBinding, shown: Shown, claims: Claims) -> str | None
     if key is None or sight is None or pod is None or sight.needed is None:
         return None
     group, gang = shown.groups.get(key), effect.annotations.get(GANG_UID)
-    if group is not None and gang != group.uid and any(_gang_of(one) == gang for one in shown.members[key].values()):
+    stamps = (one.stamp for one in shown.members[key].values())
+    if group is not None and gang != group.uid and any(stamp is not None and stamp.gang == gang for stamp in stamps):
         return None  # it ends the start of an earlier PodGroup, and nobody knows any more what that needed
     said = RELEASE_COMPLETE in effect.annotations
     reached, whole = sight.count((*sight.bound, pod)), sight.enough((*sight.bound, pod))
@@ -43,10 +44,6 @@ def judge_confirmation(effect: Confirm, shown: Shown, claims: Claims) -> str | N
     if key is not None and sight is not None and claims.releases.broken(key) and not known:
         return f"{effect.uid} is to say that its release is whole, and {len(sight.bound)} of {sight.needed} are bound"
     return None
-
-
-def _gang_of(pod: Pod) -> str | None:
-    return None if pod.stamp is None else pod.stamp.gang
 
 
 def _bound_with(stamp: Stamp, shown: Shown) -> int:
