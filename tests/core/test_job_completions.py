@@ -53,6 +53,16 @@ class Completions(Controlled):
         self.wait(2)
 
 
+def restarted(train: Completions, others: Iterable[Pod]) -> Controlled:
+    """The job in the next life of the core, where others wait for room."""
+    before = train.script
+    later = Script(*cluster("a: 3x8"), *before.pods.values(), *others, synced=False, now=before.now)
+    again = Controlled(later, train.seen)
+    later.feed_synced()
+    again.wait(1)
+    return again
+
+
 @pytest.mark.parametrize("numbered", [False, True])
 def test_one_that_is_started_again_waits_for_all_of_its_pods_whatever_has_ended_before(*, numbered: bool) -> None:
     script = Script(*cluster("a: 3x8"), limits=Limits(creation_s=30.0))
@@ -121,11 +131,8 @@ def test_room_is_kept_for_the_next_pods_after_a_restart() -> None:
     script.run(pods := train.come(0, 1, 2))
     train.finish(pods[:1])
     other = gang("other", 1)
-    later = Script(*cluster("a: 3x8"), *script.pods.values(), *other, synced=False, now=script.now)
-    again = Controlled(later, train.seen)
-    later.feed_synced()
-    again.wait(1)
-    assert not later.planned(other[0])
+    again = restarted(train, other)
+    assert not again.script.planned(other[0])
     assert not again.stops
 
 
@@ -136,11 +143,8 @@ def test_what_had_ended_before_a_restart_leaves_fewer_to_come() -> None:
     train.finish(pods[:1])
     script.run(train.come(3))
     other = gang("other", 1)
-    later = Script(*cluster("a: 3x8"), *script.pods.values(), *other, synced=False, now=script.now)
-    again = Controlled(later, train.seen)
-    later.feed_synced()
+    again = restarted(train, other)
+    assert not again.script.planned(other[0])
+    again.script.change(again.script.pods[pods[1].uid], phase="Succeeded")
     again.wait(1)
-    assert not later.planned(other[0])
-    later.change(later.pods[pods[1].uid], phase="Succeeded")
-    again.wait(1)
-    assert later.planned(other[0]), "nobody comes for it"
+    assert again.script.planned(other[0]), "nobody comes for it"
