@@ -108,6 +108,27 @@ def test_members_that_are_held_wait_for_the_others_while_kube_scheduler_takes_po
     assert "only 1 of 2 members reached bind" in script.answers[call]
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_members_are_held_for_those_yet_to_be_tried_while_a_bind_is_late_but_not_for_one_that_is_refused(
+    *, refused: bool
+) -> None:
+    train = [replace(pod, created=float(n)) for n, pod in enumerate(gang("train", 4, gpus=1))]
+    script = Script(*cluster("a: 1x8"), *train)
+    script.filter(train[0])
+    call = script.bind(train[0], expires_s=600)
+    script.advance(15)
+    script.filter(train[1])
+    script.advance(10)
+    script.filter(train[2])
+    script.bind(train[2], expires_s=600)
+    if refused:
+        script.change(train[1], refusal=UNSCHEDULABLE)
+    script.advance(22)
+    assert (call in script.answers) is refused, "12 s after the last was tried"
+    script.advance(20)
+    assert call in script.answers
+
+
 def test_members_that_reach_bind_one_by_one_are_held_until_the_last_has() -> None:
     train = gang("train", 8, gpus=1)
     script = Script(*cluster("a: 1x8"), *train)

@@ -73,9 +73,10 @@ def awaits_uptake(workload: Workload) -> bool:
 
 def is_still_queued(workload: Workload, queue: KubeQueue) -> bool:
     """Whether kube-scheduler has yet to come to some of its pods, for all that is known: it takes others that were
-    before them."""
+    before them, and the binds of those that it took last may be on their way. It has refused none of them."""
     waiting = [member.pod for member in workload.members.placed.values() if not member.pod.node and not member.hold]
-    return bool(waiting) and not workload.retries.words and all(map(queue.has_yet_to_try, waiting))
+    refused = bool(workload.retries.words) or any(pod.refusal is not None for pod in waiting)
+    return not refused and any(map(queue.has_yet_to_try, waiting))
 
 
 def too_slow(workload: Workload, lacking: int) -> str:
