@@ -83,8 +83,12 @@ class Admissions:
                 pass
 
     def ask(self, call: FilterCalled, on_their_way: Mapping[str, str]) -> None:
-        """``on_their_way``: pods that have room of their own by now, there."""
-        pod, admission = call.pod, self.slots.admitted(call.pod)
+        """``on_their_way``: pods that have room of their own by now, there.
+
+        What counts is the gang that the watch shows: kube-scheduler may know before of a pod's move to another one.
+        """
+        pod = self.known.pods.get(call.pod.uid, call.pod)
+        admission = self.slots.admitted(pod)
         if admission is None or pod.group_key is None:
             return
         if admission.refuses(pod, call.candidates, self.slots.pods(pod.group_key), on_their_way):

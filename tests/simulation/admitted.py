@@ -175,12 +175,19 @@ class Admission:
         return bool(self.done and live) and not any(pod.node for pod in live)
 
     def is_crowded(self, pods: Iterable[Pod], on_their_way: Mapping[str, str]) -> bool:
-        """There are more pods without an index than slots, some on their way and others not: nobody is told which of
-        them stand in the slots, and so whether room is kept for those that wait."""
+        """There are more pods without an index than slots, and some wait that are not on their way: nobody is told
+        whether room is kept for those, if others are on their way, or the slots of pods that have ended well are free.
+        """
         live = [pod for pod in self._own(pods) if pod.live and pod.index is None]
-        many = Counter(pod.series for pod in live) - Counter(series for series, _, _ in self.slots())
-        pending = [(pod.series, pod.uid in on_their_way) for pod in live if not pod.node]
-        return any((series, True) in pending and (series, False) in pending for series in many)
+        many = Counter(pod.series for pod in live)
+        ended = Counter(series for series, _ in self.done.values())
+        slots = Counter(series for series, _, _ in self.slots())
+        waiting = {pod.series for pod in live if not pod.node and pod.uid not in on_their_way}
+        others = {pod.series for pod in live if not pod.node and pod.uid in on_their_way}
+        return any(
+            (one in others and many[one] > slots[one]) or (ended[one] and many[one] + ended[one] > slots[one])
+            for one in waiting
+        )
 
     def refuses(
         self, pod: Pod, candidates: Sequence[str], pods: Iterable[Pod], on_their_way: Mapping[str, str]

@@ -121,6 +121,19 @@ def test_nobody_can_say_what_a_job_keeps_for_its_slots_while_a_pod_beyond_them_i
     assert not life.admissions.slots.crowded({pods[0].uid: "a-0", pods[2].uid: "a-1"})
 
 
+def test_nobody_can_say_whether_a_pod_that_waits_has_the_slot_of_one_that_has_ended_well() -> None:
+    life = Life(batch(2, indexed=False), "a-0", "a-1")
+    life.show()
+    running, ended = life.pod(0, node="a-0", phase="Running"), life.pod(1, node="a-1", phase="Running")
+    waiting = life.pod(2)
+    assert not life.admissions.slots.crowded({})
+    life.tell(PodSeen(replace(ended, phase="Succeeded")))
+    assert life.admissions.slots.crowded({})
+    assert not life.admissions.slots.crowded({waiting.uid: "a-1"})
+    life.tell(PodGone(running.uid))
+    assert not life.admissions.slots.crowded({})
+
+
 def test_no_room_is_kept_for_a_pod_of_a_job_that_wants_fewer() -> None:
     life = Life(batch(2), "a-0", "a-1")
     life.show()

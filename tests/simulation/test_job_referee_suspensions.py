@@ -80,6 +80,14 @@ def test_a_job_may_be_suspended_if_kube_scheduler_leaves_out_a_node_where_a_slot
         assert (life.suspend() is None) is cause
 
 
+def test_a_job_may_be_suspended_if_kube_scheduler_refuses_a_pod_that_it_knows_in_another_gang_by_then() -> None:
+    life = Life(batch(2), "a-0", "a-1")
+    life.show()
+    moved = replace(life.pod(1), group=gang("other", 1)[0].group)
+    life.tell(FilterCalled(1, moved, ("a-0",)))
+    assert life.suspend() is None
+
+
 @pytest.mark.parametrize("broke_off", [False, True])
 def test_a_job_whose_start_broke_off_may_be_suspended_before_its_next_pod_is_late(*, broke_off: bool) -> None:
     life = Life(batch(2), "a-0", "a-1")
