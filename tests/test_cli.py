@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
@@ -136,6 +137,29 @@ def test_check_asks_what_the_probe_asks(port: int, nobody: int) -> None:
     assert check(f"--port={port}", "--ready") == (1, "not synced")
     code, said = check(f"--port={nobody}")
     assert (code, f"no answer from http://127.0.0.1:{nobody}/readyz" in said) == (2, True)
+
+
+# Ctrl-C while Python imports the modules of a command.
+
+
+@pytest.mark.parametrize("module", ["typer", "extender.cli.main", "extender.cli.inspection.commands", "httpx"])
+@pytest.mark.parametrize("script", ["muster", "kubectl-muster"])
+def test_ctrl_c_during_the_imports_ends_without_a_traceback(script: str, module: str) -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    entry, _, function = scripts[script].partition(":")
+    program = f"""
+import importlib.abc, sys
+class CtrlC(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == "{module}":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, CtrlC())
+sys.argv[1:] = ["gangs", "--url=http://127.0.0.1:1"]
+from {entry} import {function}
+{function}()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, "Traceback" in done.stderr) == (130, False), done.stderr
 
 
 # Help, version, completion.

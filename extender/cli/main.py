@@ -154,8 +154,3 @@ def demo(context: typer.Context) -> None:
     except ImportError:
         stop("the demo needs a source checkout: git clone the project and run `make demo` there")
     devcluster_demo.main(context.args)
-
-
-def plugin() -> None:
-    """The same as ``kubectl muster``: kubectl runs any kubectl-muster on the PATH."""
-    main(prog_name="kubectl muster")
