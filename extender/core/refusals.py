@@ -78,7 +78,7 @@ class Refusals:
         why = f"kube-scheduler refused node {node} for pod {member.pod.name}"
         if not releasing:
             self._revocations.revoke(workload, why, now, Cause.NODE_REFUSED)
-        elif member.state is not MemberState.BINDING:
+        elif member.state not in (MemberState.BINDING, MemberState.UNKNOWN):
             state.answer_hold(workload, member, why)
             if workload.release.last == member.uid:
                 workload.release.wait_for(None)

@@ -216,3 +216,23 @@ def test_who_was_in_doubt_when_the_extender_stood_still_is_forgotten_with_its_ga
     script.now += 60
     script.feed(GroupGone(group.key, group.uid))
     assert [script.planned(pod) for pod in pods] == ["", "", ""]
+
+
+@pytest.mark.parametrize(("size", "least"), [(2, 2), (3, 2), (3, 3)])
+def test_room_in_doubt_is_nobody_elses_when_kube_scheduler_refuses_the_node(size: int, least: int) -> None:
+    """Also where the gang can start without that member, and where nothing else of it is bound."""
+    pods, other = gang("train", size, min_member=least), gang("other", 1)
+    script = Script(*cluster(f"a: {size}x8"), *pods)
+    script.bind_all(pods)
+    doubtful, *sure = script.bindings.values()
+    for binding in sure:
+        script.post(script.pods[binding.uid])
+    script.feed_outcome(doubtful.uid, Outcome.UNKNOWN)
+    elsewhere = [name for name in script.core.state.claims.nodes if name != doubtful.node]
+    assert script.filter(script.pods[doubtful.uid], elsewhere) == ()
+    script.see(other)
+    script.advance(1)
+    assert script.planned(other[0]) != doubtful.node, "the Binding may have been written"
+    script.change(script.pods[doubtful.uid], node=doubtful.node, stamp=stamp_of(doubtful))
+    script.post_all()
+    assert script.reason("train") == "Running"
