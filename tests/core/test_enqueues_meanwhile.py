@@ -158,6 +158,22 @@ def test_what_failed_is_not_asked_for_when_it_waits_no_more(how: str) -> None:
     assert script.core.next_wake() is None
 
 
+@pytest.mark.parametrize("job", [made(), UNREADABLE], ids=["planned", "not planned"])
+def test_a_podgroup_that_is_made_anew_does_not_rest_for_what_the_one_before_it_failed_at(job: GroupJob) -> None:
+    script = scripted(WAITS, job=job)
+    for _ in range(10):
+        script.feed(Enqueued(KEY, "the right is missing"))
+        script.advance(900)
+    script.feed(Enqueued(KEY, "the right is missing"))
+    script.feed(GroupGone(KEY, "group-uid", Dialect.VOLCANO))
+    script.effects.clear()
+    script.see(replace(WAITS, uid="second"))
+    assert script.effects.count(second := Enqueue(KEY, "second")) == 1
+    script.feed(Enqueued(KEY, "the right is missing"))
+    script.advance(6)
+    assert script.effects.count(second) == 2
+
+
 def test_its_reports_are_for_a_podgroup_of_volcano_only_where_a_job_of_volcano_made_it_and_for_one_of_kai() -> None:
     for group, uid, dialect in [
         (TAKEN_UP, "group-uid", Dialect.VOLCANO),

@@ -86,6 +86,8 @@ class Enqueues:
             self._group_of.pop(group.job.uid, None)
             self._asked.pop(group.key, None)
             self._coming.pop(group.key, None)
+            self._resting.pop(group.key, None)
+            self._failures.pop(group.key, None)
             self._state.creation.wait_for(group.key, 0)
 
     def to_come(self, workload: Workload, now: float) -> PodSets | None:
