@@ -116,10 +116,11 @@ class Reader:
         )
 
     def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:
-        """Most changes of a job are of its status: what its spec says is read once for each generation of it."""
+        """Most changes of a job are of its status: what its spec says is read once for each generation of it. What
+        shows it may be made anew while it stays."""
         generation = obj["metadata"].get("generation")
         progress = tuple(value for path in kind.progress for value in found(obj, path))
-        version = generation, meta.labels, meta.annotations, progress
+        version = meta.uid, generation, meta.labels, meta.annotations, progress
         known = self._said.pop(owner.uid, None)
         if generation is None or known is None or known[0] != version or known[1] is not self.completion:
             known = version, self.completion, self._read(kind, obj, meta, owner)

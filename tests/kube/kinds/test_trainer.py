@@ -58,6 +58,16 @@ def test_a_jobset_that_nobody_has_made_shows_no_trainjob() -> None:
         Reader().read(TRAIN_JOB, made)
 
 
+def test_a_jobset_that_is_made_anew_is_read_anew() -> None:
+    reader, made = Reader(), jobset()
+    made["metadata"]["generation"] = 1
+    assert sizes(reader.read(TRAIN_JOB, made)) == {"000000000": 3}
+    again = deepcopy(made)
+    again["metadata"]["uid"] = "another"
+    again["spec"]["replicatedJobs"][0]["template"]["spec"].update(parallelism=2, completions=2)
+    assert sizes(reader.read(TRAIN_JOB, again)) == {"000000000": 2}
+
+
 def test_its_start_is_one_patch_with_the_plan_in_an_entry_of_its_own() -> None:
     after, made, job = started()
     assert after["spec"]["suspend"] is False
