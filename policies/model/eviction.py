@@ -44,8 +44,8 @@ class DisruptionBudget:
 
 
 class Victim(NamedTuple):
-    """Who gives room back. ``pod``: the UID of a pod of no gang, or empty. ``releases``: those that the pods of a gang
-    were bound by: one that has started again since is another one."""
+    """Who gives room back. ``pod``: the UID of a pod of no gang or of the surplus of one, or empty. ``releases``: those
+    that the pods of a gang were bound by: one that has started again since is another one."""
 
     key: GroupKey
     pod: str = ""

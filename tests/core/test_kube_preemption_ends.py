@@ -222,3 +222,18 @@ def test_a_pod_that_the_watch_never_shows_is_forgotten() -> None:
     script.preempt(urgent(), {"a-0": (low[0].uid,)})
     script.advance(60)
     assert script.core.next_wake() is None
+
+
+def test_nothing_is_remembered_of_pods_that_gangs_were_to_give_way_to_in_vain_and_are_gone() -> None:
+    asked = Asked()
+    script = asked.script
+    asked.ask()
+    script.advance(61)
+    assert script.milestones(Milestone.UNRESERVED) == 1
+    script.gone(script.pods[asked.pod.uid])
+    script.leave(*asked.low)
+    low, other = running(script, "low", 2), urgent(name="other")
+    script.see(other)
+    script.preempt(other, {script.bound(low)[0]: (low[0].uid,)})
+    script.advance(61)
+    assert [str(one) for one in script.core.state.preemptions.spared] == ["default/pod other"]

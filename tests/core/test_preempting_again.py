@@ -102,3 +102,20 @@ def test_after_a_restart_the_priority_of_a_victim_of_which_all_pods_terminate_is
     assert again.reason("high") == "Preempting"
     again.gone(low)
     assert all(map(again.planned, high))
+
+
+def test_a_gang_gives_way_to_one_alone_when_a_pod_of_its_name_has_gone() -> None:
+    script = Cluster(*cluster("a: 1x8", "b: 1x8"))
+    (low,) = running(script, "low", 1)
+    pod = single("low", gpus=8, node="b-0")
+    script.see(pod)
+    for name in ("first", "second"):
+        script.see(gang(name, 1, priority=10))
+        script.advance(2)
+    assert script.evicted == ["low", "low-0"]
+    script.leave(pod)
+    script.see(gang("third", 1, priority=20))
+    script.advance(3)
+    assert script.reason("third") == "NoRoom"
+    script.leave(low)
+    assert script.reason("second") == "Placed"

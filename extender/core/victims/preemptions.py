@@ -94,7 +94,12 @@ class Preemptions:
         """It has no room any more."""
         preemption = self.under_way[key]
         preemption.left.pop(victim)
-        self.leaving.pop(victim.key, None)
+        self._stays(victim)
+
+    def _stays(self, victim: Victim) -> None:
+        """It gives way no longer, or has gone. A pod may be called like a gang."""
+        if not victim.pod:
+            self.leaving.pop(victim.key, None)
 
     def make_ready(self, key: GroupKey) -> None:
         """All of its victims have gone."""
@@ -130,13 +135,14 @@ class Preemptions:
         if (preemption := self.under_way.pop(key, None)) is None:
             return None
         for victim in preemption.left:
-            self.leaving.pop(victim.key, None)
+            self._stays(victim)
         # Whoever has not gone yet may give way to somebody else.
         self.came(_LOWEST)
         return preemption
 
     def spare(self, key: GroupKey, shape: object, why: str = "") -> None:
-        """It came to nothing."""
+        """It came to nothing. What did so before something has changed counts no more."""
+        self.spared = {other: one for other, one in self.spared.items() if one.freed == self.freed}
         self.spared[key] = Spared(shape, self.freed, why)
 
     def spares(self, key: GroupKey, shape: object) -> Spared | None:
@@ -145,7 +151,7 @@ class Preemptions:
         return spared if spared is not None and (spared.shape, spared.freed) == (shape, self.freed) else None
 
     def forget(self, key: GroupKey) -> None:
-        """It is gone, or has started: what came to nothing is of the past."""
+        """It is gone: what came to nothing is of the past."""
         self.spared.pop(key, None)
         self._offers.pop(key, None)
 
