@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from extender.core.effects import Evict
-from extender.core.events import JobSeen, QueueGone, QueueSeen
+from extender.core.events import BudgetGone, JobSeen, PodGone, QueueGone, QueueSeen, Tick
 from extender.core.limits import Limits, Preempts
 from policies.model.queues import Evicts, Preemption
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job
 from tests.core.lending import RECLAIMS, Queued, lent, made_at
+from tests.core.preempting import ON
 from tests.core.queues import cluster_queue, flavor, used
 from tests.core.test_queued_jobs import started_by_others
 
@@ -154,3 +157,31 @@ def test_a_job_that_somebody_else_started_has_its_quota_and_evicts_for_room_alon
     script.see([replace(pod, priority=10) for pod in pods])
     script.advance(0.5)
     assert [effect.name for effect in script.effects if isinstance(effect, Evict)] == ["low"]
+
+
+@pytest.mark.parametrize("how", ["late", "made anew"])
+def test_no_quota_is_kept_for_a_preemptor_when_that_ends_while_it_is_being_planned(how: str) -> None:
+    """What is kept for it is lifted then, and other events come between the steps."""
+    limits = replace(ON, slice_units=1)
+    script = Queued(*cluster("a: 3x8", "b: 1x1"), things=lent(research=9), limits=limits)
+    script.start("own", 1, "research", priority=5)
+    (small,) = script.start("small", 1, "research", gpus=1, priority=5)
+    script.start("borrower", 1, "research")
+    script.advance(5)
+    wants = script.come("wants", 2, "production")
+    assert (script.reason("wants"), used(script, "production")) == ("Preempting", 8)
+    script.advance(50)
+    script.feed(PodGone(script.pods.pop(small.uid).uid))
+    while used(script, "production"):
+        script.now = max(script.now, script.core.next_wake() or script.now)
+        script.feed(Tick())
+    assert script.core.passes[1]
+    if how == "late":
+        script.now += 30
+        script.feed(BudgetGone("default", "another"))
+    else:
+        script.gone(*wants)
+        script.see([replace(pod, uid=f"{pod.uid}-again", gates=("another/gate",)) for pod in wants])
+    script.advance(5)
+    assert not script.core.state.preemptions.under_way
+    assert used(script, "production") == 0

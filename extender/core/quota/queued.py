@@ -195,12 +195,15 @@ class Queued:
         self, workload: Workload, planning: Steps[Plan | Refused | Changed]
     ) -> Steps[Plan | Refused | Changed]:
         """Also with the quota that is its own: kept for it, or counted for its pods without a node."""
-        kept, found = self._state.quotas.lift(workload.key), None
+        quotas, found = self._state.quotas, None
+        kept = quotas.lift(workload.key)
         try:
             found = yield from planning
         finally:
-            if not isinstance(found, Plan):
-                self._state.quotas.put_back(workload.key, kept)
+            if isinstance(found, Plan):
+                quotas.keep(workload.key, {})
+            else:
+                quotas.put_back(workload.key)
         return replace(found, waits_for=None) if isinstance(found, Refused) and kept else found
 
     def has_quota(self, workload: Workload, plan: Plan) -> bool:
@@ -209,10 +212,10 @@ class Queued:
         quotas, queue = self._state.quotas, self._state.quotas.queue_of(workload.key)
         if queue is None or quotas.node_of(queue.name) is None or workload.release.partial_since is not None:
             return True
-        kept = quotas.lift(workload.key)
+        quotas.lift(workload.key)
         usage = quotas.counting.of_seats(zip(plan.pods, plan.nodes.values(), strict=True), queue.name)
         short = quotas.queues.picture.tree.lacks(queue.name, usage)
-        quotas.put_back(workload.key, kept)
+        quotas.put_back(workload.key)
         return not short
 
     def quota_taken(self, workload: Workload, shortfalls: Shortfalls) -> None:
@@ -223,9 +226,9 @@ class Queued:
 
     def _level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
         """What it would get by quota alone, its own included."""
-        kept = self._state.quotas.lift(workload.key)
+        self._state.quotas.lift(workload.key)
         found = self._plans.level(workload, demand, queue)
-        self._state.quotas.put_back(workload.key, kept)
+        self._state.quotas.put_back(workload.key)
         return found
 
     def _redrawn(self, shortfalls: Shortfalls, others: Mapping[str, None] | None) -> None:

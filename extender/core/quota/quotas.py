@@ -177,8 +177,9 @@ class Quotas:
         self.keep(key, {})
 
     def kept(self, key: GroupKey) -> Usage:
-        """What ``keep`` was told last."""
-        return self._kept.get(key, {})
+        """What is kept for it just now: nothing while that is lifted."""
+        use = self.uses.of(key).get(KEPT)
+        return {} if use is None else use.usage
 
     def has_own(self, key: GroupKey) -> bool:
         """Whether quota is its own that it has no nodes for: what others lack says nothing of it."""
@@ -186,14 +187,14 @@ class Quotas:
 
     def lift(self, key: GroupKey) -> Usage:
         """What is kept for it, and what its pods without a node are counted with, is its own to use: ``put_back`` what
-        is not used."""
+        is not used. Returns what is kept."""
         for owner in [owner for owner, use in self.uses.of(key).items() if use.unseen]:
             self.uses.lift(key, owner)
-        return self._kept.pop(key, {})
+        return self._kept.get(key, {})
 
-    def put_back(self, key: GroupKey, kept: Usage) -> None:
-        """It has not used what was lifted."""
-        self.keep(key, kept)
+    def put_back(self, key: GroupKey) -> None:
+        """It has not used what was lifted: so much is for nobody else as is to be kept by now."""
+        self.keep(key, self._kept.get(key, {}))
         if (workload := self._workloads.get(key)) is not None:
             self.count_unseen(workload)
 
