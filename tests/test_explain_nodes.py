@@ -20,6 +20,24 @@ def test_a_cordoned_node_with_room_is_a_remedy() -> None:
     assert said.domains[0].free == 1
 
 
+@pytest.mark.parametrize(
+    ("taint", "facts", "told"),
+    [
+        ("node.kubernetes.io/unschedulable", {"unschedulable": True}, "cordoned"),
+        ("node.kubernetes.io/not-ready", {"ready": False}, "not ready"),
+        ("node.kubernetes.io/disk-pressure", {}, "node.kubernetes.io/disk-pressure"),
+    ],
+)
+def test_a_taint_of_a_node_that_cannot_be_used_is_not_to_be_tolerated(
+    taint: str, facts: dict[str, bool], told: str
+) -> None:
+    """The controllers of Kubernetes taint such a node."""
+    nodes = [node("a-0"), node("a-1", taints=(Taint(taint, "", "NoSchedule"),), **facts)]
+    said = explained("wait", *nodes, *gang("wait", 2))
+    assert f"put 1 node with room in the cluster back in service (enough): a-1 ({told})" in said.remedies
+    assert not any("toleration" in one for one in said.remedies)
+
+
 def test_a_taint_that_nobody_tolerates_is_a_remedy() -> None:
     nodes = [node("a-0"), node("a-1", taints=(Taint("team", "blue", "NoSchedule"),))]
     said = explained("wait", *nodes, *gang("wait", 2))
@@ -66,13 +84,32 @@ def test_nodes_that_do_not_reach_its_volumes_are_no_remedy() -> None:
     ]
 
 
+def test_pods_that_are_pinned_are_to_be_deleted() -> None:
+    def pinned(name: str) -> list[Pod]:
+        term = (Requirement("metadata.name", "In", (name,), is_field=True),)
+        return gang("wait", 2, gpus=4, selection=Selection(affinity=(term,)))
+
+    said = explained("wait", *cluster("a: 2x8"), *pinned("gone"))
+    assert said.remedies == [
+        "delete wait-0 and wait-1 and create new pods: the nodes are gone, and no pod can be unpinned from its nodes"
+    ]
+    said = explained("wait", *cluster("a: 2x8"), *busy("a-1", 8), *pinned("a-1"))
+    assert said.remedies == [
+        "room for 2 more members (4 GPUs each) in the cluster, of those that its pods name",
+        "wait for pod default/busy-a-1 to finish: that frees enough in the cluster",
+        "delete wait-0 and wait-1 and create new pods, as no pod can be unpinned from its nodes: it would fit now, on "
+        "1 node",
+    ]
+
+
 @pytest.mark.parametrize("by", ["selector", "label", "field"])
 def test_a_node_more_is_no_remedy_for_pods_that_name_their_nodes(by: str) -> None:
     def wait(size: int, name: str) -> list[Pod]:
+        field = Requirement("metadata.name", "In", (name,), is_field=True)
         terms = {
             "selector": Selection(node_selector=((HOST, name),)),
             "label": Selection(affinity=((Requirement(HOST, "In", (name,)),),)),
-            "field": Selection(affinity=((Requirement("metadata.name", "In", (name,), is_field=True),),)),
+            "field": Selection(affinity=((field, Requirement(HOST, "Exists", ())),)),
         }
         return gang("wait", size, selection=terms[by])
 

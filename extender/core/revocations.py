@@ -29,7 +29,6 @@ class Revocations:
     def revoke(self, workload: Workload, why: str, now: float, cause: Cause, *, penalty: bool = False) -> None:
         """Take every promise back: held binds fail, assumed room is free, nominations are cleared."""
         state, members = self._state, workload.members
-        workload.telling.note(now, f"forgotten: {why}")
         take_job_back(workload, why)
         if members.placed or members.holds:
             # Whoever is to clear their nominations, we or kube-scheduler, may fail: time to look.
@@ -52,6 +51,8 @@ class Revocations:
             explain(state, workload, Reason("Forgotten", why), now)
             if cause in DEADLINES:
                 report(state, workload, now)
+        else:
+            workload.telling.note(now, f"forgotten: {why}")
         state.touch(workload)
 
     def lose(self, workload: Workload, member: Member, now: float) -> None:

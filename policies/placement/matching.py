@@ -65,6 +65,18 @@ def pinned_to(selection: Selection) -> str | None:
     return None
 
 
+def nodes_named(selection: Selection) -> tuple[str, ...]:
+    """The nodes that its affinity names and nothing else, as a pin does; none when it asks for anything else."""
+    names: list[str] = []
+    for term in selection.affinity or ():
+        match term:
+            case (Requirement("metadata.name", "In", (node,), True),):
+                names.append(node)
+            case _:
+                return ()
+    return tuple(names)
+
+
 def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> Steps[Verdict]:
     """The rules, for one node or for all of them, as ``test`` has it."""
     verdict = test(Standing(), Holds(partial(_lets_in, selection.tolerations)))

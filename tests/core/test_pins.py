@@ -152,3 +152,20 @@ def test_a_pinned_gang_is_held_and_released_like_any_other(mode: SteeringMode) -
         script.change(pod, gates=())
     script.run(pods)
     assert script.reason("train") == "Running"
+
+
+@pytest.mark.parametrize("mode", [SteeringMode.PIN_NODE, SteeringMode.PIN_DOMAIN])
+def test_a_gang_whose_pinned_nodes_are_gone_is_told_that_only_deleting_its_pods_helps(mode: SteeringMode) -> None:
+    pods = gang("train", 2, **GATED)
+    script = Script(*cluster("a: 1x16", "b: 1x16"), *pods, steering=mode)
+    for effect in ungates(script):
+        terms = tuple((Requirement("metadata.name", "In", (node,), is_field=True),) for node in effect.pin)
+        script.feed(Ungated(effect.uid))
+        script.change(script.pods[effect.uid], gates=(), selection=Selection(affinity=terms))
+    node = script.planned(pods[0])
+    script.drop(node)
+    told = script.gang("train").telling.reason
+    assert told.code == "NoRoom"
+    assert f"pods {pods[0].name}, {pods[1].name} are pinned to node {node}, which is gone: only deleting them" in str(
+        told
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from extender.core.gang.expected import to_be_created
+from extender.core.gang.pins import told_of_pins
 from extender.core.gang.shape import Role
 from extender.core.jobs.job import JobRecord
 from extender.core.limits import Preempts
@@ -61,6 +62,8 @@ def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:
 def worded(workload: Workload, why: Reason, state: State) -> Reason:
     """Why it waits for room, with what is known beside that."""
     retries = workload.retries
+    if why.code == "NoRoom" and (lost := told_of_pins(workload, state)) and lost not in why.message:
+        why = Reason("NoRoom", f"{why.message}; {lost}")
     if why.code == "NoRoom" and retries.nodes and retries.words:
         text = f"kube-scheduler refused it, and says: {retries.words}; without those nodes, {why.message}"
         return Reason("Refused", text)

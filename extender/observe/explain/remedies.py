@@ -8,16 +8,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from extender.core.gang.pins import pinned_to_lost
 from extender.core.member import Stage
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
 from extender.observe.explain.inquiry import Inquiry, fewest_ends, holders
-from policies.model import Constraints, Pod, Topology
-from policies.placement.matching import admits
+from policies.model import Constraints, Node, Pod, Topology
+from policies.placement.matching import admits, nodes_named
 from policies.placement.snapshot import Domain, Rows
 from policies.words import amounts, counted, devices, many
 
+_STATES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""With these begin the keys of taints that a node has while it cannot be used: it is to be mended, not tolerated."""
 _DOMAINS = 2
 """Domains for which a remedy is worked out: those that come nearest."""
 _NAMED = 4
@@ -136,6 +139,10 @@ def _room(state: State, question: Inquiry) -> Iterator[str]:
     if not domains:
         yield f"label nodes with {question.level.key}: no node has this label" if question.level else "add nodes"
         return
+    if lost := pinned_to_lost(question.gang, state):
+        names = _list([pod.name for pod in lost])
+        yield f"delete {names} and create new pods: the nodes are gone, and no pod can be unpinned from its nodes"
+        return
     yield from _larger_than_all(question)
     if question.led:
         yield "suspend the job to have all of it planned anew: its pod template names the nodes of its plan"
@@ -146,6 +153,7 @@ def _room(state: State, question: Inquiry) -> Iterator[str]:
     if question.scope is not None:
         softer = [replace(pod, topology=Topology()) for pod in question.members]
         yield from _without("use preferred-topology instead of required-topology", softer, question)
+    yield from _unpinned(state, question)
     for what, ease in _EASED:
         eased = [replace(pod, constraints=ease(pod.constraints)) for pod in question.members]
         if eased != question.members:
@@ -192,11 +200,12 @@ def _closed(state: State, question: Inquiry, rows: Rows, place_name: str) -> Ite
         if eligible[row] or not room[row]:
             continue
         node = state.claims.nodes[view.names[row]]
-        if admits(replace(node, unschedulable=False, ready=True), selection):
-            shut.append(f"{node.name} ({'not ready' if not node.ready else 'cordoned'})")
+        lasting = tuple(taint for taint in node.taints if not taint.key.startswith(_STATES))
+        if admits(replace(node, taints=lasting, unschedulable=False, ready=True), selection):
+            shut.append(f"{node.name} ({_standing(node)})")
             gained += int(room[row])
         elif admits(replace(node, taints=(), unschedulable=False, ready=True), selection):
-            hard = (taint for taint in node.taints if taint.effect != "PreferNoSchedule")
+            hard = (taint for taint in lasting if taint.effect != "PreferNoSchedule")
             taints.update(f"{one.key}{'=' * bool(one.value)}{one.value}:{one.effect}" for one in hard)
     if shut:
         enough = " (enough)" if question.fitting(rows) + gained >= question.want else " (a help, but not enough)"
@@ -205,6 +214,26 @@ def _closed(state: State, question: Inquiry, rows: Rows, place_name: str) -> Ite
     for taint, count in sorted(taints.items(), key=lambda one: (-one[1], one[0]))[:1]:
         tainted = counted(count, "node", "has", "have")
         yield f"add a toleration of {taint} to the pods: {tainted} this taint and room in {place_name}"
+
+
+def _unpinned(state: State, question: Inquiry) -> Iterator[str]:
+    """Pods, and not what a job makes pods of, that are pinned to nodes: new ones might go elsewhere."""
+    freed = {
+        pod.uid: replace(pod, selection=replace(pod.selection, affinity=None))
+        for pod in question.members
+        if pod.uid in state.pods and nodes_named(pod.selection) and not question.led
+    }
+    if freed:
+        names = _list([pod.name for pod in freed.values()])
+        what = f"delete {names} and create new pods, as no pod can be unpinned from its nodes"
+        yield from _without(what, [freed.get(pod.uid, pod) for pod in question.members], question)
+
+
+def _standing(node: Node) -> str:
+    """Why it takes nobody."""
+    if not node.ready or node.unschedulable:
+        return "cordoned" if node.ready else "not ready"
+    return ", ".join(taint.key for taint in node.taints if taint.key.startswith(_STATES))
 
 
 def _without(what: str, members: Sequence[Pod], question: Inquiry) -> Iterator[str]:
