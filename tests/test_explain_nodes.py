@@ -32,7 +32,8 @@ def test_a_taint_of_a_node_that_cannot_be_used_is_not_to_be_tolerated(
     taint: str, facts: dict[str, bool], told: str
 ) -> None:
     """The controllers of Kubernetes taint such a node."""
-    nodes = [node("a-0"), node("a-1", taints=(Taint(taint, "", "NoSchedule"),), **facts)]
+    shut = replace(node("a-1"), taints=(Taint(taint, "", "NoSchedule"),), **facts)  # type: ignore[arg-type]
+    nodes = [node("a-0"), shut]
     said = explained("wait", *nodes, *gang("wait", 2))
     assert f"put 1 node with room in the cluster back in service (enough): a-1 ({told})" in said.remedies
     assert not any("toleration" in one for one in said.remedies)
