@@ -283,3 +283,27 @@ def test_a_job_without_indexes_goes_on_when_its_status_is_behind_its_pods() -> N
     train.wait(3)
     assert not train.stops
     assert len(script.bound(waiting)) == 2
+
+
+def test_a_job_that_makes_no_more_pods_is_not_suspended_after_a_restart_while_a_pod_of_it_waits_for_room() -> None:
+    """Its controller would take it for complete."""
+    script = Script(*cluster("a: 1x8"), limits=LIMITS)
+    whole = job(3, indexed=False)
+    least = replace(whole.podsets, podsets=(replace(whole.podsets.podsets[0], minimum=1),))
+    train = Controlled(script, replace(whole, podsets=least))
+    first, second, waiting = train.create()
+    script.run([first])
+    script.gone(second)
+    finish(train, first)
+    script.see(foreign := single("foreign", gpus=8, node="a-0", scheduler="other"))
+    train.wait(3)
+    assert not train.stops
+    again = restarted(train)
+    again.wait(70)
+    assert not again.stops
+    again.script.gone(foreign)
+    again.wait(3)
+    again.script.run([waiting])
+    again.wait(3)
+    assert len(again.script.bound([waiting])) == 1
+    assert not again.stops

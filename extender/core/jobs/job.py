@@ -155,6 +155,11 @@ class JobRecord:
             planned.get(one.prefix, 0) < min(one.least, wanted.get(one.prefix, 0)) for one in self.started.podsets
         )
 
+    @property
+    def closed(self) -> bool:
+        """No pod of it is made any more: suspended, it would be complete without those that run or wait."""
+        return 0 < self.seen.closed >= len(self.plan or {})
+
     def let_go(self, slots: Collection[SlotKey]) -> None:
         """Their nodes are kept for them no longer: they are planned like what a larger job asks for."""
         self.plan = {slot: node for slot, node in (self.plan or {}).items() if slot not in slots}

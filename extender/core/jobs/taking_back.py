@@ -9,14 +9,14 @@ from policies.model import SlotKey
 
 def take_job_back(workload: Workload, why: str) -> None:
     """What its pods are made of says the plan: it has to be suspended to be planned anew. One that runs goes on if only
-    pods that it can do without, which are planned one by one, lose their nodes."""
+    pods that it can do without, which are planned one by one, lose their nodes, and so does one that makes no more."""
     job = workload.job
     if job is None or job.plan is None:
         return
     members = workload.members
     promised = (*(member.pod.identity for member in members.placed.values()), *members.slots.planned)
     led = [slot for slot in promised if slot in job.plan]
-    if not workload.whole or any(needs(workload, slot) for slot in led):
+    if not job.closed and (not workload.whole or any(needs(workload, slot) for slot in led)):
         job.take_back(why)
     else:
         job.let_go(led)

@@ -53,7 +53,7 @@ class Upkeep:
                 self._seat(workload, slot, pod, node, now)
             elif admitted and self._makes_room(workload, node):
                 continue
-            elif not needed or record.over:
+            elif not needed or record.over or record.closed:
                 record.let_go((slot,))
             elif not self._may_stay_empty(workload, slot):
                 room, now_is = ("the room on ", "is gone") if admitted else ("", "is gone, not ready or closed to it")
@@ -133,13 +133,11 @@ class Upkeep:
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
         """What the job has to be started over for."""
         limits, plan = self._state.limits, record.plan or {}
-        # No pod of it is made any more: suspended, it would be complete without what those do that run.
-        closed = record.seen.closed >= len(plan) > 0
         for node, since in list(record.lost.items()):
             if now < since + limits.node_loss_s:
                 continue
             # Whoever has no slot of the plan is replaced one by one.
-            if not closed and any(pod.node == node and pod.identity in plan for pod in workload.bound):
+            if not record.closed and any(pod.node == node and pod.identity in plan for pod in workload.bound):
                 return (
                     f"node {node}, on which pods of it run, is gone or has been silent for {limits.node_loss_s:.0f} s"
                 )
@@ -148,7 +146,7 @@ class Upkeep:
                 record.regain(node)
         if (why := self._not_created(workload, record, now)) is not None:
             return why
-        if not record.ran or _runs(workload, record.seen):
+        if not record.ran or record.closed or _runs(workload, record.seen):
             return None
         # As after a restart, when nobody knows the plan, or what was let go.
         if record.seen.plan is None and misled(workload, record.seen):
