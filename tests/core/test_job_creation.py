@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import CleanJob, Nominate, StartJob, SuspendJob, Ungate, Wake
-from policies.model import Constraints, Job, Pod, PodSet, Requirement, Spread
+from policies.model import Job
 from tests.builders import cluster, gang, single
-from tests.core.jobs import Controlled, job, template
+from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
 RATE = 5
 """Pods a second."""
-TRAIN = (Requirement("app", "In", ("train",)),)
-EVENLY: dict[str, Any] = {
-    "labels": (("app", "train"),),
-    "constraints": Constraints(spread=(Spread("kubernetes.io/hostname", 1, TRAIN),)),
-}
 
 
 class Controller:
@@ -89,6 +81,40 @@ def test_small_jobs_that_keep_coming_hold_a_large_one_up_only_so_long() -> None:
     assert controller.pods < 40 + 8 * number, "pods of others were awaited all the time until it was its turn"
 
 
+def test_a_job_whose_pods_never_come_holds_others_up_no_longer_than_a_few_seconds() -> None:
+    """A ResourceQuota of its namespace refuses them, say."""
+    script = Script(*cluster("a: 300x8"), checked=1000)
+    stuck = Controlled(script, job(700, name="stuck", gpus=1))
+    others: list[Controlled] = []
+    asked: dict[str, float] = {}
+    waited: list[float] = []
+    for number in range(40):
+        others.append(Controlled(script, job(4, name=f"small-{number}", gpus=1)))
+        asked[others[-1].seen.uid] = script.now
+        for _ in range(5):
+            stuck.wait(1)
+            for one in others:
+                one.settle()
+            for one in [one for one in others if one.starts]:
+                waited.append(script.now - asked[one.seen.uid])
+                one.run()
+                others.remove(one)
+    assert len(stuck.starts) > 2
+    assert len(waited) > 38
+    assert max(waited) < 25
+
+
+def test_that_pods_come_rarely_says_nothing_about_how_fast_they_are_made() -> None:
+    """Pods of another job never come, so that some are awaited all the time."""
+    script = Script(*cluster("a: 300x8"), checked=1000)
+    Controlled(script, job(20, name="stuck", gpus=1))
+    for number in range(3):
+        small = Controlled(script, job(4, name=f"small-{number}", gpus=1))
+        small.run()
+        small.wait(5)
+    assert Controlled(script, job(200, name="large", gpus=1)).starts
+
+
 def test_jobs_that_wait_for_the_pods_of_others_are_looked_at_together_and_not_worked_out_anew() -> None:
     script = Script(*cluster("a: 200x8"), checked=1000)
     large = Controlled(script, job(600, name="large", gpus=1))
@@ -96,10 +122,12 @@ def test_jobs_that_wait_for_the_pods_of_others_are_looked_at_together_and_not_wo
     workloads = [script.core.state.workloads[train.seen.key] for train in waiting]
     asked = [workload.asked for workload in workloads]
     began, _ = script.core.passes
-    script.advance(10)
+    for _ in range(2):
+        script.advance(5)
+        large.create(only=1)
     assert all(workload.asked is demand for workload, demand in zip(workloads, asked, strict=True))
-    assert script.core.passes[0] - began <= 11
-    large.create(only=590)
+    assert script.core.passes[0] - began <= 13
+    large.create(only=588)
     for train in waiting:
         train.wait(1)
         assert len(train.starts) == 1, script.message(train.seen.key.name)
@@ -107,9 +135,10 @@ def test_jobs_that_wait_for_the_pods_of_others_are_looked_at_together_and_not_wo
 
 def test_jobs_that_were_not_to_pass_a_large_one_by_start_when_it_is_gone() -> None:
     script = Script(*cluster("a: 200x8"), checked=1000)
-    Controlled(script, job(500, name="first", gpus=1))
-    large = Controlled(script, job(650, name="large", gpus=1))
-    large.wait(31)
+    first, large = (Controlled(script, job(size, name=name, gpus=1)) for name, size in (("first", 500), ("large", 650)))
+    for _ in range(6):
+        large.wait(5.2)
+        first.create(only=1)
     small = Controlled(script, job(8, name="small", gpus=1))
     assert not small.starts
     large.gone()
@@ -214,70 +243,3 @@ def test_a_job_that_an_earlier_life_has_started_by_another_plan_runs_by_that_one
     assert script.filter(single("other", gpus=8)) == (ours,)
     train.wait(3)
     assert not train.stops
-
-
-def with_launcher(workers: int, **asked: Any) -> Job:
-    """A job whose controller makes one more pod when all workers run."""
-    made = job(workers, PodSet(template(series="launcher", gpus=1), 1, 1, wave=1), gpus=1)
-    podsets = tuple(replace(one, template=replace(one.template, **asked)) for one in made.podsets.podsets)
-    return replace(made, podsets=replace(made.podsets, podsets=podsets))
-
-
-def at_bind(script: Script, pods: list[Pod]) -> list[Pod]:
-    """Those of whom kube-scheduler may be asked by now ask for their Binding, and are held."""
-    led = [pod for pod in pods if script.filter(pod)]
-    script.bind_all(led, expires_s=600)
-    return led
-
-
-def test_pods_of_a_later_wave_are_not_awaited_before_the_first_one_runs() -> None:
-    """It is let in in rounds, which take longer than the next pod of a job may take to come."""
-    script = Script(*cluster("a: 4x8"))
-    train = Controlled(script, with_launcher(12, **EVENLY))
-    pods = train.create(only=12)
-    for _ in range(3):
-        script.advance(19)
-        led = at_bind(script, pods)
-        assert len(led) == 4
-        pods = [pod for pod in pods if pod not in led]
-    script.post_all()
-    last = train.create()
-    script.run(last)
-    assert script.bound(last) == list(train.starts[0].plan["launcher"])
-    assert not train.stops
-
-
-def test_a_first_wave_that_is_there_and_does_not_come_to_bind_waits_only_so_long() -> None:
-    script = Script(*cluster("a: 1x8"))
-    train = Controlled(script, with_launcher(2))
-    first, _ = train.create(only=2)
-    call = script.bind(first, expires_s=600)
-    script.advance(29)
-    assert not script.answers
-    script.advance(2)
-    train.settle()
-    assert "only 1 of 2 members reached bind before the deadline" in script.answers[call]
-    assert "only 1 of 2 members reached bind before the deadline" in train.stops[0]
-
-
-def test_binds_that_kube_scheduler_gives_up_are_not_laid_to_pods_of_a_later_wave() -> None:
-    script = Script(*cluster("a: 1x8"))
-    train = Controlled(script, with_launcher(2))
-    first, _ = train.create(only=2)
-    script.bind(first, expires_s=10)
-    train.wait(10)
-    assert "only 1 of 2 members reached bind before the deadline" in train.stops[0]
-
-
-def test_a_pod_of_a_larger_first_wave_waits_for_no_pod_of_the_next() -> None:
-    """The controller makes that one when all workers run that the job asks for by now."""
-    script = Script(*cluster("a: 4x8"))
-    train = Controlled(script, with_launcher(2, **EVENLY))
-    script.run(train.create(only=2))
-    workers, launcher = train.seen.podsets.podsets
-    podsets = (replace(workers, count=3, minimum=3), launcher)
-    train.show(podsets=replace(train.seen.podsets, podsets=podsets))
-    (third,) = train.create(only=1)
-    assert at_bind(script, [third]) == [third]
-    script.post_all()
-    assert script.bound([third])

@@ -25,7 +25,7 @@ class Coming:
         podsets = self._owners.to_come(workload) or self._enqueues.to_come(workload, now)
         expect(self._state, workload, podsets)
         self._owners.move_up(workload, now)
-        self._enqueues.settle(workload)
+        self._enqueues.settle(workload, now)
 
     def deadlines(self, workload: Workload, now: float) -> list[float]:
         """When it has to be looked at again."""

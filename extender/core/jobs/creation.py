@@ -14,6 +14,10 @@ DEFAULT_RATE = 20.0
 """Pods a second, until it has been observed otherwise."""
 _WINDOW_S = 5.0
 _SLOWEST, _FASTEST = 1.0, 10_000.0
+_GAP_S = 2.0
+"""When no pod has come for so long, nobody was making any all that time: it says nothing about the rate."""
+_QUIET_S = 10.0
+"""After so long without any pod, those that are awaited are not being made: others need not wait for them."""
 _PAUSE_S, _MOST_PAUSE_S = 1.0, 5.0
 """After so long, those who were refused are looked at again: some pods have come."""
 _EACH_S = 1e-3
@@ -30,7 +34,8 @@ class _First:
 
 
 class Creation:
-    """``awaited``: how many pods of all admitted jobs are yet to come. ``rate``: as observed, in pods a second."""
+    """``awaited``: how many pods of admitted jobs are yet to come and may be being made. ``rate``: as observed, in pods
+    a second. A job whose pods somebody refuses, a ResourceQuota say, holds up others only so long."""
 
     def __init__(self) -> None:
         self.awaited = 0
@@ -38,22 +43,35 @@ class Creation:
         self._refused: dict[GroupKey, None] = {}
         self._refused_at = 0.0
         self._of: dict[GroupKey, int] = {}
+        self._stuck: dict[GroupKey, int] = {}
+        self._moved = 0.0
         self._began: float | None = None
-        self._came = 0
+        self._came, self._came_at = 0, 0.0
         self._first: _First | None = None
 
-    def wait_for(self, key: GroupKey, pods: int) -> None:
+    def wait_for(self, key: GroupKey, pods: int, now: float) -> None:
         """So many pods of that workload are yet to come."""
-        self.awaited += pods - self._of.pop(key, 0)
+        if self._stuck.get(key) == pods:
+            return
+        self._stuck.pop(key, None)
+        before = self._of.pop(key, 0)
+        self.awaited += pods - before
         if pods:
             self._of[key] = pods
+        if pods > before:
+            self._moved = now
         if not self.awaited:
             self._began = None
 
+    def forget(self, key: GroupKey) -> None:
+        """No pod of that workload is yet to come."""
+        self.wait_for(key, 0, self._moved)
+
     def came(self, now: float) -> None:
         """A pod that was awaited is there."""
-        if self._began is None or now - self._began > 2 * _WINDOW_S:
+        if self._began is None or now - self._came_at > _GAP_S:
             self._began, self._came = now, 0
+        self._came_at = self._moved = now
         self._came += 1
         if now - self._began >= _WINDOW_S:
             # The latest window counts for half.
@@ -74,6 +92,10 @@ class Creation:
     def lets(self, key: GroupKey, pods: int, now: float, most_s: float) -> bool:
         """Whether a workload with so many more may start: they would be there in time. What is too large by itself
         goes when nobody else is awaited. Whoever has been refused for so long is passed by nobody any more."""
+        if self.awaited and now - self._moved > _QUIET_S:
+            self._stuck |= self._of
+            self._of.clear()
+            self.awaited, self._began = 0, None
         first = self._first
         if first is not None and now - first.asked > most_s + _MOST_PAUSE_S:
             first = None  # it waits for something else by now, or is gone

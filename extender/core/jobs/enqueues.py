@@ -88,7 +88,7 @@ class Enqueues:
             self._coming.pop(group.key, None)
             self._resting.pop(group.key, None)
             self._failures.pop(group.key, None)
-            self._state.creation.wait_for(group.key, 0)
+            self._state.creation.forget(group.key)
 
     def to_come(self, workload: Workload, now: float) -> PodSets | None:
         """The pods that are to be expected: until the gang has started, or the next of them has not come in time. None
@@ -105,7 +105,7 @@ class Enqueues:
             return None
         return podsets
 
-    def settle(self, workload: Workload) -> None:
+    def settle(self, workload: Workload, now: float) -> None:
         """Once there is a node for each that has to start, its pods may come."""
         group, slots = workload.group, workload.members.slots
         if group is None or group.job is None:
@@ -114,7 +114,7 @@ class Enqueues:
         if group.pending and whole and self._state.recovered:
             self._ask(group)
         awaited = group.key in self._asked or group.key in self._coming
-        self._state.creation.wait_for(workload.key, len(slots.planned) if awaited else 0)
+        self._state.creation.wait_for(workload.key, len(slots.planned) if awaited else 0, now)
 
     def came(self, workload: Workload, now: float) -> None:
         """A pod has filled a slot."""

@@ -109,7 +109,7 @@ class Jobs:
         if record.writing is not None or not record.rest_is_over(now):
             self._meanwhile(workload, record, now)
             if not record.written or now < record.until:
-                return self._count_uncreated(workload, record)
+                return self._count_uncreated(workload, record, now)
             record.end_write()
         if record.seen.finished:
             self._clean(record)
@@ -122,12 +122,12 @@ class Jobs:
             self._wait(workload, record, now)
         else:
             self._run(workload, record, now)
-        return self._count_uncreated(workload, record)
+        return self._count_uncreated(workload, record, now)
 
-    def _count_uncreated(self, workload: Workload, record: JobRecord) -> None:
+    def _count_uncreated(self, workload: Workload, record: JobRecord, now: float) -> None:
         """Others wait until its pods are created. They may come before the watch shows its start."""
         vacant = len(workload.members.slots.planned) if record.plan is not None else 0
-        self._state.creation.wait_for(workload.key, vacant)
+        self._state.creation.wait_for(workload.key, vacant, now)
 
     def _meanwhile(self, workload: Workload, record: JobRecord, now: float) -> None:
         """Its pods may come, end and go before the watch shows its start. Others may start it with the plan that is yet
@@ -144,7 +144,7 @@ class Jobs:
         """No more pods come of it."""
         record.dismiss()
         expect(self._state, workload, None)
-        self._state.creation.wait_for(workload.key, 0)
+        self._state.creation.forget(workload.key)
 
     def _wait(self, workload: Workload, record: JobRecord, now: float) -> None:
         job, why = record.seen, hindrance(self._state, workload, record)

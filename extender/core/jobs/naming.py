@@ -81,5 +81,5 @@ class JobNaming:
         expect(self._state, workload, None)
         workload.telling.note(now, "its job is gone")
         workload.follow_job(None, left_in=queue)
-        self._state.creation.wait_for(key, 0)
+        self._state.creation.forget(key)
         self._state.touch(workload)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -227,12 +228,14 @@ def jobs_that_wait_for_the_pods_of_others_are_not_looked_at_again(patch: pytest.
 
 
 def pods_that_come_before_the_start_of_their_job_is_shown_are_not_counted(patch: pytest.MonkeyPatch) -> None:
-    """Others wait for them until the watch shows it."""
+    """Others wait for them until the watch shows it, though no pod comes, and pods seem to be made ever more slowly."""
+    for limit in ("_GAP_S", "_QUIET_S"):
+        patch.setattr(f"extender.core.jobs.creation.{limit}", inf)
     real = Jobs._count_uncreated
 
-    def count(self: Jobs, workload: Workload, record: JobRecord) -> None:
+    def count(self: Jobs, workload: Workload, record: JobRecord, now: float) -> None:
         if record.writing is not JobWrite.START or not record.written:
-            real(self, workload, record)
+            real(self, workload, record, now)
 
     patch.setattr(Jobs, "_count_uncreated", count)
 
