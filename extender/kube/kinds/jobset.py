@@ -11,6 +11,13 @@ from extender.kube.reading.numbering import series_of_job
 
 TOO_MANY_JOBS = f"it has more than {MOST_PODS:,} Jobs, and no more pods can be planned together"
 
+EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+PLACES_THEM = (
+    f"with the annotation {EXCLUSIVE} JobSet chooses nodes itself, for most pods when the first of their Job is bound, "
+    "so that they cannot start together: create it anew without; muster.dev/slice-size (the pods of a Job) and "
+    "muster.dev/slice-topology in the pod template keep each Job in one domain"
+)
+
 
 def _templates(obj: Object) -> Iterator[Template]:
     """The Jobs are numbered through all replicated jobs. A pod says the number of its Job, and its own in that."""
@@ -40,7 +47,12 @@ def _templates(obj: Object) -> Iterator[Template]:
             affinity=False,
             emptied=True,
             completions=completions,
+            problem=PLACES_THEM if any(map(_is_exclusive, (obj, replicated["template"], job["template"]))) else "",
         )
+
+
+def _is_exclusive(part: Object) -> bool:
+    return any(isinstance(one, dict) and EXCLUSIVE in one for one in found(part, "metadata.annotations"))
 
 
 JOBSET = Kind(

@@ -33,7 +33,7 @@ class Template:
     ``minimum``: so many pods of each podset are enough for the job, as it says itself; None: it needs all.
     ``marks``: annotations by which its pods are told apart, where no controller does. ``meta``: what its pods have in
     their metadata besides; None: nothing. ``tolerated``: what they tolerate besides. ``grows``: its author may ask for
-    more pods of it while the job runs.
+    more pods of it while the job runs. ``problem``: why its pods cannot be planned; empty where they can.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Template:
     meta: Meta | None = None
     tolerated: tuple[Object, ...] = ()
     grows: bool = False
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ class Reader:
         least = _least(templates, said)
         minimum = min(left, sum(least) if said is None else said)
         priority, problem = self.completion.priority_of(meta)
-        problems = [problem]
+        problems = [problem, *(template.problem for template in templates)]
         shapes: list[Pod] = []
         for pod in pods:
             shape, problem = self._shape(meta, key, owner, minimum, pod)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.kube.kinds.jobset import JOBSET, TOO_MANY_JOBS
+from extender.kube.kinds.jobset import EXCLUSIVE, JOBSET, PLACES_THEM, TOO_MANY_JOBS
 from extender.kube.kinds.kind import Object
 from policies.model import GroupKey
 from tests.kube.kinds.jobs import (
@@ -82,6 +82,15 @@ def test_each_of_its_jobs_is_a_podset() -> None:
     assert all(podset.indexed for podset in job.podsets.podsets), "as its webhook completes its Jobs"
     assert [dict(podset.template.requests).get("nvidia.com/gpu", 0) for podset in job.podsets.podsets] == [0, 8, 8]
     assert (job.podsets.minimum, job.podsets.first_wave) == (9, 9)
+
+
+@pytest.mark.parametrize("where", ["the JobSet", "a Job", "a pod"])
+def test_one_whose_controller_chooses_nodes_itself_waits(where: str) -> None:
+    obj = stored(WORKERS)
+    job = obj["spec"]["replicatedJobs"][1]["template"]
+    part = {"the JobSet": obj, "a Job": job, "a pod": job["spec"]["template"]}[where]
+    part.setdefault("metadata", {}).setdefault("annotations", {})[EXCLUSIVE] = "rack"
+    assert read(JOBSET, obj).problem == PLACES_THEM
 
 
 def test_its_pods_fill_its_slots() -> None:
