@@ -133,6 +133,16 @@ def test_one_that_others_start_meanwhile_is_suspended_again() -> None:
     assert (second.stops, first.stops) == (["it was started without a plan of Muster's"], [])
 
 
+def test_one_whose_own_name_is_taken_is_not_told_to_change_its_template() -> None:
+    """By pods of a job of its name that was deleted without them."""
+    script = Script(*cluster("a: 4x8"))
+    script.see(gang("job-train", 1, owner=""))
+    made = job(2, name="train")
+    Controlled(script, replace(made, podsets=replace(made.podsets, key=key("job-train"))))
+    message = script.message("job-train (Job train)")
+    assert message == "1 pod has the gang name job-train, which is that of this job: it is planned when it is gone"
+
+
 def test_pods_that_have_the_name_go_on_and_the_job_waits_for_them() -> None:
     script = Script(*cluster("a: 4x8"))
     pods = gang("shared", 2, owner="")
