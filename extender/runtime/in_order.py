@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -38,6 +39,8 @@ class JobWrites:
         self._noted = noted
         self._following: dict[str, JobEffect | None] = {}
         """Jobs that are being written to, by UID -> the write that is to follow."""
+        self._reserving: dict[GroupKey, deque[Reserve]] = {}
+        """Workloads on which a reservation is being written -> those that are to follow."""
 
     def ask(self, effect: JobEffect | Enqueue | Reserve) -> None:
         """Have it written."""
@@ -79,10 +82,20 @@ class JobWrites:
         self._start(Lane.OTHER, "enqueue", self._writes.job(effect, lambda: True), ended)
 
     def reserve(self, effect: Reserve) -> None:
-        """What is written on one workload goes out in order."""
+        """What is written on one workload goes out in order: each when the one before it has ended."""
+        if effect.key in self._reserving:
+            self._reserving[effect.key].append(effect)
+        else:
+            self._reserving[effect.key] = deque()
+            self._reserve(effect)
 
+    def _reserve(self, effect: Reserve) -> None:
         def ended(detail: str) -> None:
             self._noted("reservation")(detail)
+            if following := self._reserving[effect.key]:
+                self._reserve(following.popleft())
+            else:
+                del self._reserving[effect.key]
             self._feed(Reserved(effect.key, effect.pod, effect.job, effect.reservation, detail))
 
         self._start(Lane.OTHER, effect.key, self._writes.reserve(effect), ended)

@@ -119,3 +119,19 @@ def test_a_gang_gives_way_to_one_alone_when_a_pod_of_its_name_has_gone() -> None
     assert script.reason("third") == "NoRoom"
     script.leave(low)
     assert script.reason("second") == "Placed"
+
+
+def test_the_reservation_of_the_second_time_stays_when_that_of_the_first_is_written_late() -> None:
+    script = Cluster(*cluster("a: 1x8"), writes=False)
+    running(script, "low", 1)
+    script.see(gang("high", 1, priority=10))
+    script.see(*cluster("b: 1x8"))
+    script.drop("b-0")
+    script.advance(3)
+    first, off, second = script.written
+    assert (off.reservation, script.reason("high")) == (None, "Preempting")
+    script.write(first)
+    assert script.written == [first, off, second]
+    assert not script.evicted
+    script.write(second)
+    assert script.evicted == ["low-0"]

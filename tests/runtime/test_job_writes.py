@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extender.core.answers import JobWritten, Outcome
-from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.core.answers import JobWritten, Outcome, Reserved
+from extender.core.effects import CleanJob, Reserve, StartJob, SuspendJob
 from extender.runtime.requests import OK
+from policies.model import Reservation, Victim
+from tests.builders import key
 from tests.core.jobs import job
 from tests.runtime.driven import World
 from tests.runtime.test_driver import DOWN
 
 JOB = job(2)
+OTHER = key("other")
+KEPT = Reservation((("a", (("cpu", 1),)),), (Victim(key("low")),), 60.0)
 START, SUSPEND, CLEAN = StartJob(JOB, {"": ("a", "b")}, 2), SuspendJob(JOB, "lost"), CleanJob(JOB)
 
 
@@ -78,3 +82,16 @@ def test_what_was_sent_once_without_an_answer_stays_in_doubt() -> None:
     world.wake()
     leave_unread(world)
     assert world.told == [replace(done(Outcome.UNKNOWN), detail=DOWN.detail)]
+
+
+def test_a_reservation_is_taken_off_when_the_write_of_it_has_ended() -> None:
+    world = World()
+    kept, off, other = (Reserve(of, None, JOB, what) for of, what in ((JOB.key, KEPT), (JOB.key, None), (OTHER, KEPT)))
+    world.ask(kept, off, other)
+    assert sent(world) == [kept, other]
+    world.answer(DOWN)
+    world.wake()
+    assert sent(world) == [other, kept]
+    world.answer(OK, 1)
+    assert world.told == [Reserved(JOB.key, None, JOB, KEPT)]
+    assert sent(world) == [other, off]

@@ -67,12 +67,15 @@ class Reservations:
         self.write(key, preemption.written_on, preemption.reservation)
 
     def written(self, event: Reserved, now: float) -> None:
-        """Only when it is written down anybody is told."""
+        """Only when it is written down anybody is told. One that ended before that was to be taken off then, unless its
+        job was being started; what is written of the next one stays."""
         if event.reservation is None:
             return
         preemption = self._state.preemptions.under_way.get(event.key)
-        if preemption is None or preemption.reservation != event.reservation:
+        if preemption is None:
             self._state.out.append(Reserve(event.key, event.pod, event.job, None))
+        elif preemption.reservation != event.reservation:
+            return
         elif event.detail:
             self._give_up(event.key, preemption, f"it could not be written down: {event.detail}", now)
         elif not preemption.told:
