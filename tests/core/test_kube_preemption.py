@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from extender.core.effects import Reached
+from extender.core.events import PodsSeen, Tick
 from extender.core.gang.milestones import Milestone
 from extender.core.limits import Limits, Preempts
 from tests.builders import cluster, gang, key, single
 from tests.core.jobs import Controlled, job
-from tests.core.preempting import Cluster, running
+from tests.core.preempting import ON, Cluster, running
 from tests.core.urgent import OFF, Asked, urgent
 
 
@@ -178,3 +179,18 @@ def test_beside_a_gang_kube_scheduler_evicts_pods_of_no_gang_once_the_gang_has_g
     script.leave(script.pods["uid-dev"])
     script.bind(pod, "a-0")
     assert script.bindings[pod.uid].node == "a-0"
+
+
+def test_a_gang_gives_way_to_one_alone_whatever_kube_scheduler_asks_while_victims_are_looked_for() -> None:
+    for steps in range(12):
+        script = Cluster(*cluster("a: 1x8"), limits=replace(ON, slice_units=1), writes=False)
+        (low,) = running(script, "low", 1)
+        script.see(pod := urgent(priority=20))
+        script.advance(3)
+        script.feed(PodsSeen(tuple(gang("high", 1, priority=10))))
+        for _ in range(steps):
+            script.now = max(script.now, script.core.next_wake() or script.now)
+            script.feed(Tick())
+        script.preempt(pod, {"a-0": (low.uid,)})
+        script.advance(5)
+        assert len(script.core.state.preemptions.under_way) == 1, steps

@@ -54,16 +54,18 @@ class VictimSearch:
         self._demands = demands
 
     def find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Found | None]:
-        """None if something has changed meanwhile."""
+        """None if something has changed meanwhile. Victims are as of now: others are let in before they are looked for,
+        and not after."""
         beside = yield from siblings(workload)
         if workload.asked is not demand:
             return None
         if (queue := self._state.quotas.queue_of(workload.key)) is None:
+            yield 100 + len(self._state.pods) // 8
+            if workload.asked is not demand:
+                return None
             least = left_short(workload, demand.pods, ())
             alone = Option(least or demand.pods, shape, {}, len(least) or shape.needed)
-            found = self._search(workload, alone, beside, None, now)
-            yield 100 + len(self._state.pods) // 8
-            return found
+            return self._search(workload, alone, beside, None, now)
         by_quota = _ByQuota(self._state, workload, self._protection(now - self._state.epoch))
         reclaiming = Reclaiming(self._state, self._demands, workload, demand, queue, by_quota.find)
         found, why, version = Found(), "", self._state.quotas.version
