@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from policies.model import Dialect, GroupRef, Pod, PodSet, PodSets, Topology
+from policies.model import Dialect, GroupRef, Pod, PodSet, PodSets, Selection, Topology
 from tests.builders import cluster, gang, requests, single
 from tests.core.jobs import Controlled, job, template
+from tests.core.lending import Queued, lent
 from tests.core.preempting import Cluster, running
+from tests.core.queues import in_queue, used
 
 SMALL = cluster("a: 1x2")
 
@@ -69,3 +71,18 @@ def test_no_more_go_than_the_least_of_each_part_needs_in_slices() -> None:
     high.settle()
     (start,) = high.starts
     assert start.plan == {"0-a": ("a-0", "a-0", "", ""), "1-b": ("a-0", "")}
+
+
+def test_in_a_queue_others_go_for_members_that_find_room_then_where_the_first_ones_find_none() -> None:
+    """The first may go to a node alone on which nobody gives way, and there is quota of its own for one."""
+    script = Queued(*cluster("a: 1x8", "b: 2x8"), things=lent(production=8))
+    script.see(single("high", gpus=8, node="a-0", priority=100))
+    script.start("own", 1, "research", priority=5)
+    borrower = script.start("borrower", 1, "research")
+    first, other = in_queue("wants", 2, "production", min_member=1, gpus=8)
+    script.see(replace(first, selection=Selection((("kubernetes.io/hostname", "a-0"),))), other)
+    script.advance(2)
+    assert script.evicted == ["borrower-0"]
+    script.leave(*borrower)
+    assert (script.planned(first), script.planned(other)) == ("", "b-1")
+    assert used(script, "production") == 8

@@ -14,7 +14,7 @@ from extender.core.state import State
 from extender.core.victims.candidates import Concerns, budgets_left, candidates, kept
 from extender.core.workload import Workload
 from policies.model import Pod, Victim
-from policies.model.queues import Usage
+from policies.model.queues import ClusterQueue, Usage
 from policies.placement.request import Sibling
 from policies.preemption.candidates import Candidate, Request
 from policies.preemption.candidates import Limits as Protection
@@ -66,12 +66,40 @@ class VictimSearch:
             least = left_short(workload, demand.pods, ())
             alone = Option(least or demand.pods, shape, {}, len(least) or shape.needed)
             return self._search(workload, alone, beside, None, now)
+        reclaiming = self._reclaiming(workload, demand, queue, now)
+        found = yield from self._by_options(reclaiming, workload, demand, shape, beside, now)
+        if found is None or not isinstance(found.chosen, Refusal) or not found.usage:
+            return found
+        if len(demand.pods) <= shape.needed or len(shape.roles) < 2:
+            return found
+        # Those that come first find no nodes, whoever goes: maybe others do.
+        every = Option(demand.pods, shape, found.usage, shape.needed)
+        chosen = self._search(workload, every, beside, reclaiming.queues, now, reclaiming.reach(found.usage)).chosen
+        if not isinstance(chosen, Choice) or left_short(workload, demand.pods, chosen.nodes):
+            return found
+        some = demand.among({pod.identity for pod in demand.pods if pod.uid in chosen.nodes})
+        reclaiming = self._reclaiming(workload, some, queue, now)
+        again = yield from self._by_options(reclaiming, workload, some, shape, beside, now)
+        return found if again is not None and isinstance(again.chosen, Refusal) else again
+
+    def _reclaiming(self, workload: Workload, demand: Demand, queue: ClusterQueue, now: float) -> Reclaiming:
         by_quota = _ByQuota(self._state, workload, self._protection(now - self._state.epoch))
-        reclaiming = Reclaiming(self._state, self._demands, workload, demand, queue, by_quota.find)
+        return Reclaiming(self._state, self._demands, workload, demand, queue, by_quota.find)
+
+    def _by_options(
+        self,
+        reclaiming: Reclaiming,
+        workload: Workload,
+        demand: Demand,
+        shape: Shape,
+        beside: Sequence[Sibling],
+        now: float,
+    ) -> Steps[Found | None]:
+        """For the first of these pods that can start together, by one assignment of flavors after the other."""
         found, why, version = Found(), "", self._state.quotas.version
         for _ in range(_OPTIONS):
             option = yield from reclaiming.next(shape, why)
-            if workload.asked is not demand or version != self._state.quotas.version:
+            if workload.version != demand.version or version != self._state.quotas.version:
                 return None
             if option is None:
                 break
