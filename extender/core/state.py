@@ -293,7 +293,7 @@ class State:
             if (claim is None or claim.node != pod.node) and (workload := self.workload_of(pod)) is not None:
                 self.use_kept(workload, pod.node)
             self.changes.taken |= claim is None
-            if claim is None and pod.group_key is None:
+            if pod.group_key is None and (claim is None or claim.promised):
                 self.preemptions.came(pod.priority)
             self.claims.confirm(pod)
             self.crowd_out(pod.node)

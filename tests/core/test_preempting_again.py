@@ -135,3 +135,17 @@ def test_the_reservation_of_the_second_time_stays_when_that_of_the_first_is_writ
     assert not script.evicted
     script.write(second)
     assert script.evicted == ["low-0"]
+
+
+def test_a_pod_of_no_gang_that_muster_has_bound_meanwhile_gives_way() -> None:
+    """When it came there was somebody else of whom the gang could not be rid."""
+    script = Cluster(*cluster("a: 1x8"))
+    stays, low = single("stays", gpus=4, node="a-0", priority=20), single("low", gpus=4)
+    script.see(stays, gang("high", 1, priority=10), low)
+    script.advance(3)
+    assert script.message("high").endswith("nobody may be evicted")
+    script.bind(low, "a-0")
+    script.post_all()
+    script.gone(stays)
+    script.advance(3)
+    assert script.evicted == ["low"]
