@@ -138,7 +138,7 @@ class JobFollower:
         completion = self._completion()
         if completion != self._reader.completion:
             self._reader.completion = completion
-            for kind in [kind for kind in self._running if kind in self._jobs]:
+            for kind in [kind for kind in self._running if kind in self._jobs and kind in there]:
                 await self._stop(kind)
                 self._jobs[kind].list_again()
         for kind, reflector in self._all.items():

@@ -7,6 +7,7 @@ from typing import Any
 
 from extender.core.events import GroupGone, GroupSeen, JobSeen, QueueGone, QueueSeen
 from extender.kube import following
+from extender.kube.kinds.completion import Completion
 from extender.kube.kinds.job import JOB
 from extender.kube.queues.resources import VOLCANO_QUEUES
 from extender.kube.resources import GROUPS_OF_OTHERS, KAI_GROUPS
@@ -109,6 +110,17 @@ def test_a_kind_that_is_not_served_is_not_asked_for_and_one_that_comes_is_follow
         await eventually(lambda: one.told == ["+job-a", "-job-a", "+job-a"])
 
     followed(setup, check)
+
+
+def test_jobs_of_a_kind_that_is_gone_are_gone_also_if_what_completes_pods_changes_with_it(monkeypatch: Any) -> None:
+    monkeypatch.setattr(following, "LOOK_AGAIN_S", 0.05)
+
+    async def check(one: Followed) -> None:
+        one.reader.completion = Completion({"team": ()})
+        one.api.on("GET", "/apis", served())
+        await eventually(lambda: one.told == ["+job-a", "-job-a"])
+
+    followed(lambda api: api.on("GET", JOB.path, listed(job("a"))), check)
 
 
 def test_a_kind_of_the_settings_is_followed_if_it_is_served_and_the_jobs_that_it_makes_are_its_own() -> None:
