@@ -89,7 +89,7 @@ def carry_out(
         outcome.problems = [f"{benchmark.name}: {problem}" for problem in benchmark.kind.problems(runs)]
         for table in benchmark.kind.tables(runs):
             terminal.print(_on_terminal(table))
-        if benchmark.kind.picture is not None and path is not None:
+        if benchmark.kind.picture is not None and path is not None and path.is_file():
             path.with_suffix(".svg").write_text(benchmark.kind.picture(runs))
     return outcome
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -12,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from benchmarks.about import UNKNOWN, About
+from extender.cli.output import Output
 
 RunT = TypeVar("RunT", bound=Struct)
 
@@ -52,7 +52,7 @@ class Record(Generic[RunT]):
         """A new record; with ``go_on`` the one in the file, if the same was measured there with the same settings."""
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         new = Content(benchmark, msgspec.to_builtins(dict(settings)), about, today)
-        if go_on and about.muster != UNKNOWN and path is not None and path.exists():
+        if go_on and about.muster != UNKNOWN and path is not None and path.is_file():
             old = read(path)
             if (old.benchmark, old.settings, old.about) == (new.benchmark, new.settings, new.about):
                 new = old
@@ -90,7 +90,5 @@ def read_runs(content: Content, kind: type[RunT]) -> list[RunT]:
 
 
 def write(path: Path, content: Content) -> None:
-    """Whole or not at all, whenever it is broken off."""
-    draft = path.with_suffix(".tmp")
-    draft.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
-    os.replace(draft, path)
+    """Whole or not at all, whenever it is broken off. Raises OutputError."""
+    Output(path).write(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")

@@ -15,6 +15,7 @@ from benchmarks.about import about
 from benchmarks.benchmark import Benchmark, carry_out
 from benchmarks.record import RecordError
 from devcluster import ClusterError
+from extender.cli import output as files
 from extender.cli.terminal import stop_on
 
 Output = Annotated[Path | None, typer.Option(help="Where to keep the results as JSON; a picture is put beside it.")]
@@ -22,10 +23,9 @@ Output = Annotated[Path | None, typer.Option(help="Where to keep the results as 
 
 def run(benchmark: Benchmark[Any], output: Path | None) -> NoReturn:
     """One benchmark from the command line."""
-    if output is not None and not output.parent.is_dir():  # said now and not in an hour
-        raise typer.BadParameter(f"there is no directory {output.parent}", param_hint="--output")
-    if output is not None and output.is_dir():
-        raise typer.BadParameter(f"{output} is a directory; name a file", param_hint="--output")
+    if output is not None:
+        with stop_on(files.OutputError):  # said now and not in an hour
+            files.Output(output)
     carry_out_all([(benchmark, output)], go_on=False)
 
 
@@ -40,7 +40,7 @@ def carry_out_all(
     for ending in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell starts background jobs with it ignored
         signal.signal(ending, signal.default_int_handler)
     failures, problems = [], []
-    with stop_on(ClusterError, RecordError, OSError):
+    with stop_on(ClusterError, RecordError, files.OutputError, OSError):
         facts = about()
         terminal.print(str(facts), highlight=False)
         for benchmark, path in benchmarks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import signal
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -267,6 +268,16 @@ def test_one_command_says_by_its_exit_code_that_something_could_not_be_measured(
 def test_a_benchmark_that_does_not_exist_is_not_passed_over_in_silence(run_all: All) -> None:
     assert run_all("--only", "trail") == 2
     assert run_all.trial.measured == []
+
+
+def test_a_device_is_written_to_and_never_replaced_by_the_results(tmp_path: Path) -> None:
+    device = tmp_path / "device"
+    os.mkfifo(device)
+    reader = os.open(device, os.O_RDONLY | os.O_NONBLOCK)
+    Trial(device).carry_out()
+    os.close(reader)
+    assert device.is_fifo()
+    assert list(tmp_path.iterdir()) == [device]
 
 
 def test_a_results_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

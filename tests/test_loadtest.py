@@ -205,6 +205,12 @@ def test_an_extender_that_answers_no_question_is_not_measured(extender: Extender
     assert f"no usable answer from {extender.url}/{verb}: {why}" in none.stderr
 
 
+def test_figures_that_find_no_space_are_told_in_a_sentence(extender: Extender) -> None:
+    wanted = ["latency", "--url", extender.url, "--calls", "2", "--verb", "filter", "--output", "/dev/full"]
+    ended = CliRunner().invoke(main, wanted)
+    assert (ended.exit_code, "/dev/full: No space left on device" in ended.stderr) == (2, True)
+
+
 def test_an_installed_package_has_the_load_test_alone(
     extender: Extender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

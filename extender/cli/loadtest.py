@@ -96,7 +96,8 @@ def latency_command(
     if file is not None:
         told = {"url": url, "rate": settings[0], "concurrency": settings[1], "candidates": settings[3]}
         told |= {"verbs": {name: figures(load) for name, load in results.items()}}
-        file.write(json.dumps(told, indent=1).encode())
+        with stop_on(OutputError):
+            file.write(json.dumps(told, indent=1).encode())
     bad = any(load.failed or _unforeseen(name, load) or load.stopped_ms is not None for name, load in results.items())
     raise typer.Exit(1 if bad else 0)
 
