@@ -25,7 +25,7 @@ def asked(*args: str, **env: str) -> Result:
 
 
 @contextmanager
-def extender() -> Iterator[str]:
+def extender(*, standing_by: bool = False) -> Iterator[str]:
     """Its URL. It has a gang that runs, one that waits for a clique, and one with a name that is none."""
     core = Engine()
     running = [replace(pod, node=f"a-{at}") for at, pod in enumerate(gang("train", 2))]
@@ -40,6 +40,8 @@ def extender() -> Iterator[str]:
         core.handle(PodSeen(pod), 1.0)
     core.handle(Synced(), 1.0)
     core.handle(Tick(), 2.0)
-    app = create_app(Runner(core, Written()), Metrics(lambda: core.state), bind_timeout_s=30, max_body=1 << 20)
+    runner = Runner(core, Written())
+    runner.standing_by = standing_by
+    app = create_app(runner, Metrics(lambda: core.state), bind_timeout_s=30, max_body=1 << 20)
     with listening(app) as url:
         yield url

@@ -157,8 +157,17 @@ def test_a_muster_of_another_version_is_told(question: list[str], content: bytes
     assert (said.exit_code, "it may be of another version than this command" in said.output) == (2, True), said.output
 
 
+@pytest.mark.parametrize("question", [["gangs"], ["queues"], ["explain", "wait"]])
+def test_a_replica_that_stands_by_is_told(question: list[str]) -> None:
+    with extender(standing_by=True) as url:
+        said = asked(*question, "--url", url, "-o", "json")
+    assert said.exit_code == 0
+    assert "stands by: its kube-scheduler does not hold the Lease" in said.stderr
+    assert json.loads(said.stdout) is not None
+
+
 def answered(question: list[str], status: int, content: bytes) -> Result:
-    """What the command says where something else answers it once."""
+    """What the command says where something else answers it."""
 
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -170,9 +179,10 @@ def answered(question: list[str], status: int, content: bytes) -> Result:
         def log_message(self, *_: object) -> None: ...
 
     with HTTPServer(("127.0.0.1", 0), Other) as other:
-        thread = threading.Thread(target=other.handle_request)
+        thread = threading.Thread(target=other.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         said = asked(*question, "--url", f"http://127.0.0.1:{other.server_port}")
+        other.shutdown()
         thread.join()
     return said
 

@@ -152,7 +152,9 @@ def _told(way: Way, namespace: str, name: str) -> Any:
     """What Muster says, else what the cluster's objects say."""
     try:
         with reach(way) as muster:
-            return _explained(muster, namespace, name)
+            told = _explained(muster, namespace, name)
+            _say_doubt(muster)
+            return told
     except RefusedError as error:
         stop(str(error))
     except UnreachableError as error:
@@ -166,4 +168,12 @@ def _told(way: Way, namespace: str, name: str) -> Any:
 
 def _asked(way: Way, question: Callable[[Muster], Any]) -> Any:
     with stop_on(UnreachableError, RefusedError), reach(way) as muster:
-        return question(muster)
+        told = question(muster)
+        _say_doubt(muster)
+        return told
+
+
+def _say_doubt(muster: Muster) -> None:
+    """On the error output: what is asked for as JSON stays JSON."""
+    if doubt := muster.doubt():
+        typer.secho(f"{doubt}\n", err=True, fg="yellow")

@@ -24,6 +24,10 @@ PORT = 10290
 HERE = f"http://127.0.0.1:{PORT}"
 _FORWARD_S = 20.0
 _ANSWER_S = 30.0
+_STANDS_BY = (
+    "stands by: its kube-scheduler does not hold the Lease, or does not renew it. If no other replica leads, nothing "
+    "starts: see whether kube-scheduler runs"
+)
 _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
 
 
@@ -91,6 +95,17 @@ class Muster:
         """None when it has read the cluster, else what it says. Raises UnreachableError."""
         answer = self._ask("/readyz")
         return None if answer.is_success else answer.text.strip()[:200]
+
+    def doubt(self) -> str:
+        """Why its answers may not tell what is decided: it stands by, or what it knows is old. Empty if they do."""
+        try:
+            answer = self._ask("/readyz")
+        except UnreachableError:  # it is gone by now, and the question was answered
+            return ""
+        said = answer.text.strip()[:200]
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            return f"{self.where} is not ready: {said}"
+        return f"{self.where} {_STANDS_BY}" if said.startswith("ok, standing by") else ""
 
     def _ask(self, path: str) -> httpx.Response:
         try:
