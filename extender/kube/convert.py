@@ -182,9 +182,10 @@ def node_from(obj: NodeObject) -> Node:
 
 
 def claim_from(obj: ClaimObject) -> ClaimSeen:
-    """Raises UnreadableError without a UID, name or namespace."""
+    """One that only names a volume is not bound yet. Raises UnreadableError without a UID, name or namespace."""
     _, namespace, name = identity(obj.metadata or Meta(), "PersistentVolumeClaim")
-    return ClaimSeen(namespace, name, bool(obj.spec and obj.spec.volume_name))
+    phase = obj.status.phase if obj.status else None  # older snapshots have none
+    return ClaimSeen(namespace, name, bool(obj.spec and obj.spec.volume_name) and phase in (None, "Bound"))
 
 
 def volume_from(obj: VolumeObject) -> VolumeSeen | None:

@@ -198,3 +198,16 @@ def test_room_is_kept_for_a_single_pod_where_its_volume_is() -> None:
     bind_claims(script, volume("c0", "a-0"))
     script.see(waiting, *pods)
     assert script.planned(pods[0]) == "a-1"
+
+
+def test_a_claim_that_is_not_there_is_told_from_one_that_is_not_bound() -> None:
+    script = Script(*cluster("a: 4x8"), *with_claims(gang("train", 1), "data"))
+    reason = script.gang("train").telling.reason
+    assert reason.message == "there is no volume claim data, which pod train-0 mounts; create it"
+    script.feed(ClaimSeen("default", "data", bound=False))
+    script.advance(0.1)
+    reason = script.gang("train").telling.reason
+    assert reason.message == "volume claim data of pod train-0 has no volume; bind it first"
+    script.feed(ClaimSeen("default", "data", bound=True))
+    script.advance(0.1)
+    assert script.gang("train").members.placed

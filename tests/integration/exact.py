@@ -123,7 +123,7 @@ class Table:
         on = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in pods}
         by_name = {_name(case, one.name): one for one in case.nodes}
         wrong = list(broken(case, [(pod, by_name[on[names[pod.uid]]]) for pod in case.pods]))
-        if "forgotten" in (story := self._told(gang)):
+        if "forgotten" in (story := self._told(gang)).lower():
             wrong.append(f"a plan was given up: {story}")
         return "; ".join(wrong)
 

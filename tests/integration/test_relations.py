@@ -83,7 +83,7 @@ def started(stage: RealStage, name: str, size: int) -> list[Pod]:
     """Its members, when so many have a node: by the first plan, which nobody has refused."""
     pods = bound(stage.until(lambda pods: len(bound(pods, name)) == size), name)
     story = [text for _, text in stage.gangs()[name].story]
-    assert not any("forgotten" in text for text in story), story
+    assert not any("forgotten" in text.lower() for text in story), story
     return pods
 
 

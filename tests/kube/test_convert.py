@@ -178,10 +178,21 @@ def test_a_pod_group_object() -> None:
     assert found == PodGroup(GroupKey("team", "g"), "u", 4, created=1.0, timeout_s=30.0)
 
 
-@pytest.mark.parametrize(("volume", "bound"), [("pv-1", True), ("", False), (None, False)])
-def test_a_claim_is_bound_when_it_has_a_volume(volume: str | None, bound: bool) -> None:
+@pytest.mark.parametrize(
+    ("volume", "phase", "bound"),
+    [
+        ("pv-1", "Bound", True),
+        ("pv-1", None, True),
+        ("pv-1", "Pending", False),  # there is no such volume, say
+        ("pv-1", "Lost", False),
+        ("", "Pending", False),
+        (None, None, False),
+    ],
+)
+def test_a_claim_is_bound_when_it_has_a_volume(volume: str | None, phase: str | None, bound: bool) -> None:
     meta = {"name": "c", "namespace": "team", "uid": "u"}
-    claim = msgspec.convert({"metadata": meta, "spec": {"volumeName": volume}}, ClaimObject)
+    said = {"metadata": meta, "spec": {"volumeName": volume}, "status": {"phase": phase}}
+    claim = msgspec.convert(said, ClaimObject)
     assert claim_from(claim) == ClaimSeen("team", "c", bound)
 
 

@@ -42,9 +42,15 @@ class Volumes:
                     del self.places[claim]
         return claim if changed else None
 
-    def unbound(self, pod: Pod) -> str | None:
-        """A claim of the pod that has no volume yet."""
-        return next((name for name in pod.claims if not self.bound.get((pod.namespace, name), False)), None)
+    def lacking(self, pod: Pod) -> str | None:
+        """What is said of the first of its claims that has no volume; None if all have one."""
+        for name in pod.claims:
+            bound = self.bound.get((pod.namespace, name))
+            if bound is None:
+                return f"there is no volume claim {name}, which pod {pod.name} mounts; create it"
+            if not bound:
+                return f"volume claim {name} of pod {pod.name} has no volume; bind it first"
+        return None
 
     def mount(self, pod: Pod) -> Pod:
         """A pod that mounts claims is there: the same, held to the nodes that reach its volumes."""

@@ -31,7 +31,7 @@ def problem(workload: Workload, state: State, owner: str = "") -> Reason | None:
         or _no_quorum_stated(workload)
         or _not_in_queue(workload, state)
         or _too_many(workload, state)
-        or _unsupported(workload, state.volumes.unbound, owner)
+        or _unsupported(workload, state.volumes.lacking, owner)
         or _gated(workload, owner)
         or too_few(workload)
     )
@@ -206,8 +206,8 @@ def too_many_shapes(members: Iterable[Role], state: State) -> Reason | None:
     return Reason("TooManyShapes", text)
 
 
-def _unsupported(workload: Workload, claim_bound: Callable[[Pod], str | None], owner: str) -> Reason | None:
-    """``claim_bound(pod)`` names a volume claim of the pod that has no volume yet, or None."""
+def _unsupported(workload: Workload, lacking: Callable[[Pod], str | None], owner: str) -> Reason | None:
+    """``lacking(pod)`` says which volume claim of the pod has no volume yet; None if all have one."""
     for pod in _odd(workload, owner):
         if pod.node:
             continue
@@ -215,8 +215,8 @@ def _unsupported(workload: Workload, claim_bound: Callable[[Pod], str | None], o
             return Reason(
                 "ResourceClaims", f"pod {pod.name} uses resource claims (DRA), which gangs do not support yet"
             )
-        if (claim := claim_bound(pod)) is not None:
-            return Reason("VolumeNotBound", f"volume claim {claim} of pod {pod.name} has no volume; bind it first")
+        if (said := lacking(pod)) is not None:
+            return Reason("VolumeNotBound", said)
     return None
 
 

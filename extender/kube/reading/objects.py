@@ -293,3 +293,4 @@ class ClaimObject(Struct):
 
     metadata: Meta | None = None
     spec: ClaimSpec | None = None
+    status: VolumePhase | None = None

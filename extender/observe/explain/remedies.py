@@ -47,7 +47,8 @@ SAID = {
     "InvalidPodGroup": "correct the pod template or PodGroup as the message says, and create the pods again",
     "Contradiction": "make the members agree: correct the pod template and create the pods again",
     "ResourceClaims": "ask for devices as extended resources (nvidia.com/gpu) instead of resourceClaims",
-    "VolumeNotBound": "bind a volume to that claim first, or use a StorageClass with volumeBindingMode: Immediate",
+    "VolumeNotBound": "create the claim if there is none, and bind a volume to it first, or use a StorageClass with "
+    "volumeBindingMode: Immediate; kubectl describe pvc says what the claim waits for",
     "OtherScheduler": "set Muster's schedulerName in the pod template and create the pods again",
     "TooManyShapes": "give the members of a role the same pod template, or raise max_gang_shapes in Muster's settings",
     "TooManyMembers": "use a smaller gang, or raise max_gang_members in Muster's settings",
