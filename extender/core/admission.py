@@ -281,8 +281,9 @@ class Admission:
             if had_turn and state.workloads.get(other.key) is other:
                 yield from self._attempts.admit(other, line, self._now)
                 continue
-            state.waiting.looked_at(other.key)
-            self._attempts.tell(other, why.reason, LOOK, self._now)
+            if other.asked is not None or other.releasing:  # else it has changed: the next pass looks at it
+                state.waiting.looked_at(other.key)
+                self._attempts.tell(other, why.reason, LOOK, self._now)
             yield LOOK
 
     def _resume(self, workload: Workload) -> Steps[None]:

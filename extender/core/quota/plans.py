@@ -138,6 +138,8 @@ class QuotaPlans:
         tried_as: dict[Shape, None],
     ) -> Steps[Plan | Reason | Changed]:
         """With the flavors that are on it now."""
+        if workload.version != demand.version:
+            return Changed()
         asked, flavored = yield from self._demands.flavored(workload, pods, shape)
         if workload.version != demand.version:
             return Changed()

@@ -81,6 +81,8 @@ class Reclaiming:
         """The best option that was not tried yet. ``why`` the last one will not do. None when there is none left, or
         when the workload has become another one."""
         workload, former = self._workload, self._workload.flavoring
+        if workload.version != self._demand.version:
+            return None
         must = in_whole_slices(workload, self._demand.pods, shape)
         podsets = self._asked.podsets(must)
         tried = self._tried

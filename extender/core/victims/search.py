@@ -68,6 +68,8 @@ class VictimSearch:
             return self._search(workload, alone, beside, None, now)
         reclaiming = self._reclaiming(workload, demand, queue, now)
         found = yield from self._by_options(reclaiming, workload, demand, shape, beside, now)
+        if workload.version != demand.version:
+            return None
         if found is None or not isinstance(found.chosen, Refusal) or not found.usage:
             return found
         if len(demand.pods) <= shape.needed or len(shape.roles) < 2:
