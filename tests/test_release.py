@@ -141,12 +141,17 @@ def test_no_other_job_is_written_to(tmp_path: Path, job: Object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
-    [(None, "runs on, by the plan"), ("nodes are awaited until 2026-01-02T03:04:05Z, attempt 1", "without a plan")],
-    ids=["planned", "let go"],
+    ("plan", "ready", "said"),
+    [
+        (None, 1, "runs on, by the plan"),
+        (None, 0, "if none has one, suspend it and run this again"),
+        ("nodes are awaited until 2026-01-02T03:04:05Z, attempt 1", 0, "without a plan"),
+    ],
+    ids=["planned", "no pod has started", "let go"],
 )
-def test_a_job_that_runs_is_told_how_it_goes_on(tmp_path: Path, plan: str | None, said: str) -> None:
+def test_a_job_that_runs_is_told_how_it_goes_on(tmp_path: Path, plan: str | None, ready: int, said: str) -> None:
     job = running()
+    job["status"] = {"ready": ready}
     if plan is not None:
         job["metadata"]["annotations"]["muster.dev/plan"] = plan
     done, _ = Cluster(tmp_path, job).release("--yes")

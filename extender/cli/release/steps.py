@@ -33,6 +33,10 @@ WAITS = "stays suspended: unsuspend it yourself, or with --unsuspend"
 HELD = "stays suspended: muster.dev/hold"
 STOPPING = "its pods have yet to go: run this again when they are gone"
 RUNS = "runs on, by the plan that is written on it"
+STARTS = (
+    "was started, and no pod of it is seen to run: those with a node run on; if none has one, suspend it and run this "
+    "again"
+)
 AWAITS = (
     "runs on without a plan: it was let go to nodes that are not there yet, and its pods start one by one as they come"
 )
@@ -86,7 +90,8 @@ class Planner:
             return None
         step = partial(Step, job.key.namespace, kind.name, job.owner.name)
         if not job.suspended and not job.finished:
-            return step((RUNS if job.let_go is None else AWAITS,)) if job.marked else None
+            goes_on = AWAITS if job.let_go is not None else RUNS if job.running else STARTS
+            return step((goes_on,)) if job.marked else None
         if not job.stopped and not job.finished:
             return step((STOPPING,), again=True)
         after = deepcopy(obj)
