@@ -39,6 +39,11 @@ def hint(annotations: dict[str, str], labels: dict[str, str] | None = None) -> s
             "write muster.dev/min-member",
         ),
         (
+            {"hivedscheduler.microsoft.com/pod-scheduling-spec": "{}"},
+            "hivedscheduler.microsoft.com/pod-scheduling-spec",
+            "write muster.dev/pod-group",
+        ),
+        (
             {"gang.scheduling.koordinator.sh/network-topology-spec": "{}"},
             "gang.scheduling.koordinator.sh/network-topology-spec",
             "write muster.dev/required-topology",

@@ -49,6 +49,7 @@ _KNOWN = frozenset((*SAID_BY_PEOPLE, *TERMS, *_OF_JOBS, *_OF_PODS))
 _PREFIX = "muster.dev/"
 _THEIRS = {
     "scheduling.volcano.sh/group-min-member": MIN_MEMBER,
+    "hivedscheduler.microsoft.com/pod-scheduling-spec": POD_GROUP,
     NETWORK_TOPOLOGY: REQUIRED,
     "kueue.x-k8s.io/podset-slice-required-topology-constraints": SLICE_TOPOLOGY,
 }
