@@ -166,18 +166,24 @@ class Planner:
 
     def view(self, workload: Workload) -> Snapshot:
         """What there is for it: what is free and not kept for pods of no gang, and the room that is kept for it. Those
-        that kube-scheduler has nominated are in its way as if they were there."""
+        that kube-scheduler has nominated, or that others give way to, are in its way as if they were there."""
         slots = [SlotOf(workload.key, slot) for slot in workload.reserved]
         slots += self._state.preemptions.rooms(workload.key)
         ahead = self._state.singles.ahead_of(workload)
         view = self._without_those_behind(self._state.claims.without(slots, ahead.values()))
-        if not (nominated := self._state.singles.nominated_before(workload)):
+        if not (expected := self._expected_before(workload)):
             return view
-        return view.among(BesideNominated(view.others.tenants, nominated))
+        return view.among(BesideNominated(view.others.tenants, expected))
 
     def _as_of(self, workload: Workload) -> tuple[object, ...]:
         """What tells whether its view has changed."""
-        return self._state.claims.changes, self._state.singles.nominated_before(workload)
+        return self._state.claims.changes, self._expected_before(workload)
+
+    def _expected_before(self, workload: Workload) -> list[tuple[Pod, str]]:
+        """Pods of no gang, of no lower priority, and where they are to go."""
+        state, nominated = self._state, self._state.singles.nominated_before(workload)
+        preempting = state.preemptions.preempting(workload.priority, state.pods)
+        return nominated + [one for one in preempting if one not in nominated]
 
     def _without_those_behind(self, view: Snapshot) -> Snapshot:
         """Pods of no gang whose turn has yet to come keep nobody away from where room is kept for them."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from extender.core.advisory import Mode
 from extender.core.effects import Nominate
 from extender.core.gang.milestones import Milestone
 from policies.model import Victim
 from tests.builders import GPU, cluster, gang, key, single
 from tests.core.preempting import Cluster, running
+from tests.core.relations import APART
 from tests.core.script import Script
 from tests.core.urgent import OFF, Asked, urgent
 
@@ -103,6 +106,24 @@ def test_a_gang_goes_for_nobody_whom_promised_room_would_keep_out() -> None:
     script.see(pod)
     assert script.preempt(pod, {"a-0": ("uid-low-0",)}) == {}
     assert not script.written
+
+
+@pytest.mark.parametrize("priority", [0, 10, 20])
+def test_while_victims_go_no_gang_comes_that_would_keep_the_preemptor_away(priority: int) -> None:
+    """But one of a higher priority, which kube-scheduler lets in first."""
+    script = Cluster(*cluster("a: 1x8"), limits=OFF)
+    low, pod = running(script, "low", 2, gpus=3), replace(urgent(gpus=2, priority=10), constraints=APART)
+    script.see(pod)
+    assert script.preempt(pod, {"a-0": (low[0].uid,)}) == {}
+    script.leave(low[0])
+    rival = [replace(one, labels=(("app", "train"),)) for one in gang("rival", 1, gpus=3, priority=priority)]
+    script.see(rival)
+    assert bool(script.planned(rival[0])) is (priority > 10)
+    script.leave(low[1])
+    if priority <= 10:
+        assert script.filter(pod, ["a-0"]) == ("a-0",)
+        script.change(pod, node="a-0")
+        assert not script.planned(rival[0])
 
 
 def test_a_nomination_that_leads_nowhere_is_cleared() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from extender.core.events import BudgetGone, BudgetSeen, Event, JobSeen
+from extender.core.events import BudgetGone, BudgetSeen, Event, JobGone, JobSeen
 from policies.model import DisruptionBudget, GroupKey, Pod, Reservation, Victim
 from tests.simulation.model.budgets import is_counted_by
 from tests.simulation.shown import Shown
@@ -26,7 +26,7 @@ class Protections:
         self._told: dict[str, set[float]] = {}
         """When each victim was told to go; of a job also in former lives, as it says itself."""
         self._jobs: dict[GroupKey, str] = {}
-        """The UID of each: a new one of the same name was never told."""
+        """The UID of each: a new one of the same name was never told, nor were the pods that one leaves behind."""
 
     def hear(self, event: Event) -> None:
         match event:
@@ -39,6 +39,8 @@ class Protections:
                     self._told.pop(str(Victim(job.key)), None)
                     self._jobs[job.key] = job.uid
                 self._told.setdefault(str(Victim(job.key)), set()).update(job.evicted)
+            case JobGone(key, uid) if self._jobs.get(key) == uid:
+                self._told.pop(str(Victim(key)), None)
 
     def judge(
         self, key: GroupKey, reservation: Reservation, others: Iterable[Reservation], now: float

@@ -214,6 +214,11 @@ class Preemptions:
         """The UIDs of the victims that are pods of no gang, or the surplus of one, and have yet to go."""
         return {victim.pod for one in self.under_way.values() for victim in one.left if victim.pod}
 
+    def preempting(self, priority: int, pods: Mapping[str, Pod]) -> list[tuple[Pod, str]]:
+        """The pods of no gang, of at least that priority, that others give way to, and where. ``pods``: all, by UID."""
+        alone = [(pods.get(one.written_on), one.rooms) for one in self.under_way.values() if one.alone]
+        return [(pod, node) for pod, rooms in alone if pod is not None and pod.priority >= priority for node in rooms]
+
     def of_pod(self, pod: Pod) -> Preemption | None:
         """The one that is for this pod of no gang."""
         preemption = self.under_way.get(key_of(pod))
