@@ -24,7 +24,7 @@ from extender.kube.reading.plain import plain, quoted
 from extender.kube.reading.reserved import reservation_of
 from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, SlotKey
 
-NO_PODS = "it asks for no pod"
+NO_PODS = "it asks for no pod: raise its parallelism or its replicas to have it planned"
 TOO_MANY_PODS = f"it has {{}} pods, and no more than {MOST_PODS:,} can be planned together"
 TWO_GANGS = f"its pod templates name different gangs in {POD_GROUP}"
 A_PODGROUP = f"its pod template names a PodGroup in {COSCHEDULING_POD_GROUP}: a job is a gang of its own"
