@@ -307,3 +307,22 @@ def test_a_job_that_makes_no_more_pods_is_not_suspended_after_a_restart_while_a_
     again.wait(3)
     assert len(again.script.bound([waiting])) == 1
     assert not again.stops
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_room_is_kept_for_pods_without_an_index_that_have_gone_until_the_status_says_that_none_is_made_again(
+    closed: bool,
+) -> None:
+    """All others have ended well, so the job may be over."""
+    script = Script(*cluster("a: 2x8"), limits=LIMITS)
+    train = Controlled(script, job(2, indexed=False))
+    first, second = train.run()
+    script.change(script.pods[first.uid], phase="Succeeded")
+    script.gone(script.pods[second.uid])
+    script.see(rivals := gang("rival", 2, min_member=1))
+    train.wait(3)
+    assert sum(bool(script.planned(one)) for one in rivals) == 1, "that of the pod that has ended"
+    train.show(closed=2 if closed else 0)
+    train.wait(3)
+    assert sum(bool(script.planned(one)) for one in rivals) == (2 if closed else 1)
+    assert not train.stops

@@ -87,22 +87,26 @@ def still_planned(state: State, workload: Workload, record: JobRecord) -> PodSet
     planned = record.planned
     if planned is None or not workload.release.complete:
         return planned  # it starts as a whole, or is suspended when pods do not come
-    left: dict[SlotKey, None] = {}
-    for pod in moved_away(state, workload):
-        left[pod.identity if pod.index is not None else _left_by(pod, workload, record, left)] = None
+    left = _left(state, workload, record)
     return planned.without(left) if left else planned
 
 
 def _made_again(state: State, workload: Workload, record: JobRecord) -> PodSets | None:
-    """Of a job that is over if its controller says so: the planned indexes whose pods have not ended well, nor were
+    """Of a job that is over if its controller says so: the planned slots whose pods have not ended well, nor were
     moved. Else it makes these again, after minutes maybe, led to their nodes."""
     podsets, plan = record.planned, record.plan or {}
     if podsets is None or record.stop:
         return None
-    done = record.done.union(pod.identity for pod in moved_away(state, workload))
-    indexed = {one.prefix for one in podsets.podsets if one.indexed}
-    again = {slot for slot in plan if slot[0] in indexed and slot not in done}
-    return podsets.without(plan.keys() - again) if again else None
+    done = record.done.union(_left(state, workload, record))
+    return podsets.without(done) if plan.keys() - done else None
+
+
+def _left(state: State, workload: Workload, record: JobRecord) -> dict[SlotKey, None]:
+    """The slots of the pods that somebody has moved to another gang."""
+    left: dict[SlotKey, None] = {}
+    for pod in moved_away(state, workload):
+        left[pod.identity if pod.index is not None else _left_by(pod, workload, record, left)] = None
+    return left
 
 
 def _left_by(pod: Pod, workload: Workload, record: JobRecord, but: Collection[SlotKey]) -> SlotKey:
