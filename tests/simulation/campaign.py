@@ -85,6 +85,7 @@ class Run:
             watcher=self._watch,
             process=partial(CuriousExtender, self.referee),
             writes_at_once=plan.writes_at_once,
+            slice_s=0.0 if plan.slices is None else plan.slices.pause_s,
             pod_rate=plan.batch.pod_rate,
             polices=plan.batch.polices,
             kinds=plan.kinds,

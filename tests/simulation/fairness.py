@@ -49,6 +49,8 @@ class Fairness:
         self._company = company
         self._restless = terms.restless
         self._calm = terms.calm
+        self._sliced = terms.sliced
+        self._patience_s = PATIENCE_S if not terms.sliced else 4 * PATIENCE_S
         self._most = terms.waiting
         self._waves = Waves(shown)
         self._untold = Untold(shown, claims) if terms.pins else None
@@ -141,13 +143,13 @@ class Fairness:
             if any(self._singles.keeps_room(pod, self._fitting[key], now) for pod in ahead):
                 continue  # room may be kept for those, from when there was somebody behind them
             self._since[key] = since.get(key, now)
-            if now - self._since[key] > PATIENCE_S:
+            if now - self._since[key] > self._patience_s:
                 return f"{key} could have been planned for {now - self._since[key]:.1f} s, and was not"
         return None
 
     def _judge_order(self, planned: GroupKey, now: float) -> str | None:
         """Nobody is planned with the room that somebody before him in the order could have started in."""
-        if self._claims.freed_at >= now or self._claims.admissions.slots.ending:
+        if self._sliced or self._claims.freed_at >= now or self._claims.admissions.slots.ending:
             return None  # a pass that was under way goes on with those behind, whatever room comes free meanwhile
         if self.unsure:
             return None

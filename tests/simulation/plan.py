@@ -65,6 +65,7 @@ from tests.simulation.queue_plan import (
 )
 from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes, takes_many_rounds
 from tests.simulation.role_plan import cast, has_roles
+from tests.simulation.sliced_plan import Slices, draw_slices, is_sliced
 from tests.simulation.slow_plan import ahead, is_slow, slow
 from tests.simulation.terms import Terms
 from tests.simulation.uptake_plan import has_uptake, hold_back
@@ -95,6 +96,8 @@ class Plan:
     asks: bool = False
     """Nodes of ``elastic`` can be asked for."""
     saves: tuple[Save, ...] = ()
+    slices: Slices | None = None
+    """If the core does less at a time than it is made for."""
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -134,12 +137,15 @@ class Plan:
             limits.evictions_per_hour,
             limits.saturation,
             0.0 if self.elastic is None else self.elastic.within_s,
+            self.slices is not None,
         )
 
-    def core(self) -> Engine:
-        """A core for one life of the extender."""
+    def core(self, *, sliced: bool = True) -> Engine:
+        """A core for one life of the extender. ``sliced``: as this plan has it, if it does."""
         policies = replace(OURS, between=self.queues.between)
         limits = replace(self.limits, past_usage=self.queues.past)
+        if sliced and self.slices is not None:
+            limits = replace(limits, slice_units=self.slices.units)
         return Engine(limits=limits, policies=policies, steering=self.steering, levels=PRESETS["nvidia"])
 
     def bars(self, pod: Pod, on: str) -> bool:
@@ -187,6 +193,7 @@ def draw(seed: int) -> Plan:
         barred=frozenset(barred),
         writes_at_once=64 if calm else chance.stream("writes").choice((64, 64, 64, 4, 1)),
     )
+    plan = replace(plan, slices=draw_slices(chance)) if is_sliced(seed) else plan
     elastic = draw_elastic(chance, calm=calm) if has_elastic(seed) else None
     elastic = with_taints(elastic, chance) if elastic is not None and has_taints(seed) else elastic
     elastic = crowded(elastic, chance, calm=calm) if elastic is not None and has_preemption(seed) else elastic

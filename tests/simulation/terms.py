@@ -19,7 +19,7 @@ class Terms:
     ``min_runtime_s``: nobody gives way who has run for less. ``evictions_per_hour``: nor who did so so often; 0: none.
     ``saturation``: a queue that uses more than it has evicts for one only of a smaller share, times this.
     ``within_s``: how long those that are let go await nodes; 0: nobody is.
-    ``pins``: gated members are told theirs with their gates.
+    ``pins``: gated members are told theirs with their gates. ``sliced``: much happens in the middle of a pass.
     """
 
     calm: bool
@@ -37,3 +37,4 @@ class Terms:
     evictions_per_hour: int = 0
     saturation: Fraction | None = None
     within_s: float = 0.0
+    sliced: bool = False

@@ -53,6 +53,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (hearing.kept_room_never_lapses, 699, "waits, and there is room for|could have been planned for"),
     (hearing.twice_the_room, 1, "where the room is promised to"),
     (changes.changed_gangs_not_looked_at, 1, "could have been planned for"),
+    (changes.plans_of_several_slices_are_not_looked_at_again, 3951, "is promised .*, where the room is"),
     (changes.changed_nodes_are_not_noticed, 2, "is promised .*, where the room is|could have been planned for"),
     (changes.new_nodes_are_not_noticed, 19, "waits, and there is room for"),
     (changes.pods_that_end_are_not_noticed, 4, "could have been planned for"),

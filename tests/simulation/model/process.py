@@ -54,9 +54,10 @@ class Extender:
         stands_by: bool = False,
         writes_at_once: int = 64,
         served: Collection[Kind] = (),
+        slice_s: float = 0.0,
     ) -> None:
         """``stands_by``: it reads along until it is told to lead. ``served``: what there is in the API beside what
-        always is."""
+        always is. ``slice_s``: what passes before it goes on with what it has begun."""
         self.driver = Driver(core, writes_at_once=writes_at_once, watcher=watcher)
         self.calls: dict[int, BindRequest] = {}
         self._api = api
@@ -64,6 +65,7 @@ class Extender:
         self._clock = network.clock
         self._bind_timeout_s = bind_timeout_s
         self._stands_by = stands_by
+        self._slice_s = slice_s
         self.behind: set[str] = set()
         """UIDs of queues that have changed without its knowing when it began to lead."""
         self._numbers = count(1)
@@ -266,6 +268,14 @@ class Extender:
 
     def _set_timer(self) -> None:
         at = self.driver.next_wake()
+        if at is not None and at <= self._clock.now and self._slice_s:
+            if (
+                self._timer is not None
+                and self._wake_at is not None
+                and self._wake_at <= self._clock.now + self._slice_s
+            ):
+                return
+            at = self._clock.now + self._slice_s
         if at == self._wake_at:
             return
         if self._timer is not None:

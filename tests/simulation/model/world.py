@@ -48,6 +48,7 @@ class World:
         watcher: Watcher | None = None,
         process: Callable[..., Extender] = Extender,
         writes_at_once: int = 64,
+        slice_s: float = 0.0,
         pod_rate: float = 20.0,
         polices: bool = True,
         kinds: tuple[Kind, ...] = tuple(Kind),
@@ -84,6 +85,7 @@ class World:
         self._watcher = watcher
         self._process = process
         self._writes_at_once = writes_at_once
+        self._slice_s = slice_s
         for node in nodes:
             self.api.set_node(node)
         for queue in queues:
@@ -106,6 +108,7 @@ class World:
                 watcher=self._watcher,
                 writes_at_once=self._writes_at_once,
                 served=self.kinds,
+                slice_s=self._slice_s,
             )
 
     def stand_by(self) -> Extender:
@@ -119,6 +122,7 @@ class World:
             stands_by=True,
             writes_at_once=self._writes_at_once,
             served=self.kinds,
+            slice_s=self._slice_s,
         )
 
     def change_leader(self, other: Extender) -> None:

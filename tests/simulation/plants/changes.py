@@ -9,6 +9,7 @@ import pytest
 
 from extender.core.answers import Untold
 from extender.core.events import Event, GroupSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
+from extender.core.planner import Planner
 from extender.core.singles.waiting import WaitingSingles
 from tests.simulation.plants.mutants import Core, hears
 
@@ -32,6 +33,11 @@ def changed_gangs_not_looked_at(event: Event, core: Core) -> Iterable[Event]:
             yield from [PodSeen(core.pods[uid]) for uid in held if uid in core.pods]
             held.clear()
     yield event
+
+
+def plans_of_several_slices_are_not_looked_at_again(patch: pytest.MonkeyPatch) -> None:
+    """What has changed since the first slice of its planning is not noticed."""
+    patch.setattr(Planner, "_as_of", lambda self, workload: ())
 
 
 @hears
