@@ -106,3 +106,8 @@ class Controller(NamedTuple):
     kind: str
     name: str
     uid: str
+
+    @property
+    def gang(self) -> str:
+        """The name of the gang of its pods, where their template names none."""
+        return f"{self.kind.lower()}-{self.name}"

@@ -59,10 +59,8 @@ def facts_of(selection: Selection) -> dict[Fact, None]:
 
 def pinned_to(selection: Selection) -> str | None:
     """The one node that its affinity names, as a pin does; None when it asks for anything else or for nothing."""
-    match selection.affinity:
-        case ((Requirement("metadata.name", "In", (node,), True),),):
-            return node
-    return None
+    named = nodes_named(selection)
+    return named[0] if len(named) == 1 else None
 
 
 def nodes_named(selection: Selection) -> tuple[str, ...]:

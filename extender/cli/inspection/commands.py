@@ -151,10 +151,7 @@ def _explained(muster: Muster, namespace: str, name: str) -> Any:
 def _told(way: Way, namespace: str, name: str) -> Any:
     """What Muster says, else what the cluster's objects say."""
     try:
-        with reach(way) as muster:
-            told = _explained(muster, namespace, name)
-            _say_doubt(muster)
-            return told
+        return _answer(way, lambda muster: _explained(muster, namespace, name))
     except RefusedError as error:
         stop(str(error))
     except UnreachableError as error:
@@ -167,13 +164,14 @@ def _told(way: Way, namespace: str, name: str) -> Any:
 
 
 def _asked(way: Way, question: Callable[[Muster], Any]) -> Any:
-    with stop_on(UnreachableError, RefusedError), reach(way) as muster:
+    with stop_on(UnreachableError, RefusedError):
+        return _answer(way, question)
+
+
+def _answer(way: Way, question: Callable[[Muster], Any]) -> Any:
+    """What there is to doubt is said on the error output: what is asked for as JSON stays JSON."""
+    with reach(way) as muster:
         told = question(muster)
-        _say_doubt(muster)
+        if doubt := muster.doubt():
+            typer.secho(f"{doubt}\n", err=True, fg="yellow")
         return told
-
-
-def _say_doubt(muster: Muster) -> None:
-    """On the error output: what is asked for as JSON stays JSON."""
-    if doubt := muster.doubt():
-        typer.secho(f"{doubt}\n", err=True, fg="yellow")

@@ -75,7 +75,7 @@ class Muster:
         except (ValueError, KeyError, TypeError, RecursionError):
             if not answer.is_server_error:
                 raise self._stranger() from None
-            detail = f"{self.where} failed to answer: {answer.status_code} {answer.text.strip()[:200]}"
+            detail = f"{self.where} failed to answer: {answer.status_code} {_said(answer)}"
         raise RefusedError(detail, answer.status_code)
 
     def _read(self, answer: httpx.Response, kind: type[object], field: str) -> Any:
@@ -94,7 +94,7 @@ class Muster:
     def ready(self) -> str | None:
         """None when it has read the cluster, else what it says. Raises UnreachableError."""
         answer = self._ask("/readyz")
-        return None if answer.is_success else answer.text.strip()[:200]
+        return None if answer.is_success else _said(answer)
 
     def doubt(self) -> str:
         """Why its answers may not tell what is decided: it stands by, or what it knows is old. Empty if they do."""
@@ -102,7 +102,7 @@ class Muster:
             answer = self._ask("/readyz")
         except UnreachableError:  # it is gone by now, and the question was answered
             return ""
-        said = answer.text.strip()[:200]
+        said = _said(answer)
         if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
             return f"{self.where} is not ready: {said}"
         return f"{self.where} {_STANDS_BY}" if said.startswith("ok, standing by") else ""
@@ -112,6 +112,10 @@ class Muster:
             return self._client.get(path)
         except httpx.HTTPError as error:
             raise UnreachableError(f"no answer from Muster at {self.where}: {error}") from None
+
+
+def _said(answer: httpx.Response) -> str:
+    return answer.text.strip()[:200]
 
 
 @contextmanager

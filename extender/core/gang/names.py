@@ -72,7 +72,7 @@ def taken_by(job: Job, first: Job, pods: int) -> str:
         holder, until = counted(pods, "pod", "has", "have"), f"{'it is' if pods == 1 else 'they are'} gone"
     else:
         holder, until = f"{first.owner.kind} {first.owner.name} has", "that has ended or is gone"
-    if job.key.name == f"{job.owner.kind.lower()}-{job.owner.name}":
+    if job.key.name == job.owner.gang:
         return f"{holder} the gang name {job.key.name}, which is that of this job: it is planned when {until}"
     return (
         f"{holder} the gang name {job.key.name}, which its pod template names too (muster.dev/pod-group): give it "

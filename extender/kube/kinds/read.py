@@ -130,7 +130,7 @@ class Reader:
         return known[2]
 
     def _read(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:
-        key = GroupKey(meta.namespace or "", f"{kind.name.lower()}-{owner.name}")
+        key = GroupKey(meta.namespace or "", owner.gang)
         marked = False
         try:
             templates = templates_of(kind, obj)
