@@ -15,6 +15,7 @@ from tests.simulation.batch_plan import JOB_MOMENTS
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.checkpoints import save
 from tests.simulation.curious import CuriousExtender
+from tests.simulation.drawing import draw
 from tests.simulation.fairness import PATIENCE_S
 from tests.simulation.fault_plan import MOMENTS, Fault
 from tests.simulation.faults import FAULTS, SHARP_FAULTS
@@ -24,7 +25,7 @@ from tests.simulation.model.provisioning import Provisioning
 from tests.simulation.model.world import BEGIN_S, World
 from tests.simulation.owner_faults import OWNER_FAULTS
 from tests.simulation.past import PastKeeper
-from tests.simulation.plan import Plan, draw
+from tests.simulation.plan import Plan
 from tests.simulation.referee import Referee
 from tests.simulation.relation_faults import RELATION_FAULTS
 from tests.simulation.rest import judge_rest

@@ -47,11 +47,8 @@ class Fairness:
         self._shown = shown
         self._claims = claims
         self._company = company
-        self._restless = terms.restless
-        self._calm = terms.calm
-        self._sliced = terms.sliced
+        self._terms = terms
         self._patience_s = PATIENCE_S if not terms.sliced else 4 * PATIENCE_S
-        self._most = terms.waiting
         self._waves = Waves(shown)
         self._untold = Untold(shown, claims) if terms.pins else None
         self._excused: dict[GroupKey, float] = {}
@@ -109,7 +106,7 @@ class Fairness:
         match effect:
             case Reached(key, Milestone.FORGOTTEN):
                 self._excuse(key, now)
-                return self._company.given_up(effect, calm=self._calm)
+                return self._company.given_up(effect, calm=self._terms.calm)
             case AnswerFilter(passed=()) if isinstance(event, FilterCalled) and event.pod.uid in self._claims.promised:
                 self._excuse(event.pod.group_key, now)
             case Reached(key, Milestone.PLANNED):
@@ -128,7 +125,7 @@ class Fairness:
     def look(self, now: float) -> str | None:
         """To be called every now and then: who could have been planned for longer than that may take."""
         since, self._since = self._since, {}
-        if self._calm and (late := self._waves.late(now)) is not None:
+        if self._terms.calm and (late := self._waves.late(now)) is not None:
             return late
         if self.unsure:
             return None
@@ -149,7 +146,7 @@ class Fairness:
 
     def _judge_order(self, planned: GroupKey, now: float) -> str | None:
         """Nobody is planned with the room that somebody before him in the order could have started in."""
-        if self._sliced or self._claims.freed_at >= now or self._claims.admissions.slots.ending:
+        if self._terms.sliced or self._claims.freed_at >= now or self._claims.admissions.slots.ending:
             return None  # a pass that was under way goes on with those behind, whatever room comes free meanwhile
         if self.unsure:
             return None
@@ -227,13 +224,13 @@ class Fairness:
             crowd[key.namespace] += key not in awaited
             if now >= self._excused.get(key, 0.0) and (wanted := self._wanted(key, sight)) is not None:
                 found.append((key, wanted))
-        return [(key, wanted) for key, wanted in found if crowd[key.namespace] <= self._most]
+        return [(key, wanted) for key, wanted in found if crowd[key.namespace] <= self._terms.waiting]
 
     def _wanted_jobs(self, now: float) -> list[tuple[GroupKey, Wanted]]:
         """Suspended jobs that wait for room and for nothing else."""
         admissions, found = self._claims.admissions, []
         for key, job in admissions.jobs.items():
-            if key.name in self._restless or not admissions.waits(key, now):
+            if key.name in self._terms.restless or not admissions.waits(key, now):
                 continue
             pods = [pod for one in job.podsets.podsets for pod in islice(one.pods(), one.minimum)]
             found.append((key, Wanted(len(pods), tuple(pods), (), broken=False, priority=pods[0].priority)))
@@ -242,7 +239,7 @@ class Fairness:
     def _wanted(self, key: GroupKey, sight: Sight) -> Wanted | None:
         """None for a gang that does not wait, or has to for a reason that is not room."""
         group = self._shown.groups.get(key)
-        if key.name in self._restless or sight.needed is None or sight.needed < 1:
+        if key.name in self._terms.restless or sight.needed is None or sight.needed < 1:
             return None
         broken = self._claims.releases.broken(key)
         if (sight.bound and not broken) or not sight.complete or (group and group.deleting):

@@ -11,10 +11,10 @@ from extender.core.engine import Engine
 from policies.model import Constraints, Dialect, GroupRef, Pod, PodSet, Spread, Topology
 from tests.builders import cluster, key, requests
 from tests.simulation.batch_plan import has_jobs, has_work_queues
+from tests.simulation.drawing import draw
 from tests.simulation.model.apiserver import CONFLICT, NOT_FOUND, OK, REFUSED
 from tests.simulation.model.batch import BatchJob, Write, resume, suspend
 from tests.simulation.model.world import World
-from tests.simulation.plan import draw
 
 
 def made(count: int, *, gpus: int = 8, name: str = "job-train", **facts: object) -> BatchJob:

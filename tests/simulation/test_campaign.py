@@ -9,8 +9,8 @@ import pytest
 from policies.model import Taint
 from tests.builders import node, requests
 from tests.simulation.campaign import Run, play
+from tests.simulation.drawing import draw
 from tests.simulation.model.job_specs import JobSpec, Role
-from tests.simulation.plan import draw
 
 SEEDS, CHUNK = 320, 16
 

@@ -19,12 +19,12 @@ from extender.core.events import (
 )
 from policies.model import PodSet, PodSets, Stamp
 from tests.builders import cluster, gang, key
+from tests.simulation.drawing import draw
 from tests.simulation.job_orders import judge_job
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.judged_life import Life, batch
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.model.world import World
-from tests.simulation.plan import draw
 from tests.simulation.referee import Referee
 from tests.simulation.sight import look
 from tests.simulation.terms import Terms

@@ -25,13 +25,13 @@ from policies.model import Constraints, Stamp, Term, Topology
 from tests.builders import GPU, cluster, gang, key, single
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.company import Company
+from tests.simulation.drawing import draw
 from tests.simulation.job_orders import judge_job
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.judged_life import Life, batch
 from tests.simulation.lives import posting
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.model.world import World
-from tests.simulation.plan import draw
 from tests.simulation.referee import Referee
 from tests.simulation.shown import GANG_UID
 from tests.simulation.sight import left_over
@@ -109,29 +109,6 @@ def test_a_job_that_is_over_may_keep_the_node_of_a_pod_whose_end_the_watch_has_y
     assert life.admissions.slots.ending
     life.tell(PodGone(waiting.uid))
     assert not life.admissions.slots.ending
-
-
-def test_nobody_can_say_what_a_job_keeps_for_its_slots_while_a_pod_beyond_them_is_led_and_another_waits() -> None:
-    life = Life(batch(2, indexed=False), "a-0", "a-1")
-    life.show()
-    pods = [life.pod(index) for index in range(3)]
-    assert not life.admissions.slots.crowded({pods[0].uid: "a-0"} | {pods[1].uid: "a-1", pods[2].uid: "a-2"})
-    assert life.admissions.slots.crowded({pods[0].uid: "a-0", pods[2].uid: "a-1"})
-    life.tell(PodGone(pods[1].uid))
-    assert not life.admissions.slots.crowded({pods[0].uid: "a-0", pods[2].uid: "a-1"})
-
-
-def test_nobody_can_say_whether_a_pod_that_waits_has_the_slot_of_one_that_has_ended_well() -> None:
-    life = Life(batch(2, indexed=False), "a-0", "a-1")
-    life.show()
-    running, ended = life.pod(0, node="a-0", phase="Running"), life.pod(1, node="a-1", phase="Running")
-    waiting = life.pod(2)
-    assert not life.admissions.slots.crowded({})
-    life.tell(PodSeen(replace(ended, phase="Succeeded")))
-    assert life.admissions.slots.crowded({})
-    assert not life.admissions.slots.crowded({waiting.uid: "a-1"})
-    life.tell(PodGone(running.uid))
-    assert not life.admissions.slots.crowded({})
 
 
 def test_no_room_is_kept_for_a_pod_of_a_job_that_wants_fewer() -> None:

@@ -16,6 +16,7 @@ from policies.model.queues import LocalQueue, ResourceFlavor
 from tests.builders import GPU, gang, key, node, requests
 from tests.core.jobs import job, template
 from tests.core.queues import cluster_queue
+from tests.simulation.drawing import draw
 from tests.simulation.elastic_plan import has_elastic, has_taints
 from tests.simulation.judged_life import batch
 from tests.simulation.let_go import LetGoJobs
@@ -24,7 +25,6 @@ from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.autoscaler import Autoscaler, Pool, Whim
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.model.world import World
-from tests.simulation.plan import draw
 from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION
 from tests.simulation.queue_rest import could_be_let_go
 from tests.simulation.referee import Referee

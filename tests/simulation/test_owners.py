@@ -10,11 +10,11 @@ from extender.core.engine import Engine
 from extender.core.events import OwnerGone, OwnerSeen, PodSeen, Tick
 from policies.model import GroupKey, Order, Pod
 from tests.builders import cluster, requests
+from tests.simulation.drawing import draw
 from tests.simulation.lives import Life, nomination
 from tests.simulation.model.owners import LWS, REPLICA_SET, STATEFUL_SET, OwnerObject
 from tests.simulation.model.world import World
 from tests.simulation.owner_plan import has_owners
-from tests.simulation.plan import draw
 from tests.simulation.room import judge_kept_in_vain
 from tests.simulation.sight import Sight, look
 

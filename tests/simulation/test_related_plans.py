@@ -16,10 +16,10 @@ from policies.model import Constraints, Requirement, Spread, Stamp
 from tests.builders import cluster, gang, key, node, single
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.doubts import DOUBT_S
+from tests.simulation.drawing import draw
 from tests.simulation.lives import Life, posting
 from tests.simulation.model.cycle import BindRequest
 from tests.simulation.model.world import World
-from tests.simulation.plan import draw
 from tests.simulation.referee import Referee
 from tests.simulation.relating import APART, EVENLY, NEAR_DATA, OWN, members
 from tests.simulation.relation_plan import HOST, MEMBERS, PORT, has_relations

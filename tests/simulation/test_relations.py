@@ -9,9 +9,9 @@ import pytest
 
 from policies.model import Constraints, HostPort, Node, Pod, Term
 from tests.builders import cluster, node, requests, single
+from tests.simulation.drawing import draw
 from tests.simulation.model.job_specs import JobSpec, Role
 from tests.simulation.model.plugins import PreFilter
-from tests.simulation.plan import draw
 from tests.simulation.relating import APART, EVENLY, NEAR_DATA, members
 from tests.simulation.relation_plan import DATA, HOST, MEMBERS, PORT, has_relations
 from tests.simulation.relations import in_some_order, lets_in

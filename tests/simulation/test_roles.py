@@ -9,8 +9,8 @@ import pytest
 
 from policies.model import Dialect, GroupKey, GroupRef, Pod, PodGroup, Stamp
 from tests.builders import cluster, requests
+from tests.simulation.drawing import draw
 from tests.simulation.lives import Life
-from tests.simulation.plan import draw
 from tests.simulation.role_plan import has_roles
 from tests.simulation.sight import look, role_of
 from tests.simulation.stamps import could_know

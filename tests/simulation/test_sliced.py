@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.campaign import Run
-from tests.simulation.plan import draw
+from tests.simulation.drawing import draw
 from tests.simulation.sliced_plan import is_sliced
 
 
@@ -18,14 +18,14 @@ def test_seeds_with_slices_are_never_calm_and_the_referee_knows_of_them() -> Non
 
 
 def test_what_the_watches_show_comes_in_the_middle_of_a_pass() -> None:
-    told: list[str] = []
-    run = Run(draw(1354), told.append)
-    core = run.world.extender.core if run.world.extender is not None else None
+    run = Run(draw(1354))
+    assert run.world.extender is not None
+    core = run.world.extender.core
     seen = {True: 0, False: 0}
     real = run.referee.watch
 
     def watch(event: object, effects: list[object]) -> None:
-        if core is not None and type(event).__name__ in ("PodSeen", "PodsSeen"):
+        if type(event).__name__ in ("PodSeen", "PodsSeen"):
             wake = core.next_wake()
             seen[wake is not None and wake <= run.world.clock.now] += 1
         real(event, effects)  # type: ignore[arg-type]

@@ -6,8 +6,8 @@ import pytest
 
 from policies.model import Dialect
 from tests.builders import requests
+from tests.simulation.drawing import draw
 from tests.simulation.model.job_specs import JobSpec, Role
-from tests.simulation.plan import draw
 from tests.simulation.rest import _uptake_complaints
 from tests.simulation.sight import left_over
 from tests.simulation.test_models import let, world

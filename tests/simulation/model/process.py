@@ -268,14 +268,9 @@ class Extender:
 
     def _set_timer(self) -> None:
         at = self.driver.next_wake()
-        if at is not None and at <= self._clock.now and self._slice_s:
-            if (
-                self._timer is not None
-                and self._wake_at is not None
-                and self._wake_at <= self._clock.now + self._slice_s
-            ):
-                return
-            at = self._clock.now + self._slice_s
+        if at is not None and self._slice_s and at <= self._clock.now:
+            soon = self._clock.now + self._slice_s
+            at = soon if self._wake_at is None else min(soon, self._wake_at)
         if at == self._wake_at:
             return
         if self._timer is not None:
