@@ -6,13 +6,16 @@ preemption`` at ff69552e79). The rule of saturation is that of KAI's reclaim.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from types import MappingProxyType
 
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, FlavorResource
 from policies.preemption.allowed import Budgets, Why
 from policies.preemption.candidates import Candidate, Limits, Request
+from policies.preemption.lacking import Contested, OnNodes
 from policies.quota.shares import share_of
 from policies.quota.tree import QuotaNode, QuotaTree
 from policies.words import amount, listed
@@ -32,13 +35,17 @@ class Queues:
 
 
 class Reclaim:
-    """One attempt: ``borrowing``, or so that its queue does not borrow in the end; or by strategies of fair sharing."""
+    """One attempt: ``borrowing``, or so that its queue does not borrow in the end; or by strategies of fair sharing.
+
+    ``on_nodes``: what nodes lack for the request, of the room that each candidate has, by its name.
+    """
 
     def __init__(
         self,
         request: Request,
         queues: Queues,
         limits: Limits,
+        on_nodes: OnNodes = MappingProxyType({}),
         *,
         borrowing: bool = True,
         fair: Sequence[FairStrategy] = (),
@@ -52,10 +59,13 @@ class Reclaim:
         self._tree = queues.tree.fork(request.queue)
         self._own = self._tree.queues[request.queue]
         self._wanted = {what: amount for what, amount in request.usage.items() if amount}
-        self._contested = tuple(self._tree.lacks(request.queue, request.usage) or self._wanted)
+        self._lacked = tuple(self._tree.lacks(request.queue, request.usage))
+        self._contested = self._lacked or tuple(self._wanted)
+        self._on_nodes = on_nodes
         self._advantaged = dict(self._advantages())
-        self._known: dict[tuple[str, int, tuple[tuple[FlavorResource, int], ...]], Why | None] = {}
-        """By which rule one of that queue, priority and usage may go beside those that go already."""
+        self._known: dict[tuple[object, ...], Why | None] = {}
+        """The rule by which one of that queue, priority, usage and use on nodes may go beside those that go already."""
+        self._distances: dict[str, int] = {}
 
     def may(self, candidate: Candidate) -> bool:
         """Whether it may go beside those that go already."""
@@ -72,13 +82,14 @@ class Reclaim:
         """Whether its eviction frees quota that is lacking, or, in its own queue, lets others be evicted after it."""
         if not self._contests(candidate):
             return False
-        return not self.enough() or (candidate.queue == self._request.queue and not self._within_own())
+        asked = self._contested if self._fair else self._wanted
+        return not self.enough() or (candidate.queue == self._request.queue and not self._within_own(asked))
 
     def enough(self) -> bool:
         """Whether the quota is there; without ``borrowing``, of its own."""
         if self._tree.lacks(self._request.queue, self._request.usage):
             return False
-        return self._borrowing or self._within_own()
+        return self._borrowing or self._within_own(self._wanted)
 
     def lack(self) -> str:
         """What of the quota is not there, for people; empty if all of it is."""
@@ -88,21 +99,19 @@ class Reclaim:
 
     def why(self, gone: Sequence[Candidate]) -> Mapping[str, Why] | None:
         """By which rule each of those that are gone may go, one after the other, by name; None if they may not."""
-        for candidate in gone:
-            self.change(candidate, -1)
-        found: dict[str, Why] = {}
-        # A queue goes on borrowing for longest when its largest goes last.
-        left = sorted(gone, key=lambda one: (one.queue != self._request.queue, self._contended(one), one.name))
-        while left:
-            following = next((one for one in left if self.may(one)), None)
-            if following is None:
-                break
-            found[following.name] = self._why(following) or Why.PRIORITY
-            self.change(following, 1)
-            left.remove(following)
-        for candidate in left:
+        # The nearest go first, which makes the share of the side of its own queue smaller. Who goes last is looked for
+        # first, then who goes before it: the more of a queue are there, the more of them may go.
+        order = sorted(gone, key=lambda one: (self._distance(one), self._contended(one), one.name))
+        left = order[::-1]
+        found: list[tuple[str, Why]] = []
+        back: list[Candidate] = []
+        while (last := next(filter(self._may_be_put_back, left), None)) is not None:
+            found.append((last.name, self._why(last) or Why.PRIORITY))
+            back.append(last)
+            left.remove(last)
+        for candidate in reversed(back):
             self.change(candidate, 1)
-        return None if left else found
+        return None if left else dict(reversed(found))
 
     def reaches(self, queue: str, *, alone: bool) -> bool:
         """Whether somebody of that queue may go in the end, as far as that shows without a look at anybody. ``alone``:
@@ -111,11 +120,31 @@ class Reclaim:
             return not alone
         near, far = self._where_they_part(theirs)
         # As others go, no other queue comes to borrow more, nor its share to be larger.
-        if not any(_all_borrow(theirs, far, what) for what in self._contested):
+        asked = self._wanted if self._request.pods else self._contested
+        if not (borrowed := [what for what in asked if _all_borrow(theirs, far, what)]):
             return False
-        if not self._fair or not alone or near is not self._own or self._within_own():
+        if not self._fair or not alone or near is not self._own:
+            return True
+        if any(self._within_own((*self._lacked, what)) for what in borrowed):
             return True
         return self._share_with_wanted(near) <= share_of(far).rank
+
+    def _may_be_put_back(self, candidate: Candidate) -> bool:
+        """Put a candidate back if it may be the last to go, after all that are gone. Returns whether it may."""
+        self.change(candidate, -1)
+        if self.may(candidate):
+            return True
+        self.change(candidate, 1)
+        return False
+
+    def _distance(self, candidate: Candidate) -> int:
+        """How many steps it is from its own queue to the nearest cohort that both are in; 0 in its own queue."""
+        name = candidate.queue
+        if name not in self._distances:
+            theirs = self._tree.queues.get(name, self._own)
+            near = None if theirs is self._own else self._where_they_part(theirs)[0]
+            self._distances[name] = 0 if near is None else list(self._own.path()).index(near) + 1
+        return self._distances[name]
 
     def _why(self, candidate: Candidate) -> Why | None:
         if not candidate.queue:
@@ -125,7 +154,7 @@ class Reclaim:
             # queue smaller. In Kueue it is no candidate.
             return Why.IN_QUEUE if self._request.pods or self._contests(candidate) else None
         # Most candidates are like others, and most often nothing has changed since these were asked about.
-        alike = candidate.queue, candidate.priority, tuple(candidate.usage.items())
+        alike = candidate.queue, candidate.priority, tuple(candidate.usage.items()), self._on_nodes.get(candidate.name)
         if alike not in self._known:
             self._known[alike] = self._by_quota(candidate)
         return self._known[alike]
@@ -133,9 +162,17 @@ class Reclaim:
     def _by_quota(self, candidate: Candidate) -> Why | None:
         theirs = self._tree.queues[candidate.queue]
         near, far = self._where_they_part(theirs)
-        if not self._borrows(candidate, theirs, far) or self._saturated(near, far):
+        contested = self._contested_by(candidate)
+        if not self._borrows(candidate, theirs, far, contested) or self._saturated(near, far, contested):
             return None
-        return self._by_share(candidate, near, far) if self._fair else self._by_priority(candidate, near)
+        return self._by_share(candidate, near, far, contested) if self._fair else self._by_priority(candidate, near)
+
+    def _contested_by(self, candidate: Candidate) -> Contested:
+        """The quota that is lacking, and that of what nodes lack where the candidate has room. Without pods, all that
+        is wanted if quota lacks nothing."""
+        if not self._request.pods:
+            return self._contested
+        return (*self._lacked, *self._on_nodes.get(candidate.name, ()))
 
     def _contests(self, candidate: Candidate) -> bool:
         return self._contended(candidate) > 0
@@ -153,9 +190,9 @@ class Reclaim:
                     return near, far
         raise ValueError(f"queues {self._own.name} and {theirs.name} are in no cohort together")
 
-    def _borrows(self, candidate: Candidate, theirs: QuotaNode, far: QuotaNode) -> bool:
+    def _borrows(self, candidate: Candidate, theirs: QuotaNode, far: QuotaNode, contested: Contested) -> bool:
         """Whether all from its queue up to where they part borrow something that is contested, and that it uses."""
-        used = (what for what in self._contested if candidate.usage.get(what))
+        used = (what for what in contested if candidate.usage.get(what))
         return any(_all_borrow(theirs, far, what) for what in used)
 
     def _by_priority(self, candidate: Candidate, near: QuotaNode) -> Why | None:
@@ -166,8 +203,8 @@ class Reclaim:
             return None
         return None if threshold is not None and priority > threshold else Why.WHILE_BORROWING
 
-    def _by_share(self, candidate: Candidate, near: QuotaNode, far: QuotaNode) -> Why | None:
-        if self._within_own():
+    def _by_share(self, candidate: Candidate, near: QuotaNode, far: QuotaNode, contested: Contested) -> Why | None:
+        if self._within_own(contested):
             return Why.RECLAIM
         ours, before = self._share_with_wanted(near), share_of(far).rank
         self._tree.free(candidate.queue, candidate.usage)
@@ -182,20 +219,20 @@ class Reclaim:
         self._tree.free(self._own.name, self._wanted)
         return found
 
-    def _saturated(self, near: QuotaNode, far: QuotaNode) -> bool:
+    def _saturated(self, near: QuotaNode, far: QuotaNode, contested: Contested) -> bool:
         """Whether its side would use more than it has, and about as many times that as the other side does."""
         if self._saturation is None:
             return False
-        for what in self._contested:
+        for what in contested:
             has, others_have = near.subtree.get(what, 0), far.subtree.get(what, 0)
             uses = near.used[what] + self._wanted.get(what, 0)
             if uses > has and uses * others_have * self._saturation >= far.used[what] * has:
                 return True
         return False
 
-    def _within_own(self) -> bool:
-        """With fair sharing it may borrow what is free beside what it takes back, as in Kueue."""
-        asked = self._contested if self._fair else self._wanted
+    def _within_own(self, asked: Iterable[FlavorResource]) -> bool:
+        """Whether it borrows none of that. With fair sharing it may borrow what is free beside what it takes back, as
+        in Kueue."""
         return all(not self._own.borrows(what, self._wanted[what]) for what in asked)
 
     def _advantages(self) -> Iterator[tuple[tuple[str, bool], bool]]:
@@ -218,8 +255,9 @@ def _all_borrow(theirs: QuotaNode, far: QuotaNode, what: FlavorResource) -> bool
     return True
 
 
-def attempts(request: Request, queues: Queues, limits: Limits) -> list[list[Reclaim]]:
+def attempts(request: Request, queues: Queues, limits: Limits, on_nodes: OnNodes) -> list[list[Reclaim]]:
     """Of the first ones that find anybody the cheapest is taken."""
+    begin = partial(Reclaim, request, queues, limits, on_nodes)
     if queues.fair:
-        return [[Reclaim(request, queues, limits, fair=queues.fair[: at + 1])] for at in range(len(queues.fair))]
-    return [[Reclaim(request, queues, limits, borrowing=borrowing) for borrowing in (True, False)]]
+        return [[begin(fair=queues.fair[: at + 1])] for at in range(len(queues.fair))]
+    return [[begin(borrowing=borrowing) for borrowing in (True, False)]]

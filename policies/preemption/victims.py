@@ -15,6 +15,7 @@ from policies.preemption.candidates import Candidate, Limits, Request, Unit
 from policies.preemption.choosing import Chooser, Placing, Victims
 from policies.preemption.costs import Costed
 from policies.preemption.freed import freed_by
+from policies.preemption.lacking import lacking_on_nodes
 from policies.preemption.reclaim import Queues, attempts
 from policies.preemption.trial import Rules
 from policies.steps import Steps, finish
@@ -76,15 +77,18 @@ def searching(
     Of a few candidates, and members of one shape, the choice is the best there is. Of many it is a good one, and nobody
     is in it who need not be.
     """
-    if queues is not None and request.queue in queues.tree.queues:
-        rules: Sequence[Sequence[Rules]] = attempts(request, queues, limits)
-        known = {name: queues.queues[name] for name in queues.tree.fork(request.queue).queues}
-    else:
-        rules, known = [[Budgets(limits)]], {}
+    by_queue = queues if queues is not None and request.queue in queues.tree.queues else None
+    known = (
+        {} if by_queue is None else {name: by_queue.queues[name] for name in by_queue.tree.fork(request.queue).queues}
+    )
     may = allowed(request, candidates, limits, known)
     chosen = sorted(may.candidates, key=lambda one: one.name)
     freed = freed_by(chosen, snapshot)
     yield len(chosen)
+    rules: Sequence[Sequence[Rules]] = [[Budgets(limits)]]
+    if by_queue is not None:
+        on_nodes = (yield from lacking_on_nodes(request, snapshot, chosen, freed)) if request.pods else {}
+        rules = attempts(request, by_queue, limits, on_nodes)
     placing = Placing(request, snapshot, chosen, freed, policies)
     found = yield from placing.plan(())
     if isinstance(found, Placed) and any(one.enough() for some in rules for one in some):

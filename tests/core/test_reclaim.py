@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from extender.core.effects import Evict, Reached
 from extender.core.gang.milestones import Milestone
 from extender.core.victims import search as victim_search
 from policies.model import Topology
-from policies.model.queues import Cohort, Evicts, Preemption, Quota, Strategy
+from policies.model.queues import ClusterQueue, Cohort, Evicts, Preemption, Quota, ResourceGroup, Strategy
 from policies.preemption.allowed import Why
-from tests.builders import cluster, key, node, single
+from tests.builders import GPU, cluster, key, node, single
 from tests.core.lending import RECLAIMS, Queued, lent
 from tests.core.levels import asking
+from tests.core.preempting import ON
 from tests.core.queues import FLAVOR, cluster_queue, flavor, in_queue, show, sort, used
 
 
@@ -252,3 +255,34 @@ def test_nobody_gets_quota_that_would_be_too_much_when_others_have_given_way() -
     script.run(wants)
     script.leave(*wants)
     assert script.planned(later[0])
+
+
+def in_two_resources(name: str, cpu: int, gpus: int, cohort: str = "all") -> ClusterQueue:
+    """``cpu`` in cores."""
+    group = ResourceGroup((GPU, "cpu"), (("gpus", {GPU: Quota(gpus), "cpu": Quota(cpu * 1000)}),))
+    return ClusterQueue(name, (group,), cohort, namespaces=(), preemption=RECLAIMS)
+
+
+@pytest.mark.parametrize("fair", [False, True])
+@pytest.mark.parametrize("cohorts", ["all all", "left right"])
+@pytest.mark.parametrize(("own", "evicted"), [(0, ["low-cpu-0", "low-gpu-0"]), (6, [])])
+def test_borrowers_of_what_quota_lacks_and_of_what_nodes_lack_give_way(
+    own: int, evicted: list[str], cohorts: str, *, fair: bool
+) -> None:
+    """Quota lacks GPUs, and the node cores, which are only taken back from whoever has borrowed them."""
+    ours, theirs = cohorts.split()
+    nested = [Cohort(name, "all") for name in (ours, theirs) if name != "all"]
+    there = in_two_resources("a", own, 0, theirs), in_two_resources("b", 16, 8, ours)
+    limits = replace(ON, fair_sharing=fair)
+    script = Queued(node("n", 8, cpu=8), things=(flavor("gpus"), *nested, *there), limits=limits)
+    for name, gpus, cpu in (("low-cpu", 0, 6), ("low-gpu", 8, 0)):
+        pods = in_queue(name, 1, "a", gpus=gpus, cpu=cpu)
+        script.see(pods)
+        script.advance(0.5)
+        script.run(pods)
+    wants = in_queue("wants", 1, "b", gpus=8, cpu=4)
+    script.see(wants)
+    script.advance(5)
+    assert sorted(script.evicted) == evicted
+    script.leave(*(script.pods[f"uid-{name}"] for name in evicted))
+    assert bool(script.planned(wants[0])) == bool(evicted)

@@ -96,9 +96,10 @@ class Reclaiming:
         return Option(pods, flavored, found.usage, len(pods)) if workload.version == self._demand.version else None
 
     def reach(self, usage: Usage) -> Collection[str]:
-        """The queues whose workloads may be evicted for it, as far as that shows without a look at anybody."""
-        queues, own = self.queues, self._queue
-        request = Request(str(self._workload.key), (), 0, self._workload.priority, queue=own.name, usage=usage)
+        """The queues whose workloads may be evicted for it, as far as that shows without a look at anybody or at any
+        node."""
+        queues, own, pods = self.queues, self._queue, self._demand.pods
+        request = Request(str(self._workload.key), pods, 0, self._workload.priority, queue=own.name, usage=usage)
         reclaim = Reclaim(request, queues, Limits(), fair=queues.fair)
         alone = not self._may_evict_in_queue(own.preemption.within)
         return {name for name in self._tree.queues if reclaim.reaches(name, alone=alone)}

@@ -127,7 +127,7 @@ def _hours(one: Candidate) -> int:
     if one.started is None:
         return 0
     since = max(one.started, one.checkpointed or 0)
-    gpus = sum(held.pods * dict(held.requests)[GPU] for held in one.claims)
+    gpus = sum(held.pods * dict(held.requests).get(GPU, 0) for held in one.claims)
     return int(gpus * max(0, NOW - since) // HOUR)
 
 

@@ -127,7 +127,7 @@ def evictions_not_counted(patch: pytest.MonkeyPatch) -> None:
 
 def saturated_queues_evict(patch: pytest.MonkeyPatch) -> None:
     """Two queues that use as much of their own take turns."""
-    patch.setattr(Reclaim, "_saturated", lambda self, near, far: False)
+    patch.setattr(Reclaim, "_saturated", lambda self, near, far, contested: False)
 
 
 def freed_room_kept_for_nobody(patch: pytest.MonkeyPatch) -> None:

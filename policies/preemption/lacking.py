@@ -1,0 +1,56 @@
+"""The quota that is contested because nodes lack the resource, for each candidate. What quota lacks is, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from policies.model.queues import FlavorResource
+from policies.placement.request import Role, roles_of
+from policies.placement.rules import Unclear
+from policies.placement.snapshot import Amounts, Snapshot
+from policies.preemption.candidates import Candidate, Request
+from policies.preemption.freed import Freed, without
+from policies.steps import Steps
+
+Contested = tuple[FlavorResource, ...]
+OnNodes = Mapping[str, Contested]
+"""The contested quota by the name of the candidate. One without an entry has no room that the preemptor could use."""
+
+
+def lacking_on_nodes(
+    request: Request, snapshot: Snapshot, candidates: Sequence[Candidate], freed: Freed
+) -> Steps[OnNodes]:
+    """Find what the request wants of quota and of nodes that lack it.
+
+    A node lacks a resource if its free amount would not do for as many members as it would hold without candidates. A
+    resource without quota cannot be borrowed: a candidate that has some where that is lacking counts as using all the
+    quota that the request wants. The same holds where members demand something of other pods. ``freed``: by the
+    candidates, in their order, of all lines.
+    """
+    wanted = tuple(what for what, amount in request.usage.items() if amount)
+    emptied = without(snapshot, candidates, freed)
+    roles = yield from roles_of(request.pods, request.caps, emptied, request.beside)
+    if isinstance(roles, Unclear) or any(role.relations is not None for role in roles):
+        return {one.name: wanted for one in candidates}
+    short = _asked(roles, emptied) > np.maximum(snapshot.free, 0)
+    yield 10 + len(snapshot.names) // 50
+    known: dict[str, list[FlavorResource]] = {}
+    for name, line in snapshot.resources.items():
+        hit = short[line, freed.rows] & (freed.amounts[line] > 0)
+        of = [what for what in wanted if what[1] == name] or wanted
+        for owner in np.unique(freed.owners[hit]).tolist():
+            known.setdefault(candidates[owner].name, []).extend(of)
+    return {name: tuple(dict.fromkeys(some)) for name, some in known.items()}
+
+
+def _asked(roles: Sequence[Role], emptied: Snapshot) -> Amounts:
+    """How much of each line members would ask for on each node, if each role had as many there as it could."""
+    asked: NDArray[np.int64] = np.zeros_like(emptied.free)
+    for role in roles:
+        here = np.minimum(role.room, role.count)
+        for line, amount in emptied.demand(role.requests) or ():
+            asked[line] += amount * here
+    return asked
