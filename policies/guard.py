@@ -124,6 +124,8 @@ def _is_domain(domain: object, most: int) -> bool:
         return False
     if not (domain.most is None or isinstance(domain.most, int | np.integer)):
         return False
+    if not isinstance(domain.not_for, int | np.integer):
+        return False
     rows: Any = domain.rows
     if not isinstance(rows, np.ndarray) or rows.ndim != 1 or rows.dtype.kind not in "iu":
         return False

@@ -55,6 +55,7 @@ class DomainCapacity:
         self._beside = request.beside
         self._rooms: dict[tuple[int, int], Counts] = {}
         self._preference: dict[int, Counts] = {}
+        self._holds: dict[int, Mask] = {}
 
     def rooms(self, role: int, at: int) -> Counts:
         found = self._rooms.get((role, at))
@@ -117,6 +118,8 @@ class DomainCapacity:
 
     def holds(self, at: int) -> Mask:
         """Shape ``(roles, domains)``: has the domain room for each role up to this one, and for all they ask for?"""
+        if (known := self._holds.get(at)) is not None:
+            return known
         level, roles, snapshot = self.levels[at], self.roles, self._snapshot
         holds = np.array([self.rooms(number, at) >= role.count for number, role in enumerate(roles)])
         for number, role in enumerate(roles):
@@ -130,7 +133,8 @@ class DomainCapacity:
             for line, sums in enumerate(np.cumsum(asked, axis=0).T):
                 if sums.any():
                     holds &= level.tally(np.maximum(snapshot.free[line], 0))[0] >= sums[:, np.newaxis]
-        return np.asarray(np.logical_and.accumulate(holds, axis=0), dtype=np.bool_)
+        found = self._holds[at] = np.asarray(np.logical_and.accumulate(holds, axis=0), dtype=np.bool_)
+        return found
 
     def allows(self, at: int, held: int) -> Mask:
         """Domains around which the roles from ``held`` on find what they require."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,17 @@ from policies.placement.wishes import BEST
 from policies.steps import Steps
 
 
-def fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: ScorePolicy) -> Steps[dict[str, str]]:
+def fill(
+    roles: Sequence[Role],
+    choice: Choice,
+    snapshot: Snapshot,
+    scoring: ScorePolicy,
+    given: Mapping[str, str] = MappingProxyType({}),
+) -> Steps[dict[str, str]]:
     """Place one role after the other in the domains, as many members as fit: a node for each that got one.
 
     What caps on the nodes cannot express is left to ``fill_related``, and so are wishes that change with each member.
+    ``given``: the nodes of the first roles where those are known.
     """
     if (relations := roles[0].relations) is not None and (
         related(roles) or any(role.wishes is not None and role.wishes.mutual for role in roles)
@@ -35,6 +43,15 @@ def fill(roles: Sequence[Role], choice: Choice, snapshot: Snapshot, scoring: Sco
     left = snapshot.free.copy() if len(roles) > 1 else snapshot.free
     home: int | None = None
     for role in roles:
+        if role.pods[0].uid in given:
+            names = [given[pod.uid] for pod in role.pods]
+            nodes |= {pod.uid: name for pod, name in zip(role.pods, names, strict=True)}
+            rows, counts = np.unique([snapshot.rows[name] for name in names], return_counts=True)
+            for line, amount in snapshot.demand(role.requests) or ():
+                left[line, rows] -= amount * counts
+            if role.rules.required is not None and home is None:
+                home = int(rows[0])
+            continue
         room = role.room.copy() if role is roles[0] else _room_left(role, left, snapshot)
         if role.rules.required is not None:
             home = confine(role, roles, room, home, choice[0].rows, snapshot)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from policies.placement.related import most_related
 from policies.placement.request import MOST_PARTS, Cap, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
 from policies.placement.rules import NONE_ASKED, Split, Unclear
 from policies.placement.shortfall import NearestDomain, explain, in_the_way, nearest_domain
-from policies.placement.snapshot import Domain, Rows, Snapshot
+from policies.placement.snapshot import Counts, Domain, Rows, Snapshot
 from policies.steps import BUDGET, Steps, finish, metered
 
 _DOMAINS = 64
@@ -84,10 +84,10 @@ def placing(
     node.
 
     Members of one shape are placed whenever that is possible at all. Several shapes are placed one role after the
-    other, what asks for most as a whole first. Where that fails, how many of all fit beside each other is found exactly
-    (``policies.placement.exact``); beyond a budget, the largest or the smallest members go first, and the reason says
-    that more was not tried. Still, a clique may be missed that would hold all roles, and a role placed later may get
-    more nodes than it needs. Roles that other pods matter to are seated one member after the other
+    other, what asks for most as a whole first. Where that fails, also in one domain that may hold them, other orders
+    are tried, and how many of all fit beside each other is found exactly (``policies.placement.exact``); beyond a
+    budget, the largest or the smallest members go first, and the reason says that more was not tried. Still, a role
+    placed later may get more nodes than it needs. Roles that other pods matter to are seated one member after the other
     (``policies.placement.related``), and the nodes come in an order in which kube-scheduler lets them in.
     """
     asked = yield from roles_of(members, caps, snapshot, beside)
@@ -121,7 +121,7 @@ def _placing(
     if len(roles) > 1 or (roles and related(roles)):
         if _count(roles) >= needed:
             # Most often the first choice holds all. If not, what members leave to each other is worth a look.
-            nodes = yield from _try(roles, rows, snapshot, policies, None if related(roles) else 1)
+            nodes = yield from _try(roles, rows, snapshot, policies, None if related(roles) else 1, thorough=False)
             if len(nodes) == _count(roles):
                 return Placed(nodes)
             sure = yield from _surely(roles, needed, snapshot, policies.scoring)
@@ -259,11 +259,22 @@ def _most(
 
 
 def _try(
-    roles: tuple[Role, ...], beside: Rows, snapshot: Snapshot, policies: Policies, choices: int | None = None
+    roles: tuple[Role, ...],
+    beside: Rows,
+    snapshot: Snapshot,
+    policies: Policies,
+    choices: int | None = None,
+    *,
+    thorough: bool = True,
 ) -> Steps[dict[str, str]]:
-    """The first of so many choices that holds all, else the one that holds the most."""
+    """Fill the choices in turn: the first that holds all counts, else the one that holds the most.
+
+    ``choices``: how many are tried at most. The choices before the one that holds all are tried harder then: in other
+    orders of the roles, and exactly. If none holds all, they are tried harder where the call is ``thorough``.
+    """
     best: dict[str, str] = {}
-    spent, tried, others = 0, 0, related(roles)
+    failed: list[Choice] = []
+    spent, everybody, others = 0, _count(roles), related(roles)
     for choice in policies.topology.domains(PlacementRequest(roles, beside), snapshot):
         if not choice:
             spent += _PAUSE
@@ -272,14 +283,103 @@ def _try(
         yield _PAUSE
         if others and _too_narrow(roles, choice, len(snapshot.names)):
             continue
-        nodes, cost = yield from metered(fill(roles, choice, snapshot, policies.scoring))
-        if len(nodes) == _count(roles):
-            return nodes
+        nodes, cost = yield from metered(fill(_confined(roles, choice), choice, snapshot, policies.scoring))
         best = max(best, nodes, key=len)
-        spent, tried = spent + cost + _PAUSE, tried + 1
-        if tried == choices or spent > _EFFORT:
+        if len(best) == everybody:
             break
+        failed.append(choice)
+        spent += cost + _PAUSE
+        if len(failed) == choices or spent > _EFFORT:
+            break
+    if len(best) == everybody or (thorough and choices is None):
+        nodes = yield from _Harder(roles, snapshot, policies.scoring).first_of(failed)
+        best = nodes or best
     return best
+
+
+def _confined(roles: tuple[Role, ...], choice: Choice) -> tuple[Role, ...]:
+    """The roles, without room where the choice has none for them."""
+    if not any(domain.not_for for domain in choice):
+        return roles
+    return tuple(replace(role, room=_inside(role.room, number, choice)) for number, role in enumerate(roles))
+
+
+def _inside(room: Counts, number: int, choice: Choice) -> Counts:
+    """Returns the room of a role in the domains that are for it; ``number``: its place among the roles."""
+    found = np.zeros_like(room)
+    for domain in choice:
+        if number >= domain.not_for:
+            found[domain.rows] = room[domain.rows]
+    return found
+
+
+class _Harder:
+    """Looks for another way to fill choices. What a choice leaves out it leaves out on purpose."""
+
+    def __init__(self, roles: tuple[Role, ...], snapshot: Snapshot, scoring: ScorePolicy) -> None:
+        self._roles = roles
+        self._count = _count(roles)
+        self._snapshot = snapshot
+        self._scoring = scoring
+        self._left = _EFFORT // 2
+        self._alike = _are_free(roles) and roles[0].relations is None
+        self._failed: set[bytes] = set()
+        """Nodes, by room and free amounts, of choices that cannot be filled. Most domains are like others."""
+
+    def first_of(self, choices: Iterable[Choice]) -> Steps[dict[str, str]]:
+        """A node for every member, by the first of these that can be filled; nothing if none can."""
+        if len(self._roles) == 1 and not related(self._roles):
+            return {}
+        for choice in choices:
+            if self._left > 0 and len(nodes := (yield from self._by(choice))) == self._count:
+                return nodes
+        return {}
+
+    def _by(self, choice: Choice) -> Steps[dict[str, str]]:
+        roles = self._roles
+        within = tuple(replace(role, room=_inside(role.room, number, choice)) for number, role in enumerate(roles))
+        yield 2 * len(roles)
+        if all(map(_has_all_room, within, roles)) or (kind := self._kind(within)) in self._failed:
+            return {}
+        held = max(domain.not_for for domain in choice) or len(roles)
+        # How many of the first role each domain gets was shared out for the first order.
+        shared = tuple(replace(domain, most=None) for domain in choice)
+        nodes, cost = yield from metered(self._fill(within, held, shared))
+        self._left -= cost
+        if self._alike and len(nodes) < self._count:
+            self._failed.add(kind)
+        return nodes
+
+    def _fill(self, within: tuple[Role, ...], held: int, choice: Choice) -> Steps[dict[str, str]]:
+        """Try other orders, then place exactly: the first roles alone, which lets the others be near, or all."""
+        snapshot, scoring, most = self._snapshot, self._scoring, self._left // 2
+        first, rest = within[:held], within[held:]
+        for order in dict.fromkeys((*one, *other) for one in _orders(first) for other in _orders(rest)):
+            if order != within:
+                nodes = yield from fill(order, choice, snapshot, scoring)
+                if len(nodes) == self._count:
+                    return nodes
+        if (relations := within[0].relations) is not None and related(within):
+            return (yield from most_related(within, self._count, [choice], snapshot, scoring, relations, most)) or {}
+        if rest and held > 1:
+            given = yield from exactly(first, _count(first), snapshot, scoring, most)
+            if given:
+                nodes = yield from fill(within, choice, snapshot, scoring, given)
+                if len(nodes) == self._count:
+                    return nodes
+        return (yield from exactly(within, self._count, snapshot, scoring, most)) or {}
+
+    def _kind(self, within: Sequence[Role]) -> bytes:
+        """The same for nodes that have the same for these roles."""
+        rooms = np.stack([role.room for role in within])
+        rows = np.flatnonzero(rooms.any(axis=0))
+        lines = sorted({line for role in within for line, _ in self._snapshot.demand(role.requests) or ()})
+        there = np.concatenate((rooms[:, rows], self._snapshot.free[lines][:, rows]))
+        return there[:, np.lexsort(there)].tobytes()
+
+
+def _has_all_room(within: Role, role: Role) -> bool:
+    return bool((within.room == role.room).all())
 
 
 def _too_narrow(roles: Sequence[Role], choice: Choice, nodes: int) -> bool:

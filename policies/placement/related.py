@@ -54,6 +54,7 @@ def most_related(
     snapshot: Snapshot,
     scoring: ScorePolicy,
     relations: Relations,
+    budget: int = BUDGET,
 ) -> Steps[dict[str, str] | None]:
     """The same for as many members as are let in at once in any order, if those are ``needed``; None when the budget
     was spent before that was known. ``choices``: each of the domains that may be required, or the cluster.
@@ -65,7 +66,7 @@ def most_related(
         around = yield from openings(roles, choice, snapshot, scoring, relations)
         table = _Table(roles, around, snapshot, relations)
         yield 10 + 5 * relations.upkeep
-        found, cost = yield from metered(table.search(max(len(best), needed - 1), BUDGET - spent))
+        found, cost = yield from metered(table.search(max(len(best), needed - 1), budget - spent))
         spent += cost
         if found is None:
             return None

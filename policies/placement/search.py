@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from policies.api import PAUSE, Choice
 from policies.placement.capacity import DomainCapacity, whole
 from policies.placement.columns import Mask
 from policies.placement.request import PlacementRequest
-from policies.placement.snapshot import Counts, Domain, Level, Snapshot
+from policies.placement.snapshot import Counts, Domain, Level, Rows, Snapshot
 
 Shares = list[tuple[int, int]]
 """Domains by their codes, in the order in which they are to be filled, and how many members each gets."""
@@ -23,7 +23,7 @@ Dividing = Generator[Choice, None, list[Domain]]
 """Finds the domains that one divides into. What it yields are pauses."""
 
 _DOMAINS_AT_ONCE = 50
-_TRIES, _TRIES_REQUIRED = 4, 64
+_TRIES, _TRIES_REQUIRED = 24, 64
 """Domains proposed for each number of roles kept together: only where roles compete for the same nodes can one fail."""
 
 
@@ -83,15 +83,26 @@ class _Search:
         needed = self._needed(at, chain[0]) if chain else None
         for held in range(len(roles), 0, -1):
             codes = (holds[held - 1] & capacity.allows(at, held)).nonzero()[0]
-            for code in capacity.best_first(codes, at, needed)[:tries].tolist():
-                if capacity.too_narrow(at, code, held):
-                    yield PAUSE
-                    continue
-                near = () if held == len(roles) else self._around(at, code)
-                parts = yield from self.divided(code, at)
-                yield (*parts, *near)
+            ordered = capacity.best_first(codes, at, needed)
+            for steps in range(1, len(self._levels[at].above) + 1) if held < len(roles) else ():
+                # Where the others have room around the domain, in one that is no larger than it has to be.
+                up = self._levels[at].above[steps - 1][ordered]
+                whole_around = (up >= 0) & capacity.holds(at + steps)[-1][up]
+                yield from self._inside(ordered[whole_around][:tries], at, held, steps)
+            yield from self._inside(ordered[:tries], at, held)
             if held > 1:
                 yield PAUSE
+
+    def _inside(self, codes: Rows, at: int, held: int, steps: int | None = None) -> Iterator[Choice]:
+        """Propose each of these domains for the first ``held`` roles. The others go around it: anywhere, or inside the
+        domain that is ``steps`` levels farther out."""
+        for code in codes.tolist():
+            if self._capacity.too_narrow(at, code, held):
+                yield PAUSE
+                continue
+            near = () if held == len(self._capacity.roles) else self._around(at, code, held, steps)
+            parts = yield from self.divided(code, at)
+            yield (*parts, *near)
 
     def divided(self, code: int | None, at: int) -> Dividing:
         """A domain, or without a code the whole cluster, as the domains that it divides into."""
@@ -143,15 +154,17 @@ class _Search:
         needed = _needed(rooms, parents, want)
         return 2 * needed + _uneven(rooms // unit, parents, needed, self._first.count // unit) if self._even else needed
 
-    def _around(self, at: int, code: int) -> Iterable[Domain]:
-        """Everything outside a domain, the nearest first."""
+    def _around(self, at: int, code: int, held: int, steps: int | None) -> Iterator[Domain]:
+        """The nodes outside a domain, the nearest first, for all roles but the first ``held``: all of them, or those
+        inside the domain that is ``steps`` levels farther out."""
         taken = self._levels[at].codes == code
-        for steps, up in enumerate(self._levels[at].above, 1):
+        for number, up in enumerate(self._levels[at].above[:steps], 1):
             if up[code] >= 0:
-                ring = (self._levels[at + steps].codes == up[code]) & ~taken
+                ring = (self._levels[at + number].codes == up[code]) & ~taken
                 taken = taken | ring
-                yield Domain("", np.flatnonzero(ring))
-        yield Domain("", np.flatnonzero(~taken))
+                yield Domain("", np.flatnonzero(ring), not_for=held)
+        if steps is None:
+            yield Domain("", np.flatnonzero(~taken), not_for=held)
 
 
 def _needed(rooms: Counts, parents: NDArray[np.intp], want: Counts) -> Counts:

@@ -31,11 +31,13 @@ class Domain:
     """Nodes that share one value of a level; without a name when they do not.
 
     ``most``: how many members of the first role may go there, for a policy that shares them out; None for no limit.
+    ``not_for``: how many roles, from the first one on, may not go there: the domains before it are to hold them.
     """
 
     name: str
     rows: Rows
     most: int | None = None
+    not_for: int = 0
 
 
 @dataclass(frozen=True, slots=True)

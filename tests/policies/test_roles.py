@@ -152,3 +152,11 @@ def test_a_leader_that_asks_for_more_than_all_workers_does_not_scatter_them() ->
     found = place([leader(8, 8), *workers], 8, view)
     assert isinstance(found, Placed)
     assert len({found.nodes[pod.uid][0] for pod in workers}) == 1
+
+
+@pytest.mark.parametrize(("pods", "starts"), [(1, False), (2, True)])
+def test_two_roles_of_one_pod_each_need_two_pods_of_the_node(pods: int, *, starts: bool) -> None:
+    one = node("n", 0)
+    tight = replace(one, allocatable=tuple(sorted({**dict(one.allocatable), "pods": pods}.items())))
+    found = place([leader(2), *gang("job", 1, gpus=0)], 2, snapshot([tight]))
+    assert isinstance(found, Placed) == starts
