@@ -75,6 +75,14 @@ class Candidate:
         """GPUs and other extended resources that it has."""
         return sum(held.pods * much for held in self.claims for name, much in held.requests if "/" in name)
 
+    @cached_property
+    def size(self) -> tuple[int, int, int]:
+        """Devices, cpu and memory that it has; the quota that it uses where it has no room."""
+        held = [(name, one.pods * much) for one in self.claims for name, much in one.requests]
+        amounts = held or [(name, much) for (_, name), much in self.usage.items()]
+        cpu, memory = (sum(much for name, much in amounts if name == kind) for kind in ("cpu", "memory"))
+        return sum(much for name, much in amounts if "/" in name), cpu, memory
+
     def lost(self, now: float) -> float:
         """Device-seconds of work that its eviction throws away: all since its start, or since its last checkpoint."""
         if self.started is None:

@@ -10,6 +10,8 @@ from policies.steps import Steps, metered
 
 MOST_TO_COMPARE = 24
 """Of up to so many candidates every choice is worth a look."""
+EXCHANGES = 64
+"""How many exchanges of one victim for another are tried where there are more candidates."""
 
 
 def cheapest(
@@ -27,7 +29,7 @@ def cheapest(
         if found is not None and (best is None or cost(found, home) < cost(best, home)):
             best = found
     if len(trial.options) > MOST_TO_COMPARE:
-        return best
+        return None if best is None else (yield from _exchanged(trial, best, home))
     every = _Every(trial, best, home, effort)
     yield from every.search()
     trial.put_all_back()
@@ -62,6 +64,42 @@ def _fill_back(trial: Trial, order: Sequence[int]) -> Steps[None]:
         for number in reversed(back):
             trial.take(number)
         at, block = (at + 1, 1) if block == 1 else (at, block // 2)
+
+
+def _exchanged(trial: Trial, best: list[Costed], home: Collection[int]) -> Steps[list[Costed]]:
+    """Exchange victims for candidates that lose as much and are better to give up, as smaller ones are.
+
+    The victim that is given up last is exchanged first. Workloads with a surplus are left as they are.
+    """
+    options, left, price = trial.options, EXCHANGES, cost(best, home)
+    fixed = {*trial.rest, *trial.rest.values()}
+    victims = [at for at, one in enumerate(options) if one in best]
+    for number in victims:
+        trial.take(number)
+    for number in sorted(set(victims) - fixed, key=lambda at: options[at].value, reverse=True):
+        mine = options[number]
+        loss = mine.priority, mine.unit, mine.hours
+        others = [
+            at
+            for at, one in enumerate(options)
+            if (one.priority, one.unit, one.hours) == loss
+            and one.merit < mine.merit
+            and at not in trial.gone
+            and at not in fixed
+        ]
+        for other in sorted(others, key=lambda at: options[at].value)[:left]:
+            left -= 1
+            trial.put_back(number)
+            if trial.may(other):
+                trial.take(other)
+                found = trial.chosen()
+                if cost(found, home) < price and (yield from trial.fits()) and trial.allowed():
+                    best, price = found, cost(found, home)
+                    break
+                trial.put_back(other)
+            trial.take(number)
+    trial.put_all_back()
+    return best
 
 
 class _Every:

@@ -126,8 +126,10 @@ def _goes_no_higher(price: Cost, beyond: int | None) -> bool:
 
 
 def _orders(options: Sequence[Costed], gains: Sequence[int]) -> Iterator[list[int]]:
-    """In which orders candidates are worth giving up: by their value alone, and by what they lose for each member that
-    gets their room. Whose room is of no use comes last."""
+    """Yield two orders of giving candidates up: by value, and by the loss for each member that gets room.
+
+    In the second one the large ones go first, so that fewer go. Candidates whose room is of no use come last in both.
+    """
     every = range(len(options))
     yield sorted(every, key=lambda at: (not gains[at], options[at].value))
     yield sorted(
@@ -137,6 +139,8 @@ def _orders(options: Sequence[Costed], gains: Sequence[int]) -> Iterator[list[in
             options[at].priority,
             options[at].hours / max(1, gains[at]),
             -gains[at],
+            options[at].merit[:-1],
+            [-much for much in options[at].size],
             options[at].value,
         ),
     )

@@ -14,11 +14,13 @@ _MOST_USED = 1 << 62
 
 Level = tuple[int, int, int]
 """A priority, with that of the queue; how many device-hours victims of it lose, rounded down; and how many they are."""
-Cost = tuple[int, tuple[Level, ...], int, int, int, int, tuple[str, ...]]
+Size = tuple[int, int, int]
+"""Devices, cpu and memory."""
+Cost = tuple[int, tuple[Level, ...], int, int, int, int, Size, tuple[str, ...]]
 """Compared as Python compares tuples, and the smaller one is better: the highest unit; what each priority loses, the
 highest first; what their LocalQueues have used, as less than nothing; the domains that are broken and need not be; the
-ages in seconds, added up, then how long they have run; the names. As many go in both by then, so that it does not
-matter what time it is."""
+ages in seconds, added up, then how long they have run; how much they have; the names. As many go in both by then, so
+that it does not matter what time it is."""
 
 
 class Costed:
@@ -33,6 +35,7 @@ class Costed:
         self.past = int(min(candidate.past, _MOST_USED))
         self.age = -int(candidate.created)
         self.run = self.age if candidate.started is None else -int(candidate.started)
+        self.size = candidate.size
         self._snapshot = snapshot
 
     @cached_property
@@ -44,9 +47,14 @@ class Costed:
         return frozenset(levels[0].codes[there].tolist()) - {-1}
 
     @property
-    def value(self) -> tuple[int, int, int, int, int, int, str]:
+    def value(self) -> tuple[int, int, int, int, int, int, Size, str]:
         """The order in which candidates are given up, each seen alone."""
-        return self.priority, self.unit, self.hours, -self.past, self.age, self.run, self.name
+        return self.priority, self.unit, self.hours, *self.merit, self.name
+
+    @property
+    def merit(self) -> tuple[int, int, int, Size]:
+        """The key that decides between two candidates that lose equally much, each seen alone."""
+        return -self.past, self.age, self.run, self.size
 
 
 def cost(gone: Sequence[Costed], home: Collection[int] = ()) -> Cost:
@@ -61,8 +69,13 @@ def cost(gone: Sequence[Costed], home: Collection[int] = ()) -> Cost:
         len(broken.difference(home)),
         sum(one.age for one in gone),
         sum(one.run for one in gone),
+        _added([one.size for one in gone]),
         tuple(sorted(one.name for one in gone)),
     )
+
+
+def _added(sizes: Sequence[Size]) -> Size:
+    return sum(one[0] for one in sizes), sum(one[1] for one in sizes), sum(one[2] for one in sizes)
 
 
 def levels_of(gone: Iterable[Costed]) -> tuple[Level, ...]:

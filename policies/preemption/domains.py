@@ -72,6 +72,9 @@ class _Promise:
         self._freed = freed
         self._priorities = np.array([one.priority for one in options], dtype=np.int64)[freed.owners]
         self._hours = np.array([one.hours for one in options], dtype=np.int64)
+        # These decide, by candidate, between domains in which equally much is lost.
+        merits = [(-one.past, one.age, one.run, *one.size) for one in options]
+        self._merits = np.array(merits, dtype=np.float64).reshape(len(options), -1).T
         self._steps = np.unique(self._priorities)
 
     def domains(self) -> Iterator[tuple[int, int | None]]:
@@ -115,14 +118,15 @@ class _Promise:
         level = self._ask.levels[self._ask.rules.required or 0]
         below = self._without(step - 1)
         lack = self._ask.needed - self._by_domain(below)
-        hours, count = self._lost(step, below, level.codes, lack)
+        lost = self._lost(step, below, level.codes, lack)
         codes = np.flatnonzero(self._by_domain(self._without(step)) >= self._ask.needed)
-        order = np.lexsort((level.rank[codes], count[codes], hours[codes]))
+        order = np.lexsort((level.rank[codes], *lost[::-1, codes]))
         found: list[int] = codes[order].tolist()
         return found
 
     def _lost(self, step: int, below: Amounts, codes: Rows, lack: Counts) -> NDArray[np.float64]:
-        """What would be lost in each domain of the priority if candidates could be divided: hours, then candidates."""
+        """The loss of each domain at that priority if candidates could be divided: hours, then candidates, then the
+        keys that decide where those are equal."""
         freed = self._freed.at(np.flatnonzero(self._priorities == self._steps[step]))
         here = below[:, freed.rows]
         more = self._ask.room(here + freed.amounts, freed.rows) - self._ask.room(here, freed.rows)
@@ -130,10 +134,11 @@ class _Promise:
         pairs, which = np.unique(codes[freed.rows] * len(self._hours) + freed.owners, return_inverse=True)
         gain = np.bincount(which, more, len(pairs))
         pairs, gain = pairs[gain > 0], gain[gain > 0]
-        domain, hours = pairs // len(self._hours), self._hours[pairs % len(self._hours)]
-        order = np.lexsort((-gain, hours / gain, domain))
-        domain, gain, hours = domain[order], gain[order], hours[order]
+        domain, owners = pairs // len(self._hours), pairs % len(self._hours)
+        order = np.lexsort((-gain, self._hours[owners] / gain, domain))
+        domain, gain, owners = domain[order], gain[order], owners[order]
         before = np.cumsum(gain) - gain
         start = before[np.searchsorted(domain, domain)]
         part = np.clip((lack[domain] - (before - start)) / gain, 0, 1)
-        return np.array([np.bincount(domain, amount, len(lack)) for amount in (part * hours, part)])
+        each = (self._hours[owners], np.ones(len(owners)), *self._merits[:, owners])
+        return np.array([np.bincount(domain, part * amount, len(lack)) for amount in each])

@@ -10,7 +10,7 @@ from extender.core.effects import Evict, Reserve
 from extender.core.events import GroupJobSeen, Synced
 from extender.core.gang.milestones import Milestone
 from extender.core.limits import Limits, Preempts
-from tests.builders import cluster, gang, key, single
+from tests.builders import cluster, gang, key, node, single
 from tests.core.preempting import ON, Cluster, running
 from tests.core.script import Script
 from tests.core.taken_up import KEY, WAITS, made
@@ -104,6 +104,18 @@ def test_pods_of_no_gang_go_and_those_that_stay_with_their_node_or_are_critical_
     assert script.evicted == ["dev"]
     script.leave(script.pods["uid-dev"])
     assert script.planned(high[0]) == "a-0"
+
+
+@pytest.mark.parametrize(("large", "small"), [("a", "b"), ("b", "a")])
+def test_of_pods_that_cost_as_much_the_smaller_one_that_suffices_goes(large: str, small: str) -> None:
+    pods = [single(name, gpus=0, cpu=cpu, node="n", priority=0) for name, cpu in ((large, 40), (small, 30))]
+    script = Cluster(node("n", 0, cpu=70), *pods)
+    wants = gang("wants", 1, gpus=0, cpu=30, priority=10)
+    script.see(wants)
+    script.advance(1)
+    assert script.evicted == [small]
+    script.leave(script.pods[f"uid-{small}"])
+    assert script.planned(wants[0]) == "n"
 
 
 def test_the_room_that_comes_free_is_for_nobody_else() -> None:
