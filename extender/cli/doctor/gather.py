@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
 from pydantic import ValidationError
 
 from extender.cli.doctor.facts import Facts, Kueue, Tree, member_from, owner_from, pod_spec
@@ -18,7 +17,7 @@ from extender.cli.doctor.finding import Finding, Severity, error, skipped
 from extender.cli.doctor.leftovers import look
 from extender.cli.doctor.rights import EXTENDER, SCHEDULER, Right, needed
 from extender.config.mistakes import mistakes
-from extender.config.reading import NOT_YAML, Loader, UnreadableYamlError, read_yaml
+from extender.config.reading import NOT_YAML, UnreadableYamlError, parse_yaml, read_yaml
 from extender.config.settings import Settings, SettingsError, load
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
@@ -119,7 +118,7 @@ class _Reading:
     def _adopt(self, source: str, text: str, settings: bool, scheduler: bool) -> None:
         facts, why = self._facts, ""
         try:
-            tree = yaml.load(text, Loader) or {}  # noqa: S506 - it is a safe one
+            tree = parse_yaml(text) or {}
         except NOT_YAML as problem:
             tree, why = None, f": {' '.join(str(problem).split())}"
         if not isinstance(tree, dict):
@@ -265,7 +264,7 @@ def _frameworks(data: Tree) -> tuple[str, ...] | None:
     """``integrations.frameworks`` of Kueue's configuration; without a word it manages batch Jobs."""
     for text in data.values():
         try:
-            tree = yaml.safe_load(text)
+            tree = parse_yaml(text)
         except NOT_YAML:
             continue
         if isinstance(tree, dict) and str(tree.get("apiVersion")).startswith("config.kueue.x-k8s.io/"):
