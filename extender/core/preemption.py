@@ -131,7 +131,8 @@ class Preempting:
             return why
         if (preemption := self._state.preemptions.under_way.get(key)) is not None:
             if preemption.ready:
-                return self._reservations.fail(workload, f"its victims have gone, and yet {why.message}", now)
+                text = f"its victims have gone, and yet {why.message}"
+                return self._reservations.fail(workload, why._replace(message=text), now)
             return preemption.reason
         if demand is None or may_not_preempt(workload, demand):
             return why

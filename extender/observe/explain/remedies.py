@@ -17,7 +17,7 @@ from extender.observe.explain.inquiry import Inquiry, fewest_ends, holders
 from policies.model import Constraints, Node, Pod, Topology
 from policies.placement.matching import admits, nodes_named
 from policies.placement.snapshot import Domain, Rows
-from policies.words import amounts, counted, devices, many
+from policies.words import counted, devices, many
 
 _STATES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """With these begin the keys of taints that a node has while it cannot be used: it is to be mended, not tolerated."""
@@ -270,7 +270,8 @@ def _too_large(question: Inquiry, largest: int) -> str:
     if question.nowhere:
         return "add nodes that match the node selector and the required affinity of the pods: there are none"
     if not question.largest(question.anywhere.rows):
-        return f"use smaller pods or add larger nodes: even empty, no node that matches has {amounts(requests)}"
+        short = question.short_even_empty()
+        return f"use smaller pods or add larger nodes: even empty, no node that matches has {short}"
     fits = f"{largest} of {question.want} ({devices(requests)} each)"
     if question.scope is None:
         what = "move volumes" if question.held else "name more nodes" if question.named else "add nodes"
