@@ -20,6 +20,7 @@ from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies
 from policies.model import UNCONSTRAINED, Placement, Pod, SlotKey
+from policies.model.mentions import Mention, mentioned
 from policies.placement.beside import Apart, BesideNominated
 from policies.placement.fitting import fits
 from policies.placement.pinned import placing_pinned
@@ -197,11 +198,14 @@ class Planner:
             return Reason("UnknownTopology", found.explanation)
         text = f"{found.placed} of {found.needed} members fit at once: "
         if found.nearest is not None:
-            holders = yield from self._holders.told(found.nearest, view.names, workload.key.namespace)
+            holders = yield from self._holders.told(found.nearest, view.names)
             text += f"{found.nearest.text}{holders}; "
         text += found.explanation
-        if kept := len(dict.fromkeys(uid for uid, _ in self._state.singles.ahead_of(workload))):
-            text += f"; room is kept for {many(kept, 'pod')} in no gang, ahead of it in line"
+        ahead = [
+            self._state.pods.get(uid) for uid in dict.fromkeys(uid for uid, _ in self._state.singles.ahead_of(workload))
+        ]
+        if kept := [Mention(pod.namespace, str(pod), pod.name) for pod in ahead if pod is not None]:
+            text += f"; room is kept for {many(len(kept), 'pod')} in no gang ({mentioned(kept)}), ahead of it in line"
         return Reason("NoRoom", text)
 
 

@@ -24,8 +24,9 @@ from extender.core.victims.preemptions import Preemption, room_of
 from extender.core.victims.search import Found
 from extender.core.workload import Workload
 from policies.model import GroupKey, Reservation, Victim
+from policies.model.mentions import Mention, mentioned
 from policies.preemption.victims import Choice
-from policies.words import listed, many
+from policies.words import many
 
 _NAMED = 5
 
@@ -103,7 +104,7 @@ class Reservations:
     def _left(self, preemption: Preemption) -> str:
         """Who is still there, and of a job what has kept it from being suspended."""
         some = list(preemption.left)[:_NAMED]
-        said = f"{listed(map(str, some)) if some else 'nobody'} had yet to go"
+        said = f"{_named(some)} had yet to go"
         jobs = [workload.job for one in some if not one.pod and (workload := self._state.workloads.get(one.key))]
         refused = next((job.refused for job in jobs if job is not None and job.refused), "")
         return f"{said}: the suspension was refused: {refused}" if refused else said
@@ -262,6 +263,6 @@ def _waits(victims: Sequence[Victim]) -> Reason:
 
 
 def _named(victims: Sequence[Victim]) -> str:
+    named = mentioned([Mention(one.key.namespace, str(one)) for one in victims[:_NAMED]])
     more = len(victims) - _NAMED
-    names = list(map(str, victims[:_NAMED])) + ([many(more, "more victim")] if more > 0 else [])
-    return listed(names) if names else "nobody"
+    return f"{named} and {many(more, 'more victim')}" if more > 0 else named or "nobody"
