@@ -237,6 +237,8 @@ class State:
         claim = self.claims.get(owner)
         if claim is not None:
             self.changes.will_free(claim.node, self.left(claim.node))
+            if claim.workload is not None:
+                self.changes.ended[str(claim.workload)] = None
             self.claims.release(owner)
             self.preemptions.changed(claim.node)
             if claim.promised:
@@ -249,8 +251,11 @@ class State:
 
     def end_kept(self, uid: str) -> None:
         """No room is for this pod of no gang alone any more."""
+        pod = self.singles.get(uid)
         for node in self.singles.places(uid):
             self.changes.will_free(node, self.left(node))
+            if pod is not None:
+                self.changes.ended[str(pod)] = None
         if uid in self.singles.kept:
             self.singles.end(uid)
             self.claims.expect_no_longer(uid)
