@@ -25,6 +25,8 @@ from extender.core.events import (
     BudgetGone,
     BudgetSeen,
     CapacityServed,
+    DeviceClassGone,
+    DeviceClassSeen,
     Event,
     FilterCalled,
     GroupJobGone,
@@ -133,6 +135,8 @@ class Engine:
             GroupJobGone: enqueues.job_gone,
             BudgetSeen: self._budget_noted,
             BudgetGone: self._budget_noted,
+            DeviceClassSeen: self._device_class_noted,
+            DeviceClassGone: self._device_class_noted,
             QueueSeen: state.quotas.queues.note,
             QueueGone: state.quotas.queues.note,
             FilterCalled: calls.filter,
@@ -251,6 +255,10 @@ class Engine:
     def _budget_noted(self, event: BudgetSeen | BudgetGone, _: float) -> None:
         if self.state.budgets.note(event):
             self.state.preemptions.redrawn()
+
+    def _device_class_noted(self, event: DeviceClassSeen | DeviceClassGone, _: float) -> None:
+        self.state.devices.note(event)
+        self.state.changes.nodes = True  # whatever no node offers may be offered by it
 
     def _tick(self, _: Tick, now: float) -> None:
         state = self.state

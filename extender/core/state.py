@@ -9,6 +9,7 @@ from extender.core.binds.bind_calls import BindCalls, Binding
 from extender.core.claim import Claim, Owner, SlotOf
 from extender.core.claims import Claims
 from extender.core.cluster.budgets import DisruptionBudgets
+from extender.core.cluster.devices import DeviceClasses
 from extender.core.cluster.volumes import Volumes
 from extender.core.effects import AnswerBind, Effect, PostBinding
 from extender.core.gang.astray import Astray
@@ -39,6 +40,7 @@ class State:
     groups: dict[tuple[GroupKey, Dialect], PodGroup] = field(default_factory=dict)
     volumes: Volumes = field(default_factory=Volumes)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)
+    devices: DeviceClasses = field(default_factory=DeviceClasses)
     claims: Claims = field(default_factory=Claims)
     creation: Creation = field(default_factory=Creation)
     """Pods of admitted jobs that are yet to come."""

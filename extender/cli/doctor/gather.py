@@ -24,8 +24,9 @@ from extender.kube.client import Kube
 from extender.kube.convert import node_from, readable
 from extender.kube.discovery import served
 from extender.kube.queues.following import kueue_runs
+from extender.kube.reading.devices import DeviceClassObject, device_class_from
 from extender.kube.reading.objects import GroupObject, NodeObject, OwnerObject, PodObject
-from extender.kube.resources import GROUPS, NODES, PODS
+from extender.kube.resources import DEVICE_CLASSES, GROUPS, NODES, PODS
 
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
@@ -136,13 +137,16 @@ class _Reading:
     async def objects(self) -> None:
         """Pods, nodes and PodGroups."""
         facts = self._facts
-        nodes, pods, groups = await asyncio.gather(
+        nodes, pods, groups, classes = await asyncio.gather(
             self._or_skipped("nodes", lambda: self._list(NODES.path, NodeObject)),
             self._or_skipped("pods", lambda: self._list(PODS.path, PodObject)),
             self._or_skipped("PodGroups", lambda: self._list(GROUPS.path, GroupObject), missing=False),
+            self._or_skipped("DeviceClasses", lambda: self._list(DEVICE_CLASSES.path, DeviceClassObject), missing=()),
         )
         facts.nodes = None if nodes is None else readable(node_from, nodes)
         facts.members = None if pods is None else readable(member_from, pods)
+        for one in readable(device_class_from, classes or ()):
+            facts.devices.note(one)
         facts.groups_exist = groups is not False
         if isinstance(groups, list):
             metas = [(one.metadata, one) for one in groups]

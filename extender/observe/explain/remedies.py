@@ -47,6 +47,8 @@ SAID = {
     "InvalidPodGroup": "correct the pod template or PodGroup as the message says, and create the pods again",
     "Contradiction": "make the members agree: correct the pod template and create the pods again",
     "ResourceClaims": "ask for devices as extended resources (nvidia.com/gpu) instead of resourceClaims",
+    "OfferedByDra": "use nodes whose devices a device plugin offers (in status.allocatable), or start the pods "
+    "without a gang: kube-scheduler allocates devices by itself",
     "VolumeNotBound": "create the claim if there is none, and bind a volume to it first, or use a StorageClass with "
     "volumeBindingMode: Immediate; kubectl describe pvc says what the claim waits for",
     "OtherScheduler": "set Muster's schedulerName in the pod template and create the pods again",
