@@ -37,9 +37,10 @@ def offered(stage: RealStage) -> Iterator[None]:
         stage.api.delete(path)
 
 
-def job(name: str) -> Object:
-    """A job that Muster is to admit, of two pods with a GPU each."""
-    spec = pod("", gpus=1)["spec"] | {"restartPolicy": "Never", "schedulerName": "muster"}
+def job(name: str, stage: RealStage) -> Object:
+    """A job that Muster is to admit, of two pods with a GPU each, for the nodes of that stage alone."""
+    home = {"schedulerName": "muster", "nodeSelector": {"stage": stage.namespace}}
+    spec = pod("", gpus=1)["spec"] | {"restartPolicy": "Never"} | home
     how = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "suspend": True}
     meta = {"name": name, "labels": {"muster.dev/gang": "true"}}
     return {"metadata": meta, "spec": how | {"template": {"spec": spec}}}
@@ -48,7 +49,7 @@ def job(name: str) -> Object:
 @pytest.mark.usefixtures("offered")
 def test_gpus_that_dra_offers_are_the_reason_of_gangs_and_jobs_and_pods_get_them(stage: RealStage) -> None:
     stage.create(pod("single", gpus=1), *gang("bypods", 2, gpus=1))
-    stage.api.create(f"/apis/batch/v1/namespaces/{stage.namespace}/jobs", job("planned"))
+    stage.api.create(f"/apis/batch/v1/namespaces/{stage.namespace}/jobs", job("planned", stage))
     said = f"nvidia.com/gpu is offered by DRA (DeviceClass {CLASS}), and no node lists it: gangs do not support DRA yet"
     for name in ("bypods", "job-planned"):
         assert stage.until_told(name, lambda seen: seen.state == "OfferedByDra").message == said
