@@ -17,12 +17,12 @@ MOST_REPEATED = 10_000
 
 
 class RefusedYamlError(ValueError):
-    """It is YAML, and not taken: a mapping has a key twice, or aliases repeat more values than ``MOST_REPEATED``."""
+    """YAML that is not taken: a mapping has a key twice, or aliases repeat more values than ``MOST_REPEATED``."""
 
 
 class Loader(yaml.SafeLoader):
-    """Where YAML would let the last of two equal keys win, raises RefusedYamlError, as kubectl does. So it does
-    before it makes anything of a document with too many aliases."""
+    """Raises RefusedYamlError for two equal keys, as kubectl does, and for too many aliases before anything is made of
+    the document."""
 
     def compose_document(self) -> yaml.Node | None:
         document = super().compose_document()

@@ -234,7 +234,7 @@ class Engine:
         return workload_report(self.state, key)
 
     def outlook(self, workload: Workload, now: float) -> Outlook | None:
-        """Who gives way to it, or would with preemption on, for an operator. A question, not an event."""
+        """The victims that are or would be evicted for it, for an operator. A question, not an event."""
         found = self._admission.foresight.of(workload, now)
         return (
             None if found is None else Outlook(full(found.text), tuple((who, full(why)) for who, why in found.victims))

@@ -1,4 +1,4 @@
-"""What leaves the core is rendered for those who will read it: who may know the names of whose workloads."""
+"""Render the texts that leave the core for their readers: operators read all names, namespaces their own."""
 
 from __future__ import annotations
 

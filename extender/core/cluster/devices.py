@@ -1,4 +1,4 @@
-"""Which extended resources are offered by DRA: kube-scheduler allocates their devices, and no node lists them."""
+"""Extended resources that DRA offers: kube-scheduler allocates their devices, and no node lists them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IMPLICIT = "deviceclass.resource.kubernetes.io/"
 
 
 class DeviceClasses:
-    """Where they may not be read, or are not served, nothing is known to be offered."""
+    """The DeviceClasses as last seen: none where Muster may not read them, or the API server does not serve them."""
 
     def __init__(self) -> None:
         self.seen: dict[str, str] = {}
@@ -30,7 +30,7 @@ class DeviceClasses:
         return f"DeviceClass{'es' * (len(found) > 1)} {listed(found)}" if found else ""
 
     def listed(self, requests: Requests, view: Snapshot) -> Requests:
-        """What of it is a matter of the nodes: DRA offers the rest, and no node lists that."""
+        """The requests that nodes have to meet: DRA offers the rest, and no node lists that."""
         if not self.seen:
             return requests
         return tuple(one for one in requests if not self.offering(one[0]) or _is_listed(one[0], view))

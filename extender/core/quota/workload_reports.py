@@ -69,7 +69,7 @@ def workload_report(state: State, key: GroupKey) -> WorkloadReport | None:
 
 
 def _for_readers(state: State, key: GroupKey, reason: Reason) -> Reason:
-    """It is written on an object of the namespace."""
+    """Render the reason for an object of the namespace."""
     return reason._replace(message=for_namespace(reason.message, key.namespace, state.limits))
 
 
