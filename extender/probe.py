@@ -1,8 +1,8 @@
 """The health probe of the manifests: asks the Muster on this machine for its health (`python -m extender.probe`).
 
-A kubelet starts it every few seconds, so it imports the standard library and a YAML reader, and none of Muster's other
-modules: their imports cost more than a second of processor time. It does not check the settings, which Muster itself
-does when it starts.
+A kubelet starts it every few seconds, so it imports the standard library and the reader of YAML files, and none of
+Muster's other modules: their imports cost more than a second of processor time. It does not check the settings, which
+Muster itself does when it starts.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -111,18 +112,12 @@ def _trust(listener: Listener) -> ssl.SSLContext:
 
 
 def _read(path: str) -> dict[str, Any]:
-    import yaml
+    from extender.config.reading import UnreadableYamlError, read_mapping
 
     try:
-        with open(path, encoding="utf-8") as file:
-            values = yaml.safe_load(file)
-    except OSError as error:
-        raise ProbeError(f"{path}: {error.strerror}") from None
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise ProbeError(f"{path} is not YAML") from None
-    if values is not None and not isinstance(values, dict):
-        raise ProbeError(f"{path}: expected a mapping of setting names to values")
-    return values or {}
+        return read_mapping(Path(path))
+    except UnreadableYamlError as error:
+        raise ProbeError(" ".join(str(error).split())) from None
 
 
 if __name__ == "__main__":

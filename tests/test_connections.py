@@ -116,12 +116,27 @@ async def test_a_request_that_was_answered_early_is_not_read_to_its_end(served: 
     assert await caller.closed()
 
 
-async def test_a_request_before_the_answer_to_the_last_is_refused(served: Served) -> None:
+@pytest.mark.parametrize("page", ["/held", "/whole"])
+async def test_a_request_before_the_answer_to_the_last_is_refused_and_the_last_is_answered(
+    served: Served, page: str
+) -> None:
     caller = await served.caller()
-    await caller.send(b"GET /held HTTP/1.1\r\nHost: a\r\n\r\n" + (REQUEST + b"\r\n") * 1000)
-    assert await caller.closed()
+    await caller.send(f"GET {page} HTTP/1.1\r\nHost: a\r\n\r\n".encode() + (REQUEST + b"\r\n") * 1000)
+    served.go_on.set()
+    answer = await caller.rest()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\nconnection: close\r\n" in answer
+    assert answer.count(b"HTTP/1.1") == 1
     assert served.requests == 1
     assert served.refusals == {"malformed": 1}
+
+
+async def test_a_caller_that_leaves_after_two_requests_at_once_leaves_nothing_behind(served: Served) -> None:
+    caller = await served.caller()
+    await caller.send(b"GET /held HTTP/1.1\r\nHost: a\r\n\r\n" + REQUEST + b"\r\n")
+    await eventually(lambda: served.refusals["malformed"] == 1)
+    caller.close()
+    await eventually(lambda: not served.shared._open)
 
 
 async def test_beyond_the_most_the_connection_that_waits_longest_gives_way() -> None:

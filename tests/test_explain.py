@@ -162,9 +162,9 @@ def test_the_role_that_lacks_room_is_the_one_that_is_advised() -> None:
     leader = [replace(pod, uid="lead", owner="lead") for pod in gang("wait", 1, gpus=16, min_member=5)]
     pods = [*gang("wait", 4, min_member=5), *leader]
     said = explained("wait", *cluster("a: 6x8"), *pods)
-    assert said.gang.message.startswith("4 of 5 members fit at once: 0 of 6 nodes have room for 1 cpu, 16 nvidia.com/")
+    assert said.gang.message.startswith("4 of 5 members fit at once: 0 of 6 nodes have room for 16 nvidia.com/")
     assert said.remedies == [
-        "use smaller pods or add larger nodes: even empty, no node that matches has 1 cpu, 16 nvidia.com/gpu"
+        "use smaller pods or add larger nodes: even empty, no node that matches has 16 nvidia.com/gpu"
     ]
 
 

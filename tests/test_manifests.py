@@ -193,7 +193,7 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
         *("get pods", "list pods", "watch pods", "patch pods"),
         *("list nodes", "watch nodes", "list persistentvolumeclaims", "watch persistentvolumeclaims"),
         *("list persistentvolumes", "watch persistentvolumes"),
-        *("list poddisruptionbudgets", "watch poddisruptionbudgets"),
+        *("list poddisruptionbudgets", "watch poddisruptionbudgets", "list deviceclasses", "watch deviceclasses"),
         *("list podgroups", "watch podgroups", "patch podgroups/status", "get podgroups", "patch podgroups"),
         *("patch pods/status", "create pods/binding", "create pods/eviction"),
         *("create events", "list limitranges", "watch limitranges", "list runtimeclasses", "watch runtimeclasses"),

@@ -267,7 +267,7 @@ def test_a_trace_that_cannot_be_read_names_the_line(tmp_path: Path, content: str
         ("jobs: [{name: a, pods: 1, gpus: 8, duration_s: 1.0e+300}]", "jobs.0.duration_s: Input should be less"),
         ("jobs: [{name: a, pods: 1, gpus: 8, duration_s: 9, copies: 9, every_s: 2.0e+9}]", "over more than 300 years"),
         ("jobs: [{name: a, pods: 1, gpus: 8, duration_s: 9}]\njobs: []", "cannot be used: jobs is there twice, line 1"),
-        ("jobs: &again [*again]", "jobs.0: should be names with values"),
+        ("jobs: &again [*again]", "the value of line 1 contains itself"),
         ("jobs: []", "jobs: List should have at least 1 item"),
         ("jobs: [{name: a, pods: 2, gpus: 8, duration_s: 9, min_member: 3}]", "min_member 3 is more than its 2 pods"),
         ("give_up_s: null\njobs: [{name: a, pods: 2, gpus: 8, duration_s: 9}]", "then until_s has to be given"),

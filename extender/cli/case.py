@@ -11,9 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from extender.config.reading import NOT_YAML
+from extender.config.reading import NOT_YAML, parse_yaml
 from extender.config.settings import Settings, load
 from extender.core.advisory import Mode
 from extender.core.engine import Engine
@@ -166,7 +164,7 @@ def _change(said: str) -> tuple[str, Any]:
     """A name and a value of the settings file."""
     name, _, text = said.partition("=")
     try:
-        value = yaml.safe_load(text)
+        value = parse_yaml(text)
     except NOT_YAML:
         value = None
     if not name.strip() or value is None:

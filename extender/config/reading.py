@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,27 @@ from policies.words import twice
 
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
 """What PyYAML raises. ValueError: bytes that are no text, or a date like 2026-99-99. RecursionError: deep nesting."""
+MOST_REPEATED = 10_000
+"""Values that the aliases of one document may repeat. Thirty lines of nested aliases repeat billions."""
 
 
-class SameKeyError(ValueError):
-    """A mapping has a key twice."""
+class RefusedYamlError(ValueError):
+    """YAML that is not taken: a mapping has a key twice, or aliases repeat more values than ``MOST_REPEATED``."""
 
 
 class Loader(yaml.SafeLoader):
-    """Where YAML would let the last of two equal keys win, raises SameKeyError, as kubectl does."""
+    """Raises RefusedYamlError for two equal keys, as kubectl does, and for too many aliases before anything is made of
+    the document."""
+
+    def compose_document(self) -> yaml.Node | None:
+        document = super().compose_document()
+        if document is not None:
+            _check_aliases(document)
+        return document
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         if (name := twice(key.value for key, _ in node.value if isinstance(key.value, str))) is not None:
-            raise SameKeyError(f"{name} is there twice, line {node.start_mark.line + 1}")
+            raise RefusedYamlError(f"{name} is there twice, line {node.start_mark.line + 1}")
         return super().construct_mapping(node, deep)
 
 
@@ -30,13 +40,23 @@ class UnreadableYamlError(ValueError):
     """The file is not there, or is no YAML; the message says which file, and why."""
 
 
+def parse_yaml(text: str | bytes) -> Any:
+    """The one document in it, None if there is none. Raises one of ``NOT_YAML``."""
+    return yaml.load(text, Loader)  # noqa: S506 - it is a safe one
+
+
+def parse_documents(text: str | bytes) -> Iterator[Any]:
+    """Each document in it. Raises one of ``NOT_YAML``."""
+    return yaml.load_all(text, Loader)
+
+
 def read_yaml(path: Path) -> Any:
     """What the file says, None if nothing. Raises UnreadableYamlError."""
     try:
-        return yaml.load(path.read_text(), Loader)  # noqa: S506 - it is a safe one
+        return parse_yaml(path.read_text())
     except OSError as error:
         raise UnreadableYamlError(f"{path}: {error.strerror}") from None
-    except SameKeyError as error:
+    except RefusedYamlError as error:
         raise UnreadableYamlError(f"{path}: {error}") from None
     except NOT_YAML as error:
         raise UnreadableYamlError(f"{path} is not YAML: {error}") from None
@@ -50,3 +70,27 @@ def read_mapping(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise UnreadableYamlError(f"{path}: expected a mapping of setting names to values")
     return values
+
+
+def _check_aliases(document: yaml.Node) -> None:
+    """Raises RefusedYamlError. Each node is counted once, however often aliases repeat it."""
+    sizes: dict[int, int] = {}
+    total = _size(document, sizes)
+    if total - len(sizes) > MOST_REPEATED:
+        raise RefusedYamlError(f"its aliases repeat more than {MOST_REPEATED:,} values")
+
+
+def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """How many values it would have without aliases. ``sizes``: of the nodes that were counted, by identity."""
+    if (known := sizes.get(id(node))) is not None:
+        if not known:
+            raise RefusedYamlError(f"the value of line {node.start_mark.line + 1} contains itself")
+        return known
+    sizes[id(node)] = 0
+    below: list[yaml.Node] = []
+    if isinstance(node, yaml.MappingNode):
+        below = [part for pair in node.value for part in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        below = node.value
+    sizes[id(node)] = size = 1 + sum(_size(one, sizes) for one in below)
+    return size

@@ -135,6 +135,10 @@ class Settings(BaseSettings):
         pattern=f"{NAME}|^$",
         description="The LocalQueue of those who name none, if their namespace has it. Empty: none.",
     )
+    name_other_namespaces: bool = Field(
+        default=False,
+        description="Events and statuses in a namespace name workloads of other namespaces. Else these are counted.",
+    )
     require_queue: bool = Field(default=False, description="A workload without a queue waits.")
     workload_objects: bool = Field(default=True, description="Keep a Workload object (kueue.x-k8s.io) for each job.")
     fair_sharing: bool = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from extender.core.commit import Commit
 from extender.core.gang.demands import Demands
@@ -148,6 +148,7 @@ class Admission:
         self._attempts.vain, self._began = 0, now
         refresh = changes.taken and now >= self._refresh_at
         freed, met, gone, everybody = list[Freed](), list[Pod](), False, self._preempting.review(now)
+        ended: Mapping[str, None] = {}
         if changes.hopeful or refresh:
             state.take_changes()
             if changes.nodes or refresh:
@@ -156,17 +157,21 @@ class Admission:
                 everybody = True
             else:
                 freed, met, gone = changes.in_the_end(state.claims.room), changes.met, bool(changes.freed)
-        self._walk = self._pass(freed, met, gone=gone, everybody=everybody)
+                ended, state.changes.taken = changes.ended, True  # what stands now grows old
+        self._walk = self._pass(freed, met, ended, gone=gone, everybody=everybody)
 
-    def _pass(self, freed: list[Freed], met: list[Pod], *, gone: bool, everybody: bool) -> Steps[None]:
+    def _pass(
+        self, freed: list[Freed], met: list[Pod], ended: Mapping[str, None], *, gone: bool, everybody: bool
+    ) -> Steps[None]:
         """Look at old shortfalls in the light of what has changed, then at the workloads that have none.
 
         Unless for ``everybody`` nothing has changed for those who have one. ``gone``: somebody has given room back.
+        ``ended``: who has, for those whose reason names them.
         """
         state = self._state
         for scope, shape in self._shortfalls.shapes(Lack.ROOM) if met or gone else ():
             concerned, cost = yield from metered(concerns(freed, met, shape, state.claims, gone=gone))
-            if concerned:
+            if concerned or self._shortfalls.names(Lack.ROOM, shape, scope, ended):
                 self._shortfalls.drop(Lack.ROOM, shape, scope)
                 everybody = True
             self._attempts.vain += cost
@@ -222,7 +227,7 @@ class Admission:
             # Nobody else gets the room that was kept for its pods that come later.
             yield from self._attempts.admit(workload, line, self._now)
         self._refresh_at = self._now + state.limits.refresh_s
-        yield from self._pass([], [], gone=False, everybody=True)
+        yield from self._pass([], [], {}, gone=False, everybody=True)
         yield from recovery.clear(self._now)
 
     def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:

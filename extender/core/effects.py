@@ -175,6 +175,7 @@ class Report:
 
     ``members`` exist, and ``bound`` of them have a node. ``owner`` is the object that made that pod. ``dialect``: whose
     kind of PodGroup ``group_uid`` is of; ``pending``: nothing is to be written on it, whose job makes no pods yet.
+    ``message`` is for readers of the namespace, ``full`` for an operator.
     """
 
     key: GroupKey
@@ -188,6 +189,7 @@ class Report:
     owner: Controller | None = None
     dialect: Dialect = Dialect.COSCHEDULING
     pending: bool = False
+    full: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ from extender.core.events import (
     BudgetGone,
     BudgetSeen,
     CapacityServed,
+    DeviceClassGone,
+    DeviceClassSeen,
     Event,
     FilterCalled,
     GroupJobGone,
@@ -52,6 +54,7 @@ from extender.core.quota.elastic import Elastic
 from extender.core.quota.queue_reports import QueueReports
 from extender.core.quota.queues import ObjectKey
 from extender.core.quota.workload_reports import WorkloadReport, workload_report
+from extender.core.readers import WITH_TEXT, readable
 from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals
 from extender.core.revocations import Revocations
@@ -67,6 +70,7 @@ from policies.api import PolicyError, ScorePolicy
 from policies.chosen import OURS, Policies
 from policies.model import GroupKey, InVain, Pod
 from policies.model.levels import LevelKey
+from policies.model.mentions import full
 from policies.model.queues import QueueReport
 from policies.placement.request import rows_of
 from policies.strategies.scoring import marks
@@ -131,6 +135,8 @@ class Engine:
             GroupJobGone: enqueues.job_gone,
             BudgetSeen: self._budget_noted,
             BudgetGone: self._budget_noted,
+            DeviceClassSeen: self._device_class_noted,
+            DeviceClassGone: self._device_class_noted,
             QueueSeen: state.quotas.queues.note,
             QueueGone: state.quotas.queues.note,
             FilterCalled: calls.filter,
@@ -171,7 +177,7 @@ class Engine:
             raise
         self._admission.listen(now)
         out, state.out = state.out, []
-        return out
+        return [readable(effect, state.limits) if type(effect) in WITH_TEXT else effect for effect in out]
 
     def _settle(self, now: float) -> None:
         """Draw every conclusion for whoever something has happened to."""
@@ -228,8 +234,11 @@ class Engine:
         return workload_report(self.state, key)
 
     def outlook(self, workload: Workload, now: float) -> Outlook | None:
-        """Who gives way to it, or would with preemption on. A question, not an event."""
-        return self._admission.foresight.of(workload, now)
+        """The victims that are or would be evicted for it, for an operator. A question, not an event."""
+        found = self._admission.foresight.of(workload, now)
+        return (
+            None if found is None else Outlook(full(found.text), tuple((who, full(why)) for who, why in found.victims))
+        )
 
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
@@ -246,6 +255,10 @@ class Engine:
     def _budget_noted(self, event: BudgetSeen | BudgetGone, _: float) -> None:
         if self.state.budgets.note(event):
             self.state.preemptions.redrawn()
+
+    def _device_class_noted(self, event: DeviceClassSeen | DeviceClassGone, _: float) -> None:
+        self.state.devices.note(event)
+        self.state.changes.nodes = True  # whatever no node offers may be offered by it
 
     def _tick(self, _: Tick, now: float) -> None:
         state = self.state

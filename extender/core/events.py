@@ -195,6 +195,19 @@ class BudgetGone:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceClassSeen:
+    """A DeviceClass was added or changed. ``resource``: the extended resource that asks for its devices, or empty."""
+
+    name: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClassGone:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Synced:
     """Every list has been read once: what the core knows is the cluster, and it may act.
 
@@ -279,6 +292,8 @@ Event = (
     | VolumeGone
     | BudgetSeen
     | BudgetGone
+    | DeviceClassSeen
+    | DeviceClassGone
     | Synced
     | Tick
     | CapacityServed

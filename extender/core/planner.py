@@ -20,6 +20,7 @@ from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies
 from policies.model import UNCONSTRAINED, Placement, Pod, SlotKey
+from policies.model.mentions import Mention, mentioned
 from policies.placement.beside import Apart, BesideNominated
 from policies.placement.fitting import fits
 from policies.placement.pinned import placing_pinned
@@ -195,14 +196,33 @@ class Planner:
             return Reason("Split", found.explanation)
         if found.unclear:
             return Reason("UnknownTopology", found.explanation)
+        listed, by_dra = self._offered_by_dra(workload, view)
+        if not listed:
+            return Reason("OfferedByDra", f"{by_dra}, and no node lists it: gangs do not support DRA yet")
         text = f"{found.placed} of {found.needed} members fit at once: "
         if found.nearest is not None:
-            holders = yield from self._holders.told(found.nearest, view.names, workload.key.namespace)
+            holders = yield from self._holders.told(found.nearest, view.names)
             text += f"{found.nearest.text}{holders}; "
         text += found.explanation
-        if kept := len(dict.fromkeys(uid for uid, _ in self._state.singles.ahead_of(workload))):
-            text += f"; room is kept for {many(kept, 'pod')} in no gang, ahead of it in line"
+        ahead = [
+            self._state.pods.get(uid) for uid in dict.fromkeys(uid for uid, _ in self._state.singles.ahead_of(workload))
+        ]
+        if kept := [Mention(pod.namespace, str(pod), pod.name) for pod in ahead if pod is not None]:
+            text += f"; room is kept for {many(len(kept), 'pod')} in no gang ({mentioned(kept)}), ahead of it in line"
+        if by_dra:
+            text += f"; {by_dra}: gangs do not support DRA yet, and use what nodes list"
         return Reason("NoRoom", text)
+
+    def _offered_by_dra(self, workload: Workload, view: Snapshot) -> tuple[bool, str]:
+        """Whether nodes list all that it asks for, and what of that DeviceClasses offer; first what no node lists."""
+        devices, found = self._state.devices, (True, "")
+        asked = workload.demand.pods if workload.demand is not None and devices.seen else ()
+        for name, much in dict.fromkeys(one for pod in asked for one in pod.requests):
+            if much and (classes := devices.offering(name)):
+                found = bool(devices.listed(((name, much),), view)), f"{name} is offered by DRA ({classes})"
+                if not found[0]:
+                    break
+        return found
 
 
 def _depends_on_order(workload: Workload, pods: Iterable[Pod]) -> bool:

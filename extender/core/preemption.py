@@ -7,6 +7,7 @@ planned like any other. What is written lets a restart go on.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from extender.core.gang.demands import Demands
 from extender.core.gang.milestones import Milestone
@@ -22,10 +23,12 @@ from extender.core.victims.reservations import Reservations
 from extender.core.victims.search import Found, VictimSearch
 from extender.core.waiting.line import Line
 from extender.core.workload import Workload
-from policies.model import GroupKey
+from policies.model import GroupKey, Victim
+from policies.model.mentions import Mention, mentioned
 from policies.model.queues import Evicts
 from policies.preemption.victims import Choice
 from policies.steps import Steps
+from policies.words import many
 
 _Asks = tuple[Shape, str, float]
 """What tells apart for whom others have to give way: their shape, their ClusterQueue, and their age where it counts."""
@@ -131,14 +134,15 @@ class Preempting:
             return why
         if (preemption := self._state.preemptions.under_way.get(key)) is not None:
             if preemption.ready:
-                return self._reservations.fail(workload, f"its victims have gone, and yet {why.message}", now)
+                text = f"its victims have gone, and yet {why.message}"
+                return self._reservations.fail(workload, why._replace(message=text), now)
             return preemption.reason
         if demand is None or may_not_preempt(workload, demand):
             return why
         if self._as_of != self._state.preemptions.epoch:
             self._vain, self._as_of = {}, self._state.preemptions.epoch
-        asks, many = self._asks(workload, shape), self._searches >= _SEARCHES and key not in self._postponed
-        if asks in self._vain or many or not self.wants(workload, shape):
+        asks, busy = self._asks(workload, shape), self._searches >= _SEARCHES and key not in self._postponed
+        if asks in self._vain or busy or not self.wants(workload, shape):
             return why._replace(message=f"{why.message}{self._vain.get(asks, '')}")
         return None
 
@@ -165,7 +169,7 @@ class Preempting:
         elif self._mode is Preempts.ON:
             return self._reservations.begin(workload, found, chosen, now)
         else:
-            self._vain[asks] = f"; preemption is a dry run: on, it {chosen.text}"
+            self._vain[asks] = f"; preemption is a dry run: on, it {_evicts(found.victims)}"
             reached(state, workload, Milestone.WOULD_PREEMPT, now, detail=chosen.text)
         return self._vain[asks]
 
@@ -176,3 +180,8 @@ class Preempting:
             return shape, "", 0.0
         aged = queue.preemption.within is Evicts.LOWER_OR_NEWER
         return shape, queue.name, workload.created if aged else 0.0
+
+
+def _evicts(victims: Sequence[Victim]) -> str:
+    named = mentioned([Mention(one.key.namespace, str(one)) for one in victims])
+    return f"evicts {many(len(victims), 'victim')}: {named}"

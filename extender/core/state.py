@@ -9,6 +9,7 @@ from extender.core.binds.bind_calls import BindCalls, Binding
 from extender.core.claim import Claim, Owner, SlotOf
 from extender.core.claims import Claims
 from extender.core.cluster.budgets import DisruptionBudgets
+from extender.core.cluster.devices import DeviceClasses
 from extender.core.cluster.volumes import Volumes
 from extender.core.effects import AnswerBind, Effect, PostBinding
 from extender.core.gang.astray import Astray
@@ -39,6 +40,7 @@ class State:
     groups: dict[tuple[GroupKey, Dialect], PodGroup] = field(default_factory=dict)
     volumes: Volumes = field(default_factory=Volumes)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)
+    devices: DeviceClasses = field(default_factory=DeviceClasses)
     claims: Claims = field(default_factory=Claims)
     creation: Creation = field(default_factory=Creation)
     """Pods of admitted jobs that are yet to come."""
@@ -237,6 +239,8 @@ class State:
         claim = self.claims.get(owner)
         if claim is not None:
             self.changes.will_free(claim.node, self.left(claim.node))
+            if claim.workload is not None:
+                self.changes.ended[str(claim.workload)] = None
             self.claims.release(owner)
             self.preemptions.changed(claim.node)
             if claim.promised:
@@ -249,8 +253,11 @@ class State:
 
     def end_kept(self, uid: str) -> None:
         """No room is for this pod of no gang alone any more."""
+        pod = self.singles.get(uid)
         for node in self.singles.places(uid):
             self.changes.will_free(node, self.left(node))
+            if pod is not None:
+                self.changes.ended[str(pod)] = None
         if uid in self.singles.kept:
             self.singles.end(uid)
             self.claims.expect_no_longer(uid)

@@ -9,6 +9,7 @@ from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import Dialect
+from policies.model.mentions import full
 from policies.preemption.allowed import Why
 
 _TOLD_IN_STATUS = Dialect.COSCHEDULING, Dialect.KAI
@@ -77,4 +78,4 @@ def told(workload: Workload) -> str:
         f"holds {sorted(members.holds)}, reserved {sorted(map(str, workload.reserved))}, {release}, "
         f"reason {workload.telling.reason}"
     )
-    return "\n".join([head, *(f"  {at:.3f} {text}" for at, text in workload.telling.story)])
+    return full("\n".join([head, *(f"  {at:.3f} {text}" for at, text in workload.telling.story)]))

@@ -135,8 +135,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refused:
             return None
         if self.cycle is not None and not self.cycle.response_complete:
-            # No caller of ours sends a request before it has the answer to the last.
-            return self._refuse("malformed")
+            return self._answer_the_last()
         super().on_message_begin()
         self._arriving = True
         self._received = self._body = self._head = 0
@@ -217,6 +216,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse("connections")
         self.shared.closed(self)
         self.transport.abort()
+
+    def _answer_the_last(self) -> None:
+        """Answer the request under way, then close. kube-scheduler never sends one before the answer to the last."""
+        self._refused = True
+        self.shared.refused("malformed")
+        self.cycle.keep_alive = False
+        # uvicorn says on the answer what the request said.
+        self.cycle.scope["headers"] = [*self.cycle.scope["headers"], (b"connection", b"close")]
 
     def _nobody_reads(self) -> None:
         self.shared.refused("slow")

@@ -24,6 +24,7 @@ from extender.kube.reflector import Reflector
 from extender.kube.resources import (
     BUDGETS,
     CLAIMS,
+    DEVICE_CLASSES,
     GROUPS,
     GROUPS_OF_OTHERS,
     NAMESPACES,
@@ -65,8 +66,8 @@ def followers(
 
 
 class JobFollower:
-    """Follows the jobs and the owners of gangs of every kind that the API server serves, and the PodGroups and Queues
-    of other projects. It is asked which those are, by one request for all.
+    """Follows the jobs and the owners of gangs of every kind that the API server serves, the PodGroups and Queues of
+    other projects, and DeviceClasses. It is asked which those are, by one request for all.
 
     They are read together with what completes their pods: when that changes, they are listed again.
     """
@@ -97,7 +98,7 @@ class JobFollower:
             volcano_jobs.kind: volcano_jobs,
         }
         self._jobs = {kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for kind, one in read.items()}
-        others: tuple[Resource[Any, Event], ...] = VOLCANO_QUEUES, *GROUPS_OF_OTHERS
+        others: tuple[Resource[Any, Event], ...] = VOLCANO_QUEUES, DEVICE_CLASSES, *GROUPS_OF_OTHERS
         self._groups = {one.kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for one in others}
         self._running: dict[Served, asyncio.Task[None]] = {}
         self.queues = QueueFollower(kube, dispatch, sight, self._changed.set, pause=pause)
@@ -128,7 +129,7 @@ class JobFollower:
 
     @property
     def _all(self) -> dict[Served, Reflector[Any, Event]]:
-        """Queues and PodGroups of other projects first, which pods refer to."""
+        """Queues and PodGroups of other projects and DeviceClasses first, which pods refer to."""
         return self._groups | self._jobs
 
     async def _look(self, group: asyncio.TaskGroup) -> None:

@@ -13,6 +13,8 @@ from extender.core.events import (
     BudgetSeen,
     ClaimGone,
     ClaimSeen,
+    DeviceClassGone,
+    DeviceClassSeen,
     Event,
     GroupGone,
     GroupSeen,
@@ -32,6 +34,7 @@ from extender.kube.podgroups.volcano import PODGROUPS, VolcanoGroup, volcano_gro
 from extender.kube.queues.read import name_of
 from extender.kube.reading.budgets import BudgetObject, budget_from
 from extender.kube.reading.constraints import labels_of
+from extender.kube.reading.devices import DeviceClassObject, device_class_from
 from extender.kube.reading.objects import AnyObject, ClaimObject, GroupObject, Meta, NodeObject, VolumeObject
 from extender.kube.reading.recent import read_listed, read_pod
 from policies.model import DisruptionBudget, Node, Pod, PodGroup
@@ -47,6 +50,7 @@ ObjectT = TypeVar(
     ClaimObject,
     VolumeObject,
     BudgetObject,
+    DeviceClassObject,
 )
 ValueT = TypeVar("ValueT")
 EventT = TypeVar("EventT")
@@ -162,6 +166,14 @@ BUDGETS: Resource[DisruptionBudget, Event] = Resource(
     _reader(BudgetObject, budget_from),
     BudgetSeen,
     lambda budget: BudgetGone(budget.namespace, budget.name),
+    optional=True,
+    dispensable=True,
+)
+DEVICE_CLASSES: Resource[DeviceClassSeen, Event] = Resource(
+    "/apis/resource.k8s.io/v1/deviceclasses",
+    _reader(DeviceClassObject, device_class_from),
+    lambda seen: seen,
+    lambda seen: DeviceClassGone(seen.name),
     optional=True,
     dispensable=True,
 )

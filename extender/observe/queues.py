@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from extender.core.engine import Engine
 from policies.model import GroupKey
+from policies.model.mentions import full
 from policies.model.queues import FlavorResource, LocalQueue, QueueReport
 from policies.quota.tree import QuotaNode
 
@@ -131,7 +132,11 @@ def _waiting(core: Engine, pending: Iterable[GroupKey], now: float) -> Iterator[
             since = round(now - told.since, 3) if told.since else 0.0
             reason = told.reason
             yield WaitingView(
-                namespace=key.namespace, name=key.name, state=reason.code, message=reason.message, for_s=since
+                namespace=key.namespace,
+                name=key.name,
+                state=reason.code,
+                message=full(reason.message, key.namespace),
+                for_s=since,
             )
 
 

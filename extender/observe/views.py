@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from extender.core.member import Member, MemberState, Stage
 from extender.core.workload import Workload
+from policies.model.mentions import full
 
 
 class MemberView(BaseModel):
@@ -45,7 +46,7 @@ def view(gang: Workload, now: float) -> GangView:
         namespace=gang.key.namespace,
         name=gang.key.name,
         state=telling.reason.code,
-        message=telling.reason.message,
+        message=full(telling.reason.message, gang.key.namespace),
         for_s=round(now - telling.since, 3) if telling.since else 0.0,
         min_member=gang.min_member,
         members=len(gang.members.live),
@@ -54,7 +55,7 @@ def view(gang: Workload, now: float) -> GangView:
         waiting=gang.reached(Stage.THERE) - gang.reached(Stage.PROMISED),
         waiting_on_nodes={cap.node: round(until - now, 1) for cap, until in gang.retries.remembered() if until > now},
         pods=[_member(member) for member in gang.members],
-        story=[(round(now - at, 3), text) for at, text in telling.story],
+        story=[(round(now - at, 3), full(text, gang.key.namespace)) for at, text in telling.story],
     )
 
 

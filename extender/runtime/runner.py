@@ -269,7 +269,7 @@ def log_report(log: logging.Logger, report: Report) -> None:
     """One line for a reason that is reported, a warning if somebody has to do something."""
     level = logging.WARNING if report.warning else logging.INFO
     fields = {"gang": str(report.key), "reason": report.code, "members": report.members, "bound": report.bound}
-    log.log(level, "gang %s: %s: %s", report.key, report.code, report.message, extra={"fields": fields})
+    log.log(level, "gang %s: %s: %s", report.key, report.code, report.full or report.message, extra={"fields": fields})
 
 
 def _in_words(effect: Reached) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from policies.model.constraints import Selector
 from policies.model.group import GroupKey
+from policies.model.mentions import Mention, mentioned
 from policies.model.node import Requests
 
 
@@ -53,6 +54,11 @@ class Victim(NamedTuple):
 
     def __str__(self) -> str:
         return f"pod {self.key}" if self.pod else str(self.key)
+
+    @property
+    def mention(self) -> str:
+        """As ``GroupKey.mention``."""
+        return mentioned([Mention(self.key.namespace, str(self))])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from policies.model.mentions import Mention, mentioned
 from policies.model.topology import SILENT, Topology
 
 
@@ -21,6 +22,11 @@ class GroupKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def mention(self) -> str:
+        """Its name as a part of a text that not everybody may read."""
+        return mentioned([Mention(self.namespace, str(self))])
 
 
 class Dialect(StrEnum):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from policies.model import Pod, Term
+from policies.model.mentions import Mention, mentioned
 from policies.placement.columns import Codes, Mask
 from policies.placement.near import Near, near_of
 from policies.placement.snapshot import Counts, Level, Rows, Snapshot
@@ -221,8 +222,9 @@ def _around(tenants: Sequence[Tenant], term: Term, snapshot: Snapshot) -> Mask:
 
 def _named(tenants: Sequence[Tenant]) -> str:
     """One of them, and how many others there are."""
-    first = "/".join(min(map(attrgetter("namespace", "name"), tenants), default=()))
-    return first if len(tenants) < 2 else f"{first} and {len(tenants) - 1} more"
+    first = min(map(attrgetter("namespace", "name"), tenants), default=None)
+    named = "" if first is None else mentioned([Mention(first[0], "/".join(first))])
+    return named if len(tenants) < 2 else f"{named} and {len(tenants) - 1} more"
 
 
 def _waves(pods: Sequence[Pod], found: Sequence[Relation]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from policies.placement.columns import Mask
 from policies.placement.relations import Relation
 from policies.placement.request import Cap, Role, rows_of, shape_of
 from policies.placement.rules import NONE_ASKED
-from policies.placement.snapshot import Domain, Level, Snapshot, slots
+from policies.placement.snapshot import Amounts, Domain, Level, Snapshot, slots
 from policies.placement.spreading import Evenly
 from policies.steps import Steps
 from policies.strategies.packing import kinds
@@ -42,9 +42,12 @@ def explain(role: Role, snapshot: Snapshot, caps: Sequence[Cap]) -> Steps[str]:
     as_is = role.rules is NONE_ASKED and role.relations is None and not caps
     roomy = (role.room if as_is else snapshot.room(pod.requests, pod.selection)) > 0
     count = np.count_nonzero(roomy)
-    parts = [f"{count} of {len(snapshot.names)} nodes have room for {amounts(pod.requests)}"]
-    if not count and (small := _too_small(pod, snapshot, eligible)):
-        parts.append(small)
+    if count:
+        what, small = _limits(pod, snapshot, eligible), ""
+    else:
+        small = _too_small(pod, snapshot, eligible)
+        what = shortage(pod, snapshot, snapshot.free, eligible, told=not small)
+    parts = [f"{count} of {len(snapshot.names)} nodes have room for {what}", *([small] if small else [])]
     barred = len(eligible) - int(np.count_nonzero(eligible))
     if pod.selection.volumes:
         anywhere = replace(pod.selection, volumes=())
@@ -65,6 +68,44 @@ def explain(role: Role, snapshot: Snapshot, caps: Sequence[Cap]) -> Steps[str]:
         if capped := rows_of([cap.node for cap in ours if cap.most], snapshot).size:
             parts.append(f"kube-scheduler lets fewer members in on {many(capped, 'node')}")
     return "; ".join(parts)
+
+
+def _limits(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
+    """The resources that decide on some node how many such pods it takes, those of most nodes first."""
+    demand = snapshot.demand(pod.requests) or []
+    per_node = np.array([snapshot.free[line][eligible] // much for line, much in demand])
+    deciding = (per_node == per_node.min(axis=0)).sum(axis=1).tolist() if len(per_node) else []
+    counts = dict(zip((name for name, much in pod.requests if much > 0), deciding, strict=True))
+    ordered = sorted(((name, much) for name, much in pod.requests if counts.get(name)), key=lambda one: -counts[one[0]])
+    return listed(amount(name, much, up=True) for name, much in ordered) or amounts(pod.requests)
+
+
+def shortage(pod: Pod, snapshot: Snapshot, there: Amounts, eligible: Mask, *, told: bool = False) -> str:
+    """What none of the ``eligible`` nodes has for the pod if ``there`` is free.
+
+    Where several resources are each short on some nodes, says on how many. ``told``: with the most that a node has
+    free, if that is anything.
+    """
+    asked = [(name, much) for name, much in pod.requests if much > 0]
+    if snapshot.demand(pod.requests) is None:
+        return listed(amount(name, much, up=True) for name, much in asked if name not in snapshot.resources)
+    here = {name: there[snapshot.resources[name]][eligible] for name, _ in asked}
+    short = {name: int((here[name] < much).sum()) for name, much in asked}
+    total = int(np.count_nonzero(eligible))
+    if not total or not any(short.values()):
+        return amounts(pod.requests)
+    if everywhere := [(name, much) for name, much in asked if short[name] == total]:
+        return listed(
+            amount(name, much, up=True) + _at_most(name, int(here[name].max()) * told) for name, much in everywhere
+        )
+    some = sorted(((name, much) for name, much in asked if short[name]), key=lambda one: -short[one[0]])
+    lacking = listed(f"{counted(short[name], 'node', 'lacks', 'lack')} {name}" for name, _ in some)
+    return f"{listed(amount(name, much, up=True) for name, much in some)} together ({lacking})"
+
+
+def _at_most(name: str, free: int) -> str:
+    """Without the name of the resource, which stands before it. An overcommitted node has less than nothing free."""
+    return f" (at most {amount(name, free).removesuffix(f' {name}')} free on a node)" if free > 0 else ""
 
 
 def in_the_way(role: Role, snapshot: Snapshot) -> str:

@@ -250,7 +250,8 @@ class Tenants:
 def _averse_in(constraints: Constraints) -> tuple[str, ...]:
     """The namespaces of the pods that they may keep away."""
     names = dict.fromkeys(name for term in constraints.anti_affinity for name in term.namespaces)
-    return (*names, *{_ELSEWHERE for term in constraints.anti_affinity if term.elsewhere is not None})
+    elsewhere = any(term.elsewhere is not None for term in constraints.anti_affinity)
+    return (*names, _ELSEWHERE) if elsewhere else (*names,)
 
 
 def _forget(index: dict[K, Those], key: K, owner: Hashable) -> None:

@@ -178,7 +178,7 @@ class _Turns:
     def _has_places(self, podsets: Sequence[PodSetRequest], found: Assignment) -> bool:
         """Nodes are not asked for where quota alone keeps it."""
         world = self._world
-        chosen = ((one, world.flavors[name]) for one in podsets for name in {*found.flavors[one.name].values()})
+        chosen = ((one, world.flavors[name]) for one in podsets for name in found.flavors[one.name].values())
         return not any(world.places(one, flavor) for one, flavor in chosen)
 
     def _evicting(self, one: Incoming) -> Evicting:

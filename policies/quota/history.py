@@ -47,7 +47,7 @@ class History:
             self.consumed.clear()
             return
         part = self._sampling.faded(now - self.sampled_at)
-        for name in self.consumed.keys() | used.keys():
+        for name in {**self.consumed, **used}:
             self.consumed[name] = (1 - part) * self.consumed.get(name, 0.0) + part * used.get(name, 0)
         self.sampled_at = max(now, self.sampled_at)
 

@@ -8,6 +8,7 @@ from typing import Any
 from extender.core.events import NamespaceSeen, QueueSeen
 from extender.core.reasons import Reason
 from policies.model import Pod
+from policies.model.mentions import full
 from policies.model.queues import ClusterQueue, LocalQueue, QueueObject, Quota, ResourceFlavor, ResourceGroup
 from tests.builders import GPU, gang, key
 from tests.core.script import Script
@@ -60,8 +61,9 @@ def come(script: Script, pods: list[Pod]) -> None:
 
 
 def reason(script: Script, name: str) -> Reason:
-    """Why it is where it is."""
-    return script.core.state.workloads[key(name)].telling.reason
+    """Why it is where it is, as an operator reads it."""
+    found = script.core.state.workloads[key(name)].telling.reason
+    return found._replace(message=full(found.message))
 
 
 def planned(script: Script, name: str) -> int:

@@ -44,6 +44,7 @@ from extender.core.workload import Workload
 from policies.chosen import OURS, Policies
 from policies.model import Node, Pod, PodGroup, Stamp
 from policies.model.levels import LevelKey
+from policies.model.mentions import full
 from tests.builders import key
 from tests.core.invariants import validate
 
@@ -193,7 +194,7 @@ class Script:
         return self.gang(name).telling.reason.code
 
     def message(self, name: str) -> str:
-        return self.gang(name).telling.reason.message
+        return full(self.gang(name).telling.reason.message, "default")
 
     def planned(self, pod: Pod) -> str:
         """The node promised to the pod, or nothing."""

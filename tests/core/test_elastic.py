@@ -13,6 +13,7 @@ from extender.core.limits import Elasticity, Limits
 from extender.core.quota import elastic
 from extender.core.quota.asking import CapacityAsk
 from policies.model import Node, PodSet, Toleration
+from policies.model.mentions import full
 from policies.model.queues import ClusterQueue, Stop, Strategy
 from tests.builders import key, node
 from tests.core.jobs import Controlled, job, template
@@ -50,7 +51,7 @@ def asks(script: Script) -> dict[str, CapacityAsk]:
 
 def reason(script: Script, name: str) -> tuple[str, str]:
     found = script.core.state.workloads[key(name)].telling.reason
-    return found.code, found.message
+    return found.code, full(found.message)
 
 
 def test_a_job_with_quota_and_no_nodes_asks_for_them_and_is_started_on_them() -> None:

@@ -40,6 +40,19 @@ def test_a_plan_that_does_not_hold_after_a_restart_is_taken_back() -> None:
     assert {node[0] for node in again.starts[0].plan[""]} == {"b" if clique == "a" else "a"}
 
 
+def test_a_suspension_names_the_node_of_its_first_pod_where_several_are_lost() -> None:
+    script = Script(*cluster("a: 8x8"))
+    train = Controlled(script, job(8))
+    pods = train.run()
+    later = Script(synced=False, now=script.now)
+    again = Controlled(later, train.seen)
+    later.see(*(script.pods[pod.uid] for pod in pods))
+    later.feed_synced()
+    again.wait(60)
+    [why] = again.stops
+    assert why.startswith(f"node {script.pods[pods[0].uid].node}, on which pods of it run"), why
+
+
 def test_its_controller_may_make_all_its_pods_anew() -> None:
     script = Script(*cluster("a: 2x8"))
     train = Controlled(script, job(2))

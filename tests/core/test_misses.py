@@ -21,7 +21,7 @@ def test_the_reason_names_the_best_domain_what_it_lacks_and_who_is_there() -> No
     assert script.message("big") == (
         "7 of 8 members fit at once: required nvidia.com/gpu.clique for 8 x 8 GPUs: 2 cliques, "
         "best has 7 free nodes (rack-3); 1 node short; held there by train-7 (ends unknown), train-9 (ends unknown); "
-        "11 of 21 nodes have room for 1 cpu, 8 nvidia.com/gpu"
+        "11 of 21 nodes have room for 8 nvidia.com/gpu"
     )
     free = next(
         name
@@ -74,7 +74,7 @@ def test_a_replacement_is_told_of_the_domain_that_its_gang_is_in_and_of_no_other
         assert script.message("train") == (
             "0 of 1 members fit at once: required nvidia.com/gpu.clique for 1 x 8 GPUs: its gang is in a, which has "
             "0 free nodes; 1 node short; held there by train (ends unknown), 1 pod in no gang; "
-            "9 of 12 nodes have room for 1 cpu, 8 nvidia.com/gpu"
+            "9 of 12 nodes have room for 8 nvidia.com/gpu"
         )
 
 

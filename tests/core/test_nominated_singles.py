@@ -31,7 +31,7 @@ def test_a_single_that_waits_for_its_victims_stands_in_line_for_other_room() -> 
     script, _, small, large = with_two_rooms()
     assert not script.planned(small)
     assert not script.planned(large)
-    assert "room is kept for 1 pod in no gang, ahead of it in line" in script.message("small")
+    assert "room is kept for 1 pod in no gang (" in script.message("small")
     script.advance(21)
     assert script.planned(large) == "b-0", "kube-scheduler has not taken the other up in time"
     assert not script.planned(small), "it is nominated still"
@@ -81,7 +81,7 @@ def test_a_gang_gets_no_room_that_a_single_of_higher_priority_is_nominated_for()
     """kube-scheduler has found victims for it, and lets in nobody beside it who would leave too little room."""
     script, pod, urgent = beside_a_nominated_single(priority=10)
     assert not script.planned(pod)
-    assert "room is kept for 1 pod in no gang, ahead of it in line" in script.message("train")
+    assert "room is kept for 1 pod in no gang (" in script.message("train")
     script.change(urgent, nominated_node=None)
     assert script.planned(pod) == "a-0"
 

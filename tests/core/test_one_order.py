@@ -9,7 +9,7 @@ import pytest
 
 from extender.core.answers import Outcome
 from extender.core.limits import Limits
-from policies.model import CLIQUE, GANG_GATE, Constraints, HostPort, Pod, Requirement, Selection, Term
+from policies.model import CLIQUE, GANG_GATE, Constraints, HostPort, Pod, Requirement, Selection, Term, Topology
 from tests.builders import busy, cluster, gang, single
 from tests.core.script import Script
 
@@ -23,7 +23,7 @@ def test_room_that_becomes_free_goes_to_a_single_of_higher_priority_before_a_gan
     script.gone(holder)
     assert not script.planned(pods[0])
     assert script.reason("train") == "NoRoom"
-    assert "room is kept for 1 pod in no gang, ahead of it in line" in script.message("train")
+    assert "room is kept for 1 pod in no gang (" in script.message("train")
     assert script.filter(urgent) == ("a-0",)
     script.bind(urgent, "a-0")
     script.post_all()
@@ -298,3 +298,31 @@ def test_a_gang_before_a_single_is_planned_although_one_behind_it_that_asks_for_
     script.see(first)
     assert script.planned(first[0]) == "a-0"
     assert not script.planned(behind[0])
+
+
+@pytest.mark.parametrize("where", ["a-0", "a-1"])
+def test_the_reason_says_no_more_that_room_is_kept_for_a_pod_that_is_bound(where: str) -> None:
+    script = Script(*cluster("a: 2x8"))
+    pod = single("one", gpus=8, priority=5)
+    script.see(pod, gang("train", 2))
+    assert "room is kept for 1 pod in no gang (one)" in script.message("train")
+    script.see(replace(pod, node=where, phase="Running"))
+    script.advance(1.0)
+    assert "room is kept" not in script.message("train")
+
+
+def test_the_reason_names_nobody_who_has_gone_though_others_have_the_room() -> None:
+    script = Script(*cluster("a: 2x8"))
+    first, second = gang("first", 1, gpus=4), gang("second", 1, gpus=4)
+    for pods in (first, second):
+        script.see(pods)
+        script.run(pods)
+    script.see(gang("train", 2, topology=Topology(required=CLIQUE)))
+    assert "held there by first (ends unknown), second (ends unknown)" in script.message("train")
+    script.gone(script.pods[first[0].uid])
+    script.advance(3.0)
+    assert "held there by second (ends unknown)" in script.message("train")
+    again = replace(single("other", gpus=4), node=script.pods[second[0].uid].node, phase="Running")
+    script.see(again)
+    script.advance(Limits().refresh_s + 1)
+    assert "1 pod in no gang" in script.message("train")

@@ -69,7 +69,7 @@ def test_that_its_victims_did_not_go_is_said_after_its_reservation_has_come_off_
     assert script.milestones(Milestone.UNRESERVED) == 1
     high.show(reservation=None)
     assert script.message("high") == (
-        "0 of 1 members fit at once: 0 of 1 nodes have room for 1 cpu, 8 nvidia.com/gpu; "
+        "0 of 1 members fit at once: 0 of 1 nodes have room for 8 nvidia.com/gpu; "
         "the eviction of default/low for it has ended: after 60 s default/low had yet to go"
     )
 

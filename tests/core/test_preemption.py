@@ -88,7 +88,7 @@ def test_what_it_lacks_is_said_once() -> None:
     script = Cluster(*cluster("a: 1x8"))
     running(script, "same", 1, priority=10)
     script.see(gang("high", 1, priority=10))
-    lacks = "0 of 1 members fit at once: 0 of 1 nodes have room for 1 cpu, 8 nvidia.com/gpu"
+    lacks = "0 of 1 members fit at once: 0 of 1 nodes have room for 8 nvidia.com/gpu"
     assert script.message("high") == f"{lacks}; nobody may be evicted"
 
 

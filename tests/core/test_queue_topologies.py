@@ -14,7 +14,7 @@ from policies.model.levels import levels_from
 from policies.model.queues import TopologyObject
 from tests.builders import key, node
 from tests.core.levels import asking
-from tests.core.queues import cluster_queue, come, flavor, in_queue, planned, reason, show
+from tests.core.queues import FLAVOR, cluster_queue, come, flavor, in_queue, planned, reason, show, sort
 from tests.core.script import Script
 
 RACK, ROW = "example.com/rack", "example.com/row"
@@ -47,6 +47,35 @@ def test_the_levels_of_a_topology_that_a_flavor_names_are_levels_of_muster(asked
     racked(script, ROW)
     script.advance(5.0)
     assert "unknown topology level" in reason(script, "four").message
+
+
+def _in_two_flavors(script: Script, first: int = 64) -> None:
+    show(script, sort("a"), sort("b"), cluster_queue("team", {"a": first, "b": 64}))
+
+
+@pytest.mark.parametrize("first", [64, 0], ids=["both have quota", "one has none"])
+@pytest.mark.parametrize("topology", [Topology(required="galaxy"), Topology(preferred="galaxy")])
+def test_an_unknown_level_is_what_is_wrong_with_every_flavor(topology: Topology, first: int) -> None:
+    nodes = [replace(one, labels={**one.labels, FLAVOR: name}) for one, name in zip(rows(), "aabb", strict=True)]
+    script = Script(*nodes)
+    _in_two_flavors(script, first)
+    come(script, asking(in_queue("lost", 2), topology))
+    assert reason(script, "lost").code == "UnknownTopology"
+    assert 'unknown topology level "galaxy"' in reason(script, "lost").message
+
+
+def test_an_unknown_level_is_what_is_wrong_with_a_gang_that_may_start_with_fewer() -> None:
+    script = Script(*rows())
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}))
+    come(script, asking(in_queue("lost", 4, min_member=2), Topology(required="galaxy")))
+    assert reason(script, "lost").code == "UnknownTopology"
+
+
+def test_where_one_flavor_lacks_room_that_is_the_reason() -> None:
+    script = Script(*(replace(one, labels={**one.labels, FLAVOR: "a"}) for one in rows()))
+    _in_two_flavors(script)
+    come(script, in_queue("large", 5))
+    assert reason(script, "large").code == "NoRoom"
 
 
 def warnings_of(script: Script) -> tuple[str, ...]:

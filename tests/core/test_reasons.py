@@ -35,7 +35,7 @@ def test_members_beyond_the_quorum_that_wait_have_a_reason() -> None:
     assert script.reason("train") == "Running"
     assert script.message("train") == (
         "2 members are bound; 2 more members wait: 0 of 1 members fit at once: "
-        "0 of 2 nodes have room for 1 cpu, 8 nvidia.com/gpu"
+        "0 of 2 nodes have room for 8 nvidia.com/gpu"
     )
     assert view(script.gang("train"), script.now).waiting == 2
     told = explain(script.core.state, script.gang("train"), script.now)

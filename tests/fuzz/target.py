@@ -21,6 +21,7 @@ from extender.observe.logs import OneLine
 from extender.observe.metrics import Metrics
 from extender.runtime.runner import Runner
 from policies.model import Node
+from policies.model.mentions import full
 from tests.core.invariants import validate
 from tests.fuzz.hostile import NODES, ZONE, Hostile
 from tests.running import Written
@@ -136,8 +137,9 @@ class Target:
         validate(state)
         for gang in state.workloads.values():
             assert {member.pod.namespace for member in gang.members} <= {gang.key.namespace}, gang.key
-            assert gang.telling.reason.message.isprintable(), gang.telling.reason
-            assert len(gang.telling.reason.message) <= LONGEST_REASON, gang.telling.reason
+            message = full(gang.telling.reason.message)
+            assert message.isprintable(), gang.telling.reason
+            assert len(message) <= LONGEST_REASON, gang.telling.reason
         for report in self._writer.reports:
             assert report.message.isprintable(), report
             assert str(report.key).isprintable(), report

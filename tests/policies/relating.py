@@ -12,6 +12,7 @@ from policies.model import (
     Selector,
     Term,
 )
+from policies.model.mentions import full
 from policies.placement.fitting import fits
 from policies.placement.place import Placed, Shortfall, place
 from policies.placement.snapshot import Snapshot
@@ -45,4 +46,4 @@ def placed(pods: list[Pod], view: Snapshot, needed: int | None = None) -> list[s
 def refused(pods: list[Pod], view: Snapshot) -> str:
     found = place(pods, len(pods), view)
     assert isinstance(found, Shortfall)
-    return found.explanation
+    return full(found.explanation)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.model import CLIQUE, Node, Pod, Requirement, Selection, Topology
+from policies.model import CLIQUE, Node, Pod, Requests, Requirement, Selection, Topology
 from policies.placement.fitting import fits
 from policies.placement.place import Placed, Shortfall, place
 from policies.placement.request import Cap, shape_of
@@ -84,7 +84,7 @@ def test_the_explanation_counts_what_a_person_can_check() -> None:
     assert isinstance(found, Shortfall)
     assert (found.placed, found.needed) == (2, 4)
     assert found.explanation == (
-        "3 of 9 nodes have room for 1 cpu, 8 nvidia.com/gpu; "
+        "3 of 9 nodes have room for 8 nvidia.com/gpu; "
         "5 nodes do not match the pod's selector, affinity or tolerations, or are not ready; "
         "1 node was refused by kube-scheduler"
     )
@@ -95,6 +95,56 @@ def test_a_resource_that_no_node_knows_is_explained() -> None:
     found = place(odd, 1, snapshot(cluster("a: 2x8")))
     assert isinstance(found, Shortfall)
     assert found.explanation == "0 of 2 nodes have room for 2 example.com/fpga; no node offers example.com/fpga"
+
+
+SIX = (("cpu", 4000), ("example.com/fpga", 1), ("example.com/nic", 2), ("memory", 8 << 30), ("nvidia.com/gpu", 8))
+
+
+def _offering(name: str, **amounts: int) -> Node:
+    """A node with plenty of the resources of ``SIX``, but for these."""
+    plenty = {"cpu": 64_000, "fpga": 8, "nic": 8, "memory": 512 << 30, "gpu": 8, "pods": 110} | amounts
+    full = {"fpga": "example.com/fpga", "nic": "example.com/nic", "gpu": "nvidia.com/gpu"}
+    return Node(name, tuple(sorted((full.get(key, key), much) for key, much in plenty.items())), {})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "used", "said"),
+    [
+        ([{}, {}], SIX[:3], "2 of 2 nodes have room for 8 nvidia.com/gpu"),
+        ([{}, {}], (("nvidia.com/gpu", 5),), "0 of 2 nodes have room for 8 nvidia.com/gpu (at most 3 free on a node)"),
+        ([{}, {}], (("nvidia.com/gpu", 8),), "0 of 2 nodes have room for 8 nvidia.com/gpu"),
+        ([{}, {}], (("memory", 510 << 30),), "0 of 2 nodes have room for 8 GiB memory (at most 2 GiB free on a node)"),
+        (
+            [{}, {}],
+            (("cpu", 62_000), ("nvidia.com/gpu", 2)),
+            "0 of 2 nodes have room for 4 cpu (at most 2 free on a node), 8 nvidia.com/gpu (at most 6 free on a node)",
+        ),
+        (
+            [{"gpu": 4}, {"gpu": 4}],
+            (),
+            "0 of 2 nodes have room for 8 nvidia.com/gpu; "
+            "even empty, no node is large enough: at most 4 nvidia.com/gpu",
+        ),
+        (
+            [{"gpu": 4}, {"nic": 0}, {"nic": 1}],
+            (),
+            "0 of 3 nodes have room for 2 example.com/nic, 8 nvidia.com/gpu together (2 nodes lack example.com/nic, "
+            "1 node lacks nvidia.com/gpu); even empty, no node has all of it",
+        ),
+        ([{"pods": 1}], (("pods", 1),), "0 of 1 nodes have room for 1 pod"),
+        ([{"pods": 1}], (), "1 of 1 nodes have room for 8 nvidia.com/gpu, 1 pod"),
+        ([{"pods": 1, "gpu": 80}], (), "1 of 1 nodes have room for 1 pod"),
+    ],
+)
+def test_the_reason_names_what_is_short_of_six_resources(
+    nodes: list[dict[str, int]], used: Requests, said: str
+) -> None:
+    asking = [replace(pod, requests=tuple(sorted((*SIX, ("pods", 1))))) for pod in gang("train", 9)]
+    there = [_offering(f"n-{number}", **amounts) for number, amounts in enumerate(nodes)]
+    busy = [replace(single(f"busy-{one.name}", node=one.name), requests=used) for one in there if used]
+    found = place(asking, 9, snapshot(there, *busy))
+    assert isinstance(found, Shortfall)
+    assert found.explanation == said
 
 
 def test_an_empty_cluster_is_explained() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from extender.core.gang.phase import Phase
 from extender.core.kube_scheduler.steering_mode import SteeringMode
 from extender.core.telling import told
 from policies.model import GANG_GATE, GroupKey, Node, Pod
+from policies.model.mentions import full, mentions_of
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.model.batch import BatchJob
@@ -37,6 +39,7 @@ from tests.simulation.sight import Room, Sight, beside, by_gang, kept_nodes, lef
 from tests.simulation.single_turns import OURS
 from tests.simulation.victim_rest import rooms_without
 
+_KEPT = re.compile(r"room is kept for \d+ pods? in no gang \(([^)]*)\)")
 _ON_ITS_WAY = ("New", "Placed", "Holding", "Releasing", "Forgotten")
 
 
@@ -186,12 +189,26 @@ def _gang_complaints(
         yield f"{key} waits for no reason: {gang.telling.reason}\n{told(gang)}"
     if not whole and not restless and referee.said.get(key, "New") in _ON_ITS_WAY:
         yield f"{key} waits, and the last that was reported is {referee.said.get(key)}\n{told(gang)}"
+    yield from _names_complaints(world, key, gang.telling.reason.message)
     if restless and plan.steering in (SteeringMode.PIN_DOMAIN, SteeringMode.PIN_NODE):
         # A pin is for ever: if kube-scheduler refuses its nodes for reasons of its own, only new pods help.
         return
     if gang.telling.reason.code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
         return
     yield from _start_complaints(world, referee, room, key, sight, waiting, plan)
+
+
+def _names_complaints(world: World, key: GroupKey, message: str) -> Iterator[str]:
+    """A reason names those that are there, and keeps room for pods that have no node."""
+    pods = {str(pod): pod for pod in world.api.pods.values()}
+    there = {str(pod.group_key) for pod in pods.values()} | {str(job) for job in world.api.jobs} | pods.keys()
+    for one in mentions_of(message):
+        if one.name.removeprefix("pod ") not in there:
+            yield f"{key} waits, and its reason names {one.name}, which is gone: {full(message)}"
+    for kept in _KEPT.findall(full(message)):
+        for name in kept.split(", "):
+            if name in pods and pods[name].node:
+                yield f"{key} waits, and its reason says that room is kept for {name}, which is bound: {full(message)}"
 
 
 def _start_complaints(

@@ -6,23 +6,32 @@ import os
 import subprocess
 import sys
 
-_PLAY = """
-import hashlib
+_SEEDS = 50
+_PLAY = f"""
+import hashlib, re
 from tests.simulation.campaign import play
-for seed in (2, 4, 5, 6, 9, 22, 23, 37, 59, 70, 74):
+
+def in_order(line):
+    # The text of a set has its order: what is in it counts.
+    return re.sub(r"frozenset\\({{[^}}]*}}\\)", lambda text: "".join(sorted(text[0])), line)
+
+for seed in range(1, {_SEEDS} + 1):
     lines = hashlib.sha256()
-    play(seed, lambda line: lines.update(line.encode()), every=0)
+    play(seed, lambda line: lines.update(in_order(line).encode()), every=0)
     print(seed, lines.hexdigest())
 """
 
 
-def _story(hash_seed: str) -> str:
+def _stories(hash_seed: str) -> dict[str, str]:
+    """A digest of each seed's story: every event of the core, every effect, and every change at the API server."""
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
     done = subprocess.run([sys.executable, "-c", _PLAY], env=environment, capture_output=True, text=True, check=True)
-    return done.stdout
+    return dict(line.split() for line in done.stdout.splitlines())
 
 
 def test_a_seed_gives_the_same_story_under_any_hash_seed() -> None:
-    first, second = _story("1"), _story("2")
-    assert first == second
-    assert len(first.splitlines()) == 11
+    first = _stories("1")
+    assert len(first) == _SEEDS
+    for hash_seed in ("2", "3"):
+        other = _stories(hash_seed)
+        assert [seed for seed in first if first[seed] != other.get(seed)] == []

@@ -11,6 +11,7 @@ from extender.cli.doctor.finding import Finding
 from extender.cli.doctor.leftovers import Leftovers
 from extender.cli.doctor.rights import Right
 from extender.config.settings import Settings
+from extender.core.cluster.devices import DeviceClasses
 from extender.kube.convert import pod_from
 from extender.kube.discovery import Served
 from extender.kube.kinds.registry import asks
@@ -73,6 +74,7 @@ class Facts:
     nodes: list[Node] | None = None
     members: list[Member] | None = None
     owners: list[Owner] | None = None
+    devices: DeviceClasses = field(default_factory=DeviceClasses)
     groups: dict[str, GroupObject] | None = None
     groups_exist: bool = True
     deployment: Tree | None = None

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
 from pydantic import ValidationError
 
 from extender.cli.doctor.facts import Facts, Kueue, Tree, member_from, owner_from, pod_spec
@@ -18,15 +17,16 @@ from extender.cli.doctor.finding import Finding, Severity, error, skipped
 from extender.cli.doctor.leftovers import look
 from extender.cli.doctor.rights import EXTENDER, SCHEDULER, Right, needed
 from extender.config.mistakes import mistakes
-from extender.config.reading import NOT_YAML, Loader, UnreadableYamlError, read_yaml
+from extender.config.reading import NOT_YAML, UnreadableYamlError, parse_yaml, read_yaml
 from extender.config.settings import Settings, SettingsError, load
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.convert import node_from, readable
 from extender.kube.discovery import served
 from extender.kube.queues.following import kueue_runs
+from extender.kube.reading.devices import DeviceClassObject, device_class_from
 from extender.kube.reading.objects import GroupObject, NodeObject, OwnerObject, PodObject
-from extender.kube.resources import GROUPS, NODES, PODS
+from extender.kube.resources import DEVICE_CLASSES, GROUPS, NODES, PODS
 
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
@@ -119,7 +119,7 @@ class _Reading:
     def _adopt(self, source: str, text: str, settings: bool, scheduler: bool) -> None:
         facts, why = self._facts, ""
         try:
-            tree = yaml.load(text, Loader) or {}  # noqa: S506 - it is a safe one
+            tree = parse_yaml(text) or {}
         except NOT_YAML as problem:
             tree, why = None, f": {' '.join(str(problem).split())}"
         if not isinstance(tree, dict):
@@ -137,13 +137,16 @@ class _Reading:
     async def objects(self) -> None:
         """Pods, nodes and PodGroups."""
         facts = self._facts
-        nodes, pods, groups = await asyncio.gather(
+        nodes, pods, groups, classes = await asyncio.gather(
             self._or_skipped("nodes", lambda: self._list(NODES.path, NodeObject)),
             self._or_skipped("pods", lambda: self._list(PODS.path, PodObject)),
             self._or_skipped("PodGroups", lambda: self._list(GROUPS.path, GroupObject), missing=False),
+            self._or_skipped("DeviceClasses", lambda: self._list(DEVICE_CLASSES.path, DeviceClassObject), missing=()),
         )
         facts.nodes = None if nodes is None else readable(node_from, nodes)
         facts.members = None if pods is None else readable(member_from, pods)
+        for one in readable(device_class_from, classes or ()):
+            facts.devices.note(one)
         facts.groups_exist = groups is not False
         if isinstance(groups, list):
             metas = [(one.metadata, one) for one in groups]
@@ -265,7 +268,7 @@ def _frameworks(data: Tree) -> tuple[str, ...] | None:
     """``integrations.frameworks`` of Kueue's configuration; without a word it manages batch Jobs."""
     for text in data.values():
         try:
-            tree = yaml.safe_load(text)
+            tree = parse_yaml(text)
         except NOT_YAML:
             continue
         if isinstance(tree, dict) and str(tree.get("apiVersion")).startswith("config.kueue.x-k8s.io/"):

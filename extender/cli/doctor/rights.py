@@ -21,6 +21,7 @@ _ALWAYS = (
     (EXTENDER, "list watch", "persistentvolumeclaims", ""),
     (EXTENDER, "list watch", "persistentvolumes", ""),
     (EXTENDER, "list watch", "poddisruptionbudgets", "policy"),
+    (EXTENDER, "list watch", "deviceclasses", "resource.k8s.io"),
     (EXTENDER, "patch", "pods/status", ""),
     (EXTENDER, "create", "pods/binding", ""),
     (EXTENDER, "create", "events", "events.k8s.io"),

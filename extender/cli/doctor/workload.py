@@ -16,6 +16,7 @@ from policies.words import many
 
 _FOR_MUSTER = (Dialect.ANNOTATION, Dialect.COSCHEDULING)
 """Who names a gang in another project's words means that project's scheduler, unless he names Muster's."""
+_BY_PLUGIN = "offer the devices of these nodes by a device plugin, or start such pods without a gang"
 _UNANSWERED_S = 90.0
 """A pending pod that no scheduler has said a word about for so long has none."""
 
@@ -51,6 +52,11 @@ def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
     elif schedulers[0] not in facts.ours and any(one.group and one.group.dialect in _FOR_MUSTER for one in waiting):
         what = f"its members name a gang, and have schedulerName {schedulers[0]}: they are not started together"
         yield error("GangOfAnother", name, what, f"set schedulerName: {facts.ours[0]}")
+    for resource in dict.fromkeys(resource for one in waiting for resource, much in one.requests if much):
+        listed_on = any(dict(node.allocatable).get(resource) for node in facts.nodes or ())
+        if facts.devices.offering(resource) and not listed_on:
+            what = f"its members ask for {resource}, which {_by_dra(resource, facts)}: the gang waits"
+            yield error("OfferedByDra", name, what, _BY_PLUGIN)
     groups = [one.group for one in waiting if one.group is not None]
     if any(one.dialect.has_objects for one in groups):
         if any(one.dialect is Dialect.COSCHEDULING for one in groups):
@@ -63,6 +69,10 @@ def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
     elif not sizes and not any(one.problem or one.minima or one.owner for one in groups):
         what = f"no member says {MIN_MEMBER}: the gang waits"
         yield error("NoMinMember", name, what, f"add {MIN_MEMBER} to the pods")
+
+
+def _by_dra(resource: str, facts: Facts) -> str:
+    return f"is offered by DRA ({facts.devices.offering(resource)}), which gangs do not support yet"
 
 
 def _elsewhere(name: str, members: list[Member], facts: Facts) -> Iterator[Finding]:
@@ -135,7 +145,11 @@ def _levels(facts: Facts) -> Iterator[Finding]:
         if gpus_of(node.allocatable):
             table.put(node)
     if not table.nodes:
-        yield warning("NoGpuNodes", "nodes", "no node offers GPUs", "run the device plugin of your GPUs")
+        offered = dict.fromkeys(one for one in facts.devices.seen.values() if one.endswith("/gpu"))
+        for resource in offered:
+            yield warning("GpusByDra", "nodes", f"{resource} {_by_dra(resource, facts)}", _BY_PLUGIN)
+        if not offered:
+            yield warning("NoGpuNodes", "nodes", "no node offers GPUs", "run the device plugin of your GPUs")
         return
     view = topology(table.snapshot(), configured=bool(facts.settings.levels))
     yield from _labels(table, view)

@@ -10,6 +10,7 @@ from math import inf
 from extender.core.claim import Owner
 from extender.core.state import State
 from policies.model import GroupKey, Pod, Requests
+from policies.model.mentions import Mention, mentioned
 from policies.placement.shortfall import NearestDomain
 from policies.steps import Steps
 from policies.words import many
@@ -43,10 +44,10 @@ class Holders:
         self._known: dict[tuple[object, ...], _Present] = {}
         self._as_of = -1
 
-    def told(self, nearest: NearestDomain, names: Sequence[str], namespace: str) -> Steps[str]:
+    def told(self, nearest: NearestDomain, names: Sequence[str]) -> Steps[str]:
         """``"; held there by train-7 (ends unknown), team-b/train-9 (ends by 2026-11-21 14:05 UTC)"``.
 
-        Nothing when nobody has room there. Gangs of another namespace are named with it. Who has most goes first.
+        Nothing when nobody has room there. Gangs of other namespaces are named with these. Who has most goes first.
         ``names``: of the nodes, by the rows of the miss.
         """
         changes, domain = self._state.claims.changes, nearest.domain
@@ -58,7 +59,10 @@ class Holders:
             there = yield from self._present(nearest, names)
             if self._as_of == self._state.claims.changes:
                 self._known[place] = there
-        said = [f"{_name(key, namespace)} ({_end(ends)})" for key, ends in there.most]
+        most = [
+            Mention(key.namespace, f"{key} ({_end(ends)})", f"{key.name} ({_end(ends)})") for key, ends in there.most
+        ]
+        said = [mentioned(most)] if most else []
         if there.more:
             said.append(many(there.more, "more gang"))
         if there.singles:
@@ -99,10 +103,6 @@ class Holders:
 
     def _pod(self, owner: Owner) -> Pod | None:
         return self._state.pods.get(owner) if isinstance(owner, str) else None
-
-
-def _name(key: GroupKey, namespace: str) -> str:
-    return key.name if key.namespace == namespace else str(key)
 
 
 def _ends(pod: Pod | None) -> float:

@@ -159,7 +159,7 @@ class Slots:
         for slot, pods in self._stages.items() if podsets else ():
             if (counts := self.of_podsets.get(slot[0])) is not None:
                 counts[max(pods.values())] += 1
-        for slot in before.keys() - self.templates.keys():
+        for slot in [slot for slot in before if slot not in self.templates]:
             self._vacant.pop(slot, None)
             self.stand(slot, _NOBODY, Stage.ABSENT)
         self._by_wave = Counter(self.templates[slot].wave for slot in self.planned if slot in self.templates)

@@ -233,12 +233,12 @@ class Jobs:
         record.admit(nodes)
         # No plan has a node for the slot of a pod that had ended well before.
         ended = (one.pod.identity for one in workload.members if one.pod.phase == "Succeeded")
-        record.ran = job.closed > 0 or any(slot in nodes for slot in (*ended, *job.done))
+        record.ran = job.closed > 0 or not nodes.keys().isdisjoint(ended) or not job.done.isdisjoint(nodes)
         planned = Counter(slot[0] for slot in nodes)
         short = to_come(workload, job).short(lambda one: planned[one.prefix], together=False)
         if short is not None and not workload.members.bound:
             record.take_back("the plan that is written on its job is not one for its podsets")
-        for node in {pod.node for pod in workload.bound if pod.node}:
+        for node in dict.fromkeys(pod.node for pod in workload.bound if pod.node):
             self.node_changed(node, now)
         await_pods(self._state, record, now)
         expect(self._state, workload, record.planned)

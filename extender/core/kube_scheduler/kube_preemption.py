@@ -21,6 +21,7 @@ from extender.core.victims.preemptions import MOST, Preemption, key_of
 from extender.core.victims.reservations import Reservations
 from extender.core.workload import Workload
 from policies.model import GroupKey, Pod, Requests, Reservation, Victim
+from policies.model.mentions import Mention, mentioned
 from policies.preemption.allowed import Why
 from policies.words import listed
 
@@ -194,8 +195,8 @@ class KubePreemption:
 
 
 def _preemption(pod: Pod, reservation: Reservation, until: float) -> Preemption:
-    names = listed(map(str, reservation.victims))
-    why = f"preempted by {key_of(pod)}, which has priority {pod.priority} and lacked room"
+    names = mentioned([Mention(one.key.namespace, str(one)) for one in reservation.victims])
+    why = f"preempted by {key_of(pod).mention}, which has priority {pod.priority} and lacked room"
     reason = Reason("Preempting", f"{names} give way to it", warning=False)
     return Preemption(reservation, until, dict.fromkeys(reservation.victims, why), reason, pod.uid, alone=True)
 

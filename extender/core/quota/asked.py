@@ -78,7 +78,9 @@ class Asked:
             for group in queue.groups:
                 for name, _ in group.flavors:
                     if held is not None and held.flavors and name not in held.flavors.values():
-                        closed[one.name, name] = f"it was started with flavor {', '.join({*held.flavors.values()})}"
+                        closed[one.name, name] = (
+                            f"it was started with flavor {', '.join(dict.fromkeys(held.flavors.values()))}"
+                        )
                     elif not of_job and name in flavors and (first := is_hidden(queue, flavors, name)):
                         closed[one.name, name] = f"its nodes count as those of flavor {first}, which comes first"
         return closed

@@ -86,7 +86,7 @@ class QuotaPlans:
         must = must_of(workload, demand.pods, shape)
         tried_as: dict[Shape, None] = {}
         pods, found = demand.pods, choices.first(asked.podsets(demand.pods))
-        lack, last = Lack.QUOTA, _PROMISED if later else ""
+        lack, last, codes = Lack.QUOTA, _PROMISED if later else "", dict[str, None]()
         for _ in range(_TRIES):
             if found.fit is not Fit.FITS:
                 pods, found = _fewer(demand.pods, must, lambda some: choices.first(asked.podsets(some)))
@@ -101,9 +101,13 @@ class QuotaPlans:
                 return tried if self._is_there(queue, asked, tried, found) else Changed()
             workload.flavor(former)
             lack, last = Lack.ROOM, tried.message
+            codes[tried.code] = None
             found = choices.after(found, asked.podsets(pods), last)
         text = shortage(self._state.quotas, queue, asked.podsets(must), choices.refused, last)
         reason = Reason("NoQuota", text) if lack is Lack.QUOTA else Reason("NoRoom", text)
+        if len(codes) == 1:
+            # What is wrong with the workload itself is so with every flavor; for want of room another one might do.
+            reason = reason._replace(code=next(iter(codes)))
         held = workload.job is not None and closed
         partial = lack is Lack.ROOM and len(must) < len(demand.pods)
         known = None if held or partial else awaited(picture, queue, asked.podsets(must), choices.refused, lack)

@@ -48,7 +48,7 @@ class QueueReports:
                 self._locals.setdefault(local.queue, []).append(local)
         for queue in picture.queues.values():
             found |= self._said(key_of(queue), [queue.name], partial(self._of_queue, queue))
-        for name in self._locals.keys() - picture.queues.keys():
+        for name in (name for name in self._locals if name not in picture.queues):
             found |= self._of_locals(name, {})
         for cohort in picture.cohorts.values():
             below = [*_below(picture.tree.cohorts[cohort.name])]

@@ -227,10 +227,12 @@ def _cohort(name: str) -> str:
 
 def _others(former: Picture, now: Picture, changed: Sequence[ObjectKey]) -> dict[str, None] | None:
     """As ``Redrawn`` has it."""
-    queues, cohorts = ({name for kind, _, name in changed if kind == of.__name__} for of in (ClusterQueue, Cohort))
+    queues, cohorts = (
+        dict.fromkeys(name for kind, _, name in changed if kind == of.__name__) for of in (ClusterQueue, Cohort)
+    )
     if len(queues) + len(cohorts) < len(changed) or former.tree.problems or now.tree.problems:
         return None
-    found = dict.fromkeys(queues)
+    found = dict(queues)
     for tree in (former.tree, now.tree):
         for name, node in tree.queues.items():
             if name in queues or (cohorts and any(at.is_cohort and at.name in cohorts for at in node.path())):

@@ -41,7 +41,7 @@ class StrictOrder:
                 self.look_again(queue.name)
             return None
         if self.held_up(queue.name, workload) is None and (known is None or known.first != workload.key):
-            text = f"{workload.key} is before it in {queue.title}, which is {Strategy.STRICT}"
+            text = f"{workload.key.mention} is before it in {queue.title}, which is {Strategy.STRICT}"
             known = self.first[queue.name] = HeldUp(queue.name, workload.key, Reason("QueueOrder", text))
         return known
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from extender.core.quota.quotas import Quotas
+from policies.model.mentions import Mention, mentioned
 from policies.model.queues import VOLCANO, ClusterQueue, Quota, ResourceGroup
 from policies.quota.parts import PodSetRequest
 from policies.quota.suiting import unsuited
-from policies.words import amount, listed
+from policies.words import amount
 
 _NAMED = 3
 
@@ -80,8 +81,8 @@ def _short(
 def _users(quotas: Quotas, queue: ClusterQueue, what: tuple[str, str]) -> str:
     """Those who use most of it: when they end it comes free."""
     users = sorted(quotas.uses.users(what, queue.name).items(), key=lambda one: (-one[1], one[0]))
-    named = [f"{key} ({_number(what[1], much)})" for key, much in users]
-    return f"; it is used by {listed(named, _NAMED)}" if named else ""
+    named = [Mention(key.namespace, f"{key} ({_number(what[1], much)})") for key, much in users]
+    return f"; it is used by {mentioned(named, _NAMED)}" if named else ""
 
 
 def _number(resource: str, much: int) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from extender.core.readers import for_namespace
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
@@ -63,8 +64,13 @@ def workload_report(state: State, key: GroupKey) -> WorkloadReport | None:
         reserved,
         reserved and not job.seen.suspended and not job.awaits_nodes,
         job.seen.finished,
-        told if told.code == now.code else now,
+        _for_readers(state, key, told if told.code == now.code else now),
     )
+
+
+def _for_readers(state: State, key: GroupKey, reason: Reason) -> Reason:
+    """Render the reason for an object of the namespace."""
+    return reason._replace(message=for_namespace(reason.message, key.namespace, state.limits))
 
 
 def _podsets(state: State, workload: Workload, podsets: tuple[PodSet, ...]) -> Iterator[PodSetReport]:

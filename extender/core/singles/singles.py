@@ -37,7 +37,7 @@ class Singles:
             state.out.append(AnswerFilter(event.call, event.candidates))
             return
         view = state.claims.snapshot()
-        roomy = (view.slots(pod.requests) > 0).tolist()
+        roomy = (view.slots(state.devices.listed(pod.requests, view)) > 0).tolist()
         own = state.preemptions.of_pod(pod)
         refused = {
             node: None

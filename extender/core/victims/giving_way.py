@@ -86,7 +86,7 @@ class GivingWay:
             return ""
         if runs_without(workload, state.preemptions.pods):
             return ""
-        return f"{victim} is no surplus any more: its gang has too few members without it"
+        return f"{victim.mention} is no surplus any more: its gang has too few members without it"
 
     def spare(self, victim: Victim, why: str) -> None:
         """It need not go for that any more: a job that was not suspended yet runs on."""
@@ -115,7 +115,7 @@ class GivingWay:
 
 def preempted_by(state: State, workload: Workload, victim: Victim, rule: Why) -> str:
     """What a victim is told: for whom it goes, and by which rule of whose queue."""
-    return f"preempted by {workload.key}, {_why(state, workload, victim, rule)}"
+    return f"preempted by {workload.key.mention}, {_why(state, workload, victim, rule)}"
 
 
 def _why(state: State, workload: Workload, victim: Victim, rule: Why) -> str:

@@ -24,8 +24,9 @@ from extender.core.victims.preemptions import Preemption, room_of
 from extender.core.victims.search import Found
 from extender.core.workload import Workload
 from policies.model import GroupKey, Reservation, Victim
+from policies.model.mentions import Mention, mentioned
 from policies.preemption.victims import Choice
-from policies.words import listed, many
+from policies.words import many
 
 _NAMED = 5
 
@@ -103,7 +104,7 @@ class Reservations:
     def _left(self, preemption: Preemption) -> str:
         """Who is still there, and of a job what has kept it from being suspended."""
         some = list(preemption.left)[:_NAMED]
-        said = f"{listed(map(str, some)) if some else 'nobody'} had yet to go"
+        said = f"{_named(some)} had yet to go"
         jobs = [workload.job for one in some if not one.pod and (workload := self._state.workloads.get(one.key))]
         refused = next((job.refused for job in jobs if job is not None and job.refused), "")
         return f"{said}: the suspension was refused: {refused}" if refused else said
@@ -114,20 +115,20 @@ class Reservations:
         ends = [min(one.until, one.tell_at) if one.left else one.until for one in under_way]
         return min(ends, default=None)
 
-    def fail(self, workload: Workload, why: str, now: float) -> Reason:
+    def fail(self, workload: Workload, why: Reason, now: float) -> Reason:
         """It ends, and nobody is evicted again for that workload until something has changed. Where its victims have
         gone and it asks for something else by then, or the nodes are others, that has happened."""
         preemption, demand = self._end(workload.key), workload.demand
         if preemption is None:
-            return Reason("NoRoom", why)
+            return why
         told = "" if preemption.told else ", before anybody was told"
-        text = f"the eviction of {_named(preemption.reservation.victims)} for it has ended{told}: {why}"
+        text = f"the eviction of {_named(preemption.reservation.victims)} for it has ended{told}: {why.message}"
         preemptions, shape = self._state.preemptions, None if demand is None else demand.shape
         changed = preemption.ready and preemption.as_of not in (None, (shape, preemptions.nodes))
         if shape is not None and not changed:
             preemptions.spare(workload.key, shape, text)
-        reached(self._state, workload, Milestone.UNRESERVED, now, detail=why)
-        return Reason("NoRoom", text)
+        reached(self._state, workload, Milestone.UNRESERVED, now, detail=why.message)
+        return why._replace(message=text)
 
     def restore(self, now: float) -> None:
         """After a restart: what is written on those who wait goes on, where it can be believed."""
@@ -240,7 +241,7 @@ class Reservations:
         """It ends, and nobody is evicted again for it until something has changed."""
         state, workload = self._state, self._state.workloads.get(key)
         if workload is not None:
-            return explain(state, workload, self.fail(workload, why, now), now)
+            return explain(state, workload, self.fail(workload, Reason("NoRoom", why), now), now)
         self._end(key)
         state.preemptions.spare(key, preemption.reservation.rooms)
         state.out.append(Reached(key, Milestone.UNRESERVED, 1, 0.0, detail=why, alone=preemption.alone))
@@ -262,6 +263,6 @@ def _waits(victims: Sequence[Victim]) -> Reason:
 
 
 def _named(victims: Sequence[Victim]) -> str:
+    named = mentioned([Mention(one.key.namespace, str(one)) for one in victims[:_NAMED]])
     more = len(victims) - _NAMED
-    names = list(map(str, victims[:_NAMED])) + ([many(more, "more victim")] if more > 0 else [])
-    return listed(names) if names else "nobody"
+    return f"{named} and {many(more, 'more victim')}" if more > 0 else named or "nobody"

@@ -162,7 +162,7 @@ def until_gone(state: State, workload: Workload) -> Reason | None:
     """It gives way to another one, and some of it has yet to go."""
     if (preemptor := state.preemptions.leaving.get(workload.key)) is None:
         return None
-    return Reason("Preempted", f"it gives way to {preemptor}, and its pods have yet to go", warning=False)
+    return Reason("Preempted", f"it gives way to {preemptor.mention}, and its pods have yet to go", warning=False)
 
 
 def until_started(state: State, workload: Workload, demand: Demand, *, related: bool) -> Reason | None:

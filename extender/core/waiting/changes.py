@@ -36,6 +36,8 @@ class Changes:
     """Room was taken: nobody can start for it, but the numbers in the reasons grow old."""
     wary: bool = False
     """Somebody waits who demands something of other pods."""
+    ended: dict[str, None] = field(default_factory=dict)
+    """Who gave room back, or is kept none any more, by the names by which reasons tell of them."""
     met: list[Pod] = field(default_factory=list)
     """Pods that got a node meanwhile, and those whose labels changed, as they were and as they are."""
 

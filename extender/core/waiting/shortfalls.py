@@ -5,13 +5,14 @@ Each cause has its own scope: what one queue lacks says nothing about another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from extender.core.gang.shape import Shape
 from extender.core.reasons import Reason
 from extender.core.state import State
+from policies.model.mentions import mentions_of
 from policies.model.queues import FlavorResource
 from policies.steps import Steps
 
@@ -69,6 +70,11 @@ class Shortfalls:
 
     def lacks(self, lack: Lack, shape: Shape, scope: Scope) -> bool:
         return self._standing(lack, shape, scope) is not None
+
+    def names(self, lack: Lack, shape: Shape, scope: Scope, ended: Container[str]) -> bool:
+        """Whether the reason names one of those."""
+        found = self._known[lack].get(scope, _NOTHING).get(shape)
+        return found is not None and any(one.name in ended for one in mentions_of(found.reason.message))
 
     def put(
         self,

@@ -13,6 +13,8 @@ from kubernetes.aio.config.incluster_config import SERVICE_TOKEN_FILENAME
 from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, load_kube_config
 from yaml import YAMLError
 
+from extender.config.reading import UnreadableYamlError, read_yaml
+
 
 class Login(NamedTuple):
     """``loader``: the official client's reader of the kubeconfig, which can refresh its token; None in a pod."""
@@ -35,12 +37,16 @@ async def log_in(kubeconfig: str | os.PathLike[str] | None = None, context: str 
                 client_configuration=configuration, try_refresh_token=False
             )
         else:
+            for part in filter(None, path.split(os.pathsep)):
+                read_yaml(Path(part))  # the official client takes whatever aliases make of a file
             loader = await load_kube_config(  # type: ignore[no-untyped-call]
                 path, context, client_configuration=configuration, persist_config=False
             )
     except ConfigException as error:
         nowhere = f"there is no kubeconfig {_usual()}, and this is no pod of a cluster: " if path is None else ""
         raise ValueError(f"{nowhere}{error}") from None
+    except UnreadableYamlError as error:
+        raise ValueError(" ".join(str(error).split())) from None
     except (AttributeError, KeyError, TypeError, ValueError, YAMLError, RecursionError):
         raise ValueError(f"{path} is not a kubeconfig") from None
     if (program := _silent_program(loader, configuration)) is not None:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-import yaml
 from msgspec import Struct, inspect
 
-from extender.config.reading import NOT_YAML, Loader, SameKeyError
+from extender.config.reading import NOT_YAML, RefusedYamlError, parse_documents
 from extender.core.events import Event, QueueSeen
 from extender.kube.convert import UnreadableError
 from extender.kube.queues.objects import ClusterQueueObject, CohortObject, FlavorObject, KueueTopology, LocalQueueObject
@@ -46,8 +45,8 @@ def queue_documents(text: str) -> Iterator[QueueSeen | tuple[str, int]]:
     """Each object as the extender would be told of it; of a WorkloadPriorityClass its name and value. Raises
     UnreadableError. A field that nobody reads is a warning."""
     try:
-        documents = [one for one in yaml.load_all(text, Loader) if one is not None]
-    except SameKeyError as error:
+        documents = [one for one in parse_documents(text) if one is not None]
+    except RefusedYamlError as error:
         raise UnreadableError(str(error)) from None
     except NOT_YAML as error:
         raise UnreadableError(f"this is not YAML: {error}") from None

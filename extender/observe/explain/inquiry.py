@@ -18,6 +18,7 @@ from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Role, Sibling, roles_of
 from policies.placement.rules import Unclear
+from policies.placement.shortfall import shortage
 from policies.placement.snapshot import Amounts, Counts, Domain, Level, Rows, Snapshot, slots
 from policies.steps import BUDGET, Steps, finish, metered
 
@@ -121,6 +122,10 @@ class Inquiry:
         """How many of the role these nodes would take if they were empty, open and ready."""
         demand = self.snapshot.demand(self.role.requests)
         return 0 if demand is None else int((slots(self.snapshot.allocatable, demand) * self._suiting)[rows].sum())
+
+    def short_even_empty(self) -> str:
+        """What no node has that its selector, affinity and volumes admit."""
+        return shortage(self.role.pods[0], self.snapshot, self.snapshot.allocatable, self._suiting)
 
     @property
     def nowhere(self) -> bool:

@@ -17,7 +17,7 @@ from extender.observe.explain.inquiry import Inquiry, fewest_ends, holders
 from policies.model import Constraints, Node, Pod, Topology
 from policies.placement.matching import admits, nodes_named
 from policies.placement.snapshot import Domain, Rows
-from policies.words import amounts, counted, devices, many
+from policies.words import counted, devices, many
 
 _STATES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """With these begin the keys of taints that a node has while it cannot be used: it is to be mended, not tolerated."""
@@ -47,6 +47,8 @@ SAID = {
     "InvalidPodGroup": "correct the pod template or PodGroup as the message says, and create the pods again",
     "Contradiction": "make the members agree: correct the pod template and create the pods again",
     "ResourceClaims": "ask for devices as extended resources (nvidia.com/gpu) instead of resourceClaims",
+    "OfferedByDra": "use nodes whose devices a device plugin offers (in status.allocatable), or start the pods "
+    "without a gang: kube-scheduler allocates devices by itself",
     "VolumeNotBound": "create the claim if there is none, and bind a volume to it first, or use a StorageClass with "
     "volumeBindingMode: Immediate; kubectl describe pvc says what the claim waits for",
     "OtherScheduler": "set Muster's schedulerName in the pod template and create the pods again",
@@ -270,7 +272,8 @@ def _too_large(question: Inquiry, largest: int) -> str:
     if question.nowhere:
         return "add nodes that match the node selector and the required affinity of the pods: there are none"
     if not question.largest(question.anywhere.rows):
-        return f"use smaller pods or add larger nodes: even empty, no node that matches has {amounts(requests)}"
+        short = question.short_even_empty()
+        return f"use smaller pods or add larger nodes: even empty, no node that matches has {short}"
     fits = f"{largest} of {question.want} ({devices(requests)} each)"
     if question.scope is None:
         what = "move volumes" if question.held else "name more nodes" if question.named else "add nodes"

@@ -13,6 +13,7 @@ from extender.core.events import Event
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.replay.course import Course, Life
 from policies.model import GroupKey, Node, Pod, Topology
+from policies.model.mentions import full
 from policies.model.topology import SILENT
 
 
@@ -56,7 +57,7 @@ class Muster:
         for life in [one for one in self._course.lives if one.whole_s is None]:
             key = GroupKey(life.arrival.namespace, life.arrival.name)
             if (workload := self._control_plane.core.state.workloads.get(key)) is not None:
-                found[life.arrival.name] = workload.telling.reason.message
+                found[life.arrival.name] = full(workload.telling.reason.message, workload.key.namespace)
         return found
 
     def _bound(self, pod: Pod) -> None:

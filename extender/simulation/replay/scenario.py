@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from extender.config.reading import NOT_YAML, Loader, SameKeyError
+from extender.config.reading import NOT_YAML, RefusedYamlError, parse_yaml
 from extender.simulation.replay.arrivals import LONGEST_S, Arrival
 from extender.simulation.replay.course import Terms
 from extender.simulation.replay.shape import InputError, Pool, pools_from
@@ -124,8 +123,8 @@ def read_scenario(text: str, name: str, classes: Mapping[str, int]) -> Scenario:
 
 def _read(text: str) -> dict[Any, Any]:
     try:
-        values = yaml.load(text, Loader)  # noqa: S506 - it is a safe one
-    except SameKeyError as error:
+        values = parse_yaml(text)
+    except RefusedYamlError as error:
         raise InputError(f"the scenario cannot be used: {error}") from None
     except NOT_YAML as error:
         raise InputError(f"the scenario is not YAML: {error}") from None

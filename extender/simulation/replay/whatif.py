@@ -17,6 +17,7 @@ from extender.simulation.clock import Clock
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.report.tables import Table
 from policies.model import GroupKey, Job, Node, Pod
+from policies.model.mentions import full
 from policies.words import listed
 
 SETTLED_S = 120.0
@@ -157,7 +158,15 @@ def _answer(core: Engine, gang: Workload, bound: dict[str, str], evicted: Sequen
     members = max(len(gang.live), wanted)
     gone = sum(pod.group_key == gang.key for pod in evicted)
     reason = gang.telling.reason
-    return Answer(str(gang.key), members, nodes, _domains(core, nodes), reason.code, reason.message, evicted=gone)
+    return Answer(
+        str(gang.key),
+        members,
+        nodes,
+        _domains(core, nodes),
+        reason.code,
+        full(reason.message, gang.key.namespace),
+        evicted=gone,
+    )
 
 
 def _with_outlook(core: Engine, answer: Answer, key: GroupKey, now: float, number: int) -> Answer:

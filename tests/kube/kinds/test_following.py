@@ -5,12 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from extender.core.events import GroupGone, GroupSeen, JobSeen, QueueGone, QueueSeen
+from extender.core.events import DeviceClassGone, DeviceClassSeen, GroupGone, GroupSeen, JobSeen, QueueGone, QueueSeen
 from extender.kube import following
 from extender.kube.kinds.completion import Completion
 from extender.kube.kinds.job import JOB
 from extender.kube.queues.resources import VOLCANO_QUEUES
-from extender.kube.resources import GROUPS_OF_OTHERS, KAI_GROUPS
+from extender.kube.resources import DEVICE_CLASSES, GROUPS_OF_OTHERS, KAI_GROUPS
 from policies.model import Dialect, GroupKey
 from policies.model.queues import VolcanoQueue
 from tests.kube.fake_api import Answer, FakeApi, refused, watch
@@ -282,5 +282,25 @@ def test_without_the_right_to_read_them_muster_does_without() -> None:
 
     async def check(seen: Followed) -> None:
         assert seen.asked(kai) >= 1
+
+    followed(setup, check)
+
+
+def test_device_classes_are_followed_while_they_are_served(monkeypatch: Any) -> None:
+    monkeypatch.setattr(following, "LOOK_AGAIN_S", 0.05)
+    path = DEVICE_CLASSES.path
+    gpus = {"metadata": {"name": "gpus", "uid": "u"}, "spec": {"extendedResourceName": "nvidia.com/gpu"}}
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", "/apis", served())
+        api.on("GET", path, listed(gpus))
+        api.on("WATCH", path, watch(stays_open=True))
+
+    async def check(seen: Followed) -> None:
+        assert not seen.asked(path), "the kind is not there"
+        seen.api.on("GET", "/apis", served(("resource.k8s.io", "v1", "deviceclasses")))
+        await eventually(lambda: DeviceClassSeen("gpus", "nvidia.com/gpu") in seen.events)
+        seen.api.on("GET", "/apis", served())
+        await eventually(lambda: DeviceClassGone("gpus") in seen.events)
 
     followed(setup, check)

@@ -1,0 +1,72 @@
+"""Workloads that a text names: who may not read the names of other namespaces reads how many there are.
+
+A text is made once, for all who will read it, and says which parts of it are names. It is rendered where it leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+_BEGIN, _END, _NEXT, _PART = "\ue000", "\ue001", "\ue002", "\ue003"
+"""Characters for private use, which no name in Kubernetes has."""
+_NO_MARKS = dict.fromkeys(map(ord, (_BEGIN, _END, _NEXT, _PART)))
+
+
+class Mention(NamedTuple):
+    """A workload, or a pod of no gang. ``own``: how readers of its own namespace call it, if not ``text``."""
+
+    namespace: str
+    text: str
+    own: str = ""
+
+    @property
+    def name(self) -> str:
+        """Without what is said of it behind its name."""
+        return self.text.partition(" (")[0]
+
+
+def mentioned(mentions: Sequence[Mention], most: int = 5) -> str:
+    """A part of a text: these, as ``listed`` has it. Nothing is left of marks in their names."""
+    named = (_PART.join(part.translate(_NO_MARKS) for part in one) for one in mentions[:most])
+    more = f" and {len(mentions) - most} more" if len(mentions) > most else ""
+    return f"{_BEGIN}{_NEXT.join(named)}{_END}{more}" if mentions else ""
+
+
+def full(text: str, namespace: str = "") -> str:
+    """With all names, for an operator. ``namespace``: that of the workload that the text is about."""
+    return _rendered(text, lambda there: ", ".join(_name(one, namespace) for one in there))
+
+
+def discreet(text: str, namespace: str) -> str:
+    """For readers of that namespace: workloads of others are counted."""
+
+    def said(there: Sequence[Mention]) -> str:
+        own = [_name(one, namespace) for one in there if one.namespace == namespace]
+        if others := len(there) - len(own):
+            own.append("a workload of another namespace" if others == 1 else f"{others} workloads of other namespaces")
+        return ", ".join(own)
+
+    return _rendered(text, said)
+
+
+def mentions_of(text: str) -> Iterator[Mention]:
+    """The workloads that the text names."""
+    for part in text.split(_BEGIN)[1:]:
+        yield from _mentions(part.partition(_END)[0])
+
+
+def _rendered(text: str, said: Callable[[Sequence[Mention]], str]) -> str:
+    if _BEGIN not in text:
+        return text
+    first, *parts = text.split(_BEGIN)
+    pairs = (part.partition(_END) for part in parts)
+    return first + "".join(said([*_mentions(inside)]) + after for inside, _, after in pairs)
+
+
+def _mentions(inside: str) -> Iterator[Mention]:
+    return (Mention(*one.split(_PART)) for one in inside.split(_NEXT))
+
+
+def _name(one: Mention, namespace: str) -> str:
+    return one.own if one.own and one.namespace == namespace else one.text
