@@ -9,6 +9,7 @@ from extender.core.binds.bind_calls import BindCalls, Binding
 from extender.core.claim import Claim, Owner, SlotOf
 from extender.core.claims import Claims
 from extender.core.cluster.budgets import DisruptionBudgets
+from extender.core.cluster.namespaces import Namespaces
 from extender.core.cluster.volumes import Volumes
 from extender.core.effects import AnswerBind, Effect, PostBinding
 from extender.core.gang.astray import Astray
@@ -38,6 +39,7 @@ class State:
     workloads: dict[GroupKey, Workload] = field(default_factory=dict)
     groups: dict[tuple[GroupKey, Dialect], PodGroup] = field(default_factory=dict)
     volumes: Volumes = field(default_factory=Volumes)
+    namespaces: Namespaces = field(default_factory=Namespaces)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)
     claims: Claims = field(default_factory=Claims)
     creation: Creation = field(default_factory=Creation)
@@ -70,7 +72,7 @@ class State:
 
     def __post_init__(self) -> None:
         self.waiting = Waiting(self.limits.waiting)
-        self.quotas = Quotas(self.limits, self.claims, self.pods, self.workloads)
+        self.quotas = Quotas(self.limits, self.claims, self.pods, self.workloads, self.namespaces)
         self.preemptions = Preemptions(self.claims)
         self.claims.follow(self.quotas.moved)
         self.claims.follow(self.preemptions.moved)

@@ -25,7 +25,8 @@ def problem(workload: Workload, state: State, owner: str = "") -> Reason | None:
     ``owner``: only members of this one are to be planned; what is wrong with others matters to these alone.
     """
     return (
-        _stopping(workload)
+        state.namespaces.ending(workload.key.namespace)
+        or _stopping(workload)
         or foreign(workload, state.schedulers)
         or _contradiction(workload, state.schedulers, owner)
         or _no_quorum_stated(workload)

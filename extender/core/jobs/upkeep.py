@@ -32,7 +32,7 @@ class Upkeep:
     def keep(self, workload: Workload, record: JobRecord, now: float) -> None:
         """A slot keeps its node as long as the job is admitted, whatever becomes of the pod in it."""
         state, plan, slots = self._state, record.plan or {}, workload.members.slots
-        if record.stop:
+        if record.stop or self._revocations.leave_namespace(workload, now):
             return
         for slot in list(slots.lacking):
             node = plan.get(slot, "")
