@@ -1,4 +1,4 @@
-"""What is known of namespaces: their labels, and in which of them no pod can be created any more."""
+"""Namespaces as last seen: their labels, and in which of them no pod can be created any more."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.core.claim import ClaimState, SlotOf
 from extender.core.gang.expected import await_pods, uncreated
 from extender.core.gang.milestones import Cause
+from extender.core.jobs.failed_creation import PROBATION_S
 from extender.core.jobs.job import JobRecord
 from extender.core.jobs.taking_back import needs
 from extender.core.limits import STOOD_STILL_S
@@ -12,6 +13,7 @@ from extender.core.member import Member, MemberState
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
+from extender.core.waiting.turns import others_wait
 from extender.core.workload import Workload
 from policies.model import Job, Pod, SlotKey
 from policies.placement.fitting import crowded, lets_in
@@ -161,6 +163,11 @@ class Upkeep:
         if until < now - STOOD_STILL_S:
             await_pods(self._state, record, now)
             return None
+        in_full = now >= record.full_until
+        if not in_full and not others_wait(self._state, workload, now):
+            record.expect(min(record.full_until, now + PROBATION_S), record.full_until)
+            return None
+        self._state.fail_creation(workload, now, in_full=in_full)
         if record.seen.backs_off:
             # By then it has tried once more: each start that it does not see doubles its pause.
             workload.retries.pause(now + self._state.limits.creation_s)
