@@ -206,6 +206,7 @@ class Job:
     other pod.
     ``queue``: the LocalQueue that it names, or empty. ``flavors``: what it was admitted with, by podset and resource.
     ``hint``: which of its labels its author has misspelt. ``delay``: why its controller makes no pods for now.
+    ``no_pods``: its controller has tried to make its pods since the start, and none is there.
     ``reservation``: the room that it is to have when others are gone. ``eviction``: what the job says of its own.
     ``evicted``: when it was evicted lately, in seconds since the epoch. ``in_steps``: what a start writes may be shown
     before it is unsuspended. ``same_names``: its pods have the same names in each start, so that none can come while
@@ -231,6 +232,7 @@ class Job:
     flavors: Mapping[str, Mapping[str, str]] | None = field(default=None, hash=False)
     hint: str | None = None
     delay: str = ""
+    no_pods: bool = False
     reservation: Reservation | None = None
     eviction: EvictionTerms = NO_TERMS
     evicted: tuple[float, ...] = ()

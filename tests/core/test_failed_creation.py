@@ -56,6 +56,28 @@ def test_a_younger_job_of_another_namespace_goes_first_after_one_start_in_vain(p
     assert sum(len(one.starts) for one in squatters) == 1
 
 
+def test_a_job_whose_controller_has_tried_to_make_its_pods_gives_its_first_room_back_sooner() -> None:
+    script = Script(*cluster("a: 2x8"))
+    squatter = Controlled(script, of_tenant("squat"))
+    squatter.show(no_pods=True)
+    wait(script, 20, squatter)
+    assert not squatter.stops, "nobody else waits"
+    honest = Controlled(script, job(2, name="honest"))
+    assert started_within(script, honest, squatter) < 10
+    assert script.core.state.failed_creation.go_last("tenant")
+
+
+def test_a_job_some_of_whose_pods_are_there_has_the_full_time() -> None:
+    """Its status may lag behind its pods."""
+    script = Script(*cluster("a: 2x8"))
+    slow = Controlled(script, of_tenant("slow"))
+    Controlled(script, job(2, name="other"))
+    slow.create(only=1)
+    slow.show(no_pods=True)
+    wait(script, 12, slow)
+    assert not slow.stops
+
+
 def test_later_ones_keep_nobody_waiting_for_ten_seconds() -> None:
     script = Script(*cluster("a: 2x8"))
     squatters = [Controlled(script, of_tenant(f"squat{at}")) for at in range(3)]

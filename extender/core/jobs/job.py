@@ -30,7 +30,7 @@ class JobRecord:
     of it are and that are gone or not ready, and since when. ``ran``: it was whole since it was admitted. ``over``:
     pods of it have ended well, in the slots ``done``, and no other is there. ``taken``: why the name of its gang is
     another's. ``shown``: pods of one that was let go, for whoever makes nodes to see. ``full_until``: until then
-    ``coming_until`` is put off while nobody else waits, if its namespace is on probation. ``fewest``: how few of its
+    ``coming_until`` is put off while nobody else waits. ``fewest``: how few of its
     pods have been lacking since its start. ``uncreated``: pods of it did not come in time, and there has not been a
     start since of which all came.
     """
@@ -255,6 +255,10 @@ class JobRecord:
     def expect(self, until: float, in_full: float = 0.0) -> None:
         """The next of its pods, or its nodes, have to come by then. ``in_full``: or by then, while nobody waits."""
         self.coming_until, self.full_until = until, max(until, in_full)
+
+    def hurry(self, until: float) -> None:
+        """The next of its pods has to come by then, unless nobody else waits."""
+        self.coming_until = min(self.coming_until, until)
 
     def show(self, uids: frozenset[str]) -> None:
         """These pods are shown to whoever makes nodes."""

@@ -157,6 +157,9 @@ class Upkeep:
 
     def _not_created(self, workload: Workload, record: JobRecord, now: float) -> str | None:
         """Why pods of it have not come in time, if they have not."""
+        refused = record.seen.no_pods and not workload.members.live
+        if refused:
+            record.hurry(now + PROBATION_S)  # its controller has tried already
         lacking, until = uncreated(workload), record.coming_until
         if not lacking or workload.release.complete or not 0.0 < until <= now:
             return None
@@ -164,7 +167,8 @@ class Upkeep:
             await_pods(self._state, record, now)
             return None
         in_full = now >= record.full_until
-        if not in_full and not others_wait(self._state, workload, now):
+        may_fail_early = refused or self._state.failed_creation.on_probation(workload.key.namespace)
+        if not in_full and not (may_fail_early and others_wait(self._state, workload, now)):
             record.expect(min(record.full_until, now + PROBATION_S), record.full_until)
             return None
         self._state.fail_creation(workload, now, in_full=in_full)

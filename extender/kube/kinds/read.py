@@ -105,6 +105,7 @@ class Reader:
             flavors=flavors_from((meta.annotations or {}).get(FLAVORS)),
             hint="; ".join(hints_of(meta)) or None,
             delay=kind.delay(obj),
+            no_pods=kind.has_no_pods(obj),
             reservation=reservation_of(meta.annotations),
             eviction=terms_of(meta),
             evicted=evictions_of(meta),
