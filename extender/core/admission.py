@@ -44,7 +44,6 @@ class Admission:
         self, state: State, policies: Policies, commit: Commit, reservations: Reservations, elastic: Elastic
     ) -> None:
         self._state = state
-        self._policy = policies.queue
         self._planner = Planner(state, policies)
         self._ahead = Ahead(state, self._planner)
         self._demands = Demands(state)
@@ -142,6 +141,8 @@ class Admission:
         if changes.hopeful and now < self._rest_until:
             return
         self._demands.review()
+        for namespace in state.failed_creation.lapse(now):
+            state.reorder(namespace)
         self._queued.review(self._shortfalls, now)
         for key in state.creation.take_refused(now):
             state.waiting.look_again(key)
@@ -233,7 +234,7 @@ class Admission:
     def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
         """Those about whom something may be found out."""
         state = self._state
-        line = Line(self._policy, self._queued.lines(self._shortfalls))
+        line = Line(self._queued.turns, self._queued.lines(self._shortfalls))
         for at in range(0, len(keys), AT_ONCE):
             some = [one for key in keys[at : at + AT_ONCE] if (one := state.workloads.get(key)) is not None]
             for workload in some:

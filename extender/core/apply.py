@@ -156,11 +156,15 @@ class Apply:
     def owner_gone(self, event: OwnerGone, _: float) -> None:
         self._owners.gone(event.key, event.uid)
 
-    def namespace_noted(self, event: NamespaceSeen | NamespaceGone, now: float) -> None:
-        """ClusterQueues choose by its labels whom they serve, and pod affinity terms whom they mean."""
-        state = self._state
-        state.quotas.queues.note(event, now)
-        labels = event.labels if isinstance(event, NamespaceSeen) else ()
+    def namespace_noted(self, event: NamespaceSeen | NamespaceGone, _: float) -> None:
+        """ClusterQueues choose by its labels whom they serve, and pod affinity terms whom they mean. Nothing starts in
+        one that is being deleted."""
+        state, labels = self._state, event.labels if isinstance(event, NamespaceSeen) else ()
+        if isinstance(event, NamespaceSeen) and state.namespaces.labels.get(event.name) != labels:
+            state.quotas.queues.relabelled()
+        if state.namespaces.note(event):
+            for workload in [one for key, one in state.workloads.items() if key.namespace == event.name]:
+                state.nudge(workload)
         changed = [one.describe(event.name, labels) for one in (state.claims.tenants, state.singles.coming)]
         if any(changed) and state.changes.wary:
             # Whoever waits may be drawn to other pods by now, or kept away by them, or no longer.

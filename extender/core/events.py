@@ -136,10 +136,12 @@ class QueueGone:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceSeen:
-    """A namespace was added or changed; ClusterQueues and pod affinity terms choose by label."""
+    """A namespace was added or changed; ClusterQueues and pod affinity terms choose by label. ``terminating``: it is
+    being deleted."""
 
     name: str
     labels: Labels
+    terminating: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,7 @@ class Lifecycle:
             if not (lacking or workload.being_started) and self._refusals.turned_down(workload, why, now):
                 return
             if self._revocations.run_out(workload, why, now) and lacking:
+                state.fail_creation(workload, now, in_full=True)
                 # Every try makes all of its pods, and the next one ends no better before somebody does something.
                 workload.retries.rest_long(now, state.limits.retry_max_s)
 

@@ -183,7 +183,7 @@ class Planner:
     def _expected_before(self, workload: Workload) -> list[tuple[Pod, str]]:
         """Pods of no gang, of no lower priority, and where they are to go."""
         state, nominated = self._state, self._state.singles.nominated_before(workload)
-        preempting = state.preemptions.preempting(workload.priority, state.pods)
+        preempting = state.preemptions.preempting(workload.pods_priority, state.pods)
         return nominated + [one for one in preempting if one not in nominated]
 
     def _without_those_behind(self, view: Snapshot) -> Snapshot:

@@ -81,6 +81,29 @@ class Revocations:
                     self._state.answer_hold(workload, member, "its gang is completed with the flavors of those bound")
                     self.take_back(workload, member, now)
 
+    def leave_namespace(self, workload: Workload, now: float) -> bool:
+        """Take every promise back if its namespace is being deleted: no pod comes to that room. What its pods use on
+        nodes is theirs until they end, so a job of which some are bound is not suspended. Returns whether it is."""
+        members, job = workload.members, workload.job
+        if (why := self._state.namespaces.ending(workload.key.namespace)) is None:
+            return False
+        if workload.releasing:
+            return True
+        self._state.unreserve_all(workload)
+        promised = [one for one in members.placed.values() if not _is_on_its_way(one, now)]
+        if not (promised or members.holds or members.slots.planned):
+            return True
+        if job is None or job.plan is None or not members.bound:
+            self.revoke(workload, why.message, now, Cause.NAMESPACE_DELETED)
+            return True
+        job.let_go([*members.slots.planned, *(one.pod.identity for one in promised)])
+        for slot in list(members.slots.planned):
+            self._state.assume_slot(workload, slot, "")
+        for one in promised:
+            self._state.answer_hold(workload, one, why.message)
+            self.take_back(workload, one, now)
+        return True
+
     def drop_too_few(self, workload: Workload, now: float) -> None:
         """Those that are promised a node are too few to start: a member is gone, or more are asked for by now."""
         started = workload.release.complete or workload.releasing or workload.members.started or workload.doubtful
@@ -163,6 +186,8 @@ class Revocations:
         """No promise is taken back while a release is under way or in doubt: what was noticed meanwhile counts now."""
         if workload.members.steps[Step.FAILED]:
             self._drop_unled(workload, now)
+        if workload.job is None:
+            self.leave_namespace(workload, now)
         if workload.unsettled:
             self._drop_unfit(workload, now)
         if workload.members.placed:

@@ -10,11 +10,13 @@ from extender.core.claim import Claim, Owner, SlotOf
 from extender.core.claims import Claims
 from extender.core.cluster.budgets import DisruptionBudgets
 from extender.core.cluster.devices import DeviceClasses
+from extender.core.cluster.namespaces import Namespaces
 from extender.core.cluster.volumes import Volumes
 from extender.core.effects import AnswerBind, Effect, PostBinding
 from extender.core.gang.astray import Astray
 from extender.core.gang.timers import Timers
 from extender.core.jobs.creation import Creation
+from extender.core.jobs.failed_creation import FailedCreation
 from extender.core.kube_scheduler.kube_queue import KubeQueue
 from extender.core.kube_scheduler.verdicts import Refusing
 from extender.core.limits import Limits
@@ -39,11 +41,14 @@ class State:
     workloads: dict[GroupKey, Workload] = field(default_factory=dict)
     groups: dict[tuple[GroupKey, Dialect], PodGroup] = field(default_factory=dict)
     volumes: Volumes = field(default_factory=Volumes)
+    namespaces: Namespaces = field(default_factory=Namespaces)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)
     devices: DeviceClasses = field(default_factory=DeviceClasses)
     claims: Claims = field(default_factory=Claims)
     creation: Creation = field(default_factory=Creation)
     """Pods of admitted jobs that are yet to come."""
+    failed_creation: FailedCreation = field(default_factory=FailedCreation)
+    """The namespaces where pods of admitted jobs did not come."""
     astray: Astray = field(default_factory=Astray)
     starting: Starting = field(default_factory=Starting)
     binds: BindCalls = field(default_factory=BindCalls)
@@ -72,7 +77,7 @@ class State:
 
     def __post_init__(self) -> None:
         self.waiting = Waiting(self.limits.waiting)
-        self.quotas = Quotas(self.limits, self.claims, self.pods, self.workloads)
+        self.quotas = Quotas(self.limits, self.claims, self.pods, self.workloads, self.namespaces)
         self.preemptions = Preemptions(self.claims)
         self.claims.follow(self.quotas.moved)
         self.claims.follow(self.preemptions.moved)
@@ -181,6 +186,25 @@ class State:
         self._forget_refusals(node)
         self.preemptions.node_changed(node)
         self.crowd_out(node)
+
+    def reorder(self, namespace: str) -> None:
+        """Have the next pass look at all waiting workloads of a namespace whose turns have changed."""
+        for key in self.waiting.keys:
+            if key.namespace == namespace:
+                self.waiting.look_again(key)
+
+    def fail_creation(self, workload: Workload, now: float, *, in_full: bool) -> None:
+        """Pods of it were not created in time. ``in_full``: it had the full time."""
+        again, namespace = workload.job is not None and workload.job.uncreated, workload.key.namespace
+        if workload.job is not None:
+            workload.job.fail_creation()
+        if self.failed_creation.fail(namespace, now, in_full=in_full, again=again):
+            self.reorder(namespace)
+
+    def cure_creation(self, namespace: str) -> None:
+        """All pods of a job there were created."""
+        if self.failed_creation.cure(namespace):
+            self.reorder(namespace)
 
     def nudge(self, workload: Workload) -> None:
         """Something around it has changed that its plan depends on."""

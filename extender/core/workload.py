@@ -178,10 +178,23 @@ class Workload:
 
     @property
     def priority(self) -> int:
-        if said := self.members.said.of(self.maker).priorities:
-            return max(said)
-        first = self.members.slots.first or next((one.pod for one in self.members), None)
-        return 0 if first is None else first.priority
+        """The priority of its job, waiting and running; of a gang without a job the highest of its pods, those to come
+        included. What its pods say in kube-scheduler's line is ``pods_priority``."""
+        job = None if self.job is None else self.job.seen
+        if job is not None and (job.podsets.podsets or job.of_class is not None):
+            return job.priority
+        known = [*self.members.said.priorities]
+        if self.podsets is not None and self.podsets.podsets:
+            known.append(self.podsets.priority)
+        return max(known) if known else next((one.pod.priority for one in self.members), 0)
+
+    @property
+    def pods_priority(self) -> int:
+        """The lowest priority of its pods: kube-scheduler keeps them out of room for which a pod of at least that is
+        nominated."""
+        known = self.members.said.of(self.maker).priorities
+        first = None if known else self.members.slots.first or next((one.pod for one in self.members), None)
+        return min(known) if known else 0 if first is None else first.priority
 
     @property
     def queue(self) -> str:

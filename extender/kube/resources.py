@@ -105,7 +105,8 @@ def _reader(kind: type[ObjectT], convert: Callable[[ObjectT], ValueT]) -> Callab
 
 def namespace_from(obj: AnyObject) -> NamespaceSeen:
     """Pod affinity terms and ClusterQueues choose by its labels. Raises UnreadableError without a name."""
-    return NamespaceSeen(name_of(obj.metadata, "namespace"), labels_of(obj.metadata or Meta()))
+    meta = obj.metadata or Meta()
+    return NamespaceSeen(name_of(meta, "namespace"), labels_of(meta), meta.deletion_timestamp is not None)
 
 
 NODES: Resource[Node, Event] = Resource(

@@ -111,6 +111,8 @@ class PodSets:
     """How many pods have to start together; those of later waves follow one by one, into room that they have."""
     first: int = field(init=False, repr=False, compare=False)
     """The first wave of which pods are to come."""
+    priority: int = field(init=False, repr=False, compare=False)
+    """The highest of its templates, of pods that have ended as well."""
 
     def __post_init__(self) -> None:
         # These are looked at all the time.
@@ -120,6 +122,8 @@ class PodSets:
             self, "first_wave", sum(one.together for one in self.podsets if one.size and one.first == first)
         )
         object.__setattr__(self, "first", first)
+        templates = (pod for one in self.podsets for pod in (one.template, one.leader) if pod is not None)
+        object.__setattr__(self, "priority", max((pod.priority for pod in templates), default=0))
 
     def short(self, there: Callable[[PodSet], int], *, together: bool) -> PodSet | None:
         """The first that has fewer pods there than it needs. ``together``: of those alone that start together; when
@@ -202,11 +206,12 @@ class Job:
     other pod.
     ``queue``: the LocalQueue that it names, or empty. ``flavors``: what it was admitted with, by podset and resource.
     ``hint``: which of its labels its author has misspelt. ``delay``: why its controller makes no pods for now.
+    ``no_pods``: its controller has tried to make its pods since the start, and none is there.
     ``reservation``: the room that it is to have when others are gone. ``eviction``: what the job says of its own.
     ``evicted``: when it was evicted lately, in seconds since the epoch. ``in_steps``: what a start writes may be shown
     before it is unsuspended. ``same_names``: its pods have the same names in each start, so that none can come while
     its namesake is there. ``backs_off``: its controller tries less and less often to make its pods, and begins anew
-    when it sees the job suspended.
+    when it sees the job suspended. ``of_class``: the value of the WorkloadPriorityClass that it names, if it names one.
     """
 
     podsets: PodSets
@@ -227,6 +232,7 @@ class Job:
     flavors: Mapping[str, Mapping[str, str]] | None = field(default=None, hash=False)
     hint: str | None = None
     delay: str = ""
+    no_pods: bool = False
     reservation: Reservation | None = None
     eviction: EvictionTerms = NO_TERMS
     evicted: tuple[float, ...] = ()
@@ -235,10 +241,16 @@ class Job:
     backs_off: bool = False
     let_go: LetGo | None = None
     in_vain: InVain | None = None
+    of_class: int | None = None
 
     @property
     def key(self) -> GroupKey:
         return self.podsets.key
+
+    @property
+    def priority(self) -> int:
+        """The job's priority, waiting and running: of its class, else the highest of its templates."""
+        return self.podsets.priority if self.of_class is None else self.of_class
 
     @property
     def uid(self) -> str:

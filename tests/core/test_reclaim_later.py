@@ -151,6 +151,8 @@ def test_a_job_that_runs_again_keeps_its_age_and_no_two_evict_each_other_in_turn
 
 def test_a_job_that_somebody_else_started_has_its_quota_and_evicts_for_room_alone() -> None:
     started, pods = started_by_others(minimum=2)
+    urgent = replace(started.podsets.podsets[0], template=replace(started.podsets.podsets[0].template, priority=10))
+    started = replace(started, podsets=replace(started.podsets, podsets=(urgent,)))
     things = (flavor("gpus"), cluster_queue("team", {"gpus": 16}, preemption=Preemption(within=Evicts.LOWER)))
     script = Queued(*cluster("a: 2x8"), replace(single("low", gpus=8), node="a-1", phase="Running"), things=things)
     script.feed(JobSeen(started))

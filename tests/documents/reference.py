@@ -124,7 +124,8 @@ STAMPED = {
 
 SAID_OF_JOBS = {
     **dict.fromkeys(QUEUES, "Label: Muster admits the job, with quota of that LocalQueue."),
-    PRIORITY_CLASS: "Label: the WorkloadPriorityClass by which the job waits, whatever the priority of its pods.",
+    PRIORITY_CLASS: "Label: the WorkloadPriorityClass whose value is the job's priority, waiting and running, whatever "
+    "the priority of its pods.",
     GANG: "`true`: Muster admits the job, with or without a queue. `false`: it leaves the job alone. Any other value "
     "is a mistake: a job that is suspended or names a queue waits with the reason `InvalidJob`.",
     HOLD: "`true`: the job stays suspended. A value other than `true` or `false` is a mistake, and the job waits with "

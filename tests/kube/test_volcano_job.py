@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from extender.kube.convert import pod_from
+from extender.kube.kinds.completion import Completion, PriorityClass
 from extender.kube.kinds.kind import Object
 from extender.kube.kinds.read import Reader
 from extender.kube.podgroups.volcano_job import volcano_job_from
@@ -70,6 +71,18 @@ def test_its_tasks_are_the_podsets_of_its_podgroup() -> None:
     assert (job.key, job.uid) == (GroupKey("team", "tensorflow-dist-u1"), "u1")
     assert minima(job) == {"2-ps": (1, 1), "1-worker": (2, 2)}
     assert [dict(one.template.requests).get("nvidia.com/gpu") for one in job.podsets.podsets] == [None, 8]
+
+
+def test_pods_of_a_template_without_a_priority_class_have_that_of_the_job() -> None:
+    """The gang has the same priority before and after its pods come."""
+    classes = {"high": PriorityClass(value=9), "low": PriorityClass(value=1)}
+    tasks = stored()["spec"]["tasks"]
+    tasks[0]["template"]["spec"]["priorityClassName"] = "low"
+    reader = Reader(("muster", "volcano"), Completion(priorities=classes))
+    found = volcano_job_from(stored(priorityClassName="high", tasks=tasks), reader)
+    assert found is not None
+    assert [one.template.priority for one in found.podsets.podsets] == [1, 9]
+    assert found.podsets.priority == 9
 
 
 def test_the_pods_that_its_controller_makes_fill_its_slots() -> None:

@@ -39,6 +39,8 @@ class Admissions:
     """UIDs of jobs that were bound in part for as long as they may be, until the watch shows that they are stopped."""
     seen_at: dict[str, float] = field(default_factory=dict)
     """When each pod was seen first."""
+    refused: dict[str, None] = field(default_factory=dict)
+    """Namespaces of jobs that were suspended because their pods had not come: others need not wait for these again."""
     slots: Slots = field(init=False)
     _size: dict[str, Requests] = field(default_factory=dict)
 

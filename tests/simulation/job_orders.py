@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from extender.core.effects import CleanJob, Effect, StartJob, SuspendJob
+from extender.core.jobs.failed_creation import PROBATION_S
 from policies.model import Job
 from tests.simulation.admissions import Admissions
 from tests.simulation.job_plans import judge_plan
@@ -74,7 +75,9 @@ def _judge_suspension(
     if admission.closed and admission.trouble.startswith("node ") and not effect.evicted:
         return f"{key} is to be suspended, and is complete then without what its other pods do: {admission.trouble}"
     admissions.slots.of[key] = admission
-    late = admissions.slots.missing(key) > 0 and now >= admission.came_at + admissions.creation_s
+    patience_s = PROBATION_S if key.namespace in admissions.refused else admissions.creation_s
+    late = admissions.slots.missing(key) > 0 and now >= admission.came_at + patience_s
+    admissions.refused |= dict.fromkeys([key.namespace] if late else ())
     del admissions.slots.of[key]
     waiting = [pod for pod in admissions.slots.pods(key) if pod.live and not pod.node]
     slow = any(

@@ -78,7 +78,8 @@ class Demands:
         counts = tuple((role, len(some)) for role, some in roles.items())
         caps, kept = workload.retries.caps, tuple(workload.reserved)
         tied = (*tied, *self._parts(workload, asked))
-        shape = self._shape(workload.lacking, counts, caps, kept, tied, related, workload.priority)
+        priority = workload.priority, workload.pods_priority
+        shape = self._shape(workload.lacking, counts, caps, kept, tied, related, priority)
         workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)
 
     def _flavor(self, workload: Workload) -> None:

@@ -9,6 +9,7 @@ from math import inf
 from typing import TypeVar
 
 from extender.core.cluster.volumes import anywhere
+from extender.core.jobs.failed_creation import PROBATION_S
 from extender.core.jobs.job import JobRecord
 from extender.core.state import State
 from extender.core.workload import Workload
@@ -117,8 +118,13 @@ def _left_by(pod: Pod, workload: Workload, record: JobRecord, but: Collection[Sl
 
 
 def await_pods(state: State, record: JobRecord, now: float) -> None:
-    """The next pod has to come by then."""
-    record.expect(now + state.limits.creation_s + state.creation.takes_s())
+    """Say by when the next pod has to come. In a namespace where pods of jobs were not created that is sooner while
+    others wait."""
+    before = state.creation.takes_s()
+    until = in_full = now + state.limits.creation_s + before
+    if state.failed_creation.on_probation(record.seen.key.namespace):
+        until = min(in_full, now + PROBATION_S + before)
+    record.expect(until, in_full)
 
 
 def uncreated(workload: Workload) -> int:

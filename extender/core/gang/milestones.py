@@ -46,6 +46,7 @@ class Cause(StrEnum):
     WRITE_FAILED = "write-failed"
     """A nomination or an ungating could not be written."""
     JOB_SUSPENDED = "job-suspended"
+    NAMESPACE_DELETED = "namespace-deleted"
     BINDINGS_REFUSED = "bindings-refused"
     PREEMPTED = "preempted"
 

@@ -12,11 +12,17 @@ from extender.core.limits import Preempts
 from extender.core.member import Stage
 from extender.core.reasons import Reason
 from extender.core.state import State
+from extender.core.waiting.turns import put_off
 from extender.core.workload import Workload
 from policies.model import Dialect, Minima, Pod, Selection, Topology
 from policies.model.queues import VOLCANO, title_of
 from policies.placement.matching import pinned_to
 from policies.words import counted, listed, many
+
+_PUT_OFF = (
+    "it goes after workloads of other namespaces, because pods of jobs of this namespace were not created when those "
+    "were started"
+)
 
 
 def problem(workload: Workload, state: State, owner: str = "") -> Reason | None:
@@ -25,7 +31,8 @@ def problem(workload: Workload, state: State, owner: str = "") -> Reason | None:
     ``owner``: only members of this one are to be planned; what is wrong with others matters to these alone.
     """
     return (
-        _stopping(workload)
+        state.namespaces.ending(workload.key.namespace)
+        or _stopping(workload)
         or foreign(workload, state.schedulers)
         or _contradiction(workload, state.schedulers, owner)
         or _no_quorum_stated(workload)
@@ -62,6 +69,8 @@ def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:
 def worded(workload: Workload, why: Reason, state: State) -> Reason:
     """Why it waits for room, with what is known beside that."""
     retries = workload.retries
+    if why.code == "NoRoom" and put_off(state, workload) and _PUT_OFF not in why.message:
+        why = Reason("NoRoom", f"{why.message}; {_PUT_OFF}")
     if why.code == "NoRoom" and (lost := told_of_pins(workload, state)) and lost not in why.message:
         why = Reason("NoRoom", f"{why.message}; {lost}")
     if why.code == "NoRoom" and retries.nodes and retries.words:

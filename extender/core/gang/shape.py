@@ -19,7 +19,8 @@ class Shape:
     ``needed``: how many members have to be placed at once. ``roles``: how many there are of each. ``caps``: what
     kube-scheduler has refused. ``kept``: slots whose room is kept for replacements. ``tied``: what else matters
     where the topology has rules: the members' indexes, and where the others are; where other pods matter, the members'
-    labels. ``related``: whether other pods matter. ``priority``: which pods of no gang have their room before it.
+    labels. ``related``: whether other pods matter. ``priority``: the workload's own, which decides who
+    gives way to it, and its pods', which decides which pods of no gang have their room before it.
     """
 
     needed: int
@@ -28,7 +29,7 @@ class Shape:
     kept: tuple[SlotKey, ...]
     tied: tuple[object, ...]
     related: bool = False
-    priority: int = 0
+    priority: tuple[int, int] = 0, 0
     __weakref__: object = field(init=False, repr=False)
 
 

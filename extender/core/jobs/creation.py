@@ -49,12 +49,15 @@ class Creation:
         self._came, self._came_at = 0, 0.0
         self._first: _First | None = None
 
-    def wait_for(self, key: GroupKey, pods: int, now: float) -> None:
-        """So many pods of that workload are yet to come."""
+    def wait_for(self, key: GroupKey, pods: int, now: float, *, doubtful: bool = False) -> None:
+        """Expect so many more pods of that workload. ``doubtful``: they may never come, and no other job waits for
+        them."""
         if self._stuck.get(key) == pods:
             return
         self._stuck.pop(key, None)
         before = self._of.pop(key, 0)
+        if doubtful and pods:
+            self._stuck[key], pods = pods, 0
         self.awaited += pods - before
         if pods:
             self._of[key] = pods

@@ -11,6 +11,7 @@ from extender.core.effects import Enqueue
 from extender.core.events import GroupJobGone, GroupJobSeen
 from extender.core.gang.backoff import pause_s
 from extender.core.gang.timers import Timers
+from extender.core.jobs.failed_creation import PROBATION_S
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import Dialect, GroupJob, GroupKey, PodGroup, PodSets
@@ -101,6 +102,9 @@ class Enqueues:
         started = workload.release.complete or workload.members.started
         if not group.pending and (started or now >= self._coming.get(workload.key, now)):
             if self._coming.pop(workload.key, None) is not None and not started:
+                if workload.members.slots.planned:
+                    in_full = not self._state.failed_creation.on_probation(workload.key.namespace)
+                    self._state.fail_creation(workload, now, in_full=in_full)
                 workload.telling.note(now, "some of its pods have not come in time: those that come are planned then")
             return None
         return podsets
@@ -114,12 +118,15 @@ class Enqueues:
         if group.pending and whole and self._state.recovered:
             self._ask(group)
         awaited = group.key in self._asked or group.key in self._coming
-        self._state.creation.wait_for(workload.key, len(slots.planned) if awaited else 0, now)
+        doubtful = self._state.failed_creation.on_probation(workload.key.namespace)
+        self._state.creation.wait_for(workload.key, len(slots.planned) if awaited else 0, now, doubtful=doubtful)
 
     def came(self, workload: Workload, now: float) -> None:
         """A pod has filled a slot."""
         if workload.key in self._coming:
             self._state.creation.came(now)
+            if not workload.members.slots.planned:
+                self._state.cure_creation(workload.key.namespace)
             self._await_pods(workload.key, now)
 
     def deadlines(self, workload: Workload, now: float) -> list[float]:
@@ -158,7 +165,9 @@ class Enqueues:
             self._state.out.append(Enqueue(group.key, group.uid))
 
     def _await_pods(self, key: GroupKey, now: float) -> None:
-        self._coming[key] = now + self._state.limits.creation_s + self._state.creation.takes_s()
+        state = self._state
+        doubtful = state.failed_creation.on_probation(key.namespace)
+        self._coming[key] = now + state.creation.takes_s() + (PROBATION_S if doubtful else state.limits.creation_s)
 
     def _job(self, group: PodGroup) -> GroupJob | None:
         """What makes its pods, if those are ours to start."""

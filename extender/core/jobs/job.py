@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from math import inf
 
 from policies.model import Job, Pod, PodSets, SlotKey
 
@@ -28,7 +29,10 @@ class JobRecord:
     has to come, or the nodes of one that was let go; ``came_at``: when the last pod did. ``lost``: nodes on which pods
     of it are and that are gone or not ready, and since when. ``ran``: it was whole since it was admitted. ``over``:
     pods of it have ended well, in the slots ``done``, and no other is there. ``taken``: why the name of its gang is
-    another's. ``shown``: pods of one that was let go, for whoever makes nodes to see.
+    another's. ``shown``: pods of one that was let go, for whoever makes nodes to see. ``full_until``: until then
+    ``coming_until`` is put off while nobody else waits. ``fewest``: how few of its
+    pods have been lacking since its start. ``uncreated``: pods of it did not come in time, and there has not been a
+    start since of which all came.
     """
 
     seen: Job
@@ -52,6 +56,9 @@ class JobRecord:
     done: frozenset[SlotKey] = frozenset()
     taken: str = ""
     shown: frozenset[str] = frozenset()
+    full_until: float = 0.0
+    fewest: float = inf
+    uncreated: bool = False
 
     @property
     def plannable(self) -> bool:
@@ -82,6 +89,8 @@ class JobRecord:
         """The watch shows it."""
         if self.awaits_nodes and _asked(self.seen) != _asked(job):
             self.take_back("it asks for other pods, or names another queue, than when it was let go without a plan")
+        if self.uncreated and _asked(self.seen) != _asked(job):
+            self.uncreated = False  # what kept its pods from being created may be mended
         before, self.seen = self.seen.podsets, job
         if self.plan is not None and before != job.podsets:
             # A slot that a smaller job has lost is planned like any new one if the job is made larger again.
@@ -137,6 +146,7 @@ class JobRecord:
         planned = self._planned_by(plan)
         self.plan, self.planned, self.started = dict(plan), planned, planned
         self.stop, self.failures, self.ran, self.shown = "", 0, False, frozenset()
+        self.fewest = inf
         self.go_on()
 
     @property
@@ -242,17 +252,29 @@ class JobRecord:
         """That is no reason to suspend it any more."""
         self.stop = "" if self.stop == why else self.stop
 
-    def expect(self, until: float) -> None:
-        """The next of its pods, or its nodes, have to come by then."""
-        self.coming_until = until
+    def expect(self, until: float, in_full: float = 0.0) -> None:
+        """The next of its pods, or its nodes, have to come by then. ``in_full``: or by then, while nobody waits."""
+        self.coming_until, self.full_until = until, max(until, in_full)
+
+    def hurry(self, until: float) -> None:
+        """The next of its pods has to come by then, unless nobody else waits."""
+        self.coming_until = min(self.coming_until, until)
 
     def show(self, uids: frozenset[str]) -> None:
         """These pods are shown to whoever makes nodes."""
         self.shown = uids
 
-    def come(self, now: float) -> None:
-        """A pod of it has come."""
+    def come(self, now: float, lacking: int) -> bool:
+        """A pod of it has come, and so many lack. Returns whether they are fewer than ever since its start: a pod that
+        replaces another one gives those that lack no more time."""
         self.came_at = now
+        fewer, self.fewest = lacking < self.fewest, lacking or inf
+        self.uncreated = self.uncreated and lacking > 0
+        return fewer
+
+    def fail_creation(self) -> None:
+        """Pods of it did not come in time."""
+        self.uncreated = True
 
     def lose(self, node: str, now: float) -> None:
         """Pods of it are on a node that is gone or not ready."""

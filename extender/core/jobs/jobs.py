@@ -92,8 +92,9 @@ class Jobs:
         """A pod has filled a slot."""
         if workload.job is not None:
             self._state.creation.came(now)
-            workload.job.come(now)
-            if workload.job.plan is not None:
+            if not (lacking := uncreated(workload)):
+                self._state.cure_creation(workload.key.namespace)
+            if workload.job.come(now, lacking) and workload.job.plan is not None:
                 await_pods(self._state, workload.job, now)
 
     def settle(self, workload: Workload, now: float) -> None:
@@ -127,7 +128,8 @@ class Jobs:
     def _count_uncreated(self, workload: Workload, record: JobRecord, now: float) -> None:
         """Others wait until its pods are created. They may come before the watch shows its start."""
         vacant = len(workload.members.slots.planned) if record.plan is not None else 0
-        self._state.creation.wait_for(workload.key, vacant, now)
+        doubtful = self._state.failed_creation.on_probation(workload.key.namespace)
+        self._state.creation.wait_for(workload.key, vacant, now, doubtful=doubtful)
 
     def _meanwhile(self, workload: Workload, record: JobRecord, now: float) -> None:
         """Its pods may come, end and go before the watch shows its start. Others may start it with the plan that is yet

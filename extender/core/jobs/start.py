@@ -45,6 +45,8 @@ def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | N
         return Reason("Stopping", text, warning=bool(refused))
     if left := _left_over(state, workload, job):
         return _stopping(f"{counted(len(left), 'pod', 'has', 'have')} yet to go of an earlier start", state, left)
+    if (why := state.namespaces.ending(workload.key.namespace)) is not None:
+        return why
     if record.taken:
         return Reason("NameTaken", record.taken)
     if job.held:

@@ -71,6 +71,8 @@ class Unplanned:
             return why.message
         if record.seen.held:
             return HELD.message
+        if (ending := state.namespaces.ending(workload.key.namespace)) is not None:
+            return ending.message
         if not record.coming_until:
             end = min(said.until + state.epoch, now + state.limits.elastic.within_s)
             record.expect(max(end, now + _LOOK_S))

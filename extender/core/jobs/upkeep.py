@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.core.claim import ClaimState, SlotOf
 from extender.core.gang.expected import await_pods, uncreated
 from extender.core.gang.milestones import Cause
+from extender.core.jobs.failed_creation import PROBATION_S
 from extender.core.jobs.job import JobRecord
 from extender.core.jobs.taking_back import needs
 from extender.core.limits import STOOD_STILL_S
@@ -12,6 +13,7 @@ from extender.core.member import Member, MemberState
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
+from extender.core.waiting.turns import others_wait
 from extender.core.workload import Workload
 from policies.model import Job, Pod, SlotKey
 from policies.placement.fitting import crowded, lets_in
@@ -32,7 +34,7 @@ class Upkeep:
     def keep(self, workload: Workload, record: JobRecord, now: float) -> None:
         """A slot keeps its node as long as the job is admitted, whatever becomes of the pod in it."""
         state, plan, slots = self._state, record.plan or {}, workload.members.slots
-        if record.stop:
+        if record.stop or self._revocations.leave_namespace(workload, now):
             return
         for slot in list(slots.lacking):
             node = plan.get(slot, "")
@@ -155,12 +157,21 @@ class Upkeep:
 
     def _not_created(self, workload: Workload, record: JobRecord, now: float) -> str | None:
         """Why pods of it have not come in time, if they have not."""
+        refused = record.seen.no_pods and not workload.members.live
+        if refused:
+            record.hurry(now + PROBATION_S)  # its controller has tried already
         lacking, until = uncreated(workload), record.coming_until
         if not lacking or workload.release.complete or not 0.0 < until <= now:
             return None
         if until < now - STOOD_STILL_S:
             await_pods(self._state, record, now)
             return None
+        in_full = now >= record.full_until
+        may_fail_early = refused or self._state.failed_creation.on_probation(workload.key.namespace)
+        if not in_full and not (may_fail_early and others_wait(self._state, workload, now)):
+            record.expect(min(record.full_until, now + PROBATION_S), record.full_until)
+            return None
+        self._state.fail_creation(workload, now, in_full=in_full)
         if record.seen.backs_off:
             # By then it has tried once more: each start that it does not see doubles its pause.
             workload.retries.pause(now + self._state.limits.creation_s)

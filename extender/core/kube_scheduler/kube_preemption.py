@@ -135,6 +135,7 @@ class KubePreemption:
         """One of ours that waits, and whose PriorityClass lets it."""
         state = self._state
         waits = pod.live and not pod.node and state.claims.get(pod.uid) is None
+        waits = waits and state.namespaces.ending(pod.namespace) is None
         return state.limits.pods_preempt_gangs and waits and pod.preempts and pod.scheduler in state.schedulers
 
     def _gangs_of(self, pod: Pod, node: str, uids: tuple[str, ...], now: float) -> Gangs:

@@ -208,6 +208,8 @@ class Elastic:
         ready = workload.podsets is None if record is None else record.plannable
         if not ready or workload.seated or workload.members.bound:
             return False
+        if self._state.namespaces.ending(key.namespace) is not None:
+            return False
         return key not in self._state.preemptions.under_way and key in self._state.waiting.keys
 
     def _goes_on(self, workload: Workload, asking: Asking) -> bool:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from extender.core.quota.quotas import Quotas
 from extender.core.state import State
 from extender.core.waiting.shortfalls import Amounts
-from extender.core.waiting.waiting import Entry
+from extender.core.waiting.waiting import Entry, Turn
 from extender.core.workload import Workload
-from policies.api import SortKey
 from policies.model import GroupKey
 from policies.model.queues import Usage
 from policies.quota.flavors import Assignment, Fit
@@ -37,6 +36,11 @@ class _Queue:
     level: int = 0
     head: Head | None = None
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Whatever others have: a queue whose first one is put off comes after all others."""
+        return self.line.first[0][0], self.after
+
 
 class QueueLines:
     """For one pass. Whoever was found to be next by ``first`` is taken by ``pop``. ``rank_of``: the order of shares
@@ -50,7 +54,7 @@ class QueueLines:
         self._queues: dict[str, _Queue] = {}
         self._renewed: dict[str, _Queue] = {}
         """Those whose first one may be another."""
-        self._next: list[tuple[int, int, SortKey, int, str]] = []
+        self._next: list[tuple[int, int, int, Turn, int, str]] = []
         self._came = 0
         self._taken: tuple[_Queue, Entry, bool] | None = None
         """Whose turn it was last, and whether that had been postponed."""
@@ -65,8 +69,8 @@ class QueueLines:
         """So do all of these, for so much of its quota."""
         self._line_of(queue).take(entries, waits_for)
 
-    def first(self) -> SortKey | None:
-        """The order of the one whose turn it is; None if nobody is left."""
+    def first(self) -> Turn | None:
+        """The turn of the one whose turn it is; None if nobody is left."""
         queue = self._best()
         return None if queue is None else queue.line.first[0]
 
@@ -127,9 +131,9 @@ class QueueLines:
         """What others were admitted with makes nobody borrow from less far away: who is first by what was known of it,
         and is by what is known now, is first."""
         while self._next:
-            _, level, order, _, name = self._next[0]
+            *_, level, turn, _, name = self._next[0]
             queue = self._queues[name]
-            if not queue.line or queue.line.first[0] != order:
+            if not queue.line or queue.line.first[0] != turn:
                 heapq.heappop(self._next)
                 continue
             self._look(queue)
@@ -142,8 +146,8 @@ class QueueLines:
     def _fairest(self, rank_of: Callable[[], Rank]) -> _Queue | None:
         """Those whose quota is not there are told so first: they are in nobody's way."""
         waiting = [one for one in self._queues.values() if one.line]
-        soonest = min((one.after for one in waiting), default=0)
-        some = [one for one in waiting if one.after == soonest]
+        soonest = min((one.place for one in waiting), default=None)
+        some = [one for one in waiting if one.place == soonest]
         for one in some:
             self._look(one)
             if one.head is None:
@@ -168,8 +172,9 @@ class QueueLines:
 
     def _put(self, queue: _Queue, level: int) -> None:
         if queue.line:
+            turn = queue.line.first[0]
             self._came += 1
-            heapq.heappush(self._next, (queue.after, level, queue.line.first[0], self._came, queue.name))
+            heapq.heappush(self._next, (turn[0], queue.after, level, turn, self._came, queue.name))
 
 
 def _head(queue: _Queue, workload: Workload, usage: Usage, level: int) -> Head:
@@ -258,6 +263,6 @@ class LocalTurns:
             self._chosen = min(self._lines, key=self._rank)
         return self._chosen
 
-    def _rank(self, part: Part) -> tuple[float, tuple[SortKey, int]]:
-        past = 0.0 if self._quotas is None else self._quotas.past.value(part[:2])
-        return past, self._lines[part][0][:2]
+    def _rank(self, part: Part) -> tuple[int, float, tuple[Turn, int]]:
+        past, first = 0.0 if self._quotas is None else self._quotas.past.value(part[:2]), self._lines[part][0]
+        return first[0][0], past, first[:2]

@@ -9,6 +9,7 @@ from functools import partial
 
 from extender.core.quota.queues import ObjectKey, Picture, Queues, key_of
 from extender.core.state import State
+from extender.core.waiting.turns import put_off
 from extender.core.workload import Workload
 from policies.api import PolicyError, QueuePolicy, SortKey
 from policies.model import GroupKey
@@ -124,13 +125,13 @@ def _report(
     return QueueReport(keys, reserving, admitted, dict(+used), borrowed, share, problems, warnings)
 
 
-def _place(state: State, policy: QueuePolicy, workload: Workload) -> tuple[float, bool, SortKey, GroupKey]:
+def _place(state: State, policy: QueuePolicy, workload: Workload) -> tuple[int, float, bool, SortKey, GroupKey]:
     """Those of whom the policy cannot say it come last."""
-    past = state.quotas.past_of(workload.key)
+    before = put_off(state, workload), state.quotas.past_of(workload.key)
     try:
-        return past, False, policy.order(workload), workload.key
+        return *before, False, policy.order(workload), workload.key
     except PolicyError:
-        return past, True, (), workload.key
+        return *before, True, (), workload.key
 
 
 def _below(node: QuotaNode) -> Iterable[str]:

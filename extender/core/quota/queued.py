@@ -18,6 +18,7 @@ from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.waiting.line import Line
 from extender.core.waiting.shortfalls import EVERYBODY, Amounts, Lack, Shortfalls
+from extender.core.waiting.turns import Turns
 from extender.core.waiting.waiting import Entry
 from extender.core.workload import Workload
 from policies.api import PolicyError
@@ -34,11 +35,11 @@ class Queued:
 
     def __init__(self, state: State, planner: Planner, demands: Demands, policies: Policies) -> None:
         self._state = state
-        self._policy = policies.queue
+        self.turns = Turns(state, policies.queue)
         self._between = FairSharing() if state.limits.fair_sharing else policies.between
         self._planner = planner
         self._plans = QuotaPlans(state, planner, demands)
-        self.strict = StrictOrder(state, policies.queue)
+        self.strict = StrictOrder(state, self.turns)
         self._outdated: dict[str, float] = {}
         """Trees in which others use quota by now than the reasons say, and when they are said anew."""
         self._hopeful: dict[tuple[str, Amounts], list[Shape]] = {}
@@ -159,7 +160,7 @@ class Queued:
         if workload.key in waiting.parked or workload.release.partial_since is not None:
             return
         try:
-            waiting.park(workload, queue, shape, self._policy.order(workload))
+            waiting.park(workload, queue, shape, self.turns.of(workload))
         except PolicyError:
             return  # the next pass asks again, and says so
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from extender.core.events import NamespaceGone, NamespaceSeen, QueueGone, QueueSeen
+from extender.core.cluster.namespaces import Namespaces
+from extender.core.events import QueueGone, QueueSeen
 from extender.core.reasons import Reason
-from policies.model import Labels
 from policies.model.constraints import selects
 from policies.model.queues import (
     VOLCANO,
@@ -79,9 +79,9 @@ class Queues:
     """``seen``: the objects, each with its problems and warnings. ``total``: what all nodes have, for Volcano's Queues.
     ``stale``: some of it has changed since ``redraw``, the total where it is shared."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespaces: Namespaces | None = None) -> None:
         self.seen: dict[ObjectKey, QueueSeen] = {}
-        self.namespaces: dict[str, Labels] = {}
+        self._namespaces = namespaces or Namespaces()
         self.total: Mapping[str, int] = {}
         self.stale = False
         self.picture = Picture()
@@ -98,7 +98,12 @@ class Queues:
         self.stale |= self.picture.in_force[1] and total != self.total
         self.total = total
 
-    def note(self, event: QueueSeen | QueueGone | NamespaceSeen | NamespaceGone, _now: float) -> None:
+    def relabelled(self) -> None:
+        """The labels of a namespace have changed."""
+        self._relabelled = True
+        self.stale |= bool(self.seen)
+
+    def note(self, event: QueueSeen | QueueGone, _now: float) -> None:
         """An object was made, changed or deleted."""
         match event:
             case QueueSeen(thing):
@@ -106,12 +111,6 @@ class Queues:
                 self.seen[key_of(thing)] = event
             case QueueGone(thing):
                 self.stale |= self.seen.pop(key_of(thing), None) is not None
-            case NamespaceSeen(name, labels):
-                self._relabelled |= self.namespaces.get(name) != labels
-                self.stale |= self._relabelled and bool(self.seen)
-                self.namespaces[name] = labels
-            case NamespaceGone(name):
-                self.namespaces.pop(name, None)
 
     def redraw(self) -> Redrawn:
         """Take all that was noted into account."""
@@ -171,7 +170,7 @@ class Queues:
             if stop is not Stop.NONE:
                 drained = f"{what} is stopped (HoldAndDrain)" if stop is Stop.DRAIN else ""
                 return Route(queue.name, Reason("QueueStopped", f"{what} is stopped (stopPolicy {stop})"), drained)
-        if not selects(queue.namespaces, dict(self.namespaces.get(namespace, ()))):
+        if not selects(queue.namespaces, dict(self._namespaces.labels.get(namespace, ()))):
             text = f"the namespaceSelector of {where} does not select namespace {namespace}"
             return Route(queue.name, Reason("QueueInactive", text))
         return Route(queue.name)

@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from extender.core.claim import Claim, Owner, SlotOf
 from extender.core.claims import Claims
+from extender.core.cluster.namespaces import Namespaces
 from extender.core.limits import Limits
 from extender.core.quota.counting import QuotaCounting, Unseen, unseen_of
 from extender.core.quota.flavoring import Flavoring, PartKey, of_gang, of_job, part_of, suit
@@ -32,9 +33,14 @@ class Quotas:
     ``past``: what LocalQueues have used before."""
 
     def __init__(
-        self, limits: Limits, claims: Claims, pods: Mapping[str, Pod], workloads: Mapping[GroupKey, Workload]
+        self,
+        limits: Limits,
+        claims: Claims,
+        pods: Mapping[str, Pod],
+        workloads: Mapping[GroupKey, Workload],
+        namespaces: Namespaces,
     ) -> None:
-        self.queues = Queues()
+        self.queues = Queues(namespaces)
         self.members = QueueMembers()
         self.uses = QuotaUses(self.queues, self.members)
         self.past = PastUsage(limits.past_usage, self.queues, self.members, self.uses, workloads)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from extender.core.reasons import Reason
 from extender.core.state import State
+from extender.core.waiting.turns import Turns
 from extender.core.workload import Workload
-from policies.api import PolicyError, QueuePolicy, SortKey
+from policies.api import PolicyError, SortKey
 from policies.model import GroupKey
 from policies.model.queues import Strategy
 
@@ -24,10 +25,10 @@ class HeldUp:
 class StrictOrder:
     """``first``: of each such queue, whom the others wait for."""
 
-    def __init__(self, state: State, policy: QueuePolicy) -> None:
+    def __init__(self, state: State, turns: Turns) -> None:
         self.first: dict[str, HeldUp] = {}
         self._state = state
-        self._policy = policy
+        self._turns = turns
 
     def see(self, workload: Workload, now: float) -> HeldUp | None:
         """It was looked at: if it waits still, and its queue is StrictFIFO, those behind it wait for it."""
@@ -66,5 +67,6 @@ class StrictOrder:
         for key in self._state.quotas.members.of(queue):
             self._state.waiting.look_again(key)
 
-    def _place(self, workload: Workload) -> tuple[float, SortKey]:
-        return self._state.quotas.past_of(workload.key), self._policy.order(workload)
+    def _place(self, workload: Workload) -> tuple[int, float, SortKey]:
+        put_off, order = self._turns.of(workload)
+        return put_off, self._state.quotas.past_of(workload.key), order

@@ -187,7 +187,7 @@ class WaitingSingles:
         """Those, and where, that kube-scheduler counts as if they were there when it looks at a member of the gang."""
         if not self.nominated:
             return []
-        waiting = (one for one in self.nominated.values() if one.priority >= gang.priority)
+        waiting = (one for one in self.nominated.values() if one.priority >= gang.pods_priority)
         return [(one, one.nominated_node) for one in waiting if one.nominated_node]
 
     def crowded_out(self, nodes: Iterable[str], claims: Claims) -> list[str]:

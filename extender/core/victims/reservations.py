@@ -232,6 +232,8 @@ class Reservations:
     def _waits(self, key: GroupKey, preemption: Preemption) -> bool:
         """Whether it is there, and has yet to get its room."""
         state = self._state
+        if state.namespaces.ending(key.namespace) is not None:
+            return False
         if not preemption.alone:
             return key in state.workloads and key in state.waiting.keys
         pod = state.pods.get(preemption.written_on)

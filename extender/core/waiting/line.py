@@ -8,21 +8,21 @@ from collections.abc import Iterator, Sequence
 from extender.core.quota.lines import QueueLines
 from extender.core.singles.waiting import WaitingSingle
 from extender.core.waiting.shortfalls import Amounts
-from extender.core.waiting.waiting import Entry
+from extender.core.waiting.turns import Turns
+from extender.core.waiting.waiting import Entry, Turn
 from extender.core.workload import Workload
-from policies.api import QueuePolicy, SortKey
 from policies.model.queues import Usage
 
 
 class Line:
-    """In the order of the queue policy. A half-released gang goes first: it holds room, and only being completed ends
+    """In the order of ``Turns``. A half-released gang goes first: it holds room, and only being completed ends
     that. Whoever came first goes first among equals. Those of queues are chosen among by ``queues``.
     """
 
-    def __init__(self, policy: QueuePolicy, queues: QueueLines) -> None:
-        self._policy = policy
+    def __init__(self, turns: Turns, queues: QueueLines) -> None:
+        self._turns = turns
         self._queues = queues
-        self._heap: list[tuple[bool, SortKey, int, Workload | WaitingSingle]] = []
+        self._heap: list[tuple[bool, Turn, int, Workload | WaitingSingle]] = []
         self._came = 0
         self.gangs = 0
 
@@ -30,7 +30,7 @@ class Line:
         """It waits for its turn, in that ClusterQueue if any. ``number``: no other one has it, the lower the sooner.
         Raises PolicyError where the policy cannot say when its turn is."""
         if queue and workload.release.partial_since is None:
-            self._queues.come(queue, (self._policy.order(workload), number, workload))
+            self._queues.come(queue, (self._turns.of(workload), number, workload))
         else:
             self._put(workload, whole=workload.release.partial_since is None)
         self.gangs += 1
@@ -78,4 +78,4 @@ class Line:
 
     def _put(self, one: Workload | WaitingSingle, *, whole: bool) -> None:
         self._came += 1
-        heapq.heappush(self._heap, (whole, self._policy.order(one), self._came, one))
+        heapq.heappush(self._heap, (whole, self._turns.of(one), self._came, one))

@@ -9,8 +9,10 @@ from extender.core.workload import Workload
 from policies.api import SortKey
 from policies.model import GroupKey
 
-Entry = tuple[SortKey, int, Workload]
-"""Its order, a number that no other one has, and the workload."""
+Turn = tuple[int, SortKey]
+"""How far it is put off, and its order by the queue policy."""
+Entry = tuple[Turn, int, Workload]
+"""The turn, a number that no other entry has, and the workload."""
 
 
 class Waiting:
@@ -53,12 +55,12 @@ class Waiting:
             self.parked.drop(key)
             self._open[key] = None
 
-    def park(self, workload: Workload, queue: str, shape: Shape, order: SortKey) -> None:
+    def park(self, workload: Workload, queue: str, shape: Shape, turn: Turn) -> None:
         """Free room does not help it, because it lacks quota of that ClusterQueue: until that is given back, or until
         ``look_again``, it is not looked at."""
         if (number := self.keys.get(workload.key)) is not None:
             self._open.pop(workload.key, None)
-            self.parked.put(workload.key, queue, shape, (order, number, workload))
+            self.parked.put(workload.key, queue, shape, (turn, number, workload))
 
     def unpark(self) -> None:
         """More than free room may help those by now."""

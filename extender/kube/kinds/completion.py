@@ -74,7 +74,7 @@ class Completion:
         return refused(spec, limits) or self._run(spec) or self._prefer(spec)
 
     def priority_of(self, job: Meta) -> tuple[int | None, str]:
-        """The priority by which the job waits, if it names a WorkloadPriorityClass; and why it cannot be told."""
+        """The priority of the job, if it names a WorkloadPriorityClass; and why it cannot be told."""
         name = (job.labels or {}).get(PRIORITY_CLASS)
         if not name or self.workload_priorities is None:
             return None, ""

@@ -75,4 +75,5 @@ JOB = Kind(
     frozen=True,
     min_parallelism=True,
     progress=(_COMPLETED, _FAILED, _SUCCEEDED),
+    tries_first=True,
 )

@@ -5,7 +5,7 @@ MISSPELT_QUEUE = "kueue.sh/queue-name"
 QUEUES = ("kueue.x-k8s.io/queue-name", "muster.dev/queue-name", MISSPELT_QUEUE)
 """Labels that name the LocalQueue of a job, which is managed by that, or of a gang of pods."""
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
-"""A label of a job: the WorkloadPriorityClass by which it waits."""
+"""A label of a job: the WorkloadPriorityClass whose value is its priority, waiting and running."""
 GANG = "muster.dev/gang"
 """``true``: it is managed; ``false``: it is left alone, even if it names a queue."""
 HOLD = "muster.dev/hold"

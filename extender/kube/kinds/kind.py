@@ -76,8 +76,8 @@ class Kind:
     controller makes of it, in which it is read. ``carry``: where the templates are copies, brings what was written on
     them, by their names, into the object. ``delays``: a sign that it makes no pods for now, and why that is so.
     ``patience``: an annotation by which its controller is told how long its pods may take to run, as Go writes it, and
-    the seconds that it gives them by itself; None: it waits for ever. ``same_names``,
-    ``backs_off``: as in Job.
+    the seconds that it gives them by itself; None: it waits for ever. ``tries_first``:
+    its controller says that it has begun when it has tried to make pods. ``same_names``, ``backs_off``: as in Job.
     """
 
     version: str
@@ -102,6 +102,7 @@ class Kind:
     carry: Callable[[Object, Mapping[str, Template]], None] | None = None
     delays: tuple[str, str] | None = None
     patience: tuple[str, float] | None = None
+    tries_first: bool = False
     same_names: bool = False
     backs_off: bool = False
 
@@ -137,6 +138,11 @@ class Kind:
     def is_empty(self, obj: Object) -> bool:
         """It ends without a pod as soon as it is started."""
         return bool(self.empty) and says(obj, self.empty)
+
+    def has_no_pods(self, obj: Object) -> bool:
+        """Its controller has tried to make its pods since it was started, and none is there."""
+        begun = self.tries_first and not self.is_suspended(obj) and any(says(obj, sign) for sign in self.began)
+        return begun and not any(says(obj, sign) for sign in (*self.active, *self.ran))
 
     def delay(self, obj: Object) -> str:
         """Why its controller makes no pods for now; empty where it does."""

@@ -105,6 +105,7 @@ class Reader:
             flavors=flavors_from((meta.annotations or {}).get(FLAVORS)),
             hint="; ".join(hints_of(meta)) or None,
             delay=kind.delay(obj),
+            no_pods=kind.has_no_pods(obj),
             reservation=reservation_of(meta.annotations),
             eviction=terms_of(meta),
             evicted=evictions_of(meta),
@@ -113,6 +114,7 @@ class Reader:
             backs_off=kind.backs_off,
             let_go=let_go_from(planned),
             in_vain=in_vain_from((meta.annotations or {}).get(IN_VAIN)),
+            of_class=self.completion.priority_of(meta)[0],
         )
 
     def _known(self, kind: Kind, obj: Object, meta: Meta, owner: Controller) -> _Said:
@@ -156,12 +158,11 @@ class Reader:
         said = _minimum(kind, meta, [pod.metadata or Meta() for pod in pods], total)
         least = _least(templates, said)
         minimum = min(left, sum(least) if said is None else said)
-        priority, problem = self.completion.priority_of(meta)
-        problems = [problem, *(template.problem for template in templates)]
+        problems = [self.completion.priority_of(meta)[1], *(template.problem for template in templates)]
         shapes: list[Pod] = []
         for pod in pods:
             shape, problem = self._shape(meta, key, owner, minimum, pod)
-            shapes.append(shape if priority is None else replace(shape, priority=priority))
+            shapes.append(shape)
             problems += [problem, not_before_it_exists(shape)]
         return key, tuple(podsets_of(templates, shapes, least, minimum)), next(filter(None, problems), "")
 

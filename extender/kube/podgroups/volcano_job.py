@@ -82,7 +82,7 @@ def _podsets(obj: Object, meta: Meta, key: GroupKey, owner: Controller, reader: 
         name, count = task.get("name"), count_in(task, "replicas", 1)
         if not name or task.get("dependsOn"):
             raise UnreadableJobError("its tasks have no name, or start one after the other")
-        pod = part_of(task, "template")
+        pod = _with_priority(part_of(task, "template"), part_of(obj, "spec").get("priorityClassName"))
         templates.append(Template(str(name), pod, (series_of_role(str(name)),), count))
         shapes.append(_shape(pod, str(name), meta, key, owner, reader))
         least.append(count_in(task, "minAvailable", count))
@@ -90,6 +90,12 @@ def _podsets(obj: Object, meta: Meta, key: GroupKey, owner: Controller, reader: 
         raise UnreadableJobError(f"it has no pods, or more than {MOST_PODS:,}")
     minimum = count_in(part_of(obj, "spec"), "minAvailable", 0) or sum(least)
     yield from podsets_of(templates, shapes, _raised(templates, least, minimum), minimum)
+
+
+def _with_priority(pod: Object, name: Any) -> Object:
+    """The template with the PriorityClass of the job, as its controller makes a pod of a template that names none."""
+    spec = part_of(pod, "spec")
+    return {**pod, "spec": {**spec, "priorityClassName": name}} if name and not spec.get("priorityClassName") else pod
 
 
 def _raised(templates: list[Template], least: list[int], minimum: int) -> list[int]:

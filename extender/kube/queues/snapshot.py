@@ -60,7 +60,9 @@ async def take_queues(kube: Kube) -> tuple[list[Document], list[AnyObject]]:
     found += await _of_volcano(kube)
     raw = [item async for page in kube.list_pages(NAMESPACES.path) for item in page.items]
     named = [msgspec.json.decode(item, type=AnyObject).metadata or Meta() for item in raw]
-    return found, [AnyObject(Meta(name=one.name, labels=one.labels)) for one in named]
+    return found, [
+        AnyObject(Meta(name=one.name, labels=one.labels, deletion_timestamp=one.deletion_timestamp)) for one in named
+    ]
 
 
 def reduced_queue(kind: str, version: str, raw: bytes | msgspec.Raw) -> Document:

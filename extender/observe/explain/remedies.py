@@ -62,6 +62,8 @@ SAID = {
     "settings, or give every pod of a sliced gang an index: the message says which",
     "Split": "delete the members that the message finds elsewhere, or all of them; correct the labels of nodes if they "
     "are wrong",
+    "NamespaceTerminating": "create it in another namespace, or in this one when it is gone and made anew; "
+    "kubectl get namespace -o yaml shows what a deletion waits for",
     "Held": "take the label or annotation muster.dev/hold off the job",
     "NameTaken": "give the job another gang name (muster.dev/pod-group in its pod template), or none",
     "InvalidJob": "correct the job as the message says",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from extender.core.cluster.namespaces import Namespaces
 from extender.core.events import Event, NamespaceSeen, QueueSeen
 from extender.core.quota.queues import ObjectKey, Queues, key_of
 from extender.simulation.replay.arrivals import Arrival
@@ -73,7 +74,11 @@ class Queueing:
     """``seen``: the objects, as the extender would be told of them. Without any, quota is not looked at."""
 
     seen: Sequence[QueueSeen] = ()
-    _queues: Queues = field(default_factory=Queues)
+    _namespaces: Namespaces = field(default_factory=Namespaces)
+    _queues: Queues = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._queues = Queues(self._namespaces)
 
     def named(self, arrivals: Iterable[Arrival]) -> list[Arrival]:
         """A queue that no LocalQueue of the namespace is called like is Volcano's, if there is one."""
@@ -99,8 +104,11 @@ class Queueing:
             names.add(key)
         arrivals = list(arrivals)
         for event in self.facts(arrivals):
-            if isinstance(event, (QueueSeen, NamespaceSeen)):
-                self._queues.note(event, 0.0)
+            match event:
+                case QueueSeen():
+                    self._queues.note(event, 0.0)
+                case NamespaceSeen():
+                    self._namespaces.note(event)
         total: Counter[str] = Counter()
         for node in nodes:
             total.update(dict(node.allocatable))

@@ -52,6 +52,25 @@ def test_it_runs_when_a_pod_is_ready_or_was() -> None:
         assert read(JOB, stored(INDEXED, active=4, **{field: 1})).running
 
 
+@pytest.mark.parametrize(
+    ("suspend", "status", "expected"),
+    [
+        (False, {"startTime": "2026-01-02T03:04:05Z", "conditions": [{"type": "Suspended", "status": "False"}]}, True),
+        (False, {"startTime": "2026-01-02T03:04:05Z", "active": 0, "ready": 0}, True),
+        (False, {"startTime": "2026-01-02T03:04:05Z", "active": 1}, False),
+        (False, {"startTime": "2026-01-02T03:04:05Z", "failed": 1}, False),
+        (False, {"conditions": [{"type": "Suspended", "status": "True"}]}, False),
+        (True, {"startTime": "2026-01-02T03:04:05Z"}, False),
+    ],
+    ids=str,
+)
+def test_it_has_no_pods_when_its_controller_has_begun_and_none_is_there(
+    suspend: bool, status: Object, expected: bool
+) -> None:
+    spec = {**indexed()["spec"], "suspend": suspend}
+    assert read(JOB, stored(INDEXED, **status) | {"spec": spec}).no_pods is expected
+
+
 @pytest.mark.parametrize("said", ["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"])
 def test_it_has_finished_at_a_final_condition_or_when_it_is_being_deleted(said: str) -> None:
     assert read(JOB, stored(INDEXED, conditions=[{"type": said, "status": "True"}])).finished

@@ -161,7 +161,7 @@ def test_while_kueue_runs_no_queue_is_told(caplog: pytest.LogCaptureFixture) -> 
 
 
 @pytest.mark.parametrize(("value", "problem"), [(7, ""), (None, "its WorkloadPriorityClass high does not exist")])
-def test_a_job_waits_by_its_workload_priority_class(value: int | None, problem: str) -> None:
+def test_a_job_has_the_priority_of_its_workload_priority_class(value: int | None, problem: str) -> None:
     labels = {"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/priority-class": "high"}
     classes = [] if value is None else [{"metadata": {"name": "high", "uid": "h"}, "value": value}]
 
@@ -171,7 +171,8 @@ def test_a_job_waits_by_its_workload_priority_class(value: int | None, problem: 
 
     async def check(one: Followed) -> None:
         await eventually(lambda: one.last().problem == problem)
-        assert {podset.template.priority for podset in one.last().podsets.podsets} <= {value or 0}
+        assert (one.last().of_class, one.last().priority) == (value, value or 0)
+        assert {podset.template.priority for podset in one.last().podsets.podsets} <= {0}, "kube-scheduler's"
 
     followed(setup, check)
 

@@ -90,6 +90,7 @@ class BatchJob:
     reservation: Reservation | None = None
     eviction: EvictionTerms = field(default_factory=EvictionTerms)
     hint: str | None = None
+    of_class: int | None = None
 
     @property
     def stopped(self) -> bool:
@@ -145,6 +146,7 @@ class BatchJob:
             eviction=self.eviction,
             hint=self.hint,
             same_names=self.same_names,
+            of_class=self.of_class,
         )
 
     def _to_come(self, podset: PodSet) -> PodSet:

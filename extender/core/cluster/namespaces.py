@@ -1,0 +1,47 @@
+"""Namespaces as last seen: their labels, and in which of them no pod can be created any more."""
+
+from __future__ import annotations
+
+from extender.core.events import NamespaceGone, NamespaceSeen
+from extender.core.reasons import Reason
+from policies.model import Labels
+
+_REMEMBERED = 1_000
+"""Namespaces that are gone, at most: what is left of their objects goes within moments."""
+
+
+class Namespaces:
+    """``labels``: those of each namespace that exists. One that was never shown, because Muster may not read
+    namespaces, say, is like any that exists."""
+
+    def __init__(self) -> None:
+        self.labels: dict[str, Labels] = {}
+        self._ending: dict[str, Reason] = {}
+        """Why nothing starts there. Namespaces that are gone are among them: watches of their objects may lag."""
+
+    def note(self, event: NamespaceSeen | NamespaceGone) -> bool:
+        """Take over what the watch shows. Returns whether pods can be created there no longer, or can again."""
+        name, before = event.name, event.name in self._ending
+        self._ending.pop(name, None)
+        if isinstance(event, NamespaceGone):
+            self.labels.pop(name, None)
+            self._ending[name] = _reason(f"namespace {name} is deleted")
+            gone = [one for one in self._ending if one not in self.labels]
+            for one in gone[:-_REMEMBERED]:
+                del self._ending[one]
+        else:
+            self.labels[name] = event.labels
+            if event.terminating:
+                self._ending[name] = _reason(f"namespace {name} is being deleted")
+        return before is not (name in self._ending)
+
+    def ending(self, namespace: str) -> Reason | None:
+        """Why no workload of that namespace starts: it is being deleted, so no pod can be created in it."""
+        return self._ending.get(namespace)
+
+
+def _reason(text: str) -> Reason:
+    """The API server takes no Event in such a namespace."""
+    return Reason(
+        "NamespaceTerminating", f"{text}: no pod can be created in it, so nothing of it is started", quiet=True
+    )

@@ -1,0 +1,67 @@
+"""Namespaces that had jobs whose pods were not created: a ResourceQuota, a missing ServiceAccount or an admission
+policy refuses them. Their jobs go after those of other namespaces, and hold room for less long while others wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+PROBATION_S = 5.0
+"""Time for the next pod of a started job of such a namespace while others wait."""
+_REMEMBERED_S = 600.0
+_MOST = 1_000
+"""Namespaces that are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """``until``: so long it is remembered. ``cured``: all pods of some job of the namespace were created since."""
+
+    until: float
+    cured: bool = False
+
+
+class FailedCreation:
+    """Remembers a namespace for some time after a job there had the full time for its pods, and they did not come. A
+    job that had less time renews nothing: so a slow controller has the full time again."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, _Failure] = {}
+
+    def fail(self, namespace: str, now: float, *, in_full: bool, again: bool = False) -> bool:
+        """Pods of a job there were not created. ``again``: the job goes last anyway; if it had the full time, no other
+        waited, and the failure says nothing of the namespace. Returns whether the jobs of the namespace go after others
+        from now on, and did not before."""
+        before = self._of.pop(namespace, None)
+        until = now + _REMEMBERED_S if in_full or before is None else before.until
+        went_last = before is not None and not before.cured
+        cured = again and in_full and not went_last
+        self._of[namespace] = _Failure(until, cured)
+        if len(self._of) > _MOST:
+            del self._of[next(iter(self._of))]
+        return not (went_last or cured)
+
+    def cure(self, namespace: str) -> bool:
+        """All pods of a job there were created. Returns whether its jobs went after others until now."""
+        before = self._of.get(namespace)
+        if before is None or before.cured:
+            return False
+        self._of[namespace] = _Failure(before.until, cured=True)
+        return True
+
+    def go_last(self, namespace: str) -> bool:
+        """Whether its jobs go after those of other namespaces."""
+        failure = self._of.get(namespace)
+        return failure is not None and not failure.cured
+
+    def on_probation(self, namespace: str) -> bool:
+        """Whether its jobs hold room for less long while others wait."""
+        return namespace in self._of
+
+    def lapse(self, now: float) -> Iterator[str]:
+        """Forget what is long ago. Yields the namespaces whose jobs went after others until now."""
+        for namespace, failure in [one for one in self._of.items() if now >= one[1].until]:
+            del self._of[namespace]
+            if not failure.cured:
+                yield namespace

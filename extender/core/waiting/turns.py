@@ -1,0 +1,46 @@
+"""When the turn of a workload comes: by the queue policy, jobs whose pods may never be created after all others."""
+
+from __future__ import annotations
+
+from extender.core.singles.waiting import WaitingSingle
+from extender.core.state import State
+from extender.core.waiting.waiting import Turn
+from extender.core.workload import Workload
+from policies.api import QueuePolicy
+
+
+class Turns:
+    """The turns by one queue policy. ``of`` raises PolicyError where the policy fails. Whatever changes ``put_off``
+    calls ``State.reorder``."""
+
+    def __init__(self, state: State, policy: QueuePolicy) -> None:
+        self._state = state
+        self._policy = policy
+
+    def of(self, one: Workload | WaitingSingle) -> Turn:
+        return 0 if isinstance(one, WaitingSingle) else put_off(self._state, one), self._policy.order(one)
+
+
+def put_off(state: State, workload: Workload) -> int:
+    """How far it is put off, whatever its priority and age, so that no tenant keeps the room of all others empty. 2: a
+    job whose own pods were not created. 1: another one of its namespace that has no pod."""
+    if workload.podsets is None or workload.admitted:
+        return 0
+    if workload.job is not None and workload.job.uncreated:
+        return 2
+    return int(not workload.members.live and state.failed_creation.go_last(workload.key.namespace))
+
+
+def others_wait(state: State, workload: Workload, now: float) -> bool:
+    """Whether a workload of another namespace, that is not put off, waits for room or quota, or a pod of no gang that
+    promised room keeps out."""
+    if any(pod.namespace != workload.key.namespace for pod in state.kept_out.pods.values()):
+        return True
+    for key in state.waiting.keys:
+        if key.namespace == workload.key.namespace:
+            continue
+        other = state.workloads[key]
+        plannable = other.demand is None or other.demand.shape is not None
+        if plannable and now >= other.retries.not_before and not put_off(state, other):
+            return True
+    return False

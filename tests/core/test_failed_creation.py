@@ -1,0 +1,304 @@
+"""Jobs whose pods are never created hold no room that others wait for, whatever their number, age and priority."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.events import NamespaceSeen, QueueSeen
+from extender.core.jobs.failed_creation import PROBATION_S, FailedCreation
+from extender.core.limits import Limits
+from policies.model import GroupKey, Job, PodSets
+from policies.model.queues import LocalQueue, Strategy
+from tests.builders import cluster, gang, requests, single
+from tests.core.jobs import Controlled, job, template
+from tests.core.queues import cluster_queue, flavor, show
+from tests.core.script import Script
+from tests.core.taken_up import KEY, WAITS, made, pods_of, scripted, taken_up
+
+RETRY_S = 35.0
+"""A job rests for less than this after a start of which no pod came."""
+
+
+def of_tenant(name: str, count: int = 2, priority: int = 0, created: float = 0.0, queue: str = "") -> Job:
+    """A job in the namespace whose pods are all refused."""
+    seen = job(count, name=name)
+    made_of = template(name, namespace="tenant", priority=priority, created=created)
+    podset = replace(seen.podsets.podsets[0], template=made_of)
+    return replace(seen, podsets=PodSets(GroupKey("tenant", name), (podset,)), queue=queue)
+
+
+def wait(script: Script, seconds: float, *jobs: Controlled) -> None:
+    """Let time pass; all controllers obey."""
+    until = script.now + seconds
+    while script.now < until:
+        script.advance(0.3)
+        for one in jobs:
+            one.settle()
+
+
+def started_within(script: Script, honest: Controlled, *squatters: Controlled) -> float:
+    """How long the honest job waits for its start."""
+    began = script.now
+    while not honest.starts:
+        assert script.now < began + 120
+        wait(script, 0.5, honest, *squatters)
+    return script.now - began
+
+
+@pytest.mark.parametrize("priority", [0, 1000])
+def test_a_younger_job_of_another_namespace_goes_first_after_one_start_in_vain(priority: int) -> None:
+    script = Script(*cluster("a: 2x8"))
+    squatters = [Controlled(script, of_tenant(f"squat{at}", priority=priority)) for at in range(3)]
+    honest = Controlled(script, job(2, name="honest"))
+    assert started_within(script, honest, *squatters) < 32
+    assert sum(len(one.starts) for one in squatters) == 1
+
+
+def test_a_job_whose_controller_has_tried_to_make_its_pods_gives_its_first_room_back_sooner() -> None:
+    script = Script(*cluster("a: 2x8"))
+    squatter = Controlled(script, of_tenant("squat"))
+    squatter.show(no_pods=True)
+    wait(script, 20, squatter)
+    assert not squatter.stops, "nobody else waits"
+    honest = Controlled(script, job(2, name="honest"))
+    assert started_within(script, honest, squatter) < 10
+    assert script.core.state.failed_creation.go_last("tenant")
+
+
+def test_a_job_some_of_whose_pods_are_there_has_the_full_time() -> None:
+    """Its status may lag behind its pods."""
+    script = Script(*cluster("a: 2x8"))
+    slow = Controlled(script, of_tenant("slow"))
+    Controlled(script, job(2, name="other"))
+    slow.create(only=1)
+    slow.show(no_pods=True)
+    wait(script, 12, slow)
+    assert not slow.stops
+
+
+def test_later_ones_keep_nobody_waiting_for_ten_seconds() -> None:
+    script = Script(*cluster("a: 2x8"))
+    squatters = [Controlled(script, of_tenant(f"squat{at}")) for at in range(3)]
+    wait(script, 100, *squatters)
+    assert sum(len(one.starts) for one in squatters) > 3, "while nobody else waits they are tried again"
+    honest = Controlled(script, job(2, name="honest"))
+    assert started_within(script, honest, *squatters) < 10
+    squatters.append(Controlled(script, of_tenant("urgent", priority=10_000)))
+    honest.run()
+    wait(script, 60, honest, *squatters)
+    assert script.reason("honest") == "Running"
+
+
+def test_new_jobs_of_the_namespace_are_no_way_around_it() -> None:
+    script = Script(*cluster("a: 2x8"))
+    first = Controlled(script, of_tenant("squat"))
+    wait(script, 31, first)
+    first.gone()
+    for at in range(10):
+        squatter = Controlled(script, of_tenant(f"again{at}", priority=1000))
+        honest = Controlled(script, job(2, name=f"honest{at}"))
+        assert started_within(script, honest, squatter) < 10
+        honest.gone()
+        squatter.gone()
+
+
+def test_a_job_whose_pods_come_late_has_the_full_time_while_nobody_else_waits() -> None:
+    script = Script(*cluster("a: 2x8"))
+    late = Controlled(script, of_tenant("late"))
+    wait(script, 31 + RETRY_S, late)
+    starts = len(late.starts)
+    assert starts >= 2
+    while len(late.starts) == starts:
+        wait(script, 0.5, late)
+    stops = len(late.stops)
+    wait(script, 25, late)
+    assert len(late.stops) == stops
+    late.run()
+    assert script.core.state.workloads[GroupKey("tenant", "late")].telling.reason.code == "Running"
+
+
+def test_all_pods_of_a_job_end_it_for_its_namespace_and_one_of_several_does_not() -> None:
+    script = Script(*cluster("a: 2x8"))
+    first = Controlled(script, of_tenant("first"))
+    wait(script, 31, first)
+    failed = script.core.state.failed_creation
+    assert failed.go_last("tenant")
+    while first.seen.suspended:
+        wait(script, 0.5, first)
+    first.create(only=1)
+    assert failed.go_last("tenant"), "a ResourceQuota for one pod"
+    first.create()
+    assert not failed.go_last("tenant")
+    record = script.core.state.workloads[GroupKey("tenant", "first")].job
+    assert record is not None
+    assert not record.uncreated
+
+
+def test_an_edited_job_is_no_longer_behind_the_others_of_its_namespace() -> None:
+    script = Script(*cluster("a: 2x8"))
+    first = Controlled(script, of_tenant("first"))
+    wait(script, 31, first)
+    record = script.core.state.workloads[GroupKey("tenant", "first")].job
+    assert record is not None
+    assert record.uncreated
+    first.show(podsets=of_tenant("first", count=1).podsets)
+    assert not record.uncreated
+
+
+def test_a_pod_that_is_deleted_and_made_again_gives_the_others_no_more_time() -> None:
+    script = Script(*cluster("a: 2x8"))
+    squatter = Controlled(script, of_tenant("squat"))
+    for _ in range(8):
+        squatter.create(only=1)
+        wait(script, 5, squatter)
+        squatter.delete()
+        if squatter.stops:
+            break
+    assert squatter.stops
+
+
+def test_its_pods_hold_up_the_creation_of_nobody() -> None:
+    script = Script(*cluster("a: 80x8"))
+    first = Controlled(script, of_tenant("first"))
+    wait(script, 31, first)
+    Controlled(script, of_tenant("large", count=70))
+    assert script.core.state.creation.awaited == 0
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_it_holds_up_no_strict_queue(fair: bool) -> None:
+    script = Script(*cluster("a: 4x8"), limits=Limits(fair_sharing=fair))
+    show(script, flavor("gpus"), cluster_queue("shared", {"gpus": 16}, strategy=Strategy.STRICT))
+    script.feed(NamespaceSeen("tenant", ()))
+    script.feed(QueueSeen(LocalQueue("tenant", "shared", "shared")))
+    squatters = [Controlled(script, of_tenant(f"squat{at}", queue="shared", priority=10)) for at in range(3)]
+    wait(script, 31, *squatters)
+    honest = Controlled(script, replace(job(2, name="honest"), queue="shared"))
+    assert started_within(script, honest, *squatters) < 10
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_a_job_that_borrows_goes_before_one_that_need_not(fair: bool) -> None:
+    """The squatters' queue has quota of its own and a higher priority; the room is too small for both."""
+    script = Script(*cluster("a: 2x8"), limits=Limits(fair_sharing=fair))
+    show(script, flavor("gpus"), cluster_queue("own", {"gpus": 32}, cohort="all", priority=5))
+    show(script, cluster_queue("lent", {"gpus": 0}, cohort="all"))
+    script.feed(NamespaceSeen("tenant", ()))
+    script.feed(QueueSeen(LocalQueue("tenant", "own", "own")))
+    squatters = [Controlled(script, of_tenant(f"squat{at}", queue="own")) for at in range(3)]
+    wait(script, 31, *squatters)
+    honest = Controlled(script, replace(job(2, name="honest"), queue="lent"))
+    assert started_within(script, honest, *squatters) < 10
+
+
+def test_only_so_many_namespaces_are_remembered_and_none_for_ever() -> None:
+    failed = FailedCreation()
+    for at in range(1100):
+        assert failed.fail(f"n{at}", 0.0, in_full=True)
+    assert failed.on_probation("n1099")
+    assert not failed.on_probation("n0")
+    assert len(list(failed.lapse(601.0))) == 1000
+    assert not failed.on_probation("n1099")
+
+
+def test_less_than_the_full_time_renews_nothing() -> None:
+    failed = FailedCreation()
+    failed.fail("slow", 0.0, in_full=True)
+    assert not failed.fail("slow", 300.0, in_full=False), "they went last before"
+    assert list(failed.lapse(600.0)) == ["slow"]
+    assert PROBATION_S < 10
+
+
+def test_gangs_of_pods_are_not_put_off() -> None:
+    script = Script(*cluster("a: 2x8"))
+    squatter = Controlled(script, of_tenant("squat"))
+    wait(script, 31, squatter)
+    other = Controlled(script, job(2, name="other"))
+    assert started_within(script, other, squatter) < 10
+    other.gone()
+    pods, later = gang("pods", 2, namespace="tenant"), gang("later", 2, created=5.0)
+    script.see(pods, later)
+    assert script.planned(pods[0])
+
+
+def test_so_do_the_pods_of_a_volcano_job_that_was_taken_up() -> None:
+    script = scripted(WAITS, nodes="a: 2x8")
+    taken_up(script)
+    script.advance(32)
+    assert script.core.state.failed_creation.go_last(KEY.namespace)
+    other = Controlled(script, of_tenant("other"))
+    assert len(other.starts) == 1, "it holds no room any more"
+
+
+def test_a_volcano_job_whose_pods_are_all_there_and_not_bound_yet_has_not_failed() -> None:
+    script = scripted(WAITS, nodes="a: 2x8")
+    taken_up(script)
+    script.see(*pods_of(made()))
+    script.advance(60)
+    assert not script.core.state.failed_creation.go_last(KEY.namespace)
+
+
+def test_pods_of_no_gang_that_promised_room_keeps_out_wait_for_it_too() -> None:
+    script = Script(*cluster("a: 2x8"))
+    first = Controlled(script, of_tenant("first"))
+    wait(script, 31 + RETRY_S, first)
+    while first.seen.suspended:
+        wait(script, 0.5, first)
+    stops, dev = len(first.stops), single("dev", gpus=8)
+    script.see(dev)
+    assert not script.filter(dev)
+    wait(script, 7, first)
+    assert len(first.stops) == stops + 1
+
+
+def test_a_namespace_that_may_run_one_pod_is_no_better() -> None:
+    """Each start has one pod, whose bind is held for those that never come."""
+    script = Script(*cluster("a: 2x8"))
+    squatters = [Controlled(script, of_tenant(f"squat{at}")) for at in range(3)]
+
+    def let(seconds: float) -> None:
+        until = script.now + seconds
+        while script.now < until:
+            for one in squatters:
+                one.settle()
+                if one.seen.suspended and one.pods:
+                    one.delete()
+                    one.show(stopped=True)
+                elif not one.seen.suspended and not one.pods:
+                    script.bind_all(one.create(only=1), expires_s=30)
+            script.advance(0.3)
+
+    let(60)
+    assert script.core.state.failed_creation.go_last("tenant")
+    for at in range(4):
+        honest = Controlled(script, job(2, name=f"honest{at}"))
+        began = script.now
+        while not honest.starts:
+            assert script.now < began + 10
+            let(0.3)
+            honest.settle()
+        honest.gone()
+        let(3.0)
+
+
+def test_a_small_job_that_runs_now_and_then_is_no_way_around_it() -> None:
+    """The namespace goes last no longer then, but the next large job of it still has the shorter time."""
+    script = Script(*cluster("a: 2x8"), *cluster("small: 1x1"))
+    first = Controlled(script, of_tenant("squat"))
+    wait(script, 31, first)
+    for at in range(4):
+        seen = of_tenant(f"small{at}", count=1)
+        (podset,) = seen.podsets.podsets
+        podset = replace(podset, template=replace(podset.template, requests=requests(1)))
+        small = Controlled(script, replace(seen, podsets=PodSets(seen.key, (podset,))))
+        wait(script, 1, small)
+        small.run()
+        assert not script.core.state.failed_creation.go_last("tenant")
+        squatter = Controlled(script, of_tenant(f"again{at}", priority=1000))
+        honest = Controlled(script, job(2, name=f"honest{at}"))
+        assert started_within(script, honest, squatter, first) < 10
+        for one in (honest, squatter, small):
+            one.delete()
+            one.gone()

@@ -1,0 +1,32 @@
+"""Namespaces as the core is told of them, by the watch and by a snapshot."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import msgspec
+
+from extender.core.events import NamespaceSeen
+from extender.kube.queues.snapshot import queue_events, take_queues
+from extender.kube.resources import NAMESPACES
+from tests.kube.fake_api import fake_api
+from tests.kube.kinds.following import listed
+
+LIVING = {"metadata": {"name": "team", "labels": {"tier": "gold"}}, "status": {"phase": "Active"}}
+DOOMED = {"metadata": {"name": "doomed", "deletionTimestamp": "2026-11-28T19:00:00Z"}}
+SEEN = [NamespaceSeen("team", (("tier", "gold"),)), NamespaceSeen("doomed", (), terminating=True)]
+
+
+def test_one_that_is_being_deleted_says_so() -> None:
+    assert [NAMESPACES.read(msgspec.Raw(json.dumps(one).encode()))[1] for one in (LIVING, DOOMED)] == SEEN
+
+
+def test_so_it_does_in_a_snapshot() -> None:
+    async def run() -> None:
+        async with fake_api() as (api, kube):
+            api.on("GET", NAMESPACES.path, listed(LIVING, DOOMED))
+            documents, namespaces = await take_queues(kube)
+            assert list(queue_events(documents, namespaces, [])) == SEEN
+
+    asyncio.run(run())
