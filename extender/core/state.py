@@ -13,6 +13,7 @@ from extender.core.cluster.volumes import Volumes
 from extender.core.effects import AnswerBind, Effect, PostBinding
 from extender.core.gang.astray import Astray
 from extender.core.gang.timers import Timers
+from extender.core.jobs.additions import Additions
 from extender.core.jobs.creation import Creation
 from extender.core.kube_scheduler.kube_queue import KubeQueue
 from extender.core.kube_scheduler.verdicts import Refusing
@@ -42,6 +43,8 @@ class State:
     claims: Claims = field(default_factory=Claims)
     creation: Creation = field(default_factory=Creation)
     """Pods of admitted jobs that are yet to come."""
+    additions: Additions = field(default_factory=Additions)
+    """What the API server adds to the pods of a template."""
     astray: Astray = field(default_factory=Astray)
     starting: Starting = field(default_factory=Starting)
     binds: BindCalls = field(default_factory=BindCalls)

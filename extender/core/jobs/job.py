@@ -28,7 +28,8 @@ class JobRecord:
     has to come, or the nodes of one that was let go; ``came_at``: when the last pod did. ``lost``: nodes on which pods
     of it are and that are gone or not ready, and since when. ``ran``: it was whole since it was admitted. ``over``:
     pods of it have ended well, in the slots ``done``, and no other is there. ``taken``: why the name of its gang is
-    another's. ``shown``: pods of one that was let go, for whoever makes nodes to see.
+    another's. ``shown``: pods of one that was let go, for whoever makes nodes to see. ``starts``: how often it was
+    admitted.
     """
 
     seen: Job
@@ -52,6 +53,7 @@ class JobRecord:
     done: frozenset[SlotKey] = frozenset()
     taken: str = ""
     shown: frozenset[str] = frozenset()
+    starts: int = 0
 
     @property
     def plannable(self) -> bool:
@@ -137,6 +139,7 @@ class JobRecord:
         planned = self._planned_by(plan)
         self.plan, self.planned, self.started = dict(plan), planned, planned
         self.stop, self.failures, self.ran, self.shown = "", 0, False, frozenset()
+        self.starts += 1
         self.go_on()
 
     @property

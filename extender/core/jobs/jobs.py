@@ -28,7 +28,7 @@ from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain
 from extender.core.workload import Workload
-from policies.model import PodSets, SlotKey, Victim
+from policies.model import Pod, PodSets, SlotKey, Victim
 
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
@@ -95,6 +95,24 @@ class Jobs:
             workload.job.come(now)
             if workload.job.plan is not None:
                 await_pods(self._state, workload.job, now)
+
+    def created(self, workload: Workload, pod: Pod) -> None:
+        """The watch shows a pod for the first time: podsets of its shape are planned with what it asks for, also those
+        of jobs that wait."""
+        record = workload.job
+        if record is None or pod.node or not pod.live:
+            return
+        podset = next((one for one in record.seen.podsets.podsets if one.prefix == pod.identity[0]), None)
+        if podset is None:
+            return
+        source = record.seen.uid, record.starts
+        if self._state.additions.learn(podset, pod, workload.flavoring.get(podset.name), source):
+            self._replan(podset.shape)
+
+    def _replan(self, shape: str) -> None:
+        for workload in self._state.workloads.values():
+            if workload.job is not None and any(one.shape == shape for one in workload.job.seen.podsets.podsets):
+                self._state.touch(workload)
 
     def settle(self, workload: Workload, now: float) -> None:
         """What follows for the job; for the workload, what is to be expected of it."""
