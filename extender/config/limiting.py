@@ -35,4 +35,5 @@ def limits_of(settings: Settings) -> Limits:
         saturation=Fraction(f"{settings.preemption_saturation}") if settings.preemption_saturation else None,
         pods_preempt_gangs=settings.pods_preempt_gangs,
         elastic=settings.elastic.limits,
+        trials=settings.pod_trials,
     )

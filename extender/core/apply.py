@@ -160,6 +160,7 @@ class Apply:
         """ClusterQueues choose by its labels whom they serve, and pod affinity terms whom they mean."""
         state = self._state
         state.quotas.queues.note(event, now)
+        state.trials.namespace_changed(event.name)
         labels = event.labels if isinstance(event, NamespaceSeen) else ()
         changed = [one.describe(event.name, labels) for one in (state.claims.tenants, state.singles.coming)]
         if any(changed) and state.changes.wary:

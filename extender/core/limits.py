@@ -64,7 +64,7 @@ class Limits:
     ``most_min_runtime_s``: what a workload itself may ask for in its place. ``evictions_per_hour``: of one workload; 0
     for no limit. ``saturation``: as in ``policies.preemption.reclaim.Queues``. ``pods_preempt_gangs``: gangs give way
     to a pod of no gang, too, that kube-scheduler preempts for. ``elastic``: for whose nodes
-    is asked.
+    is asked. ``trials``: a pod of a shape that nobody has seen is created by a dry run before its job is planned.
     """
 
     coalesce_s: float = 0.005
@@ -98,3 +98,4 @@ class Limits:
     saturation: Fraction | None = None
     pods_preempt_gangs: bool = True
     elastic: Elasticity = NOT_ELASTIC
+    trials: bool = False

@@ -15,6 +15,7 @@ from extender.core.gang.astray import Astray
 from extender.core.gang.timers import Timers
 from extender.core.jobs.additions import Additions
 from extender.core.jobs.creation import Creation
+from extender.core.jobs.trials import Trials
 from extender.core.kube_scheduler.kube_queue import KubeQueue
 from extender.core.kube_scheduler.verdicts import Refusing
 from extender.core.limits import Limits
@@ -55,6 +56,7 @@ class State:
     waiting: Waiting = field(init=False)
     quotas: Quotas = field(init=False)
     preemptions: Preemptions = field(init=False)
+    trials: Trials = field(init=False)
     singles: WaitingSingles = field(default_factory=WaitingSingles)
     changes: Changes = field(default_factory=Changes)
     refusing: Refusing = field(default_factory=Refusing)
@@ -75,6 +77,7 @@ class State:
         self.waiting = Waiting(self.limits.waiting)
         self.quotas = Quotas(self.limits, self.claims, self.pods, self.workloads)
         self.preemptions = Preemptions(self.claims)
+        self.trials = Trials(enabled=self.limits.trials)
         self.claims.follow(self.quotas.moved)
         self.claims.follow(self.preemptions.moved)
 

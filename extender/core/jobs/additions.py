@@ -62,7 +62,7 @@ class Additions:
             return False
         planned, real = demand_of(podset.template), demand_of(pod, podset.template, flavoring)
         before = self._known.pop(podset.shape, None)
-        if before is not None and before.planned == planned and before.source == source:
+        if before is not None and before.source == source:
             real = _largest(planned, before.real, real)
         after = None if real == planned else _Addition(planned, real, source)
         if after is not None:
@@ -80,16 +80,11 @@ class Additions:
 
     def difference(self, podsets: PodSets) -> str:
         """What their pods ask for beyond their templates, as a sentence; empty where nothing is known."""
-        known = (self._of(one) for one in podsets.podsets)
+        known = (self._known.get(one.shape) for one in podsets.podsets)
         return next((_difference(one) for one in known if one is not None), "")
 
-    def _of(self, podset: PodSet) -> _Addition | None:
-        """None, too, if the template was completed in another way when its pods were seen."""
-        known = self._known.get(podset.shape)
-        return known if known is not None and known.planned == demand_of(podset.template) else None
-
     def _applied(self, podset: PodSet) -> PodSet:
-        if (known := self._of(podset)) is None:
+        if (known := self._known.get(podset.shape)) is None:
             return podset
         template, planned, real = podset.template, known.planned, known.real
         selection = template.selection

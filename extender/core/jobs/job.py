@@ -29,7 +29,7 @@ class JobRecord:
     of it are and that are gone or not ready, and since when. ``ran``: it was whole since it was admitted. ``over``:
     pods of it have ended well, in the slots ``done``, and no other is there. ``taken``: why the name of its gang is
     another's. ``shown``: pods of one that was let go, for whoever makes nodes to see. ``starts``: how often it was
-    admitted.
+    admitted. ``uncreated``: pods of its last start did not come in time, and none has come since.
     """
 
     seen: Job
@@ -54,6 +54,7 @@ class JobRecord:
     taken: str = ""
     shown: frozenset[str] = frozenset()
     starts: int = 0
+    uncreated: bool = False
 
     @property
     def plannable(self) -> bool:
@@ -255,7 +256,11 @@ class JobRecord:
 
     def come(self, now: float) -> None:
         """A pod of it has come."""
-        self.came_at = now
+        self.came_at, self.uncreated = now, False
+
+    def miss_pods(self) -> None:
+        """Pods of it were not created in time."""
+        self.uncreated = True
 
     def lose(self, node: str, now: float) -> None:
         """Pods of it are on a node that is gone or not ready."""

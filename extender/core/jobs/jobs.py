@@ -7,31 +7,34 @@ taken off it, and it is planned anew.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from extender.core.answers import JobWritten, Outcome
-from extender.core.effects import CleanJob, SuspendJob
+from extender.core.answers import JobWritten, Outcome, PodTried
+from extender.core.effects import CleanJob, SuspendJob, TryPod
 from extender.core.gang.backoff import pause_s
 from extender.core.gang.expected import await_pods, close_up, expect, still_planned, there_first, uncreated
 from extender.core.gang.milestones import Cause
 from extender.core.gang.names import strangers
 from extender.core.gang.problems import not_suspended
+from extender.core.jobs.additions import Source
 from extender.core.jobs.job import JobRecord, JobWrite
 from extender.core.jobs.naming import JobNaming
 from extender.core.jobs.start import hindrance, start_of, to_come
 from extender.core.jobs.unplanned import Unplanned
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.quota.elastic import Elastic
+from extender.core.quota.flavoring import Flavoring
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain
 from extender.core.workload import Workload
-from policies.model import Pod, PodSets, SlotKey, Victim
+from policies.model import GroupKey, Pod, PodSet, PodSets, SlotKey, Victim
 
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
+_TRIAL = "", 0
 _STARTED = Reason("Placed", "it is started with the plan that is written on it", warning=False)
 
 
@@ -103,10 +106,45 @@ class Jobs:
         if record is None or pod.node or not pod.live:
             return
         podset = next((one for one in record.seen.podsets.podsets if one.prefix == pod.identity[0]), None)
-        if podset is None:
-            return
-        source = record.seen.uid, record.starts
-        if self._state.additions.learn(podset, pod, workload.flavoring.get(podset.name), source):
+        if podset is not None:
+            self._learn(podset, pod, workload.flavoring.get(podset.name), (record.seen.uid, record.starts))
+
+    def tried(self, event: PodTried, now: float) -> None:
+        """A dry run has ended: what it tells of the pods counts like that of pods that were created."""
+        state, workload = self._state, self._state.workloads.get(event.key)
+        if workload is not None and workload.job is not None and event.pod is not None:
+            for podset in workload.job.seen.podsets.podsets:
+                if (podset.name, podset.shape) == (event.podset, event.shape):
+                    self._learn(podset, event.pod, None, _TRIAL)
+        for key in state.trials.answered(event.shape, event.verdict, event.detail, now):
+            if (waiting := state.workloads.get(key)) is not None:
+                state.nudge(waiting)
+
+    def follow_trials(self, now: float) -> None:
+        """Have pods tried whose turn it is. Called after every event while there are such."""
+        state, trials = self._state, self._state.trials
+        for key in trials.expired(now):
+            if (waiting := state.workloads.get(key)) is not None:
+                state.touch(waiting)
+        for shape, keys in trials.due(now):
+            if (asked := self._asked_with(shape, keys)) is None:
+                trials.nobody_wants(shape)
+            else:
+                state.out.append(asked)
+
+    def _asked_with(self, shape: str, keys: Iterable[GroupKey]) -> TryPod | None:
+        """The dry run, with the first of these jobs that still waits and has such pods."""
+        for key in keys:
+            workload = self._state.workloads.get(key)
+            if workload is None or workload.job is None or not workload.job.waits:
+                continue
+            for podset in workload.job.seen.podsets.podsets:
+                if podset.shape == shape:
+                    return TryPod(workload.job.seen, podset.name, shape)
+        return None
+
+    def _learn(self, podset: PodSet, pod: Pod, flavoring: Flavoring | None, source: Source) -> None:
+        if self._state.additions.learn(podset, pod, flavoring, source):
             self._replan(podset.shape)
 
     def _replan(self, shape: str) -> None:
@@ -180,7 +218,12 @@ class Jobs:
             text = f"{record.stopped_for}; it rests before it is tried again"
             rests = Reason("Refused", text) if workload.retries.resting else Reason("Forgotten", text)
             explain(self._state, workload, rests, now)
-        expect(self._state, workload, podsets := to_come(workload, job))
+        podsets, planned = to_come(workload, job), bool(workload.members.slots.planned)
+        if (keeps := self._state.trials.keeps(workload.key, podsets, now, planned=planned)) is not None:
+            expect(self._state, workload, None)
+            explain(self._state, workload, keeps, now)
+            return
+        expect(self._state, workload, podsets)
         if workload.seated and not workload.filling and self._state.recovered:
             self._start(workload, record, podsets, workload.members.slots.planned)
 

@@ -166,6 +166,7 @@ class Upkeep:
         if until < now - STOOD_STILL_S:
             await_pods(self._state, record, now)
             return None
+        record.miss_pods()
         if record.seen.backs_off:
             # By then it has tried once more: each start that it does not see doubles its pause.
             workload.retries.pause(now + self._state.limits.creation_s)

@@ -166,7 +166,7 @@ class Reader:
             shapes.append(shape if priority is None else replace(shape, priority=priority))
             problems += [problem, not_before_it_exists(shape)]
         names = key.name, owner.name, owner.uid, meta.name or "", meta.uid or ""
-        keys = [shape_key(key.namespace, names, pod) for pod in made_of]
+        keys = [shape_key(key.namespace, names, pod, shape) for pod, shape in zip(made_of, shapes, strict=True)]
         by_series = {name: one for template, one in zip(templates, keys, strict=True) for name in template.series}
         podsets = (replace(one, shape=by_series[one.name]) for one in podsets_of(templates, shapes, least, minimum))
         return key, tuple(podsets), next(filter(None, problems), "")

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from extender.kube.kinds.kind import Object
+from policies.model import Pod
 
 _PER_JOB = ("env", "envFrom", "args", "command", "image")
 """What differs between jobs of one shape, in each container."""
@@ -16,13 +17,17 @@ _CONTAINERS = ("containers", "initContainers")
 _NAME = "\0name"
 
 
-def shape_key(namespace: str, names: Sequence[str], pod: Object) -> str:
-    """``names``: the name and the UID of the job. Where they stand in the template, as in the labels that controllers
-    write, every job has its own: jobs that differ in nothing else have one shape."""
+def shape_key(namespace: str, names: Sequence[str], pod: Object, completed: Pod) -> str:
+    """``completed``: what its pods ask for as LimitRanges, its RuntimeClass and its PriorityClass complete it: when one
+    of these changes, so does the shape. ``names``: the name and the UID of the job. Where they stand in the template,
+    as in the labels that controllers write, every job has its own: jobs that differ in nothing else have one shape.
+    """
     meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     if not isinstance(meta, dict) or not isinstance(spec, dict):
         return ""
-    said = [namespace, meta.get("labels"), meta.get("annotations"), {**spec, **_without_work(spec)}]
+    selection = completed.selection
+    asked = completed.requests, selection.node_selector, selection.tolerations
+    said = [namespace, meta.get("labels"), meta.get("annotations"), {**spec, **_without_work(spec)}, asked]
     text = msgspec.json.encode(_without_names(said, tuple(filter(None, names))), order="deterministic")
     return blake2b(text, digest_size=16).hexdigest()
 

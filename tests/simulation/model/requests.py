@@ -17,6 +17,7 @@ from extender.core.effects import (
     Reserve,
     StartJob,
     SuspendJob,
+    TryPod,
     Ungate,
     Wake,
 )
@@ -65,6 +66,8 @@ def _send(asked: Asked, timeout_s: float, api: ApiServer, network: Network) -> P
             case LookAtPod(uid, namespace, name):
                 node = api.node_of(uid, (namespace, name))
                 return OK
+            case TryPod():
+                return 412
             case Report() | Hint() | Enqueue() | StartJob() | SuspendJob() | CleanJob() | Reserve():
                 return OK
             case _:
