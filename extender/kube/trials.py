@@ -33,7 +33,7 @@ _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybind
 _BELIEVED_S = 60.0
 """So long the policy is taken to be as it was read."""
 _OURS = ("muster.dev/", "kueue.x-k8s.io/")
-_NAMED = re.compile(r'"[^"]*" is forbidden: ')
+_NAMED = re.compile(r'( "[^"]*")? is (forbidden|invalid): ')
 """The name of a pod that is tried is another one each time."""
 _LONGEST = 500
 
@@ -166,7 +166,7 @@ def _binds(binding: Object) -> bool:
 def _said(error: ApiError) -> Response:
     """What an error says of the pod, on one line and the same words each time."""
     text = str(error)
-    detail = " ".join(_NAMED.sub("are forbidden: ", text).encode("ascii", "replace").decode().split())[:_LONGEST]
+    detail = " ".join(_NAMED.sub(r" is \2: ", text).encode("ascii", "replace").decode().split())[:_LONGEST]
     if "cannot impersonate" in text or 'cannot create resource "pods"' in text:
         return _UNAVAILABLE
     if "exceeded quota" in text or "failed quota" in text:
