@@ -89,7 +89,7 @@ class Room:
     """Nodes for one test."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._api = cluster.api
+        self._api, self._kubectl = cluster.api, cluster.kubectl
         self._names: list[str] = []
 
     def add(self, *names: str, cpu: int = 16, taint: bool = False, **labels: str) -> None:
@@ -102,8 +102,7 @@ class Room:
 
     def clear(self) -> None:
         """Jobs go with their pods, and then the nodes."""
-        for one in self._api.list("/apis/batch/v1/jobs"):
-            self._api.delete(f"/apis/batch/v1/namespaces/{one['metadata']['namespace']}/jobs/{one['metadata']['name']}")
+        self._kubectl("delete", "jobs", "--all", "--all-namespaces")
         self._api.wait_for("/api/v1/pods", lambda pods: not pods, 60.0)
         for name in self._names:
             self._api.delete(f"/api/v1/nodes/{name}")
