@@ -143,7 +143,10 @@ def until_said(team: Team, text: str, name: str = "train") -> str:
     def notes(events: list[Object]) -> list[str]:
         return [one["note"] for one in events if one["regarding"]["name"] == name and text in one.get("note", "")]
 
-    return notes(team.api.wait_for(path, lambda events: bool(notes(events)), 60.0))[-1]
+    try:
+        return notes(team.api.wait_for(path, lambda events: bool(notes(events)), 60.0))[-1]
+    except TimeoutError:
+        raise AssertionError([one.get("note") for one in team.api.list(path)]) from None
 
 
 def injected(cluster: Cluster) -> Team:
@@ -167,7 +170,7 @@ def test_without_such_nodes_it_waits_and_says_what_differs(cluster: Cluster, tri
     room.add("a-0", "a-1")
     team = injected(cluster)
     job(team, cpu="16")
-    said = until_said(team, "its pods ask for 16.1 cpu, their template for 16 cpu: 0 of 2")
+    said = until_said(team, "its pods ask for 16.1 cpu, their template for 16 cpu: 0 of 2 members")
     before = team.now()["metadata"]["generation"]
     with pytest.raises(TimeoutError):
         cluster.api.wait_for(team.pods, bool, 8.0)

@@ -39,7 +39,7 @@ def _judge_start(effect: StartJob, job: Job, admissions: Admissions, now: float)
         if effect.job.podsets != job.podsets:
             return f"{key} is to be started with a plan for other pods"
         admissions.admit(job, effect.plan, now, effect.tolerations, shown=False)
-        return complaint or judge_plan(effect, admissions.known)
+        return complaint or judge_plan(effect, admissions.known, admissions.as_known(effect.job.podsets))
     if not (job.managed and job.suspended and job.stopped) or job.marked or job.held or job.finished:
         return f"{key} is to be started as it is: {job}"
     if effect.job.podsets != job.podsets:
@@ -50,7 +50,7 @@ def _judge_start(effect: StartJob, job: Job, admissions: Admissions, now: float)
         admissions.end(key)
         return complaint
     admissions.admit(job, effect.plan, now, effect.tolerations, shown=False)
-    return judge_plan(effect, admissions.known)
+    return judge_plan(effect, admissions.known, admissions.as_known(effect.job.podsets))
 
 
 def _judge_suspension(

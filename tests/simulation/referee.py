@@ -26,7 +26,7 @@ from extender.core.effects import (
 from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, PreemptCalled
 from extender.core.gang.milestones import Milestone
 from extender.core.quota.asking import CapacityAsk
-from policies.model import GroupKey, Job
+from policies.model import GroupKey, Job, PodSets
 from tests.core.invariants import validate
 from tests.simulation.admissions import Admissions
 from tests.simulation.asked_nodes import AskedNodes
@@ -107,6 +107,10 @@ class Referee:
         self.sends.pardon(until)
         self._fairness.pardon(until)
         self._admissions.pardon(until)
+
+    def as_known(self, podsets: PodSets) -> PodSets:
+        """What pods of these podsets ask for, as far as the extender can know."""
+        return self._admissions.as_known(podsets)
 
     def look(self) -> None:
         """To be called every second or so: who could have been planned by now?"""

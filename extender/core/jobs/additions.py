@@ -133,6 +133,7 @@ def _largest(planned: PodDemand, one: PodDemand, other: PodDemand) -> PodDemand:
 
 
 def _difference(addition: _Addition) -> str:
+    """Empty where the pods can go wherever their template could."""
     said, real = dict(addition.planned.requests), dict(addition.real.requests)
     names = [name for name in dict.fromkeys((*said, *real)) if said.get(name, 0) != real.get(name, 0)]
     parts: list[str] = []
@@ -142,12 +143,13 @@ def _difference(addition: _Addition) -> str:
         )
         parts.append(f"ask for {asked}, their template for {of_template}")
     parts += _rest(addition.planned, addition.real)
-    return f"its pods {'; they '.join(parts)}"
+    return f"its pods {'; they '.join(parts)}" if parts else ""
 
 
 def _rest(said: PodDemand, real: PodDemand) -> Iterator[str]:
     yield from _changed("have the node selector", _pairs(said.node_selector), _pairs(real.node_selector))
-    yield from _changed("tolerate", _taints(said.tolerations), _taints(real.tolerations))
+    fewer = [one for one in said.tolerations if one not in real.tolerations]
+    yield from _changed("tolerate", _taints(fewer), ())
     yield from _changed("take the host port", _ports(said.ports), _ports(real.ports))
     if said.affinity != real.affinity:
         yield "have another node affinity than their template"

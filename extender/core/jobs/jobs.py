@@ -105,7 +105,7 @@ class Jobs:
         record = workload.job
         if record is None or pod.node or not pod.live:
             return
-        podset = next((one for one in record.seen.podsets.podsets if one.prefix == pod.identity[0]), None)
+        podset = next((one for one in record.seen.podsets.podsets if one.prefix == f"{pod.owner}{pod.series}"), None)
         if podset is not None:
             self._learn(podset, pod, workload.flavoring.get(podset.name), (record.seen.uid, record.starts))
 
