@@ -67,8 +67,9 @@ class KubeApi:
             case Confirm(uid, namespace, name):
                 await self._kube.annotate(namespace, name, uid, {RELEASE_COMPLETE: "true"}, timeout_s=timeout_s)
             case Evict() | TryPod():
-                evicting = isinstance(asked, Evict)
-                return await (self._evict(asked, timeout_s) if evicting else self._trials.send(asked, timeout_s))
+                if isinstance(asked, TryPod):
+                    return await self._trials.send(asked, timeout_s)
+                return await self._evict(asked, timeout_s)
             case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve():
                 return await self._jobs.write(asked, timeout_s)
             case Report() | Hint():

@@ -251,3 +251,19 @@ def test_nobody_is_evicted_twice_for_pods_that_were_not_created(trials: bool) ->
     assert len(high.starts) >= 1
     assert script.reason("low") == "Running"
     assert "its pods were not created in time" in script.message("high")
+
+
+@pytest.mark.parametrize("verdict", [Verdict.UNANSWERED, Verdict.UNAVAILABLE, Verdict.QUOTA])
+def test_what_is_not_remembered_is_asked_again_without_holding_anybody_up(verdict: Verdict) -> None:
+    script = Script(limits=LIMITS)
+    server, train = Server(script), Controlled(script, shaped())
+    server.answer(verdict)
+    train.settle()
+    assert script.reason("job") == "NoRoom"
+    script.advance(61)
+    train.show(hint="a change")
+    assert script.reason("job") == "NoRoom"
+    script.advance(0.2)
+    assert server.answer(requests=LARGER) == 1
+    script.advance(1)
+    assert script.message("job").startswith("its pods ask for 16.1 cpu")

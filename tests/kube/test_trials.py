@@ -56,8 +56,9 @@ class Trial:
         self.policy, self.binding = shipped()
         self.obj = stored(MANIFEST)
         self.effect = TryPod(Reader().read(JOB, stored(MANIFEST)), "", "S")
-        made = {"metadata": {"name": "train-x", "namespace": "team", "uid": "u"}, "spec": {"containers": [{}]}}
-        made["spec"]["containers"] = [{"name": "main", "resources": {"requests": {"cpu": "1100m"}}}]
+        container = {"name": "main", "resources": {"requests": {"cpu": "1100m"}}}
+        meta = {"name": "train-x", "namespace": "team", "uid": "u"}
+        made = {"metadata": meta, "spec": {"containers": [container]}}
         self.answer: Answer = Answer(201, made)
 
     def serve(self) -> None:

@@ -40,6 +40,8 @@ class Admissions:
     """UIDs of jobs that were bound in part for as long as they may be, until the watch shows that they are stopped."""
     seen_at: dict[str, float] = field(default_factory=dict)
     """When each pod was seen first."""
+    uncreated: dict[str, None] = field(default_factory=dict)
+    """UIDs of jobs that were suspended because pods of them did not come, until one does."""
     learnt: dict[str, None] = field(default_factory=dict)
     """Shapes of which a pod was seen, or tried, that asks for something else than its template."""
     slots: Slots = field(init=False)
@@ -222,6 +224,8 @@ class Admissions:
     def _pod_seen(self, pod: Pod, now: float) -> None:
         new = pod.uid not in self.seen_at
         self.seen_at.setdefault(pod.uid, now)
+        if new:
+            self.uncreated.pop(pod.owner, None)
         admission = self.slots.admitted(pod)
         for key, one in self.slots.of.items():
             if one.uid == pod.owner and pod.group_key != key:

@@ -11,6 +11,7 @@ from tests.simulation.job_plans import judge_plan
 
 SLOW_S = 4.0
 """A pod that has no node for so long may be why a start is given up."""
+_NOT_CREATED = "not created in time"
 _WRITES = {StartJob: "started", SuspendJob: "suspended", CleanJob: "cleaned"}
 
 
@@ -60,6 +61,8 @@ def _judge_suspension(
     admission, again = admissions.slots.of.pop(key, None), admissions.stopping.get(key) == job.uid
     admissions.stopping[key] = job.uid
     admissions.excused[key] = now + (301.0 if admission and "refuses" in admission.trouble else 61.0)
+    if _NOT_CREATED in effect.reason:
+        admissions.uncreated[job.uid] = None
     if job.suspended:
         return None if admission is not None else f"{key} is to be suspended, and is already"
     if again:

@@ -56,7 +56,7 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob, plan: 
     yield from _reason(world, referee, key, "Held" if job.held else "")
     if could_start(world, referee, room, job):
         yield f"{key} waits, and there is room for {job.least} of its pods"
-    for victim, without in rooms_without(world, referee, key, plan):
+    for victim, without in rooms_without(world, referee, key, plan) if referee.may_evict(job) else ():
         if could_start(world, referee, without, job):
             yield f"{key} waits, and {victim} could give way to it"
     every = [pod for one in job.shown().podsets.podsets for pod in one.pods()]

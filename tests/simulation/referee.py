@@ -39,6 +39,7 @@ from tests.simulation.job_orders import judge_job
 from tests.simulation.losses import Losses
 from tests.simulation.made_nodes import MadeNodes
 from tests.simulation.manners import Manners, judge_victims
+from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
 from tests.simulation.postings import Postings
@@ -111,6 +112,10 @@ class Referee:
     def as_known(self, podsets: PodSets) -> PodSets:
         """What pods of these podsets ask for, as far as the extender can know."""
         return self._admissions.as_known(podsets)
+
+    def may_evict(self, job: BatchJob) -> bool:
+        """Whether others may give way to the job: not after its pods did not come."""
+        return job.uid not in self._admissions.uncreated
 
     def look(self) -> None:
         """To be called every second or so: who could have been planned by now?"""

@@ -38,7 +38,7 @@ _REMEDY = "change its pod template, or what refuses it"
 @dataclass(slots=True)
 class _Trial:
     """``wanted``: the workloads that wait for the answer. ``begun``: when it was first asked for. ``verdict``: None
-    before the first answer. The last one came ``at``. ``again``: when it is asked for once more, or forgotten.
+    before the first answer. The last one came ``at``. ``again``: from when on it is asked for once more.
     ``pending``: it is in line, or has been asked for and not been answered."""
 
     namespace: str
@@ -64,6 +64,8 @@ class Trials:
         self._ends: list[tuple[float, str]] = []
         self._next = -math.inf
         self._unavailable_until = -math.inf
+        self._answers = True
+        """Whether pods could be tried when that was asked for last: else nobody is held up by a question."""
 
     @property
     def idle(self) -> bool:
@@ -74,12 +76,14 @@ class Trials:
         """Why the workload is not planned: the API server refuses its pods, or is being asked. Asks where nobody has.
         ``planned``: it has nodes already, so it is not held up by a question."""
         why: Reason | None = None
-        for trial in self._of(key, podsets, now):
+        for shape, trial in self._shapes(key, podsets, now):
             if trial.verdict is Verdict.REFUSED:
                 trial.wanted[key] = None
                 return _refused(trial.detail)
-            if trial.verdict is None and now < trial.begun + _WAIT_S and not planned:
+            if trial.verdict is None or now >= trial.again:
                 trial.wanted[key] = None
+                self._urge(shape, trial)
+            if trial.verdict is None and now < trial.begun + _WAIT_S and self._answers and not planned:
                 why = TRYING
         return why
 
@@ -116,6 +120,7 @@ class Trials:
         """A trial has ended. Returns the workloads that go on by it."""
         if verdict is Verdict.UNAVAILABLE:
             return self._stop(now)
+        self._answers = True
         if (trial := self._known.get(shape)) is None:
             return ()
         trial.verdict, trial.detail, trial.at, trial.pending = verdict, detail, now, False
@@ -129,7 +134,7 @@ class Trials:
 
     def expired(self, now: float) -> list[GroupKey]:
         """The workloads that have waited for their first answer for long enough. What somebody still waits for is tried
-        once more: a refusal stands until the next answer. Else it is forgotten."""
+        once more, and a refusal stands until the next answer."""
         found: list[GroupKey] = []
         while self._ends and self._ends[0][0] <= now:
             _, shape = heapq.heappop(self._ends)
@@ -139,8 +144,6 @@ class Trials:
                 found += trial.wanted
             elif now >= trial.again and trial.wanted:
                 self._urge(shape, trial)
-            elif now >= trial.again and not trial.pending:
-                del self._known[shape]
         return found
 
     def namespace_changed(self, namespace: str) -> None:
@@ -154,9 +157,6 @@ class Trials:
         instants = [self._next] if self._urgent or self._line else []
         instants += [self._ends[0][0]] if self._ends else []
         return min(instants, default=None)
-
-    def _of(self, key: GroupKey, podsets: PodSets, now: float) -> Iterator[_Trial]:
-        return (trial for _, trial in self._shapes(key, podsets, now))
 
     def _shapes(self, key: GroupKey, podsets: PodSets, now: float) -> Iterator[tuple[str, _Trial]]:
         if not self._enabled or now < self._unavailable_until:
@@ -195,7 +195,7 @@ class Trials:
 
     def _stop(self, now: float) -> tuple[GroupKey, ...]:
         """Nobody can be asked. Everybody goes on by the template."""
-        self._unavailable_until = now + _AGAIN_S
+        self._unavailable_until, self._answers = now + _AGAIN_S, False
         waiting = dict.fromkeys(key for trial in self._known.values() for key in trial.wanted)
         self._known = {shape: one for shape, one in self._known.items() if one.verdict is Verdict.PASSED}
         self._urgent.clear()
