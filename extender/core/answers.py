@@ -93,15 +93,15 @@ class CapacityAnswered:
 
 
 class Verdict(Enum):
-    """What the API server said to the dry-run creation of a pod."""
+    """Answer of the API server to the dry-run creation of a pod."""
 
     PASSED = auto()
     REFUSED = auto()
-    """It refuses every pod of that shape, as far as is known."""
+    """The API server refuses every pod of that shape, as far as is known."""
     QUOTA = auto()
     """A ResourceQuota has no room for it now."""
     UNANSWERED = auto()
-    """There was no answer that says anything of the pod."""
+    """No answer came that says anything of the pod."""
     UNAVAILABLE = auto()
     """No pod may be tried: the component pod-trials is not installed as it should be."""
 

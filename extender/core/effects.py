@@ -234,5 +234,5 @@ JobEffect = StartJob | SuspendJob | CleanJob
 Write = (
     PostBinding | Nominate | Ungate | Wake | Confirm | Evict | JobEffect | Reserve | Enqueue | Report | Hint | TryPod
 )
-"""What is written at the API server, or tried there."""
+"""Writes at the API server, and trials."""
 Effect = AnswerFilter | AnswerPreempt | AnswerBind | Reached | Write

@@ -45,7 +45,7 @@ class State:
     creation: Creation = field(default_factory=Creation)
     """Pods of admitted jobs that are yet to come."""
     additions: Additions = field(default_factory=Additions)
-    """What the API server adds to the pods of a template."""
+    """Additions of the API server to the pods of a template."""
     astray: Astray = field(default_factory=Astray)
     starting: Starting = field(default_factory=Starting)
     binds: BindCalls = field(default_factory=BindCalls)

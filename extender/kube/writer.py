@@ -28,7 +28,6 @@ from extender.kube.jobs import JobWriter
 from extender.kube.kinds.read import Reader
 from extender.kube.reading.constraints import WOKEN
 from extender.kube.reports import Reporter, instant
-from extender.kube.trials import PodTrials
 from extender.runtime.requests import OK, Asked, LookAtPod, Response
 
 _RECOVERY_S = 20.0
@@ -42,7 +41,6 @@ class KubeApi:
         self._kube = kube
         self._reporter = Reporter(kube)
         self._jobs = JobWriter(kube, reader or Reader(), self._reporter)
-        self._trials = PodTrials(kube, (reader or Reader()).registry)
 
     async def send(self, asked: Asked, timeout_s: float) -> Response:
         """One attempt, answered within ``timeout_s`` seconds; status 0 when there was no answer."""
@@ -66,11 +64,9 @@ class KubeApi:
                 await self._kube.patch_status(namespace, name, uid, status, timeout_s=timeout_s)
             case Confirm(uid, namespace, name):
                 await self._kube.annotate(namespace, name, uid, {RELEASE_COMPLETE: "true"}, timeout_s=timeout_s)
-            case Evict() | TryPod():
-                if isinstance(asked, TryPod):
-                    return await self._trials.send(asked, timeout_s)
+            case Evict():
                 return await self._evict(asked, timeout_s)
-            case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve():
+            case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve() | TryPod():
                 return await self._jobs.write(asked, timeout_s)
             case Report() | Hint():
                 await (self._reporter.tell(asked) if isinstance(asked, Report) else self._reporter.hint(asked))

@@ -267,3 +267,17 @@ def test_what_is_not_remembered_is_asked_again_without_holding_anybody_up(verdic
     assert server.answer(requests=LARGER) == 1
     script.advance(1)
     assert script.message("job").startswith("its pods ask for 16.1 cpu")
+
+
+def test_pods_that_were_created_count_for_more_than_a_dry_run() -> None:
+    """Their controller may have added something that a dry run does not know of."""
+    script = Cluster(*SMALL, *LARGE, limits=ON)
+    server, train = Server(script), Controlled(script, shaped())
+    server.answer()
+    train.settle()
+    train.create(requests=LARGER)
+    train.delete()
+    train.show(stopped=True)
+    script.feed(PodTried(train.seen.key, "", "S", Verdict.PASSED, train.seen.podsets.podsets[0].template))
+    train.wait(5)
+    assert set(train.starts[-1].plan[""]) == {"b-0", "b-1"}

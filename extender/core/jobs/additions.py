@@ -1,4 +1,4 @@
-"""What the API server adds to the pods of a shape when it creates them: sidecars, tolerations, node selectors.
+"""Additions of the API server to the pods of a shape when it creates them: sidecars, tolerations, node selectors.
 
 A template does not say it. Pods that were created do, and so does a pod whose creation was only tried. Podsets of the
 shape are planned with it from then on. It is kept in memory alone, so a restart forgets it.
@@ -19,15 +19,17 @@ _REMEMBERED = 10_000
 _ON_EVERY_POD = tuple(
     Toleration(f"node.kubernetes.io/{key}", "Exists", "", "NoExecute") for key in ("not-ready", "unreachable")
 )
-"""What DefaultTolerationSeconds adds. It makes no difference to where a pod can be planned."""
+"""Added by DefaultTolerationSeconds. They make no difference to where a pod can be planned."""
 _NODE_NAME = "metadata.name"
 
 Source = tuple[str, int]
 """The UID of a job, and which of its starts."""
+TRIED: Source = ("", 0)
+"""A dry run. A controller may add to its pods what that cannot know, so pods that were created count for more."""
 
 
 class PodDemand(NamedTuple):
-    """What a pod asks of its node, without what Muster writes on it. All parts but the requests are sorted."""
+    """Demands of a pod on its node, without what Muster writes on it. All parts but the requests are sorted."""
 
     requests: Requests
     node_selector: tuple[tuple[str, str], ...]
@@ -46,7 +48,7 @@ class _Addition:
 
 
 class Additions:
-    """By shape, how its pods differ from their template."""
+    """Differences between pods and their template, by shape."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Addition] = {}
@@ -61,7 +63,10 @@ class Additions:
         if not podset.shape:
             return False
         planned, real = demand_of(podset.template), demand_of(pod, podset.template, flavoring)
-        before = self._known.pop(podset.shape, None)
+        before = self._known.get(podset.shape)
+        if before is not None and source == TRIED != before.source:
+            return False
+        self._known.pop(podset.shape, None)
         if before is not None and before.source == source:
             real = _largest(planned, before.real, real)
         after = None if real == planned else _Addition(planned, real, source)
@@ -79,7 +84,7 @@ class Additions:
         return PodSets(podsets.key, tuple(map(self._applied, podsets.podsets)))
 
     def difference(self, podsets: PodSets) -> str:
-        """What their pods ask for beyond their templates, as a sentence; empty where nothing is known."""
+        """A sentence that says what their pods ask for beyond their templates; empty where nothing is known."""
         known = (self._known.get(one.shape) for one in podsets.podsets)
         return next((_difference(one) for one in known if one is not None), "")
 
@@ -124,7 +129,7 @@ def demand_of(pod: Pod, template: Pod | None = None, flavoring: Flavoring | None
 
 
 def _largest(planned: PodDemand, one: PodDemand, other: PodDemand) -> PodDemand:
-    """Of each resource the most that either asks for; of the rest what is not as planned, the newer one first."""
+    """Both demands as one: of each resource the larger, of the rest what is not as planned, the newer first."""
     most = dict(one.requests)
     for name, much in other.requests:
         most[name] = max(most.get(name, 0), much)

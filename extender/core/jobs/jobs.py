@@ -16,7 +16,7 @@ from extender.core.gang.expected import await_pods, close_up, expect, still_plan
 from extender.core.gang.milestones import Cause
 from extender.core.gang.names import strangers
 from extender.core.gang.problems import not_suspended
-from extender.core.jobs.additions import Source
+from extender.core.jobs.additions import TRIED, Source
 from extender.core.jobs.job import JobRecord, JobWrite
 from extender.core.jobs.naming import JobNaming
 from extender.core.jobs.start import hindrance, start_of, to_come
@@ -34,7 +34,6 @@ from policies.model import GroupKey, Pod, PodSet, PodSets, SlotKey, Victim
 
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
-_TRIAL = "", 0
 _STARTED = Reason("Placed", "it is started with the plan that is written on it", warning=False)
 
 
@@ -103,8 +102,8 @@ class Jobs:
         """The watch shows a pod for the first time: podsets of its shape are planned with what it asks for, also those
         of jobs that wait."""
         record = workload.job
-        if record is None or pod.node or not pod.live:
-            return
+        if record is None or pod.node or not pod.live or (record.seen.flavors and not workload.flavoring):
+            return  # without its flavors nobody can tell what of its demands was written for them
         podset = next((one for one in record.seen.podsets.podsets if one.prefix == f"{pod.owner}{pod.series}"), None)
         if podset is not None:
             self._learn(podset, pod, workload.flavoring.get(podset.name), (record.seen.uid, record.starts))
@@ -115,7 +114,7 @@ class Jobs:
         if workload is not None and workload.job is not None and event.pod is not None:
             for podset in workload.job.seen.podsets.podsets:
                 if (podset.name, podset.shape) == (event.podset, event.shape):
-                    self._learn(podset, event.pod, None, _TRIAL)
+                    self._learn(podset, event.pod, None, TRIED)
         for key in state.trials.answered(event.shape, event.verdict, event.detail, now):
             if (waiting := state.workloads.get(key)) is not None:
                 state.nudge(waiting)

@@ -19,11 +19,11 @@ from policies.model import GroupKey, PodSets
 _EACH_S = 0.2
 """Between one trial and the next."""
 _WAIT_S = 2.0
-"""So long a job is not planned while its pods are to be tried."""
+"""A job is not planned for so long while its pods are to be tried."""
 _AGAIN_S = 60.0
 _QUOTA_AGAIN_S = 15.0
 _FRESH_S = 30.0
-"""Nobody is evicted for pods whose creation was last tried longer ago."""
+"""Before others are evicted, pods are tried again whose last trial is longer ago."""
 _REMEMBERED = 10_000
 TRYING = Reason("Trying", "the API server is asked by a dry run what it makes of its pods", warning=False)
 _FIRST = "nobody is evicted for it before the API server has been asked about its pods"
@@ -147,7 +147,7 @@ class Trials:
         return found
 
     def namespace_changed(self, namespace: str) -> None:
-        """What was refused there may be let in by now."""
+        """Have what was refused there tried again."""
         for shape, trial in self._known.items():
             if trial.verdict is Verdict.REFUSED and trial.namespace == namespace:
                 self._urge(shape, trial)
@@ -194,7 +194,7 @@ class Trials:
         return shape
 
     def _stop(self, now: float) -> tuple[GroupKey, ...]:
-        """Nobody can be asked. Everybody goes on by the template."""
+        """Pods cannot be tried. All workloads go on by the template."""
         self._unavailable_until, self._answers = now + _AGAIN_S, False
         waiting = dict.fromkeys(key for trial in self._known.values() for key in trial.wanted)
         self._known = {shape: one for shape, one in self._known.items() if one.verdict is Verdict.PASSED}
