@@ -68,7 +68,7 @@ class PodTrials:
                 "POST", path, **request, impersonate=ACCOUNT, timeout_s=max(0.1, until - time.monotonic())
             )
             return Response(201, pod=pod_from(read_as(answer, PodObject)))
-        except UnreadableError as error:
+        except (UnreadableError, UnicodeEncodeError) as error:
             return Response(503, str(error))
         except ApiError as error:
             return _said(error)

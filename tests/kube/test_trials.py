@@ -196,3 +196,9 @@ def test_what_a_trial_meets_is_no_outage_of_the_api_server() -> None:
     """Else nobody would be evicted for a while."""
     *_, away = tried(answer=refused(500, "InternalError", "failed calling webhook"))
     assert not away
+
+
+def test_a_template_that_cannot_be_sent_says_nothing() -> None:
+    odd = stored(MANIFEST)
+    odd["spec"]["template"]["metadata"]["annotations"]["note"] = "\ud800"
+    assert tried(obj=odd)[0].status in (404, 503)

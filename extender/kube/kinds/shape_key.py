@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
-
-import msgspec
 
 from extender.kube.kinds.kind import Object
 from policies.model import Pod
@@ -14,7 +12,7 @@ from policies.model import Pod
 _PER_JOB = ("env", "envFrom", "args", "command", "image")
 """What differs between jobs of one shape, in each container."""
 _CONTAINERS = ("containers", "initContainers")
-_NAME = "\0name"
+_NAME = "(name)"
 
 
 def shape_key(namespace: str, names: Sequence[str], pod: Object, completed: Pod) -> str:
@@ -28,8 +26,12 @@ def shape_key(namespace: str, names: Sequence[str], pod: Object, completed: Pod)
     selection = completed.selection
     asked = completed.requests, selection.node_selector, selection.tolerations
     said = [namespace, meta.get("labels"), meta.get("annotations"), {**spec, **_without_work(spec)}, asked]
-    text = msgspec.json.encode(_without_names(said, tuple(filter(None, names))), order="deterministic")
-    return blake2b(text, digest_size=16).hexdigest()
+    text = json.dumps(said, sort_keys=True)  # escapes whatever cannot be encoded
+    for name in filter(None, names):
+        # A name has no sign that JSON escapes. It is looked for as a whole text, and at the beginning of one.
+        for end in ('"', "-"):
+            text = text.replace(f'"{name}{end}', f'"{_NAME}{end}')
+    return blake2b(text.encode("ascii", "replace"), digest_size=16).hexdigest()
 
 
 def _without_work(spec: Object) -> Object:
@@ -41,14 +43,3 @@ def _without_work(spec: Object) -> Object:
             for one in containers
         ]
     return found
-
-
-def _without_names(value: Any, names: tuple[str, ...]) -> Any:
-    if isinstance(value, str):
-        name = next((one for one in names if value == one or value.startswith(f"{one}-")), None)
-        return value if name is None else _NAME + value[len(name) :]
-    if isinstance(value, dict):
-        return {key: _without_names(one, names) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_names(one, names) for one in value]
-    return value

@@ -73,3 +73,7 @@ def test_what_muster_writes_on_a_template_is_no_part_of_it() -> None:
     obj = stored(MANIFEST)
     written = started(JOB, deepcopy(obj))
     assert Reader().read(JOB, written).podsets.podsets[0].shape == Reader().read(JOB, obj).podsets.podsets[0].shape
+
+
+def test_text_that_cannot_be_encoded_is_part_of_it_too() -> None:
+    assert shape(metadata__annotations__note="\ud800") not in (shape(), "")
