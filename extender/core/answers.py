@@ -111,7 +111,6 @@ class PodTried:
     """``TryPod`` has ended. ``pod``: what the API server would have made; ``detail``: why it would make none."""
 
     key: GroupKey
-    podset: str
     shape: str
     verdict: Verdict
     pod: Pod | None = None

@@ -35,6 +35,8 @@ _BELIEVED_S = 60.0
 _OURS = ("muster.dev/", "kueue.x-k8s.io/")
 _NAMED = re.compile(r'( "[^"]*")? is (forbidden|invalid): ')
 """The name of a pod that is tried is another one each time."""
+_DENIED = re.compile(r"denied (the )?request: ")
+"""Said by admission webhooks and policies, with any status."""
 _LONGEST = 500
 
 _UNAVAILABLE = Response(412, "the component pod-trials is not installed as this version of Muster has it")
@@ -50,8 +52,8 @@ class PodTrials:
         self._guarded_until = 0.0
 
     async def send(self, effect: TryPod, timeout_s: float) -> Response:
-        """One attempt. 412: no pod may be tried; 429: a ResourceQuota has no room; 503: nothing was said of the pod.
-        Any other error is what the API server says of such pods."""
+        """One attempt. 412: no pod may be tried; 429: a ResourceQuota has no room; 503: nothing was said of the pod;
+        403: what the API server says of such pods."""
         until = time.monotonic() + timeout_s
         try:
             if not await self._is_guarded(timeout_s):
@@ -171,6 +173,8 @@ def _said(error: ApiError) -> Response:
         return _UNAVAILABLE
     if "exceeded quota" in text or "failed quota" in text:
         return Response(429, detail)
-    if "does not support dry run" in text or error.status not in (400, 403, 422):
+    denied = error.status == 403 and error.reason == "Forbidden"
+    # What is merely invalid may be completed by the controller of the job.
+    if "does not support dry run" in text or not (denied or _DENIED.search(text)):
         return Response(503, detail)
-    return Response(error.status, detail)
+    return Response(403, detail)

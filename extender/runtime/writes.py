@@ -166,8 +166,7 @@ class Writes:
         verdict = Verdict.PASSED if answer.done else verdicts.get(answer.status, Verdict.REFUSED)
         if answer.outage or answer.status == 404:
             verdict = Verdict.UNANSWERED
-        where = effect.job.key, effect.podset, effect.shape
-        return PodTried(*where, verdict, answer.pod, answer.detail)
+        return PodTried(effect.job.key, effect.shape, verdict, answer.pod, answer.detail)
 
     def _settle(self, effect: PostBinding, failed: Response) -> Procedure[tuple[Outcome, str] | None]:
         """What a failed Binding has left behind, from the pod itself. None: it is unbound, so try again."""

@@ -42,7 +42,7 @@ class Server:
         answered = self.pending()
         for one in answered:
             made = _pod(one, **facts) if verdict is Verdict.PASSED else None
-            self.script.feed(PodTried(one.job.key, one.podset, one.shape, verdict, made, detail))
+            self.script.feed(PodTried(one.job.key, one.shape, verdict, made, detail))
         return len(answered)
 
 
@@ -278,6 +278,6 @@ def test_pods_that_were_created_count_for_more_than_a_dry_run() -> None:
     train.create(requests=LARGER)
     train.delete()
     train.show(stopped=True)
-    script.feed(PodTried(train.seen.key, "", "S", Verdict.PASSED, train.seen.podsets.podsets[0].template))
+    script.feed(PodTried(train.seen.key, "S", Verdict.PASSED, train.seen.podsets.podsets[0].template))
     train.wait(5)
     assert set(train.starts[-1].plan[""]) == {"b-0", "b-1"}

@@ -7,9 +7,9 @@ taken off it, and it is planned anew.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from extender.core.answers import JobWritten, Outcome, PodTried
+from extender.core.answers import JobWritten, Outcome, PodTried, Verdict
 from extender.core.effects import CleanJob, SuspendJob, TryPod
 from extender.core.gang.backoff import pause_s
 from extender.core.gang.expected import await_pods, close_up, expect, still_planned, there_first, uncreated
@@ -110,12 +110,14 @@ class Jobs:
 
     def tried(self, event: PodTried, now: float) -> None:
         """A dry run has ended: what it tells of the pods counts like that of pods that were created."""
-        state, workload = self._state, self._state.workloads.get(event.key)
-        if workload is not None and workload.job is not None and event.pod is not None:
-            for podset in workload.job.seen.podsets.podsets:
-                if (podset.name, podset.shape) == (event.podset, event.shape):
-                    self._learn(podset, event.pod, None, TRIED)
-        for key in state.trials.answered(event.shape, event.verdict, event.detail, now):
+        state, verdict = self._state, event.verdict
+        if event.pod is not None:
+            podset = next(self._podsets_of(event.key, event.shape), None)
+            if podset is not None:
+                self._learn(podset, event.pod, None, TRIED)
+            else:
+                verdict = Verdict.UNANSWERED  # the job that it was asked with has gone
+        for key in state.trials.answered(event.shape, verdict, event.detail, now):
             if (waiting := state.workloads.get(key)) is not None:
                 state.nudge(waiting)
 
@@ -135,20 +137,24 @@ class Jobs:
         """The dry run, with the first of these jobs that still waits and has such pods."""
         for key in keys:
             workload = self._state.workloads.get(key)
-            if workload is None or workload.job is None or not workload.job.waits:
-                continue
-            for podset in workload.job.seen.podsets.podsets:
-                if podset.shape == shape:
-                    return TryPod(workload.job.seen, podset.name, shape)
+            podset = next(self._podsets_of(key, shape), None)
+            if podset is not None and workload is not None and workload.job is not None and workload.job.waits:
+                return TryPod(workload.job.seen, podset.name, shape)
         return None
+
+    def _podsets_of(self, key: GroupKey, shape: str) -> Iterator[PodSet]:
+        """Of the job of that workload, if it has such."""
+        workload = self._state.workloads.get(key)
+        podsets = workload.job.seen.podsets.podsets if workload is not None and workload.job is not None else ()
+        return (one for one in podsets if one.shape == shape)
 
     def _learn(self, podset: PodSet, pod: Pod, flavoring: Flavoring | None, source: Source) -> None:
         if self._state.additions.learn(podset, pod, flavoring, source):
             self._replan(podset.shape)
 
     def _replan(self, shape: str) -> None:
-        for workload in self._state.workloads.values():
-            if workload.job is not None and any(one.shape == shape for one in workload.job.seen.podsets.podsets):
+        for key, workload in self._state.workloads.items():
+            if any(self._podsets_of(key, shape)):
                 self._state.touch(workload)
 
     def settle(self, workload: Workload, now: float) -> None:
