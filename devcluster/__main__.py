@@ -11,7 +11,7 @@ import typer
 from devcluster import binaries
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
-from devcluster.muster import install_gate, install_job_admission, start_muster
+from devcluster.muster import install_gate, install_job_admission, install_pod_trials, start_muster
 from devcluster.progress import Terminal
 
 CLIQUE = "nvidia.com/gpu.clique"
@@ -65,6 +65,7 @@ def _run(progress: Terminal, nodes: int, gpus: int, clique: int, *, scheduler: b
             exports.append(f"export MUSTER_URL={start_muster(cluster).url}")
             install_gate(cluster)
             install_job_admission(cluster)
+            install_pod_trials(cluster)
             programs.append(Path(sys.executable).parent)
         progress.done()
         for line in (*exports, f"export PATH={':'.join(map(str, programs))}:$PATH"):

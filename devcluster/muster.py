@@ -225,6 +225,11 @@ def install_job_admission(cluster: Cluster) -> None:
     until_created_so(cluster, _PODS, _pod({"muster.dev/workload": "probe"}), _is_gated)
 
 
+def install_pod_trials(cluster: Cluster) -> None:
+    """Apply the account as which pods are tried, and its policy. Muster reads both back before it tries any."""
+    _apply_component(cluster, "pod-trials")
+
+
 def keep_managed_fields(cluster: Cluster) -> None:
     """Take the policy away that drops them from pods of started jobs, and return when it is gone."""
     cluster.kubectl("delete", "mutatingadmissionpolicies,mutatingadmissionpolicybindings", "muster-untracked-pods")

@@ -36,4 +36,5 @@ def limits_of(settings: Settings) -> Limits:
         pods_preempt_gangs=settings.pods_preempt_gangs,
         elastic=settings.elastic.limits,
         names_others=settings.name_other_namespaces,
+        trials=settings.pod_trials,
     )

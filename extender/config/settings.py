@@ -166,6 +166,11 @@ class Settings(BaseSettings):
         "share of its own than the other's. 0: no such rule; KAI's default is 1.",
     )
     pods_preempt_gangs: bool = Field(default=True, description="Gangs give way to pods of no gang: docs/preemption.md.")
+    pod_trials: bool = Field(
+        default=True,
+        description="Before a job is planned, ask the API server by a dry run what it makes of a pod of a new shape. "
+        "Needs the component pod-trials: docs/jobs.md.",
+    )
     topology_policy: str = Field("best-fit", description="Which domain a gang gets.")
     score_policies: dict[str, PositiveInt] = Field(
         {"affinity": 2, "packing": 1},

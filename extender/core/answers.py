@@ -92,5 +92,30 @@ class CapacityAnswered:
     detail: str = ""
 
 
-Answer = BindingPosted | Nominated | Ungated | JobWritten | Reserved | Enqueued | Untold | CapacityAnswered
+class Verdict(Enum):
+    """Answer of the API server to the dry-run creation of a pod."""
+
+    PASSED = auto()
+    REFUSED = auto()
+    """The API server refuses every pod of that shape, as far as is known."""
+    QUOTA = auto()
+    """A ResourceQuota has no room for it now."""
+    UNANSWERED = auto()
+    """No answer came that says anything of the pod."""
+    UNAVAILABLE = auto()
+    """No pod may be tried: the component pod-trials is not installed as it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodTried:
+    """``TryPod`` has ended. ``pod``: what the API server would have made; ``detail``: why it would make none."""
+
+    key: GroupKey
+    shape: str
+    verdict: Verdict
+    pod: Pod | None = None
+    detail: str = ""
+
+
+Answer = BindingPosted | Nominated | Ungated | JobWritten | Reserved | Enqueued | Untold | CapacityAnswered | PodTried
 """How something that the core has asked for ended."""

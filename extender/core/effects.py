@@ -222,8 +222,19 @@ class Reached:
     rules: tuple[Why, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class TryPod:
+    """Create a pod of that podset by a dry run, to see what the API server makes of it. Nothing is written."""
+
+    job: Job
+    podset: str
+    shape: str
+
+
 JobEffect = StartJob | SuspendJob | CleanJob
 """What is written to a job."""
-Write = PostBinding | Nominate | Ungate | Wake | Confirm | Evict | JobEffect | Reserve | Enqueue | Report | Hint
-"""What is written at the API server."""
+Write = (
+    PostBinding | Nominate | Ungate | Wake | Confirm | Evict | JobEffect | Reserve | Enqueue | Report | Hint | TryPod
+)
+"""Writes at the API server, and trials."""
 Effect = AnswerFilter | AnswerPreempt | AnswerBind | Reached | Write

@@ -12,7 +12,7 @@ from functools import partial
 
 from extender.core.admission import Admission
 from extender.core.advisory import Advisory, Mode
-from extender.core.answers import BindingPosted, CapacityAnswered, Enqueued, JobWritten, Reserved, Untold
+from extender.core.answers import BindingPosted, CapacityAnswered, Enqueued, JobWritten, PodTried, Reserved, Untold
 from extender.core.apply import Apply
 from extender.core.binding import Bindings
 from extender.core.calls import Calls
@@ -93,7 +93,12 @@ class Engine:
         if advising:
             counted = Preempts.OFF if limits.preemption is Preempts.OFF else Preempts.DRY_RUN
             limits = replace(
-                limits, evict_partial=False, preemption=counted, pods_preempt_gangs=False, elastic=NOT_ELASTIC
+                limits,
+                evict_partial=False,
+                preemption=counted,
+                pods_preempt_gangs=False,
+                elastic=NOT_ELASTIC,
+                trials=False,
             )
         self.state = state = State(schedulers, limits, claims=Claims(levels))
         advisory = Advisory(state) if advising else None
@@ -108,6 +113,7 @@ class Engine:
         owners = Owners(state, leading)
         self._enqueues = enqueues = Enqueues(state, advising=advising)
         coming = Coming(state, owners, enqueues)
+        self._jobs = jobs
         self._lifecycle = Lifecycle(state, leading, revocations, bindings, refusals, jobs, coming)
         self._singles, hints = Singles(state), Hints(state)
         self._kube_preemption = kube_preemption = KubePreemption(state, self._singles, reservations, giving_way)
@@ -145,6 +151,7 @@ class Engine:
             BindDisconnected: calls.disconnected,
             BindingPosted: bindings.posted,
             JobWritten: jobs.written,
+            PodTried: jobs.tried,
             Enqueued: enqueues.ended,
             Untold: partial(untold, state),
             Reserved: reservations.written,
@@ -171,6 +178,9 @@ class Engine:
                 self._settle(now)
             self._elastic.follow(now)
             self._settle(now)
+            if not state.trials.idle:
+                self._jobs.follow_trials(now)
+                self._settle(now)
         except IllegalTransitionError as error:
             for touched in (state.workloads[key] for key in state.touched if key in state.workloads):
                 error.add_note(told(touched))
@@ -245,6 +255,7 @@ class Engine:
         instants = [self._admission.wake(), self.state.timers.first(), self.state.singles.next_end()]
         instants += self._enqueues.next_retry(), self._reservations.next_end(), self._kube_preemption.next_look()
         instants += self.state.quotas.past.next_sample(), self._elastic.next_end(), *self.state.binds.instants()
+        instants.append(self.state.trials.next_end())
         return min((instant for instant in instants if instant is not None), default=None)
 
     def _synced(self, event: Synced, now: float) -> None:

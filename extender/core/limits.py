@@ -65,6 +65,7 @@ class Limits:
     for no limit. ``saturation``: as in ``policies.preemption.reclaim.Queues``. ``pods_preempt_gangs``: gangs give way
     to a pod of no gang, too, that kube-scheduler preempts for. ``elastic``: for whose nodes
     is asked. ``names_others``: what is written in a namespace names workloads of others, which are only counted else.
+    ``trials``: a pod of a shape that nobody has seen is created by a dry run before its job is planned.
     """
 
     coalesce_s: float = 0.005
@@ -99,3 +100,4 @@ class Limits:
     pods_preempt_gangs: bool = True
     elastic: Elasticity = NOT_ELASTIC
     names_others: bool = False
+    trials: bool = False

@@ -177,6 +177,8 @@ class PodFacts:
 
     def _member_seen(self, workload: Workload, member: Member, old: Pod | None, now: float) -> None:
         pod = member.pod
+        if old is None:
+            self._jobs.created(workload, pod)
         self._fill_slot(workload, member, now)
         if workload.seen_at is None and old is None and not workload.release.complete:
             workload.begin(now)

@@ -39,6 +39,7 @@ LACKS = ("NoRoom", "NoQuota")
 
 _SEARCHES = 4
 """In one pass: each may take tens of milliseconds."""
+_UNCREATED = "nobody is evicted for it: when it was started last, its pods were not created in time"
 _REST_S = 1.0
 """Whoever has begun to run may give way: that is looked at so often."""
 
@@ -139,6 +140,8 @@ class Preempting:
             return preemption.reason
         if demand is None or may_not_preempt(workload, demand):
             return why
+        if workload.job is not None and workload.job.uncreated:
+            return why._replace(message=f"{why.message}; {_UNCREATED}")
         if self._as_of != self._state.preemptions.epoch:
             self._vain, self._as_of = {}, self._state.preemptions.epoch
         asks, busy = self._asks(workload, shape), self._searches >= _SEARCHES and key not in self._postponed
@@ -167,11 +170,20 @@ class Preempting:
         elif not chosen.victims or (self._mode is Preempts.ON and len(state.preemptions.under_way) >= MOST):
             return ""
         elif self._mode is Preempts.ON:
+            if spares := self._spares(workload, now):
+                return f"; {spares}"
             return self._reservations.begin(workload, found, chosen, now)
         else:
             self._vain[asks] = f"; preemption is a dry run: on, it {_evicts(found.victims)}"
             reached(state, workload, Milestone.WOULD_PREEMPT, now, detail=chosen.text)
         return self._vain[asks]
+
+    def _spares(self, workload: Workload, now: float) -> str:
+        """Why nobody is evicted yet for a job whose pods do not exist: the API server might refuse them."""
+        job = workload.job
+        if job is None or not job.seen.suspended:
+            return ""
+        return self._state.trials.spares(workload.key, job.seen.podsets, now)
 
     def _asks(self, workload: Workload, shape: Shape) -> _Asks:
         """In a queue that lets newer ones of the same priority be evicted, its age counts."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from extender.core.gang.backoff import pause_s
 from policies.model import PodGroup
 
-_PASSING = ("New", "Placed", "Holding", "Releasing")
+_PASSING = ("New", "Trying", "Placed", "Holding", "Releasing")
 """Steps of a start: never reported. Each has a deadline, and an Event costs the API server half of a Binding."""
 _AGAIN_S, _AGAIN_MAX_S = 60.0, 900.0
 

@@ -15,8 +15,10 @@ from extender.core.cluster.volumes import Volumes
 from extender.core.effects import AnswerBind, Effect, PostBinding
 from extender.core.gang.astray import Astray
 from extender.core.gang.timers import Timers
+from extender.core.jobs.additions import Additions
 from extender.core.jobs.creation import Creation
 from extender.core.jobs.failed_creation import FailedCreation
+from extender.core.jobs.trials import Trials
 from extender.core.kube_scheduler.kube_queue import KubeQueue
 from extender.core.kube_scheduler.verdicts import Refusing
 from extender.core.limits import Limits
@@ -49,6 +51,8 @@ class State:
     """Pods of admitted jobs that are yet to come."""
     failed_creation: FailedCreation = field(default_factory=FailedCreation)
     """The namespaces where pods of admitted jobs did not come."""
+    additions: Additions = field(default_factory=Additions)
+    """Additions of the API server to the pods of a template."""
     astray: Astray = field(default_factory=Astray)
     starting: Starting = field(default_factory=Starting)
     binds: BindCalls = field(default_factory=BindCalls)
@@ -59,6 +63,7 @@ class State:
     waiting: Waiting = field(init=False)
     quotas: Quotas = field(init=False)
     preemptions: Preemptions = field(init=False)
+    trials: Trials = field(init=False)
     singles: WaitingSingles = field(default_factory=WaitingSingles)
     changes: Changes = field(default_factory=Changes)
     refusing: Refusing = field(default_factory=Refusing)
@@ -79,6 +84,7 @@ class State:
         self.waiting = Waiting(self.limits.waiting)
         self.quotas = Quotas(self.limits, self.claims, self.pods, self.workloads, self.namespaces)
         self.preemptions = Preemptions(self.claims)
+        self.trials = Trials(enabled=self.limits.trials)
         self.claims.follow(self.quotas.moved)
         self.claims.follow(self.preemptions.moved)
 

@@ -8,7 +8,7 @@ from typing import assert_never
 
 import msgspec
 
-from extender.core.effects import CleanJob, Enqueue, JobEffect, Reserve, StartJob, SuspendJob
+from extender.core.effects import CleanJob, Enqueue, JobEffect, Reserve, StartJob, SuspendJob, TryPod
 from extender.kube.api.connection import ApiError, read_as
 from extender.kube.client import Kube
 from extender.kube.convert import UnreadableError
@@ -20,6 +20,7 @@ from extender.kube.reading.objects import UNDECODABLE, Meta
 from extender.kube.reading.reserved import PREEMPTING, reservation_text
 from extender.kube.reports import Reporter
 from extender.kube.source_job import SourceJob
+from extender.kube.trials import PodTrials
 from extender.runtime.requests import OK, Response
 from policies.model import Job
 
@@ -34,9 +35,13 @@ class JobWriter:
         self._kube = kube
         self._reader = reader
         self._reporter = reporter
+        self._trials = PodTrials(kube, reader.registry)
 
-    async def write(self, effect: JobEffect | Reserve | Enqueue, timeout_s: float) -> Response:
-        """One attempt. 409: somebody has written to the job meanwhile; 412: it is not to be written to as it is."""
+    async def write(self, effect: JobEffect | Reserve | Enqueue | TryPod, timeout_s: float) -> Response:
+        """One attempt. 409: somebody has written to the job meanwhile; 412: it is not to be written to as it is. Of a
+        trial: as ``PodTrials.send`` says."""
+        if isinstance(effect, TryPod):
+            return await self._trials.send(effect, timeout_s)
         if isinstance(effect, Enqueue):
             await enqueue(self._kube, effect, timeout_s)
             return OK

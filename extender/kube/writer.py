@@ -18,6 +18,7 @@ from extender.core.effects import (
     Reserve,
     StartJob,
     SuspendJob,
+    TryPod,
     Ungate,
     Wake,
 )
@@ -65,7 +66,7 @@ class KubeApi:
                 await self._kube.annotate(namespace, name, uid, {RELEASE_COMPLETE: "true"}, timeout_s=timeout_s)
             case Evict():
                 return await self._evict(asked, timeout_s)
-            case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve():
+            case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve() | TryPod():
                 return await self._jobs.write(asked, timeout_s)
             case Report() | Hint():
                 await (self._reporter.tell(asked) if isinstance(asked, Report) else self._reporter.hint(asked))

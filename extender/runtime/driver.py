@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, assert_never
 
-from extender.core.answers import BindingPosted, Outcome, Ungated, Untold
+from extender.core.answers import BindingPosted, Outcome, PodTried, Ungated, Untold
 from extender.core.binds.stamps import RELEASE_COMPLETE
 from extender.core.effects import (
     AnswerBind,
@@ -36,6 +36,7 @@ from extender.core.effects import (
     Reserve,
     StartJob,
     SuspendJob,
+    TryPod,
     Ungate,
     Wake,
     Write,
@@ -167,17 +168,18 @@ class Driver:
             case Ungate(uid):
                 ungating = self._writes.persist(effect, "ungate")
                 self._start(Lane.UNGATE, effect.group, ungating, lambda detail: self._ungated(uid, detail))
-            case Wake():
-                self._persist(effect, "wake", "wake")
             case Confirm():
                 self._persist(effect, "confirmation", effect.group)
-            case Evict():
-                self._persist(effect, "eviction", "eviction")
+            case Wake() | Evict():
+                kind = "wake" if isinstance(effect, Wake) else "eviction"
+                self._persist(effect, kind, kind)
             case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve():
                 self._jobs.ask(effect)
             case Report():
                 self._actions.append(effect)
                 self._report(effect)
+            case TryPod():
+                self._start(Lane.OTHER, "trial", self._writes.try_pod(effect), self._tried)
             case Hint():
                 self._start(Lane.REPORT, "hint", self._writes.hint(effect), self._noted("hint"))
             case _:
@@ -194,6 +196,10 @@ class Driver:
             self._feed(BindingPosted(effect.uid, outcome, detail))
 
         self._start(lane, effect.group or effect.uid, posting, ended)
+
+    def _tried(self, event: PodTried) -> None:
+        self._observer.wrote("trial", event.verdict.name.lower())
+        self._feed(event)
 
     def _ungated(self, uid: str, detail: str) -> None:
         self._observer.wrote("ungate", "failed" if detail else "done")

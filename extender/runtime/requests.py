@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from extender.core.effects import Write
+from policies.model import Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Response(Ended):
     """How a request ended. ``status`` is HTTP's; 0 when nobody answered: it may or may not have been carried out.
 
     ``node``, of a pod that was looked at: empty while it has none, None when it is gone or another one has its name.
-    ``unsent``: it ended before anything was asked for that changes something.
+    ``unsent``: it ended before anything was asked for that changes something. ``pod``: what a dry run would have made.
     """
 
     status: int
@@ -82,6 +83,7 @@ class Response(Ended):
     retry_after_s: float = 0.0
     node: str | None = ""
     unsent: bool = False
+    pod: Pod | None = None
 
     @property
     def done(self) -> bool:

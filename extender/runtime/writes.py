@@ -12,7 +12,7 @@ from itertools import count
 from math import inf
 from typing import TypeVar
 
-from extender.core.answers import Outcome
+from extender.core.answers import Outcome, PodTried, Verdict
 from extender.core.effects import (
     Confirm,
     Enqueue,
@@ -23,6 +23,7 @@ from extender.core.effects import (
     PostBinding,
     Report,
     Reserve,
+    TryPod,
     Ungate,
     Wake,
 )
@@ -38,6 +39,7 @@ _LONGEST_S = 120.0
 """And at most, also when it answers nobody: one write alone may be what it does not answer."""
 ATTEMPT_S = 5.0
 REPORT_S = 10.0
+TRIAL_S = 2.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 Simple = Nominate | Ungate | Wake | Confirm | Evict
@@ -156,6 +158,15 @@ class Writes:
         """Tell what a pod says in vain, once. Empty when done, else the error."""
         answer = yield Request(effect, REPORT_S)
         return "" if answer.done else answer.detail
+
+    def try_pod(self, effect: TryPod) -> Procedure[PodTried]:
+        """Create a pod by a dry run, once. 412: that is not possible here; 429: a ResourceQuota has no room for it."""
+        answer = yield Request(effect, TRIAL_S)
+        verdicts = {412: Verdict.UNAVAILABLE, 429: Verdict.QUOTA}
+        verdict = Verdict.PASSED if answer.done else verdicts.get(answer.status, Verdict.REFUSED)
+        if answer.outage or answer.status == 404:
+            verdict = Verdict.UNANSWERED
+        return PodTried(effect.job.key, effect.shape, verdict, answer.pod, answer.detail)
 
     def _settle(self, effect: PostBinding, failed: Response) -> Procedure[tuple[Outcome, str] | None]:
         """What a failed Binding has left behind, from the pod itself. None: it is unbound, so try again."""

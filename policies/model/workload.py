@@ -33,7 +33,8 @@ class PodSet:
     ``wave``: which of the starts it belongs to, where the controller makes some pods only when others run.
     ``left_out``: numbers of pods that will not come, or that nothing is planned for. ``order``: of those that come, in
     waves of their own. ``leader``: what number 0 is like, where it is not like ``template``. ``completions``: as many
-    pods have to end well, one after the other, where it has fewer slots; else 0.
+    pods have to end well, one after the other, where it has fewer slots; else 0. ``shape``: a key of all that decides
+    what the API server makes of its pods, the same for each job that has it; empty: nobody knows.
     """
 
     template: Pod
@@ -45,6 +46,7 @@ class PodSet:
     order: Order = Order.TOGETHER
     leader: Pod | None = None
     completions: int = 0
+    shape: str = ""
 
     @property
     def name(self) -> str:

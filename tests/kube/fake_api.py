@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aiohttp import web
@@ -49,6 +49,7 @@ class Asked:
     body: Any
     content_type: str
     authorization: str = ""
+    impersonated: str = ""
 
 
 class FakeApi:
@@ -81,6 +82,7 @@ class FakeApi:
         body = json.loads(raw) if raw else None
         caller = request.headers.get("Authorization", "")
         asked = Asked(method, request.path, dict(request.query), body, request.content_type, caller)
+        asked = replace(asked, impersonated=request.headers.get("Impersonate-User", ""))
         self.asked.append(asked)
         answers = self._answers.get((method, request.path), [refused(404, "NotFound")])
         answer = answers.pop(0) if len(answers) > 1 else answers[0]

@@ -81,6 +81,29 @@ def test_overhead_is_added_and_pod_level_resources_replace_the_sum() -> None:
     assert found.requests == (("cpu", 5250), ("memory", 1), ("nvidia.com/gpu", 8), ("pods", 1))
 
 
+@pytest.mark.parametrize(
+    ("resources", "asked"),
+    [
+        ({"limits": {"cpu": "20", "memory": "20"}}, {"cpu": 1000, "memory": 20, "hugepages-2Mi": 4}),
+        ({"limits": {"cpu": "20"}, "requests": {"cpu": "3"}}, {"cpu": 3000, "hugepages-2Mi": 4}),
+        ({"limits": {"hugepages-2Mi": "8"}}, {"cpu": 1000, "hugepages-2Mi": 8}),
+        ({"limits": {"nvidia.com/gpu": "8"}}, {"cpu": 1000, "hugepages-2Mi": 4}),
+        ({"requests": {"memory": "3"}}, {"cpu": 1000, "memory": 3, "hugepages-2Mi": 4}),
+        ({"limits": {"cpu": "20"}, "requests": {"memory": "3"}}, {"cpu": 1000, "memory": 3, "hugepages-2Mi": 4}),
+        ({}, {"cpu": 1000, "hugepages-2Mi": 4}),
+    ],
+)
+def test_a_pod_level_limit_stands_only_for_what_no_container_asks_for(resources: object, asked: dict[str, int]) -> None:
+    """As ``defaultPodRequests`` completes it; huge pages are never overcommitted."""
+    found = pod(containers=[container(cpu="1"), container(limits={"hugepages-2Mi": "4"})], resources=resources)
+    assert dict(found.requests) == {**asked, "pods": 1}
+
+
+def test_a_container_that_asks_for_nothing_in_so_many_words_counts_as_one_that_asks() -> None:
+    found = pod(containers=[container(cpu="0")], resources={"limits": {"cpu": "2", "memory": "3"}})
+    assert dict(found.requests) == {"memory": 3, "pods": 1}
+
+
 def test_an_unreadable_amount_names_the_pod_and_the_resource() -> None:
     with pytest.raises(UnreadableError, match=r"cpu: 'lots' is not a quantity \(pod team/p\)"):
         pod(containers=[container(cpu="lots")])

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from extender.core.answers import BindingPosted, JobWritten, Outcome
+from extender.core.answers import BindingPosted, JobWritten, Outcome, PodTried
 from extender.core.effects import CleanJob, PostBinding, StartJob, SuspendJob
 from extender.core.events import Event, FilterCalled, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Synced
-from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, Requests
+from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, PodSets, Requests
 from tests.simulation.admitted import Admission
 from tests.simulation.let_go import LetGoJobs, Tolerated
+from tests.simulation.model.additions import as_created, real
 from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, fits, lets_in, take, tolerating
 from tests.simulation.slots import Slots
@@ -41,6 +42,10 @@ class Admissions:
     """When each pod was seen first."""
     refused: dict[str, None] = field(default_factory=dict)
     """Namespaces of jobs that were suspended because their pods had not come: others need not wait for these again."""
+    uncreated: dict[str, None] = field(default_factory=dict)
+    """UIDs of jobs that were suspended because pods of them did not come, until one does."""
+    learnt: dict[str, None] = field(default_factory=dict)
+    """Shapes of which a pod was seen, or tried, that asks for something else than its template."""
     slots: Slots = field(init=False)
     _size: dict[str, Requests] = field(default_factory=dict)
 
@@ -67,6 +72,8 @@ class Admissions:
                 self._look_at_nodes(name)
             case PodSeen(pod):
                 self._pod_seen(pod, now)
+            case PodTried(shape=shape, pod=Pod()):
+                self.learnt[shape] = None
             case _:
                 self._hear_more(event)
 
@@ -177,9 +184,9 @@ class Admissions:
         admission.shown = True
         if job.plan != admission.plan:
             admission.note("its plan was taken off it")
-        if job.podsets != admission.podsets:
+        if (podsets := self.as_known(job.podsets)) != admission.podsets:
             admission.note("it asks for other pods")
-            admission.want(job.podsets)
+            admission.want(podsets)
         admission.end(job.done, job.closed)
         return None
 
@@ -219,6 +226,8 @@ class Admissions:
     def _pod_seen(self, pod: Pod, now: float) -> None:
         new = pod.uid not in self.seen_at
         self.seen_at.setdefault(pod.uid, now)
+        if new:
+            self.uncreated.pop(pod.owner, None)
         admission = self.slots.admitted(pod)
         for key, one in self.slots.of.items():
             if one.uid == pod.owner and pod.group_key != key:
@@ -227,10 +236,26 @@ class Admissions:
             admission.finish(pod)
             if new:
                 admission.came_at = now
+                self._compare(admission, pod)
             self._look_at_pod(admission, pod)
         if pod.node:
             # One of a job, too: when nobody knew any more whether it was bound, its room was free for others.
             self._look_at_nodes(pod.node, taken=pod.scheduler != OURS)
+
+    def _compare(self, admission: Admission, pod: Pod) -> None:
+        """Whether it asks for something else than its template, which is to be planned with from then on."""
+        made_of = next((one for one in admission.podsets.podsets if one.prefix == f"{pod.owner}{pod.series}"), None)
+        if made_of is None or as_created(made_of, made_of.template) == made_of.template:
+            return
+        admission.note("its pods ask for something else than their template")
+        if not pod.node and pod.live:
+            self.learnt[made_of.shape] = None
+            admission.podsets = self.as_known(admission.podsets)
+
+    def as_known(self, podsets: PodSets) -> PodSets:
+        """What pods of these podsets ask for, as far as that is known."""
+        made = (real(one) if one.shape in self.learnt else one for one in podsets.podsets)
+        return replace(podsets, podsets=tuple(made)) if self.learnt else podsets
 
     def _look_at_pod(self, admission: Admission, pod: Pod) -> None:
         """Whether it goes where the plan wants it: one of an earlier start, which the watch is late to show, is led
@@ -268,7 +293,7 @@ class Admissions:
                 admission.note("an earlier life has given its room to two jobs")
 
     def admit(self, job: Job, plan: PlannedNodes, now: float, tolerated: Tolerated, *, shown: bool) -> None:
-        admission = Admission(job.uid, job.podsets, plan, now, shown=shown, tolerations=tolerated)
+        admission = Admission(job.uid, self.as_known(job.podsets), plan, now, shown=shown, tolerations=tolerated)
         self.slots.of[job.key] = admission
         admission.adopt(self.slots.pods(job.key))
         for pod in self.slots.pods(job.key):

@@ -57,6 +57,7 @@ from tests.simulation.relation_plan import Submitted, has_relations, relate, str
 from tests.simulation.role_plan import cast, has_roles
 from tests.simulation.sliced_plan import draw_slices, is_sliced
 from tests.simulation.slow_plan import ahead, is_slow, slow
+from tests.simulation.unlike_plan import has_unlike_pods, in_sizes, tries_pods, with_unlike_pods
 from tests.simulation.uptake_plan import has_uptake, hold_back
 from tests.simulation.volcano_plan import draw_volcano, has_volcano, of_one_flavor, volcano_name
 
@@ -117,6 +118,7 @@ def draw(seed: int) -> Plan:
     plan = _with_checkpoints(plan, chance) if has_checkpoints(seed) else plan
     plan = _with_volcano(plan, chance) if has_volcano(seed) else plan
     plan = _slowed(plan, chance) if is_slow(seed) else plan
+    plan = _with_unlike_pods(plan, chance) if has_unlike_pods(seed) else plan
     return _with_queues(plan, chance) if has_queues(seed) and not has_owners(seed) else plan
 
 
@@ -175,6 +177,14 @@ def _with_volcano(plan: Plan, chance: Chance) -> Plan:
         (at, replace(one, queue=volcano_name(dice, queues)) if one.min_member else one) for at, one in plan.jobs
     )
     return replace(plan, nodes=nodes, jobs=jobs, queues=queues)
+
+
+def _with_unlike_pods(plan: Plan, chance: Chance) -> Plan:
+    """The same seed, where the API server adds to pods of jobs what their templates do not say."""
+    jobs = with_unlike_pods([job for _, job in plan.batch.jobs], chance)
+    batch = replace(plan.batch, jobs=tuple((at, job) for (at, _), job in zip(plan.batch.jobs, jobs, strict=True)))
+    limits = replace(plan.limits, trials=tries_pods(plan.seed))
+    return replace(plan, batch=batch, nodes=in_sizes(plan.nodes, chance), limits=limits)
 
 
 def _with_preemption(plan: Plan, chance: Chance) -> Plan:

@@ -127,6 +127,9 @@ class Evictions:
     ) -> Iterator[str]:
         if (awaits := self._admissions.awaiting.of.get(key)) is not None and awaits.shown:
             yield f"{_named(_Kept(reservation))} are to give way to {key}, which is let go and awaits nodes"
+        job = self._admissions.jobs.get(key)
+        if job is not None and job.uid in self._admissions.uncreated:
+            yield f"{_named(_Kept(reservation))} are to give way to {key}, whose pods were not created"
         yield from self._judge_room(key, reservation)
         others = [one.reservation for other, one in self._kept.items() if other != key]
         yield from self._protections.judge(key, reservation, others, now)

@@ -232,7 +232,8 @@ class Fairness:
         for key, job in admissions.jobs.items():
             if key.name in self._terms.restless or not admissions.waits(key, now):
                 continue
-            pods = [pod for one in job.podsets.podsets for pod in islice(one.pods(), one.minimum)]
+            podsets = admissions.as_known(job.podsets).podsets
+            pods = [pod for one in podsets for pod in islice(one.pods(), one.minimum)]
             found.append((key, Wanted(len(pods), tuple(pods), (), broken=False, priority=pods[0].priority)))
         return found
 

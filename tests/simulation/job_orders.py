@@ -12,6 +12,7 @@ from tests.simulation.job_plans import judge_plan
 
 SLOW_S = 4.0
 """A pod that has no node for so long may be why a start is given up."""
+_NOT_CREATED = "not created in time"
 _WRITES = {StartJob: "started", SuspendJob: "suspended", CleanJob: "cleaned"}
 
 
@@ -40,7 +41,7 @@ def _judge_start(effect: StartJob, job: Job, admissions: Admissions, now: float)
         if effect.job.podsets != job.podsets:
             return f"{key} is to be started with a plan for other pods"
         admissions.admit(job, effect.plan, now, effect.tolerations, shown=False)
-        return complaint or judge_plan(effect, admissions.known)
+        return complaint or judge_plan(effect, admissions.known, admissions.as_known(effect.job.podsets))
     if not (job.managed and job.suspended and job.stopped) or job.marked or job.held or job.finished:
         return f"{key} is to be started as it is: {job}"
     if effect.job.podsets != job.podsets:
@@ -51,7 +52,7 @@ def _judge_start(effect: StartJob, job: Job, admissions: Admissions, now: float)
         admissions.end(key)
         return complaint
     admissions.admit(job, effect.plan, now, effect.tolerations, shown=False)
-    return judge_plan(effect, admissions.known)
+    return judge_plan(effect, admissions.known, admissions.as_known(effect.job.podsets))
 
 
 def _judge_suspension(
@@ -61,6 +62,8 @@ def _judge_suspension(
     admission, again = admissions.slots.of.pop(key, None), admissions.stopping.get(key) == job.uid
     admissions.stopping[key] = job.uid
     admissions.excused[key] = now + (301.0 if admission and "refuses" in admission.trouble else 61.0)
+    if _NOT_CREATED in effect.reason:
+        admissions.uncreated[job.uid] = None
     if job.suspended:
         return None if admission is not None else f"{key} is to be suspended, and is already"
     if again:

@@ -27,7 +27,7 @@ def judge_jobs(world: World, referee: Referee, room: Room, plan: Plan) -> Iterat
         elsewhere = {node: left for node, left in room.items() if node not in refused}
         if job.ended:
             yield from _ended(world, job)
-        elif refused and not could_start(world, elsewhere, job):
+        elif refused and not could_start(world, referee, elsewhere, job):
             continue  # it is tried again and again on nodes that kube-scheduler refuses to it
         elif job.suspended:
             yield from _suspended(world, referee, room, job, plan)
@@ -54,10 +54,10 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob, plan: 
         yield from _reason(world, referee, beside_it, "")
         return
     yield from _reason(world, referee, key, "Held" if job.held else "")
-    if could_start(world, room, job):
+    if could_start(world, referee, room, job):
         yield f"{key} waits, and there is room for {job.least} of its pods"
-    for victim, without in rooms_without(world, referee, key, plan):
-        if could_start(world, without, job):
+    for victim, without in rooms_without(world, referee, key, plan) if referee.may_evict(job) else ():
+        if could_start(world, referee, without, job):
             yield f"{key} waits, and {victim} could give way to it"
     every = [pod for one in job.shown().podsets.podsets for pod in one.pods()]
     together = len({pod.wave for pod in every}) == 1
@@ -65,9 +65,10 @@ def _suspended(world: World, referee: Referee, room: Room, job: BatchJob, plan: 
         yield f"{key} waits, and has quota of nodes that would be made for its {len(every)} pods"
 
 
-def could_start(world: World, room: Room, job: BatchJob) -> bool:
+def could_start(world: World, referee: Referee, room: Room, job: BatchJob) -> bool:
     """Whether there are quota and nodes for as many of its pods as have to start."""
-    pods = [pod for one in job.shown().podsets.podsets for pod in islice(one.pods(), one.minimum)]
+    known = referee.as_known(job.shown().podsets).podsets
+    pods = [pod for one in known for pod in islice(one.pods(), one.minimum)]
     pods = of_job(world, job.queue, pods)
     there = on_nodes(world.api.pods.values())
     sides = (there, [*there, *kept_nodes(world.api.pods.values(), pods[0].priority)])

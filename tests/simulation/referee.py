@@ -26,7 +26,7 @@ from extender.core.effects import (
 from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, PreemptCalled
 from extender.core.gang.milestones import Milestone
 from extender.core.quota.asking import CapacityAsk
-from policies.model import GroupKey, Job
+from policies.model import GroupKey, Job, PodSets
 from tests.core.invariants import validate
 from tests.simulation.admissions import Admissions
 from tests.simulation.asked_nodes import AskedNodes
@@ -39,6 +39,7 @@ from tests.simulation.job_orders import judge_job
 from tests.simulation.losses import Losses
 from tests.simulation.made_nodes import MadeNodes
 from tests.simulation.manners import Manners, judge_victims
+from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
 from tests.simulation.postings import Postings
@@ -107,6 +108,14 @@ class Referee:
         self.sends.pardon(until)
         self._fairness.pardon(until)
         self._admissions.pardon(until)
+
+    def as_known(self, podsets: PodSets) -> PodSets:
+        """What pods of these podsets ask for, as far as the extender can know."""
+        return self._admissions.as_known(podsets)
+
+    def may_evict(self, job: BatchJob) -> bool:
+        """Whether others may give way to the job: not after its pods did not come."""
+        return job.uid not in self._admissions.uncreated
 
     def look(self) -> None:
         """To be called every second or so: who could have been planned by now?"""

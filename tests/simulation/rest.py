@@ -136,7 +136,13 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     assert world.extender is not None
     if any(_let_go(world, job) for job in world.api.jobs.values()):
         return
-    fresh, api, waiting = plan.core(sliced=False), world.api, world.extender.core.state.waiting.keys
+    fresh, api, waiting = (
+        replace(plan, limits=replace(plan.limits, trials=False)).core(sliced=False),
+        world.api,
+        world.extender.core.state.waiting.keys,
+    )
+    # What pods of a shape ask for beyond their template is in no object, and is learnt again after a restart.
+    fresh.state.additions = world.extender.core.state.additions
     objects: list[Event] = [NodeSeen(node) for node in api.nodes.values()]
     objects += [BudgetSeen(budget) for budget in api.budgets.values()]
     objects += [QueueSeen(thing) for thing in api.queues.values()]

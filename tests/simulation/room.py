@@ -29,7 +29,8 @@ def judge_room(effect: Effect, event: Event, shown: Shown, claims: Claims) -> st
             if fits(shown.free(node), pod.requests) and (short := _short(pod, node, shown, claims)):
                 return f"{uid} is to be bound to {node}, where {short}"
         case StartJob():
-            return overfull(effect, _left_for(effect.job, shown, claims))
+            podsets = claims.admissions.as_known(effect.job.podsets)
+            return overfull(effect, _left_for(effect.job, shown, claims), podsets)
         case _:
             pass
     return None

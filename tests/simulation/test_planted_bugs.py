@@ -31,6 +31,7 @@ TRIES = 40
 """Seeds that are tried after the remembered one: a change of the core moves what a seed does."""
 
 _TOO_FEW = r"is to be bound when \d+ of \d+ members|is promised room, and \d+ of \d+ members exist"
+_UNLIKE = r"is to be started on .*, (which are closed to it|which its pods do not fit|where .* is left)"
 FOUND: list[tuple[Plant, int, str]] = [
     (hearing.quorum_off_by_one, 2, r"is to be bound when \d+ of \d+ members"),
     (hearing.minimum_of_a_role_one_lower, 167, r"members of .* are there, \d+ of \d+ of role"),
@@ -231,6 +232,10 @@ FOUND: list[tuple[Plant, int, str]] = [
         "awaits nodes, and there have been some",
     ),
     (elastic.no_node_is_kept, 40198, "is taken away, and pods of a job are awaited there"),
+    (jobs.pods_unlike_their_template_are_planned_by_it_again, 68, _UNLIKE),
+    (jobs.what_pods_ask_for_is_learnt_of_their_requests_alone, 278, _UNLIKE),
+    (jobs.dry_runs_that_tell_what_pods_ask_for_are_not_heard, 1088, _UNLIKE),
+    (jobs.jobs_evict_again_although_their_pods_did_not_come, 2996, "whose pods were not created"),
     (queues.changed_queues_are_not_noticed, 83, "and its queue .* does not exist|wait, and after a restart"),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""

@@ -22,7 +22,7 @@ T = TypeVar("T")
 def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
     """What is planned for other podsets is taken back. Where their volumes are is kube-scheduler's to say by then."""
     if podsets is not None:
-        podsets = state.volumes.confined_all(podsets)
+        podsets = state.volumes.confined_all(state.additions.applied(podsets))
     if workload.podsets == podsets:
         return
     slots = workload.members.slots

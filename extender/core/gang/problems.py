@@ -68,6 +68,16 @@ def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:
 
 def worded(workload: Workload, why: Reason, state: State) -> Reason:
     """Why it waits for room, with what is known beside that."""
+    why = _with_hints(workload, why, state)
+    if why.code in ("NoRoom", "Refused") and workload.job is not None:
+        differs = state.additions.difference(workload.job.seen.podsets)
+        if differs and differs not in why.message:
+            return why._replace(message=f"{differs}: {why.message}")
+    return why
+
+
+def _with_hints(workload: Workload, why: Reason, state: State) -> Reason:
+    """The reason with what kube-scheduler, the settings and an earlier search for victims add to it."""
     retries = workload.retries
     if why.code == "NoRoom" and put_off(state, workload) and _PUT_OFF not in why.message:
         why = Reason("NoRoom", f"{why.message}; {_PUT_OFF}")

@@ -29,8 +29,8 @@ class JobRecord:
     has to come, or the nodes of one that was let go; ``came_at``: when the last pod did. ``lost``: nodes on which pods
     of it are and that are gone or not ready, and since when. ``ran``: it was whole since it was admitted. ``over``:
     pods of it have ended well, in the slots ``done``, and no other is there. ``taken``: why the name of its gang is
-    another's. ``shown``: pods of one that was let go, for whoever makes nodes to see. ``full_until``: until then
-    ``coming_until`` is put off while nobody else waits. ``fewest``: how few of its
+    another's. ``shown``: pods of one that was let go, for whoever makes nodes to see. ``starts``: how often it was
+    admitted. ``full_until``: until then ``coming_until`` is put off while nobody else waits. ``fewest``: how few of its
     pods have been lacking since its start. ``uncreated``: pods of it did not come in time, and there has not been a
     start since of which all came.
     """
@@ -56,6 +56,7 @@ class JobRecord:
     done: frozenset[SlotKey] = frozenset()
     taken: str = ""
     shown: frozenset[str] = frozenset()
+    starts: int = 0
     full_until: float = 0.0
     fewest: float = inf
     uncreated: bool = False
@@ -147,6 +148,7 @@ class JobRecord:
         self.plan, self.planned, self.started = dict(plan), planned, planned
         self.stop, self.failures, self.ran, self.shown = "", 0, False, frozenset()
         self.fewest = inf
+        self.starts += 1
         self.go_on()
 
     @property

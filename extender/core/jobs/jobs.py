@@ -7,28 +7,30 @@ taken off it, and it is planned anew.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from extender.core.answers import JobWritten, Outcome
-from extender.core.effects import CleanJob, SuspendJob
+from extender.core.answers import JobWritten, Outcome, PodTried, Verdict
+from extender.core.effects import CleanJob, SuspendJob, TryPod
 from extender.core.gang.backoff import pause_s
 from extender.core.gang.expected import await_pods, close_up, expect, still_planned, there_first, uncreated
 from extender.core.gang.milestones import Cause
 from extender.core.gang.names import strangers
 from extender.core.gang.problems import not_suspended
+from extender.core.jobs.additions import TRIED, Source
 from extender.core.jobs.job import JobRecord, JobWrite
 from extender.core.jobs.naming import JobNaming
 from extender.core.jobs.start import hindrance, start_of, to_come
 from extender.core.jobs.unplanned import Unplanned
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.quota.elastic import Elastic
+from extender.core.quota.flavoring import Flavoring
 from extender.core.reasons import Reason
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.telling import explain
 from extender.core.workload import Workload
-from policies.model import PodSets, SlotKey, Victim
+from policies.model import GroupKey, Pod, PodSet, PodSets, SlotKey, Victim
 
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
@@ -97,6 +99,65 @@ class Jobs:
             if workload.job.come(now, lacking) and workload.job.plan is not None:
                 await_pods(self._state, workload.job, now)
 
+    def created(self, workload: Workload, pod: Pod) -> None:
+        """The watch shows a pod for the first time: podsets of its shape are planned with what it asks for, also those
+        of jobs that wait."""
+        record = workload.job
+        if record is None or pod.node or not pod.live or (record.seen.flavors and not workload.flavoring):
+            return  # without its flavors nobody can tell what of its demands was written for them
+        podset = next((one for one in record.seen.podsets.podsets if one.prefix == f"{pod.owner}{pod.series}"), None)
+        if podset is not None:
+            self._learn(podset, pod, workload.flavoring.get(podset.name), (record.seen.uid, record.starts))
+
+    def tried(self, event: PodTried, now: float) -> None:
+        """A dry run has ended: what it tells of the pods counts like that of pods that were created."""
+        state, verdict = self._state, event.verdict
+        if event.pod is not None:
+            podset = next(self._podsets_of(event.key, event.shape), None)
+            if podset is not None:
+                self._learn(podset, event.pod, None, TRIED)
+            else:
+                verdict = Verdict.UNANSWERED  # the job that it was asked with has gone
+        for key in state.trials.answered(event.shape, verdict, event.detail, now):
+            if (waiting := state.workloads.get(key)) is not None:
+                state.nudge(waiting)
+
+    def follow_trials(self, now: float) -> None:
+        """Have pods tried whose turn it is. Called after every event while there are such."""
+        state, trials = self._state, self._state.trials
+        for key in trials.expired(now):
+            if (waiting := state.workloads.get(key)) is not None:
+                state.touch(waiting)
+        for shape, keys in trials.due(now):
+            if (asked := self._asked_with(shape, keys)) is None:
+                trials.nobody_wants(shape)
+            else:
+                state.out.append(asked)
+
+    def _asked_with(self, shape: str, keys: Iterable[GroupKey]) -> TryPod | None:
+        """The dry run, with the first of these jobs that still waits and has such pods."""
+        for key in keys:
+            workload = self._state.workloads.get(key)
+            podset = next(self._podsets_of(key, shape), None)
+            if podset is not None and workload is not None and workload.job is not None and workload.job.waits:
+                return TryPod(workload.job.seen, podset.name, shape)
+        return None
+
+    def _podsets_of(self, key: GroupKey, shape: str) -> Iterator[PodSet]:
+        """Of the job of that workload, if it has such."""
+        workload = self._state.workloads.get(key)
+        podsets = workload.job.seen.podsets.podsets if workload is not None and workload.job is not None else ()
+        return (one for one in podsets if one.shape == shape)
+
+    def _learn(self, podset: PodSet, pod: Pod, flavoring: Flavoring | None, source: Source) -> None:
+        if self._state.additions.learn(podset, pod, flavoring, source):
+            self._replan(podset.shape)
+
+    def _replan(self, shape: str) -> None:
+        for key, workload in self._state.workloads.items():
+            if any(self._podsets_of(key, shape)):
+                self._state.touch(workload)
+
     def settle(self, workload: Workload, now: float) -> None:
         """What follows for the job; for the workload, what is to be expected of it."""
         record = workload.job
@@ -164,7 +225,12 @@ class Jobs:
             text = f"{record.stopped_for}; it rests before it is tried again"
             rests = Reason("Refused", text) if workload.retries.resting else Reason("Forgotten", text)
             explain(self._state, workload, rests, now)
-        expect(self._state, workload, podsets := to_come(workload, job))
+        podsets, planned = to_come(workload, job), bool(workload.members.slots.planned)
+        if (keeps := self._state.trials.keeps(workload.key, podsets, now, planned=planned)) is not None:
+            expect(self._state, workload, None)
+            explain(self._state, workload, keeps, now)
+            return
+        expect(self._state, workload, podsets)
         if workload.seated and not workload.filling and self._state.recovered:
             self._start(workload, record, podsets, workload.members.slots.planned)
 

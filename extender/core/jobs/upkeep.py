@@ -59,7 +59,12 @@ class Upkeep:
                 record.let_go((slot,))
             elif not self._may_stay_empty(workload, slot):
                 room, now_is = ("the room on ", "is gone") if admitted else ("", "is gone, not ready or closed to it")
-                return record.take_back(f"{room}node {node}, on which a pod of it was to run, {now_is}")
+                why = f"{room}node {node}, on which a pod of it was to run, {now_is}"
+                if differs := state.additions.difference(record.seen.podsets):
+                    why = (
+                        f"{differs}: node {node}, on which one was to run, {'has no room' if admitted else 'is closed'}"
+                    )
+                return record.take_back(why)
 
     def bound(self, workload: Workload, member: Member, now: float) -> None:
         """An earlier leader may have bound one without an index where another slot was planned, whose pod has yet to

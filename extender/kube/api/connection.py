@@ -128,12 +128,18 @@ class Connection:
         timeout_s: float = REQUEST_TIMEOUT_S,
         silence_s: float | None = None,
         check: Callable[[], None] = lambda: None,
+        impersonate: str = "",
     ) -> bytes:
         """One request, answered in full within ``timeout_s`` seconds, and never silent for ``silence_s``.
 
+        ``impersonate``: the user as whom it is asked for. What such a request meets, an admission webhook that is down
+        for example, is no outage of the API server.
         ``check`` is called right before it is sent, and stops it by raising; where a proxy is used, before connecting.
         """
         headers = await self._headers(accept, content_type)
+        noted: Callable[[ApiError], ApiError] = self._noted
+        if impersonate:
+            headers["Impersonate-User"], noted = impersonate, lambda error: error
         said = b"" if body is None else msgspec.json.encode(body)
         try:
             if self._exchanges is not None and silence_s is None:
@@ -141,14 +147,14 @@ class Connection:
                     method, path, headers, said, query=_written(query), timeout_s=timeout_s, check=check
                 )
                 if status >= 300:
-                    raise self._noted(error_from(status, content[:_LONGEST_ERROR], retry_after))
+                    raise noted(error_from(status, content[:_LONGEST_ERROR], retry_after))
                 return content
             check()
             limits = aiohttp.ClientTimeout(total=timeout_s, sock_read=silence_s)
             async with await self._ask(method, path, limits, query, headers, said) as answer:
                 content = await _read(answer, LARGEST_ANSWER)
         except _NO_ANSWER as error:
-            raise self._unreachable(method, path, error) from None
+            raise noted(_unreachable(method, path, error)) from None
         if len(content) > LARGEST_ANSWER:
             raise TooLargeError(f"{method} {path}: the answer has more than {LARGEST_ANSWER} bytes")
         return content
@@ -178,7 +184,7 @@ class Connection:
             async with await self._ask(method, path, limits, query, headers) as answer:
                 yield answer
         except _NO_ANSWER as error:
-            raise self._unreachable(method, path, error) from None
+            raise self._noted(_unreachable(method, path, error)) from None
 
     async def _headers(self, accept: str, content_type: str) -> dict[str, str]:
         headers = {"User-Agent": "muster", "Accept": accept, "Content-Type": content_type}
@@ -219,13 +225,14 @@ class Connection:
         context = self._rest.ssl_context if self._host.startswith("https:") else None
         return Exchanges(self._host, context, self._configuration.tls_server_name, most=connections)
 
-    def _unreachable(self, method: str, path: str, error: BaseException) -> ApiError:
-        return self._noted(UnreachableError(f"{method} {path}: {str(error) or type(error).__name__}"))
-
     def _noted(self, error: ApiError) -> ApiError:
         if error.outage:
             self._away_at = time.monotonic()
         return error
+
+
+def _unreachable(method: str, path: str, error: BaseException) -> ApiError:
+    return UnreachableError(f"{method} {path}: {str(error) or type(error).__name__}")
 
 
 async def _read(answer: aiohttp.ClientResponse, most: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from extender.kube.kinds.kind import UnreadableJobError
 from extender.kube.kinds.limit_ranges import LimitItem, default, refused
 from extender.kube.reading.objects import Amounts, Meta, PodObject, PodSpec, Tolerates
 from extender.kube.reading.plain import plain
+from extender.kube.reading.requests import fix_pod_level
 from policies.model import Controller, GroupKey, Pod
 from policies.words import listed
 
@@ -70,6 +72,8 @@ class Completion:
     def complete(self, namespace: str, spec: TemplateSpec) -> str:
         """Write into the spec what its pods will have. Returns why there will be none, or nothing."""
         limits = self.limits.get(namespace, ())
+        with suppress(ValueError):  # ``shape_of`` names an amount that cannot be read
+            fix_pod_level(spec)
         default(spec, limits)
         return refused(spec, limits) or self._run(spec) or self._prefer(spec)
 

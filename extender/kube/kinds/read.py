@@ -15,6 +15,7 @@ from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, IN_VAIN, MIN_PARALLELI
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
 from extender.kube.kinds.plan import MOST_PODS, in_vain_from, let_go_from, plan_from
 from extender.kube.kinds.registry import Registry
+from extender.kube.kinds.shape_key import shape_key
 from extender.kube.kinds.template import bare, is_marked, kept_of
 from extender.kube.queues.flavors import flavors_from
 from extender.kube.queues.naming import any_queue_of, shown_queue
@@ -153,7 +154,8 @@ class Reader:
         if left < 1 or total > MOST_PODS:
             raise UnreadableJobError(TOO_MANY_PODS.format(f"{total:,}") if left > 0 else NO_PODS)
         kept = kept_of(meta)
-        pods = [decoded(bare(template, kept.get(template.name, {}))) for template in templates]
+        made_of = [bare(template, kept.get(template.name, {})) for template in templates]
+        pods = [decoded(pod) for pod in made_of]
         key = GroupKey(key.namespace, _gang([pod.metadata or Meta() for pod in pods]) or key.name)
         said = _minimum(kind, meta, [pod.metadata or Meta() for pod in pods], total)
         least = _least(templates, said)
@@ -164,7 +166,11 @@ class Reader:
             shape, problem = self._shape(meta, key, owner, minimum, pod)
             shapes.append(shape)
             problems += [problem, not_before_it_exists(shape)]
-        return key, tuple(podsets_of(templates, shapes, least, minimum)), next(filter(None, problems), "")
+        names = key.name, owner.name, owner.uid, meta.name or "", meta.uid or ""
+        keys = [shape_key(key.namespace, names, pod, shape) for pod, shape in zip(made_of, shapes, strict=True)]
+        by_series = {name: one for template, one in zip(templates, keys, strict=True) for name in template.series}
+        podsets = (replace(one, shape=by_series[one.name]) for one in podsets_of(templates, shapes, least, minimum))
+        return key, tuple(podsets), next(filter(None, problems), "")
 
     def shape_of(self, meta: Meta, key: GroupKey, owner: Controller, template: Object) -> tuple[Pod, str]:
         """A pod of that template, without a number, and what is wrong with it. Raises UnreadableJobError."""

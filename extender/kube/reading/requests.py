@@ -21,13 +21,20 @@ def requests_of(spec: PodSpec) -> Requests:
     ValueError for an amount that is not a quantity, or a negative one.
     """
     total = _containers(spec.containers or (), spec.init_containers or ())
-    for name, amount in _amounts(spec.resources).items():
-        # Only these can be set on a pod; they then stand for the sum of its containers.
-        if name in ("cpu", "memory") or name.startswith("hugepages-"):
-            total[name] = amount
+    total |= _of_pod(spec.resources, total)
     _add(total, amounts_of(spec.overhead or {}))
     total["pods"] = 1
     return tuple(sorted((name, min(amount, MOST)) for name, amount in total.items() if amount))
+
+
+def fix_pod_level(spec: PodSpec) -> None:
+    """Write the pod-level requests that the API server writes when it decodes a pod, before any admission. What is
+    added to the containers afterwards, by a LimitRange for example, does not change them."""
+    if spec.resources is None:
+        return
+    asked = _of_pod(spec.resources, _containers(spec.containers or (), spec.init_containers or ()))
+    requests: Amounts = {name: f"{much}m" if name == "cpu" else much for name, much in asked.items()}
+    spec.resources = Resources(requests=requests, limits=spec.resources.limits)
 
 
 def amounts_of(amounts: Amounts) -> dict[str, int]:
@@ -61,6 +68,24 @@ def _containers(containers: Iterable[Container], init_containers: Iterable[Conta
         _raise_to(peak, asked)
     _raise_to(total, peak)
     return total
+
+
+def _of_pod(resources: Resources | None, containers: dict[str, int]) -> dict[str, int]:
+    """The pod-level requests: they stand for the sum of the ``containers``.
+
+    The API server completes them where the pod has a limit: by the containers, if any of them asks for the resource,
+    else by the limit. Huge pages cannot be overcommitted, so there the limit comes first.
+    """
+    if resources is None:
+        return {}
+    requests, limits = amounts_of(resources.requests or {}), amounts_of(resources.limits or {})
+    huge = {name: much for name, much in limits.items() if name.startswith("hugepages-")}
+    asked = limits | containers | huge if limits else {}
+    return {name: much for name, much in (asked | requests).items() if _may_stand_on_a_pod(name)}
+
+
+def _may_stand_on_a_pod(name: str) -> bool:
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 
 def _amounts(resources: Resources | None) -> dict[str, int]:

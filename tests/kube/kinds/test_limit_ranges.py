@@ -9,6 +9,7 @@ import pytest
 
 from extender.kube.kinds.completion import Completion, TemplateSpec
 from extender.kube.kinds.limit_ranges import LimitItem, LimitRange, limits_of
+from extender.kube.reading.requests import requests_of
 
 
 def completed(*items: LimitItem, limits: Any = None, **requests: str) -> tuple[dict[str, Any], str]:
@@ -124,3 +125,11 @@ def test_more_than_its_own_limit_is_never_made() -> None:
 
 def test_what_cannot_be_read_is_told_by_others() -> None:
     assert completed(LimitItem("Container", max={"cpu": "much"}), cpu="2")[1] == ""
+
+
+def test_pod_level_requests_are_completed_before_a_limit_range_adds_to_the_containers() -> None:
+    """The API server does so when it decodes the pod; a LimitRange is admission."""
+    item = LimitItem("Container", default_request={"cpu": "1"})
+    spec = msgspec.convert({"containers": [{}], "resources": {"limits": {"cpu": "6"}}}, TemplateSpec)
+    assert not Completion({"team": (item,)}).complete("team", spec)
+    assert dict(requests_of(spec)) == {"cpu": 6000, "pods": 1}

@@ -49,8 +49,8 @@ def read_again(content: bytes) -> Job:
 
 
 def unlabelled(one: Job) -> Job:
-    """Labels of pods are written where some pod selects others by them, and none does here."""
-    podsets = (replace(each, template=replace(each.template, labels=())) for each in one.podsets.podsets)
+    """Labels of pods are written where some pod selects others by them, and none does here. So the shape differs."""
+    podsets = (replace(each, template=replace(each.template, labels=()), shape="") for each in one.podsets.podsets)
     return replace(one, podsets=replace(one.podsets, podsets=tuple(podsets)))
 
 

@@ -29,6 +29,7 @@ from policies.model import (
     Spread,
     Toleration,
 )
+from tests.simulation.model.additions import as_created
 
 MOST_TERMS = 8
 """With no more nodes than these a plan is node affinity in the template; with more its pods are pinned by index."""
@@ -176,7 +177,7 @@ class BatchJob:
 
     def pod(self, podset: PodSet, index: int, name: str, created: float) -> Pod:
         """What its controller makes for a slot, led as its template or the policy that pins by index has it."""
-        made = replace(podset.template, uid=name, name=name, created=created)
+        made = as_created(podset, replace(podset.template, uid=name, name=name, created=created))
         made = replace(made, index=index if podset.indexed else None, group=None)
         if self.led is None and self.elsewhere is not None:
             there = self.elsewhere.get(podset.name, ())[index : index + 1]

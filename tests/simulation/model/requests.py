@@ -17,11 +17,13 @@ from extender.core.effects import (
     Reserve,
     StartJob,
     SuspendJob,
+    TryPod,
     Ungate,
     Wake,
 )
 from extender.runtime.requests import Asked, LookAtPod, Response
 from policies.model import Pod
+from tests.simulation.model.additions import as_created
 from tests.simulation.model.apiserver import OK, ApiServer
 from tests.simulation.model.batch import BatchJob, Write
 from tests.simulation.model.network import Network
@@ -37,6 +39,11 @@ def carry_out(
     """
     if isinstance(asked, StartJob | SuspendJob | CleanJob) or (isinstance(asked, Reserve) and asked.job is not None):
         return (yield from _write_job(asked, timeout_s, api, network, rests))
+    if isinstance(asked, TryPod):
+        status = yield from (network.hung if network.hanging else network.request)(lambda: OK, timeout_s)
+        podset = next(one for one in asked.job.podsets.podsets if one.name == asked.podset)
+        made = as_created(podset, podset.template) if status == OK else None
+        return Response(status, f"the API server said {status}", pod=made)
     if isinstance(asked, Enqueue | Report | Reserve):
         send = network.hung if network.hanging else network.request
         status = yield from send(lambda: _write_mark(asked, api), timeout_s)
@@ -65,7 +72,7 @@ def _send(asked: Asked, timeout_s: float, api: ApiServer, network: Network) -> P
             case LookAtPod(uid, namespace, name):
                 node = api.node_of(uid, (namespace, name))
                 return OK
-            case Report() | Hint() | Enqueue() | StartJob() | SuspendJob() | CleanJob() | Reserve():
+            case TryPod() | Report() | Hint() | Enqueue() | StartJob() | SuspendJob() | CleanJob() | Reserve():
                 return OK
             case _:
                 assert_never(asked)

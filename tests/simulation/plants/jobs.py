@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from extender.core import lifecycle
-from extender.core.answers import JobWritten, Outcome
+from extender.core.answers import JobWritten, Outcome, PodTried
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
 from extender.core.gang.members import Members
 from extender.core.gang.slots import Slots
 from extender.core.gang.starts import GoingOn
+from extender.core.jobs import additions
+from extender.core.jobs.additions import Additions, PodDemand
 from extender.core.jobs.creation import Creation
 from extender.core.jobs.job import JobRecord, JobWrite
 from extender.core.jobs.jobs import Jobs
@@ -23,11 +25,12 @@ from extender.core.jobs.taking_back import take_job_back
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.kube_scheduler.kube_queue import KubeQueue
 from extender.core.member import Member
+from extender.core.quota.flavoring import Flavoring
 from extender.core.workload import Workload
 from extender.runtime.budget import Lane
 from extender.runtime.in_order import JobWrites
 from extender.runtime.requests import OK, Asked, Response
-from policies.model import GroupKey, PodSet, PodSets, Topology
+from policies.model import GroupKey, Pod, PodSet, PodSets, Topology
 from tests.simulation.plants.boundary import Boundary, answers
 from tests.simulation.plants.mutants import Core, asks, hears
 
@@ -115,6 +118,11 @@ def writes_that_were_not_sent_are_believed(event: Event, core: Core) -> Iterable
     if isinstance(event, JobWritten) and event.outcome is Outcome.UNSENT:
         event = replace(event, outcome=Outcome.UNKNOWN)
     yield event
+
+
+@hears
+def dry_runs_that_tell_what_pods_ask_for_are_not_heard(event: Event, core: Core) -> Iterable[Event]:
+    yield replace(event, pod=None) if isinstance(event, PodTried) else event
 
 
 # What is asked for.
@@ -243,6 +251,25 @@ def pods_that_come_before_the_start_of_their_job_is_shown_are_not_counted(patch:
 def room_of_a_pod_that_has_ended_is_not_kept_for_the_next_one(patch: pytest.MonkeyPatch) -> None:
     """Although its job has more completions than pods."""
     patch.setattr(Slots, "refills", lambda self, slot, ended: False)
+
+
+def pods_unlike_their_template_are_planned_by_it_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Additions, "learn", lambda self, podset, pod, flavoring, source: False)
+
+
+def jobs_evict_again_although_their_pods_did_not_come(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(JobRecord, "miss_pods", lambda self: None)
+
+
+def what_pods_ask_for_is_learnt_of_their_requests_alone(patch: pytest.MonkeyPatch) -> None:
+    """And not which nodes they tolerate or select."""
+    real = additions.demand_of
+
+    def demand_of(pod: Pod, template: Pod | None = None, flavoring: Flavoring | None = None) -> PodDemand:
+        asked = real(pod, template, flavoring)
+        return real(template)._replace(requests=asked.requests) if template is not None else asked
+
+    patch.setattr(additions, "demand_of", demand_of)
 
 
 def nobody_looks_again_before_a_start_that_had_to_wait(patch: pytest.MonkeyPatch) -> None:

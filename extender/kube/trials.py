@@ -1,0 +1,180 @@
+"""Creates one pod of a job by a dry run: admission runs as for any pod, and the API server keeps nothing.
+
+It is asked as a service account of its own, which may create pods and nothing else. An admission policy refuses
+whatever that account creates otherwise, and nothing is asked before policy and binding have been read back.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from extender.core.effects import TryPod
+from extender.kube.api.connection import ApiError, decoded, read_as
+from extender.kube.client import Kube
+from extender.kube.convert import UnreadableError, pod_from
+from extender.kube.dialects.naming import READ
+from extender.kube.kinds.kind import Object, UnreadableJobError
+from extender.kube.kinds.read import meta_of, templates_of
+from extender.kube.kinds.registry import Registry
+from extender.kube.kinds.template import bare, kept_of
+from extender.kube.reading.objects import PodObject
+from extender.runtime.requests import Response
+from policies.model import GANG_GATE, Job
+
+ACCOUNT = "system:serviceaccount:kube-system:muster-trials"
+POLICY = "muster-trials"
+"""The name of the policy and of its binding."""
+ONLY_DRY_RUN = "request.dryRun"
+BY_THE_ACCOUNT = f"request.userInfo.username == '{ACCOUNT}'"
+_POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+_BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+_BELIEVED_S = 60.0
+"""So long the policy is taken to be as it was read."""
+_OURS = ("muster.dev/", "kueue.x-k8s.io/")
+_NAMED = re.compile(r'( "[^"]*")? is (forbidden|invalid): ')
+"""The name of a pod that is tried is another one each time."""
+_DENIED = re.compile(r"denied (the )?request: ")
+"""Said by admission webhooks and policies, with any status."""
+_LONGEST = 500
+
+_UNAVAILABLE = Response(412, "the component pod-trials is not installed as this version of Muster has it")
+_GONE = Response(404, "the job is gone, or its pod templates are others")
+
+
+class PodTrials:
+    """Remembers when the policy was read last."""
+
+    def __init__(self, kube: Kube, registry: Registry) -> None:
+        self._kube = kube
+        self._registry = registry
+        self._guarded_until = 0.0
+
+    async def send(self, effect: TryPod, timeout_s: float) -> Response:
+        """One attempt. 412: no pod may be tried; 429: a ResourceQuota has no room; 503: nothing was said of the pod;
+        403: what the API server says of such pods."""
+        until = time.monotonic() + timeout_s
+        try:
+            if not await self._is_guarded(timeout_s):
+                return _UNAVAILABLE
+            template = await self._template(effect, until)
+        except ApiError as error:
+            return Response(503, str(error))
+        if template is None:
+            return _GONE
+        path = f"/api/v1/namespaces/{effect.job.key.namespace}/pods"
+        request: dict[str, Any] = {"query": {"dryRun": "All"}, "body": copy_of(template, effect.job)}
+        try:
+            answer = await self._kube.call(
+                "POST", path, **request, impersonate=ACCOUNT, timeout_s=max(0.1, until - time.monotonic())
+            )
+            return Response(201, pod=pod_from(read_as(answer, PodObject)))
+        except (UnreadableError, UnicodeEncodeError) as error:
+            return Response(503, str(error))
+        except ApiError as error:
+            return _said(error)
+
+    async def _is_guarded(self, timeout_s: float) -> bool:
+        """Whether the account can create nothing but by a dry run."""
+        if time.monotonic() < self._guarded_until:
+            return True
+        try:
+            policy, binding = [
+                decoded(await self._kube.find(f"{path}/{POLICY}", timeout_s=timeout_s) or b"")
+                for path in (_POLICIES, _BINDINGS)
+            ]
+        except ApiError as error:
+            if error.status == 403:
+                return False
+            raise
+        if not (_refuses_all_else(policy) and _binds(binding)):
+            return False
+        self._guarded_until = time.monotonic() + _BELIEVED_S
+        return True
+
+    async def _template(self, effect: TryPod, until: float) -> Object | None:
+        """The template of the podset as its author wrote it; None where there is none such any more."""
+        job = effect.job
+        if (kind := self._registry.kind_of(job.owner.version, job.owner.kind)) is None:
+            return None
+        path = (kind.shown_in or kind).path_of(job.key.namespace, job.owner.name)
+        obj = decoded(await self._kube.call("GET", path, timeout_s=max(0.1, until - time.monotonic())))
+        try:
+            meta = meta_of(kind.name, obj)
+            kept, templates = kept_of(meta), templates_of(kind, obj)
+        except (UnreadableError, UnreadableJobError):
+            return None
+        if kind.shown_in is None and meta.uid != job.uid:
+            return None
+        chosen = next((one for one in templates if effect.podset in one.series), None)
+        return None if chosen is None else bare(chosen, kept.get(chosen.name, {}))
+
+
+def copy_of(template: Object, job: Job) -> Object:
+    """The pod that is tried: without what Muster's own policies go by, so that they leave it alone."""
+    meta, spec = template.get("metadata") or {}, dict(template.get("spec") or {})
+    for field in ("initContainers", "containers"):
+        # What a controller adds to them may lack what the API server demands.
+        if some := spec.pop(field, None):
+            spec[field] = [{"name": f"added-{at}", "image": "added", **one} for at, one in enumerate(some)]
+    if gates := [one for one in spec.pop("schedulingGates", None) or () if one.get("name") != GANG_GATE]:
+        spec["schedulingGates"] = gates
+    owner = job.owner
+    made: Object = {
+        "generateName": f"{owner.name[:40]}-",
+        "namespace": job.key.namespace,
+        "ownerReferences": [
+            {"apiVersion": owner.version, "kind": owner.kind, "name": owner.name, "uid": owner.uid, "controller": True}
+        ],
+    }
+    for field in ("labels", "annotations"):
+        said = {key: text for key, text in (meta.get(field) or {}).items() if not _is_ours(key)}
+        if said:
+            made[field] = said
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": spec}
+
+
+def _is_ours(key: str) -> bool:
+    return key.startswith(_OURS) or key in READ
+
+
+def _refuses_all_else(policy: Object) -> bool:
+    """Whether the policy, as it stands, refuses every pod that the account creates in earnest."""
+    spec = policy.get("spec") or {}
+    matched = spec.get("matchConstraints") or {}
+    rules = matched.get("resourceRules") or []
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    narrowed = any(matched.get(one) for one in ("namespaceSelector", "objectSelector", "excludeResourceRules"))
+    return (
+        spec.get("failurePolicy") == "Fail"
+        and not narrowed
+        and any(pods.items() <= one.items() and not one.get("resourceNames") for one in rules)
+        and [one.get("expression") for one in spec.get("matchConditions") or ()] == [BY_THE_ACCOUNT]
+        and ONLY_DRY_RUN in [one.get("expression") for one in spec.get("validations") or ()]
+    )
+
+
+def _binds(binding: Object) -> bool:
+    spec = binding.get("spec") or {}
+    return (
+        spec.get("policyName") == POLICY
+        and "Deny" in (spec.get("validationActions") or ())
+        and not spec.get("matchResources")
+        and not spec.get("paramRef")
+    )
+
+
+def _said(error: ApiError) -> Response:
+    """What an error says of the pod, on one line and the same words each time."""
+    text = str(error)
+    detail = " ".join(_NAMED.sub(r" is \2: ", text).encode("ascii", "replace").decode().split())[:_LONGEST]
+    if "cannot impersonate" in text or 'cannot create resource "pods"' in text:
+        return _UNAVAILABLE
+    if "exceeded quota" in text or "failed quota" in text:
+        return Response(429, detail)
+    denied = error.status == 403 and error.reason == "Forbidden"
+    # What is merely invalid may be completed by the controller of the job.
+    if "does not support dry run" in text or not (denied or _DENIED.search(text)):
+        return Response(503, detail)
+    return Response(403, detail)

@@ -1,0 +1,207 @@
+"""A pod is tried by a dry run: as which account, with what, and what each answer means."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.core.effects import TryPod
+from extender.kube.kinds.job import JOB
+from extender.kube.kinds.read import Reader
+from extender.kube.kinds.registry import Registry
+from extender.kube.trials import ACCOUNT, PodTrials
+from extender.runtime.requests import Response
+from tests.kube.fake_api import Answer, FakeApi, fake_api, refused
+from tests.kube.kinds.jobs import stored
+
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1/validatingadmission"
+POLICY, BINDING = f"{_ADMISSION}policies/muster-trials", f"{_ADMISSION}policybindings/muster-trials"
+COMPONENT = Path(__file__).parents[2] / "manifests" / "components" / "pod-trials"
+MANIFEST = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: team, labels: {muster.dev/gang: "true"}}
+spec:
+  completionMode: Indexed
+  completions: 2
+  parallelism: 2
+  template:
+    metadata:
+      labels: {app: train, muster.dev/queue-name: team-a, kueue.x-k8s.io/queue-name: team-a, pod-group-name: other}
+      annotations: {sidecar: "yes", muster.dev/min-member: "2"}
+    spec:
+      restartPolicy: Never
+      schedulerName: muster
+      schedulingGates: [{name: muster.dev/gang}]
+      containers: [{name: main, image: train, resources: {requests: {cpu: "1"}}}]
+"""
+
+
+def shipped() -> tuple[Any, Any]:
+    policy, binding = yaml.safe_load_all((COMPONENT / "policy.yaml").read_text())
+    return policy, binding
+
+
+class Trial:
+    """The API server has the policy as it ships, unless ``change`` has changed it."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.api = api
+        self.policy, self.binding = shipped()
+        self.obj = stored(MANIFEST)
+        self.effect = TryPod(Reader().read(JOB, stored(MANIFEST)), "", "S")
+        container = {"name": "main", "resources": {"requests": {"cpu": "1100m"}}}
+        meta = {"name": "train-x", "namespace": "team", "uid": "u"}
+        made = {"metadata": meta, "spec": {"containers": [container]}}
+        self.answer: Answer = Answer(201, made)
+
+    def serve(self) -> None:
+        self.api.on("GET", POLICY, Answer(body=self.policy))
+        self.api.on("GET", BINDING, Answer(body=self.binding))
+        self.api.on("GET", "/apis/batch/v1/namespaces/team/jobs/train", Answer(body=self.obj))
+        self.api.on("POST", "/api/v1/namespaces/team/pods", self.answer)
+
+
+def tried(times: int = 1, **changes: Any) -> tuple[Response, FakeApi, bool]:
+    """The last answer, what was asked for, and whether the API server counts as away."""
+
+    async def scenario() -> tuple[Response, FakeApi, bool]:
+        async with fake_api() as (api, kube):
+            trial = Trial(api)
+            for field, value in changes.items():
+                setattr(trial, field, value)
+            trial.serve()
+            trials = PodTrials(kube, Registry())
+            answers = [await trials.send(trial.effect, 2.0) for _ in range(times)]
+            return answers[-1], api, kube.was_away(60)
+
+    return asyncio.run(scenario())
+
+
+def test_it_is_a_dry_run_by_that_account_and_carries_nothing_of_ours() -> None:
+    response, api, _ = tried()
+    assert response.pod is not None
+    assert dict(response.pod.requests) == {"cpu": 1100, "pods": 1}
+    [asked] = [one for one in api.asked if one.method == "POST"]
+    assert (asked.query, asked.impersonated) == ({"dryRun": "All"}, ACCOUNT)
+    meta, spec = asked.body["metadata"], asked.body["spec"]
+    assert meta["generateName"] == "train-"
+    assert "muster" not in str(meta.get("labels")) + str(meta.get("annotations"))
+    assert {key: value for key, value in meta["labels"].items() if "batch" not in key} == {"app": "train"}
+    assert meta["annotations"] == {"sidecar": "yes"}
+    assert "schedulingGates" not in spec
+    assert [one["name"] for one in meta["ownerReferences"]] == ["train"]
+
+
+def test_the_policy_is_read_once_in_a_while() -> None:
+    _, api, _ = tried(3)
+    assert [one.path for one in api.asked].count(POLICY) == 1
+
+
+def _without(policy: Any, *path: Any, value: Any = None) -> Any:
+    changed = deepcopy(policy)
+    *parts, last = path
+    place = changed
+    for part in parts:
+        place = place[part]
+    place[last] = value
+    return changed
+
+
+P, B = shipped()
+WEAKER = {
+    "no policy": {"policy": {}},
+    "no binding": {"binding": {}},
+    "another binding": {"binding": _without(B, "spec", "policyName", value="other")},
+    "audited only": {"binding": _without(B, "spec", "validationActions", value=["Audit"])},
+    "bound to some": {"binding": _without(B, "spec", "matchResources", value={"namespaceSelector": {"a": "b"}})},
+    "may fail": {"policy": _without(P, "spec", "failurePolicy", value="Ignore")},
+    "another account": {"policy": _without(P, "spec", "matchConditions", 0, "expression", value="false")},
+    "one more condition": {
+        "policy": _without(P, "spec", "matchConditions", value=[*P["spec"]["matchConditions"], {"expression": "false"}])
+    },
+    "another rule": {"policy": _without(P, "spec", "validations", 0, "expression", value="true")},
+    "some namespaces": {
+        "policy": _without(P, "spec", "matchConstraints", "namespaceSelector", value={"matchLabels": {"a": "b"}})
+    },
+    "some names": {
+        "policy": _without(P, "spec", "matchConstraints", "resourceRules", 0, "resourceNames", value=["one"])
+    },
+    "other objects": {
+        "policy": _without(P, "spec", "matchConstraints", "resourceRules", 0, "resources", value=["services"])
+    },
+}
+
+
+@pytest.mark.parametrize("how", WEAKER)
+def test_nothing_is_tried_where_the_policy_is_not_as_it_ships(how: str) -> None:
+    response, api, _ = tried(**WEAKER[how])
+    assert response.status == 412
+    assert not [one for one in api.asked if one.method == "POST"]
+
+
+FORBIDDEN = 'pods "train-x7k2p" is forbidden: '
+ACCOUNT_TEXT = f'User "{ACCOUNT}" cannot create resource "pods" in API group "" in the namespace "team"'
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "detail"),
+    [
+        (
+            refused(403, "Forbidden", f'{FORBIDDEN}violates PodSecurity "restricted:latest"'),
+            403,
+            '403 Forbidden: pods is forbidden: violates PodSecurity "restricted:latest"',
+        ),
+        (
+            refused(
+                403, "Forbidden", f'{FORBIDDEN}error looking up service account team/x: serviceaccount "x" not found'
+            ),
+            403,
+            "403 Forbidden: pods is forbidden: error looking up service account",
+        ),
+        (refused(422, "Invalid", 'Pod "train-x7k2p" is invalid: spec: odd'), 503, "422 Invalid: Pod is invalid: spec"),
+        (refused(422, "Invalid", "ValidatingAdmissionPolicy 'p' denied request: no"), 403, "denied request: no"),
+        (refused(400, "BadRequest", 'admission webhook "w" denied the request: no'), 403, "denied the request: no"),
+        (refused(403, "Standby", "another replica leads"), 503, ""),
+        (refused(403, "Forbidden", f"{FORBIDDEN}exceeded quota: q, requested: pods=1"), 429, "exceeded quota"),
+        (refused(403, "Forbidden", f"{FORBIDDEN}failed quota: q: must specify limits.cpu"), 429, "failed quota"),
+        (refused(403, "Forbidden", f"pods is forbidden: {ACCOUNT_TEXT}"), 412, ""),
+        (refused(403, "Forbidden", 'serviceaccounts "muster-trials" is forbidden: cannot impersonate it'), 412, ""),
+        (refused(400, "BadRequest", 'admission webhook "w" does not support dry run'), 503, ""),
+        (refused(500, "InternalError", "failed calling webhook"), 503, ""),
+        (refused(429, "TooManyRequests", "later"), 503, ""),
+        (Answer(cut=True), 503, ""),
+        (Answer(201, {"metadata": {}}), 503, ""),
+    ],
+)
+def test_what_each_answer_means(answer: Answer, status: int, detail: str) -> None:
+    response, *_ = tried(answer=answer)
+    assert response.status == status
+    assert detail in response.detail
+    assert not re.search("x7k2p", response.detail), "the same words each time"
+
+
+def test_a_job_that_was_made_anew_says_nothing_of_its_pods() -> None:
+    other = stored(MANIFEST)
+    other["metadata"]["uid"] = "another"
+    response, api, _ = tried(obj=other)
+    assert response.status == 404
+    assert "POST" not in [one.method for one in api.asked]
+
+
+def test_what_a_trial_meets_is_no_outage_of_the_api_server() -> None:
+    """Else nobody would be evicted for a while."""
+    *_, away = tried(answer=refused(500, "InternalError", "failed calling webhook"))
+    assert not away
+
+
+def test_a_template_that_cannot_be_sent_says_nothing() -> None:
+    odd = stored(MANIFEST)
+    odd["spec"]["template"]["metadata"]["annotations"]["note"] = "\ud800"
+    assert tried(obj=odd)[0].status in (404, 503)

@@ -1,0 +1,53 @@
+"""What the API server adds to pods when it creates them, in seeds where it does: the shape of a podset says it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from policies.model import Pod, PodSet, Toleration
+
+POOL = "pool"
+"""A label of some nodes."""
+TOLERATION = Toleration("dedicated", "Equal", "gang", "NoSchedule")
+
+
+class Added(NamedTuple):
+    """``cpu``: millicores of a sidecar; ``tolerates``: the taint of some nodes; ``pool``: they go to nodes with that
+    value of the label."""
+
+    cpu: int = 0
+    tolerates: bool = False
+    pool: str = ""
+
+    def shape(self, uid: str) -> str:
+        """Of the podsets of that job."""
+        return f"{self.cpu}/{int(self.tolerates)}/{self.pool}/{uid}"
+
+
+def _added_to(podset: PodSet) -> Added:
+    if not podset.shape:
+        return Added()
+    cpu, tolerates, pool, _ = podset.shape.split("/", 3)
+    return Added(int(cpu), tolerates == "1", pool)
+
+
+def as_created(podset: PodSet, pod: Pod) -> Pod:
+    """The pod with what the API server adds to it."""
+    added = _added_to(podset)
+    if added == Added():
+        return pod
+    asked, selection = dict(pod.requests), pod.selection
+    asked["cpu"] = asked.get("cpu", 0) + added.cpu
+    tolerations = selection.tolerations
+    if added.tolerates and TOLERATION not in tolerations:
+        tolerations = (*tolerations, TOLERATION)
+    selector = dict(selection.node_selector) | ({POOL: added.pool} if added.pool else {})
+    selection = replace(selection, tolerations=tolerations, node_selector=tuple(sorted(selector.items())))
+    requests = tuple(sorted((name, much) for name, much in asked.items() if much))
+    return replace(pod, requests=requests, selection=selection)
+
+
+def real(podset: PodSet) -> PodSet:
+    """The podset as its pods will be."""
+    return replace(podset, template=as_created(podset, podset.template))
