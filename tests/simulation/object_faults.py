@@ -7,6 +7,7 @@ from typing import Any
 
 from policies.model import GANG_GATE, Pod
 from tests.builders import node, single
+from tests.simulation.device_plan import registered
 from tests.simulation.sight import fits, left_over
 from tests.simulation.trouble import Trouble
 
@@ -35,6 +36,13 @@ def lose_gpu(trouble: Trouble) -> None:
         healthy = dict(one.allocatable)
         allocatable = tuple(sorted((healthy | {"nvidia.com/gpu": healthy["nvidia.com/gpu"] - 1}).items()))
         trouble.world.api.set_node(replace(one, allocatable=allocatable))
+
+
+def register_devices(trouble: Trouble) -> None:
+    """A device plugin starts: the node lists names of resources that it did not have, also with an amount of 0."""
+    one = trouble.some_node()
+    if one is not None:
+        trouble.world.api.set_node(replace(one, allocatable=registered(one.allocatable, trouble.random)))
 
 
 def remove_node(trouble: Trouble) -> None:

@@ -67,6 +67,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (changes.bound_pods_take_no_room_after_a_restart, 3, "where the room is promised to"),
     (changes.nominations_not_read_after_a_restart, 79, "as it reads already: that wakes nobody"),
     (changes.acts_before_the_lists_are_read, 26, "a restart would have the consequence"),
+    (changes.an_array_is_grown_behind_a_reference, 6, "IndexError: index 8 is out of bounds"),
     (asking.calls_answered_twice, 1, "is answered, but is not open"),
     (asking.failed_binding_called_a_success, 3, "was called a success, but the pod is on None"),
     (asking.held_calls_never_refused, 3, "was held until kube-scheduler gave it up"),
