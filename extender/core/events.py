@@ -195,6 +195,13 @@ class BudgetGone:
 
 
 @dataclass(frozen=True, slots=True)
+class Paused:
+    """The core has failed too often: before ``until`` it plans nothing new. Answers, holds and releases go on."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class Synced:
     """Every list has been read once: what the core knows is the cluster, and it may act.
 
@@ -279,6 +286,7 @@ Event = (
     | VolumeGone
     | BudgetSeen
     | BudgetGone
+    | Paused
     | Synced
     | Tick
     | CapacityServed

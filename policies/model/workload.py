@@ -206,7 +206,8 @@ class Job:
     ``evicted``: when it was evicted lately, in seconds since the epoch. ``in_steps``: what a start writes may be shown
     before it is unsuspended. ``same_names``: its pods have the same names in each start, so that none can come while
     its namesake is there. ``backs_off``: its controller tries less and less often to make its pods, and begins anew
-    when it sees the job suspended.
+    when it sees the job suspended. ``bare``: the core has failed on the job, and knows its bare facts only: nothing is
+    written on it, and it is neither suspended nor evicted.
     """
 
     podsets: PodSets
@@ -233,6 +234,7 @@ class Job:
     in_steps: bool = False
     same_names: bool = False
     backs_off: bool = False
+    bare: bool = False
     let_go: LetGo | None = None
     in_vain: InVain | None = None
 

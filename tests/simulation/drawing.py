@@ -40,6 +40,7 @@ from tests.simulation.elastic_plan import (
     zoned,
 )
 from tests.simulation.elastic_plan import beside as beside_needy
+from tests.simulation.failing_plan import draw_failures, has_failures
 from tests.simulation.fault_plan import Fault, draw_fault, draw_sharp_fault, draw_weather
 from tests.simulation.model.cycle import Profile
 from tests.simulation.owner_plan import draw_owners, has_owners
@@ -84,13 +85,14 @@ def draw(seed: int) -> Plan:
     times = 3 if seed % 10 == 7 and not calm else 0
     crashes = [Fault("all pods of a node fail", 10 + 80 * edge.random()) for _ in range(times)]
     sharp = [draw_sharp_fault(edge) for _ in range(edge.choice((1, 2, 4)) if rough and not calm else 0)]
+    failures = [Fault(*one) for one in draw_failures(chance)] if has_failures(seed) else []
     late = [Fault(*one) for one in registrations(chance)] if has_devices(seed) and not calm else []
     evicts, waiting = (edge.random() < 0.5, edge.choice((2, 20_000, 20_000))) if rough else (True, 20_000)
     plan = Plan(
         seed=seed,
         nodes=nodes,
         jobs=jobs,
-        faults=(*faults, *sharp, *crashes, *late),
+        faults=(*faults, *sharp, *crashes, *late, *failures),
         weather=draw_weather(shape, calm=calm),
         profile=Profile(
             score_all=shape.random() < 0.8,
