@@ -71,7 +71,8 @@ class RunningMuster:
         # The extender looks at the Lease if kube-scheduler elects a leader.
         elected = bool(scheduler_config["leaderElection"]["leaderElect"])
         election = {**settings.get("leader_election", {}), "enabled": elected}
-        self._values = settings | {"leader_election": election}
+        failures = {"failures_file": str(cluster.directory / f"failures{self._suffix}.json")}
+        self._values = settings | {"leader_election": election} | failures
         self._settings = cluster.directory / f"muster{self._suffix}.yaml"
         self._settings.write_text(yaml.safe_dump(self._values))
         self._scheduler_config = _ask_at(f"http://127.0.0.1:{self._port}", scheduler_config, settings)
@@ -79,6 +80,8 @@ class RunningMuster:
         self._extender_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-extender", server)
         self._scheduler_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-scheduler")
         self.url = f"http://127.0.0.1:{self._port}"
+        self.program: Sequence[str | Path] = (Path(sys.executable).with_name("muster"),)
+        """The program of the extender. A test may put another one in its place before a restart."""
         self._start_extender()
         self._start_scheduler()
 
@@ -110,7 +113,7 @@ class RunningMuster:
         self.extender = self._cluster.start(
             f"muster{self._suffix}",
             [
-                *(Path(sys.executable).with_name("muster"), "serve", f"--config={self._settings}"),
+                *(*self.program, "serve", f"--config={self._settings}"),
                 *(f"--kubeconfig={self._extender_identity}", f"--port={self._port}"),
             ],
             hostname=self._hostname,

@@ -9,6 +9,7 @@ import logging
 import resource
 import signal
 import socket
+import time
 from collections.abc import Coroutine, Iterator
 from functools import partial
 from typing import Any
@@ -31,6 +32,8 @@ from extender.observe.metrics import Metrics
 from extender.observe.sight import Sight
 from extender.replica import Replica
 from extender.runtime.election import Leadership
+from extender.runtime.failures_file import FailuresFile
+from extender.runtime.quarantine import Quarantine
 from extender.runtime.runner import Runner
 
 log = logging.getLogger("muster")
@@ -76,10 +79,18 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         leads=lambda: runner.acting.is_set(),
         ages=sight.ages,
         queues=lambda: runner.core.queue_reports(runner.clock()),
+        quarantine=lambda: runner.quarantine,
     )
 
     reader = Reader(settings.scheduler_names, registry=Registry(own_kinds(settings.job_kinds)))
-    runner = Runner(settings.engine(), KubeApi(kube, reader), writes_at_once=settings.writes_at_once, observer=metrics)
+    failures = FailuresFile(settings.failures_file)
+    runner = Runner(
+        settings.engine(),
+        KubeApi(kube, reader),
+        writes_at_once=settings.writes_at_once,
+        observer=metrics,
+        quarantine=Quarantine(failures.read(), failures.write, time.time),
+    )
     replica = Replica(
         kube,
         runner,

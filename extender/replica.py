@@ -57,7 +57,7 @@ class Replica:
         self._new_core = new_core
         self._new_api = new_api
         reader = reader or Reader()
-        self._followers, jobs, self._pods = followers(kube, runner.dispatch, sight, reader)
+        self._followers, jobs, self._pods = followers(kube, runner, sight, reader)
         self.queues = jobs.queues
         self._queue_writer = writer = QueueWriter(kube, self._acting, self.queues.paths)
         self._workload_writer = WorkloadWriter(

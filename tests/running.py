@@ -58,7 +58,8 @@ class Extender:
         self.core = Engine()
         self.written = Written()
         self.runner = Runner(self.core, self.written)
-        app = create_app(self.runner, Metrics(lambda: self.core.state), bind_timeout_s=30, max_body=4 << 20)
+        metrics = Metrics(lambda: self.core.state, quarantine=lambda: self.runner.quarantine)
+        app = create_app(self.runner, metrics, bind_timeout_s=30, max_body=4 << 20)
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
 
     async def post(self, verb: str, body: Any) -> httpx.Response:

@@ -30,6 +30,7 @@ from extender.kube.reading.objects import (
     PodSpec,
     PodStatus,
 )
+from extender.runtime.quarantine import LEFT_OUT_NOTICE
 from tests.doctored import BASE, Config, codes, shipped
 from tests.kube.fake_api import Answer, fake_api
 
@@ -161,6 +162,11 @@ def test_a_gang_that_another_scheduler_has_started_is_found() -> None:
     assert "GangOfAnother" in codes(Facts(load(None), members=[member_from(member)]))
     member.metadata.annotations = {"scheduling.x-k8s.io/pod-group": "train"}
     assert "GangOfAnother" not in codes(Facts(load(None), members=[member_from(member)])), "its own plugin's"
+
+
+def test_objects_that_the_core_has_failed_on_are_named() -> None:
+    findings = examine(Facts(load(None), left_out=f"{LEFT_OUT_NOTICE}: Node odd")).findings
+    assert [one.what for one in findings if one.code == "LeftOut"] == [f"{LEFT_OUT_NOTICE}: Node odd"]
 
 
 def test_many_pods_with_one_fault_are_told_briefly() -> None:

@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from extender.core.events import NodeSeen
 from extender.core.kube_scheduler.verdicts import GANG_WAITS
+from extender.runtime.quarantine import FAILURES, LEFT_OUT_NOTICE, Source
 from policies.model import GroupKey, Node
 from tests.running import Extender, running
 
@@ -49,6 +51,22 @@ async def test_noise_gets_a_200_with_an_error_or_a_4xx(extender: Extender, verb:
 
 async def test_a_body_over_the_limit_is_refused_before_it_is_read(extender: Extender) -> None:
     assert (await extender.post("filter", b"x" * (5 << 20))).status_code == 413
+
+
+async def test_the_health_page_names_what_is_left_out_and_a_pause_makes_it_unready(extender: Extender) -> None:
+    runner, event, source = extender.runner, NodeSeen(Node("odd", ())), Source("nodes", "uid-odd", "7")
+    runner.quarantine.blame([(event, source)], KeyError("secret"), extender.core.state)
+    runner.show(event, source)
+    answer = await extender.client.get("/readyz")
+    assert (answer.status_code, answer.text) == (200, f"ok\n{LEFT_OUT_NOTICE}: Node odd\n")
+    for _ in range(FAILURES):
+        runner.quarantine.blame_nobody()
+    answer = await extender.client.get("/readyz")
+    assert answer.status_code == 503
+    assert "nothing new is planned for 300 s" in answer.text
+    metrics = (await extender.client.get("/metrics")).text
+    assert "muster_left_out_objects 1.0" in metrics
+    assert "muster_planning_paused 1.0" in metrics
 
 
 async def test_before_the_cluster_is_read_every_verb_says_try_again() -> None:

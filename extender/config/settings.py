@@ -211,6 +211,11 @@ class Settings(BaseSettings):
     max_waiting_gangs: int = Field(
         20_000, ge=1, description="Gangs of one namespace that are looked at; those that came later wait for a place."
     )
+    failures_file: File = Field(
+        None,
+        description="Where a replica notes which objects its core has failed on, so that its next start leaves them "
+        "out; each replica needs a file of its own. Empty: nothing is noted. docs/operations.md.",
+    )
     log_format: str = Field("text", pattern="^(text|json)$", description="text, or json: one object to a line.")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")
 

@@ -83,7 +83,7 @@ class Admission:
             self._shortfalls.keep(())
             hopeful = False
             state.take_changes()
-        at = now + state.limits.coalesce_s
+        at = max(now + state.limits.coalesce_s, state.paused_until)
         if hopeful:
             at = max(at, self._rest_until)
         elif self._queued.has_news:
@@ -223,6 +223,9 @@ class Admission:
             yield LOOK + SEAT * len(workload.members.placed)
         yield from recovery.end(self._now)
         state.quotas.past.begin(state.epoch, self._now)
+        if self._now < state.paused_until:
+            state.changes.nodes = True  # everybody is looked at when the pause is over
+            return (yield from recovery.clear(self._now))
         line = yield from self._line([key for key in state.waiting.keys if fills_up(state.workloads[key])])
         while isinstance(workload := line.next(), Workload):
             # Nobody else gets the room that was kept for its pods that come later.

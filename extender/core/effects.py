@@ -195,13 +195,14 @@ class Report:
 @dataclass(frozen=True, slots=True)
 class Hint:
     """Tell whoever looks at the pod, or at the object that made it, what of its annotations nothing reads. An empty
-    ``uid``: there is no pod yet."""
+    ``uid``: there is no pod yet. ``reason``: of the Event, where it tells something else of the ``owner``."""
 
     uid: str
     namespace: str
     name: str
     message: str
     owner: Controller | None
+    reason: str = "UnreadKey"
 
 
 @dataclass(frozen=True, slots=True)

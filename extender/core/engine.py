@@ -32,6 +32,7 @@ from extender.core.events import (
     GroupJobGone,
     GroupJobSeen,
     Handlers,
+    Paused,
     PreemptCalled,
     QueueGone,
     QueueSeen,
@@ -157,6 +158,7 @@ class Engine:
             Reserved: reservations.written,
             CapacityServed: elastic.served,
             CapacityAnswered: elastic.answered,
+            Paused: self._paused,
             Synced: self._synced,
             Tick: self._tick,
         }
@@ -194,7 +196,9 @@ class Engine:
         while touched := self.state.touched:
             key = next(iter(touched))
             if (workload := self.state.workloads.get(key)) is not None:
+                self.state.subject = key
                 self._lifecycle.settle(workload, now)
+                self.state.subject = None
             self.state.settled(key)
 
     def prioritize(self, pod: Pod, candidates: Sequence[str]) -> list[int]:
@@ -262,6 +266,9 @@ class Engine:
         self._enqueues.begin(now)
         self._recovery.begin(now - event.wall)
         self._admission.recover(now, self._recovery)
+
+    def _paused(self, event: Paused, _: float) -> None:
+        self.state.paused_until = event.until
 
     def _budget_noted(self, event: BudgetSeen | BudgetGone, _: float) -> None:
         if self.state.budgets.note(event):

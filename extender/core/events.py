@@ -210,6 +210,13 @@ class DeviceClassGone:
 
 
 @dataclass(frozen=True, slots=True)
+class Paused:
+    """The core has failed too often: before ``until`` it plans nothing new. Answers, holds and releases go on."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class Synced:
     """Every list has been read once: what the core knows is the cluster, and it may act.
 
@@ -296,6 +303,7 @@ Event = (
     | BudgetGone
     | DeviceClassSeen
     | DeviceClassGone
+    | Paused
     | Synced
     | Tick
     | CapacityServed

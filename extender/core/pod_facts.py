@@ -60,7 +60,9 @@ class PodFacts:
 
     def seen_together(self, event: PodsSeen, now: float) -> None:
         for pod in event.pods:
+            self._state.subject = pod.uid
             self.seen(pod, now)
+        self._state.subject = None
 
     def seen(self, pod: Pod, now: float) -> None:
         """As the watch shows it."""

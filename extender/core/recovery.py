@@ -38,8 +38,10 @@ class Recovery:
         del self._unheard[key]
         if (workload := self._state.workloads.get(key)) is None:
             return
+        subject, self._state.subject = self._state.subject, key
         self._lifecycle.recover(workload, now)
         self._lifecycle.settle(workload, now)
+        self._state.subject = subject
         if workload.release.complete or not (workload.members.live or workload.job is not None):
             # It has started before: that was told then.
             workload.begin(None)
@@ -64,7 +66,9 @@ class Recovery:
             if state.workloads.get(key) is not workload or job is None:
                 continue
             if job.awaits_nodes or (workload.admitted and key in state.waiting.keys):
+                state.subject = key
                 self._lifecycle.settle(workload, now)
+                state.subject = None
                 yield _LOOK + len(workload.members)
 
     def clear(self, now: float) -> Steps[None]:

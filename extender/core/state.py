@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from extender.core.binds.bind_calls import BindCalls, Binding
 from extender.core.claim import Claim, Owner, SlotOf
@@ -73,6 +74,10 @@ class State:
     advised: Counter[str] = field(default_factory=Counter)
     """In advisory mode: how often enforcing would have said what (``extender.core.advisory``)."""
     policy_errors: Counter[str] = field(default_factory=Counter)
+    subject: str | GroupKey | None = None
+    """The pod or the workload that is being taken up, for whoever has to find out what the core has failed on."""
+    paused_until: float = -inf
+    """Before this instant nothing is planned that is not planned yet."""
     synced: bool = False
     recovered: bool = False
     """What the objects tell of an earlier life of ours is known: calls can be answered."""

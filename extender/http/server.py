@@ -86,6 +86,10 @@ def _readyz(runner: Runner, sight: Sight, notice: Callable[[], str], request: Re
     if dark := sight.dark():
         silent = ", ".join(f"{kind} for {age:.0f} s" for kind, age in sorted(dark.items()))
         text, status = f"the API server has said nothing about {silent}: what Muster knows is old\n", 503
+    if paused := runner.quarantine.pause_notice:
+        text, status = f"{paused}\n", 503
+    if left_out := runner.quarantine.left_out_notice:
+        text += f"{left_out}\n"
     if runner.failed.is_set() or not (runner.core.state.recovered or runner.standing_by):
         text, status = "the cluster has not been read yet\n", 503
     if said := notice():

@@ -181,6 +181,49 @@ def node_from(obj: NodeObject) -> Node:
     )
 
 
+def bare_pod_from(obj: PodObject) -> Pod | None:
+    """Read what a pod on a node takes there, and of what gang it is, as far as that can be read.
+
+    Raises UnreadableError if nobody can say which pod it is.
+    """
+    meta, spec, status = obj.metadata or Meta(), obj.spec or PodSpec(), obj.status
+    uid, namespace, name = identity(meta, "pod")
+    if not spec.node_name:
+        return None
+    group = _if_readable(lambda: group_of(meta) or owned_gang(meta))
+    maker = _if_readable(lambda: maker_of(meta))
+    return Pod(
+        uid,
+        namespace,
+        name,
+        _if_readable(lambda: requests_of(spec)) or (("pods", 1),),
+        scheduler=plain(spec.scheduler_name or ""),
+        priority=spec.priority or 0,
+        node=plain(spec.node_name),
+        phase=(status.phase if status else None) or "Pending",
+        deleting=bool(meta.deletion_timestamp),
+        owner=plain((maker.uid if maker is not None else None) or ""),
+        index=_if_readable(lambda: index_of(meta)),
+        series=_if_readable(lambda: series_of(meta)) or "",
+        group=group,
+        stamp=_if_readable(lambda: stamp_of(meta.annotations or {})),
+    )
+
+
+def bare_node_from(obj: NodeObject) -> Node | None:
+    """Read which node it is: nothing is planned there, and what is there stays counted."""
+    meta = obj.metadata or Meta()
+    labels = {key: text for key, text in (meta.labels or {}).items() if key != KEPT_NODE}
+    return Node(meta.name, (), labels, unschedulable=True) if meta.name else None
+
+
+def _if_readable(read: Callable[[], ValueT | None]) -> ValueT | None:
+    try:
+        return read()
+    except Exception:
+        return None
+
+
 def claim_from(obj: ClaimObject) -> ClaimSeen:
     """One that only names a volume is not bound yet. Raises UnreadableError without a UID, name or namespace."""
     _, namespace, name = identity(obj.metadata or Meta(), "PersistentVolumeClaim")

@@ -20,7 +20,7 @@ from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES, jobs_of
 from extender.kube.podgroups.volcano_job import volcano_jobs_of
 from extender.kube.queues.following import QueueFollower
 from extender.kube.queues.resources import VOLCANO_QUEUES
-from extender.kube.reflector import Reflector
+from extender.kube.reflector import Callback, Receiver, Reflector
 from extender.kube.resources import (
     BUDGETS,
     CLAIMS,
@@ -55,13 +55,13 @@ class Follower(Protocol):
 
 
 def followers(
-    kube: Kube, dispatch: Callable[[Event], None], sight: Sight, reader: Reader
+    kube: Kube, receiver: Receiver[Event], sight: Sight, reader: Reader
 ) -> tuple[list[Follower], JobFollower, Reflector[Any, Event]]:
     """One for each resource that the core follows; those first that pods refer to. And that of jobs, that of pods."""
     resources: list[Resource[Any, Event]] = [NAMESPACES, NODES, GROUPS, VOLUMES, CLAIMS, BUDGETS]
-    pods: Reflector[Any, Event] = Reflector(kube, PODS, dispatch, sight=sight)
-    found: list[Follower] = [Reflector(kube, resource, dispatch, sight=sight) for resource in resources]
-    jobs = JobFollower(kube, dispatch, sight, reader)
+    pods: Reflector[Any, Event] = Reflector(kube, PODS, receiver, sight=sight)
+    found: list[Follower] = [Reflector(kube, resource, receiver, sight=sight) for resource in resources]
+    jobs = JobFollower(kube, receiver, sight, reader)
     return [jobs, *found, pods], jobs, pods
 
 
@@ -75,7 +75,7 @@ class JobFollower:
     def __init__(
         self,
         kube: Kube,
-        dispatch: Callable[[Event], None],
+        receiver: Receiver[Event],
         sight: Sight,
         reader: Reader,
         *,
@@ -97,14 +97,14 @@ class JobFollower:
             **{(kind.version, kind.plural): owners_of(kind, reader) for kind in OWNER_KINDS},
             volcano_jobs.kind: volcano_jobs,
         }
-        self._jobs = {kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for kind, one in read.items()}
+        self._jobs = {kind: Reflector(kube, one, receiver, sight=sight, pause=pause) for kind, one in read.items()}
         others: tuple[Resource[Any, Event], ...] = VOLCANO_QUEUES, DEVICE_CLASSES, *GROUPS_OF_OTHERS
-        self._groups = {one.kind: Reflector(kube, one, dispatch, sight=sight, pause=pause) for one in others}
+        self._groups = {one.kind: Reflector(kube, one, receiver, sight=sight, pause=pause) for one in others}
         self._running: dict[Served, asyncio.Task[None]] = {}
-        self.queues = QueueFollower(kube, dispatch, sight, self._changed.set, pause=pause)
+        self.queues = QueueFollower(kube, receiver, sight, self._changed.set, pause=pause)
 
         def follow(resource: Resource[Any, None]) -> Reflector[Any, None]:
-            return Reflector(kube, resource, lambda _: self._changed.set(), sight=sight, pause=pause)
+            return Reflector(kube, resource, Callback(lambda _: self._changed.set()), sight=sight, pause=pause)
 
         self._limits, self._runtimes, self._priorities = follow(LIMITS), follow(RUNTIMES), follow(PRIORITIES)
 

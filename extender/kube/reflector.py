@@ -7,7 +7,8 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
-from typing import Generic
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -18,8 +19,11 @@ from extender.kube.convert import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.resources import EventT, Resource, ValueT
 from extender.observe.sight import Sight
+from extender.runtime.quarantine import Source
 
 log = logging.getLogger("muster")
+ToldT = TypeVar("ToldT", contravariant=True)
+HeardT = TypeVar("HeardT")
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 3.0
@@ -34,6 +38,31 @@ _ABSENT_PAUSE_S = 30.0
 """How often to look whether an optional resource has come to exist."""
 
 
+class Receiver(Protocol[ToldT]):
+    """Takes what has become of each object, and from which version that was read."""
+
+    def show(self, event: ToldT, source: Source) -> None:
+        """Take an object that is there, or has changed."""
+
+    def lose(self, event: ToldT, source: Source) -> None:
+        """Take an object that is there no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Callback(Generic[HeardT]):
+    """A receiver that passes every event on."""
+
+    call: Callable[[HeardT], None]
+
+    def show(self, event: HeardT, _: Source) -> None:
+        """Pass it on."""
+        self.call(event)
+
+    def lose(self, event: HeardT, _: Source) -> None:
+        """Pass it on."""
+        self.call(event)
+
+
 class Reflector(Generic[ValueT, EventT]):
     """``run()`` never ends by itself. ``synced`` is set when the list has been dispatched once.
 
@@ -44,7 +73,7 @@ class Reflector(Generic[ValueT, EventT]):
         self,
         kube: Kube,
         resource: Resource[ValueT, EventT],
-        dispatch: Callable[[EventT], None],
+        receiver: Receiver[EventT],
         *,
         sight: Sight,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -54,11 +83,13 @@ class Reflector(Generic[ValueT, EventT]):
         """Muster does without it: it may not read it."""
         self._kube = kube
         self._resource = resource
-        self._dispatch = dispatch
+        self._receiver = receiver
         self._sight = sight
         self._kind = resource.name
         self._pause = pause
         self._known: dict[str, ValueT] = {}  # by UID: a name can be used anew
+        self._versions: dict[str, str] = {}
+        """The resourceVersion of each object that is known."""
         self._version: str | None = None  # None: what is known may be wrong, list again
         self._moved = asyncio.Event()
         self._failures = 0
@@ -105,8 +136,8 @@ class Reflector(Generic[ValueT, EventT]):
 
     def repeat(self) -> None:
         """Dispatch everything that is known, as if it had just been listed."""
-        for value in self._known.values():
-            self._dispatch(self._resource.seen(value))
+        for uid, value in self._known.items():
+            self._receiver.show(self._resource.seen(value), self._source(uid))
 
     async def _list(self) -> str:
         """Read everything, then dispatch the difference: what vanished first, its name may be in use again."""
@@ -171,13 +202,17 @@ class Reflector(Generic[ValueT, EventT]):
         if last != value:
             self._known[uid] = value
             if last is not None and self._resource.known_as(last) != self._resource.known_as(value):
-                self._dispatch(self._resource.gone(last))
-            self._dispatch(self._resource.seen(value))
+                self._receiver.lose(self._resource.gone(last), self._source(uid))
+            self._receiver.show(self._resource.seen(value), self._source(uid))
 
     def _lose(self, uid: str) -> None:
         self._note(uid, None)
         if uid in self._known:
-            self._dispatch(self._resource.gone(self._known.pop(uid)))
+            self._receiver.lose(self._resource.gone(self._known.pop(uid)), self._source(uid))
+        self._versions.pop(uid, None)
+
+    def _source(self, uid: str) -> Source:
+        return Source(self._kind, uid, self._versions.get(uid, ""))
 
     def _read(
         self, raw: msgspec.Raw, read: Callable[[msgspec.Raw], tuple[Meta, ValueT | None]] | None = None
@@ -185,13 +220,25 @@ class Reflector(Generic[ValueT, EventT]):
         """What cannot be read now is what it was last."""
         try:
             meta, value = (read or self._resource.read)(raw)
-        except (*UNDECODABLE, UnreadableError) as error:
+        except Exception as error:
+            # Whatever is wrong with one object: all others go on.
+            foreseen = isinstance(error, (*UNDECODABLE, UnreadableError))
             meta = _meta(raw)
-            log.warning("%s: %s/%s is skipped: %s", self._resource.path, meta.namespace or "", meta.name, error)
-            value = self._known.get(meta.uid or "")
+            where = self._resource.path, meta.namespace or "", meta.name
+            log.warning("%s: %s/%s is skipped: %s", *where, error, exc_info=None if foreseen else error)
+            last = self._known.get(meta.uid or "")
+            value = self._read_bare(raw) if last is None else last
         if value is not None:
+            self._versions[meta.uid or ""] = meta.resource_version or ""
             self._note(meta.uid or "", meta.resource_version)
         return meta, value
+
+    def _read_bare(self, raw: msgspec.Raw) -> ValueT | None:
+        """Read of an object that cannot be read what it takes, if anything."""
+        try:
+            return self._resource.read_bare(raw)
+        except Exception:
+            return None
 
     def _note(self, uid: str, version: str | None) -> None:
         if self._resource.patched:

@@ -18,7 +18,6 @@ from policies.model import Dialect, GroupKey
 CONDITION = "Scheduled"
 EVICTED = "Evicted"
 SUSPENDED = "Suspended"
-UNREAD = "UnreadKey"
 _PHASES = {
     "Running": "Scheduled",
     "Ended": "Finished",
@@ -100,7 +99,7 @@ class Reporter:
         if hint.owner is not None:
             about.append(_object(hint.owner.kind, hint.owner.version, hint.namespace, hint.owner.name, hint.owner.uid))
         for one in about:
-            await self._post(one, UNREAD, hint.message)
+            await self._post(one, hint.reason, hint.message)
 
     def _next(self, report: Report, uids: tuple[str, ...]) -> _Told | None:
         """What is to be remembered of it; None when just that was told last."""
@@ -119,10 +118,11 @@ class Reporter:
             del self._told[next(iter(self._told))]
 
     async def _post(self, regarding: dict[str, str], reason: str, text: str, *, warning: bool = True) -> None:
+        namespace = regarding["namespace"] or "default"  # of a node, for one
         event = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": _event_name(regarding["name"]), "namespace": regarding["namespace"]},
+            "metadata": {"name": _event_name(regarding["name"]), "namespace": namespace},
             "eventTime": instant("microseconds"),
             "reportingController": CONTROLLER,
             "reportingInstance": self._instance,
@@ -132,7 +132,7 @@ class Reporter:
             "note": _note(text),
             "regarding": regarding,
         }
-        await self._unless_gone(self._kube.create_event(regarding["namespace"], event))
+        await self._unless_gone(self._kube.create_event(namespace, event))
 
     async def _unless_gone(self, writing: Awaitable[None]) -> None:
         try:

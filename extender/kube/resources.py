@@ -27,7 +27,7 @@ from extender.core.events import (
     VolumeGone,
     VolumeSeen,
 )
-from extender.kube.convert import claim_from, node_from, volume_from
+from extender.kube.convert import bare_node_from, bare_pod_from, claim_from, node_from, volume_from
 from extender.kube.podgroups.coscheduling import KoordinatorGroup, group_from, koordinator_group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
 from extender.kube.podgroups.volcano import PODGROUPS, VolcanoGroup, volcano_group_from
@@ -35,7 +35,15 @@ from extender.kube.queues.read import name_of
 from extender.kube.reading.budgets import BudgetObject, budget_from
 from extender.kube.reading.constraints import labels_of
 from extender.kube.reading.devices import DeviceClassObject, device_class_from
-from extender.kube.reading.objects import AnyObject, ClaimObject, GroupObject, Meta, NodeObject, VolumeObject
+from extender.kube.reading.objects import (
+    AnyObject,
+    ClaimObject,
+    GroupObject,
+    Meta,
+    NodeObject,
+    PodObject,
+    VolumeObject,
+)
 from extender.kube.reading.recent import read_listed, read_pod
 from policies.model import DisruptionBudget, Node, Pod, PodGroup
 
@@ -52,6 +60,7 @@ ObjectT = TypeVar(
     BudgetObject,
     DeviceClassObject,
 )
+BareT = TypeVar("BareT", NodeObject, PodObject)
 ValueT = TypeVar("ValueT")
 EventT = TypeVar("EventT")
 
@@ -59,7 +68,8 @@ EventT = TypeVar("EventT")
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[ValueT, EventT]):
     """``read`` raises UnreadableError, or one of ``UNDECODABLE``; None is for an object that concerns nobody.
-    ``read_listed``: the same of an object in a list, where that is cheaper.
+    ``read_listed``: the same of an object in a list, where that is cheaper. ``read_bare``: what is in use by an object
+    that cannot be read, or None.
 
     ``known_as``: when this changes, the object is gone under what it was known as. ``optional``: its kind may not exist
     in the cluster. ``dispensable``: Muster may not be allowed to read it, and does without it then. ``patched``: Muster
@@ -73,6 +83,7 @@ class Resource(Generic[ValueT, EventT]):
     seen: Callable[[ValueT], EventT]
     gone: Callable[[ValueT], EventT]
     read_listed: Callable[[msgspec.Raw], tuple[Meta, ValueT | None]] | None = None
+    read_bare: Callable[[msgspec.Raw], ValueT | None] = lambda _: None
     known_as: Callable[[ValueT], object] = lambda _: None
     optional: bool = False
     dispensable: bool = False
@@ -103,6 +114,13 @@ def _reader(kind: type[ObjectT], convert: Callable[[ObjectT], ValueT]) -> Callab
     return read
 
 
+def _bare_reader(
+    kind: type[BareT], convert: Callable[[BareT], ValueT | None]
+) -> Callable[[msgspec.Raw], ValueT | None]:
+    decoder = msgspec.json.Decoder(kind)
+    return lambda raw: convert(decoder.decode(raw))
+
+
 def namespace_from(obj: AnyObject) -> NamespaceSeen:
     """Pod affinity terms and ClusterQueues choose by its labels. Raises UnreadableError without a name."""
     meta = obj.metadata or Meta()
@@ -110,10 +128,20 @@ def namespace_from(obj: AnyObject) -> NamespaceSeen:
 
 
 NODES: Resource[Node, Event] = Resource(
-    "/api/v1/nodes", _reader(NodeObject, node_from), NodeSeen, lambda node: NodeGone(node.name)
+    "/api/v1/nodes",
+    _reader(NodeObject, node_from),
+    NodeSeen,
+    lambda node: NodeGone(node.name),
+    read_bare=_bare_reader(NodeObject, bare_node_from),
 )
 PODS: Resource[Pod, Event] = Resource(
-    "/api/v1/pods", read_pod, PodSeen, lambda pod: PodGone(pod.uid), read_listed, patched=True
+    "/api/v1/pods",
+    read_pod,
+    PodSeen,
+    lambda pod: PodGone(pod.uid),
+    read_listed,
+    _bare_reader(PodObject, bare_pod_from),
+    patched=True,
 )
 NAMESPACES: Resource[NamespaceSeen, Event] = Resource(
     "/api/v1/namespaces",

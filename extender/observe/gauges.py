@@ -17,6 +17,7 @@ from extender.core.state import State
 from extender.core.workload import Workload
 from extender.observe.quality import codes_of, gpus_of, quality
 from extender.observe.queues import Reports
+from extender.runtime.quarantine import Quarantine
 from policies.model.queues import ClusterQueue, FlavorResource, QueueReport
 from policies.placement.snapshot import Level, Snapshot
 from policies.quota.tree import quotas_of
@@ -101,6 +102,20 @@ def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float
         "policy",
         dict(sorted(state.policy_errors.items())),
         CounterMetricFamily,
+    )
+
+
+def failed(quarantine: Quarantine) -> Iterator[Metric]:
+    """Yield how much the core has failed on."""
+    yield gauge(
+        "left_out_objects",
+        "Objects that the core has failed on, and of which it knows at most the bare facts until they change.",
+        len(quarantine.left_out()),
+    )
+    yield gauge(
+        "planning_paused",
+        "1 while nothing new is planned, because the core has failed too often with no object to blame.",
+        quarantine.pause_s > 0,
     )
 
 

@@ -13,9 +13,10 @@ from prometheus_client.core import Metric
 from extender.core.effects import Reached
 from extender.core.gang.milestones import DEADLINES, Cause, Milestone
 from extender.core.state import State
-from extender.observe.gauges import Computed, comparison, placement, queue_gauges, standing
+from extender.observe.gauges import Computed, comparison, failed, placement, queue_gauges, standing
 from extender.observe.queues import Reports
 from extender.runtime.observer import Observer
+from extender.runtime.quarantine import NOTHING_LEFT_OUT, Quarantine
 from policies.preemption.allowed import Why
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60)
@@ -38,10 +39,12 @@ class Metrics(Observer):
         ages: Callable[[], Mapping[str, float]] = dict,
         now: Callable[[], float] = time.time,
         queues: Callable[[], Reports] = dict,
+        quarantine: Callable[[], Quarantine] = lambda: NOTHING_LEFT_OUT,
     ) -> None:
         """``state`` gives the present core's. ``bandwidth_ratio``: the parameter of the modelled slowdown
         (``quality.py``). ``ages``: seconds since something was heard of each kind that is followed. ``now``: in seconds
-        since the epoch, as pods' creation. ``queues``: how each queue object stands."""
+        since the epoch, as pods' creation. ``queues``: how each queue object stands. ``quarantine``: what the core
+        has failed on."""
         self._registry = CollectorRegistry()
         seconds = self._histogram(
             "verb_duration_seconds", "Time from a request's arrival to its answer; for bind this includes the hold.",
@@ -98,6 +101,7 @@ class Metrics(Observer):
         build = Gauge("muster_build_info", "Always 1; the version of Muster.", ["version"], registry=self._registry)
         build.labels(version("muster-scheduler")).set(1)
         self._registry.register(Computed(lambda: standing(state(), leads=leads(), ages=ages(), now=now())))
+        self._registry.register(Computed(lambda: failed(quarantine())))
         self._registry.register(Computed(lambda: placement(state(), bandwidth_ratio)))
         self._registry.register(Computed(lambda: comparison(state())))
         self._registry.register(Computed(lambda: queue_gauges(state(), queues())))

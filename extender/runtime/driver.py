@@ -104,6 +104,12 @@ class Driver:
         self._feed(event)
         return self._taken()
 
+    def hint(self, effect: Hint, now: float) -> list[Action]:
+        """Tell of an object that the core is not shown."""
+        self.now = now
+        self._write(effect)
+        return self._taken()
+
     def answered(self, ticket: int, response: Response, now: float) -> list[Action]:
         """A request has ended."""
         self.now = now

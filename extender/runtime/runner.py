@@ -6,18 +6,19 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import count
 from math import inf
 from typing import Protocol, TypeVar, assert_never
 
-from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Reached, Report
+from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Hint, Reached, Report
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
     Event,
     FilterCalled,
+    Paused,
     PodSeen,
     PreemptCalled,
     Synced,
@@ -26,6 +27,7 @@ from extender.core.gang.milestones import Milestone
 from extender.core.limits import STOOD_STILL_S
 from extender.runtime.driver import Action, Driver
 from extender.runtime.observer import Observer
+from extender.runtime.quarantine import LEFT_OUT, Quarantine, Record, Source
 from extender.runtime.requests import Asked, Failed, Response, Send
 from extender.runtime.together import Together
 from policies.model import Pod
@@ -36,6 +38,9 @@ AnswerT = TypeVar("AnswerT", AnswerFilter, AnswerPreempt)
 _CATCH_UP_S = 1.0
 """What has happened while the process stood still waits in its connections, and is heard for so long before any
 deadline is looked at."""
+
+
+_LEFT_OUT = "Muster has failed on this version of the object, and leaves it out until it changes: docs/operations.md"
 
 
 class Api(Protocol):
@@ -54,9 +59,11 @@ class Runner:
         *,
         writes_at_once: int = 64,
         observer: Observer | None = None,
+        quarantine: Quarantine | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.clock = clock
+        self.quarantine = quarantine or Quarantine(Record(), lambda _: None, time.time)
         self.failed = asyncio.Event()
         self.acting = asyncio.Event()
         """Set while the core decides: it has seen the whole cluster, and this replica leads."""
@@ -73,6 +80,7 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at: float | None = None
+        self._trial: asyncio.TimerHandle | None = None
         self._timing = False
         self._resumes_at = -inf
         self._pass_s = 0.0
@@ -81,24 +89,47 @@ class Runner:
     def core(self) -> Engine:
         return self._driver.core
 
-    def dispatch(self, event: Event) -> None:
+    def show(self, event: Event, source: Source) -> None:
+        """Let the core see an object that a watch shows, or as much of it as it can bear."""
+        shown = self.quarantine.admit(event, source)
+        if shown is event:
+            self.dispatch(event, source)
+            return
+        if shown is not None:
+            self._show_alone(shown, source)
+        self._await_trial()
+
+    def lose(self, event: Event, source: Source) -> None:
+        """Let the core see that an object is there no more."""
+        self.quarantine.gone(source.uid)
+        self.dispatch(event)
+
+    def dispatch(self, event: Event, source: Source | None = None) -> None:
         """Let the core see an event at once; a pod together with others that are seen in this turn of the loop, or
-        before whatever comes next."""
+        before whatever comes next. ``source``: the object that it was read from."""
         if not isinstance(event, PodSeen):
-            return self._do(lambda driver, now: driver.handle(event, now))
+            shown = [] if source is None else [(event, source)]
+            return self._do(lambda driver, now: driver.handle(event, now), shown)
         if not self._seen.takes(event.pod):
             self._show()
         if not self._seen:
             asyncio.get_running_loop().call_soon(self._show)
-        return self._seen.put(event.pod)
+        return self._seen.put(event, source)
+
+    def _show_alone(self, event: Event, source: Source) -> None:
+        self._do(lambda driver, now: driver.handle(event, now), [(event, source)])
 
     def _show(self) -> None:
         if (seen := self._seen.take()) is not None:
-            self._do(lambda driver, now: driver.handle(seen, now))
+            event, sources = seen
+            self._do(lambda driver, now: driver.handle(event, now), sources)
 
     def act(self) -> None:
         """The core knows the whole cluster, and may decide from now on."""
         self.standing_by = False
+        if (pause_s := self.quarantine.pause_s) > 0:
+            log.error("the core has failed too often: for %.0f s nothing is planned that is not planned yet", pause_s)
+            self.dispatch(Paused(self.clock() + pause_s))
         self.dispatch(Synced(time.time()))
 
     def start_over(self, core: Engine, api: Api, why: str) -> None:
@@ -110,14 +141,19 @@ class Runner:
         self.acting.clear()
         self._break_off(why)
         self._api, self._driver = api, self._new_driver(core)
+        self.quarantine.start_over()
         self._binds, self._tasks, self._seen = {}, set(), Together()
 
     def filter(self, pod: Pod, candidates: tuple[str, ...]) -> AnswerFilter | None:
         """The core's answer, or None when the core has failed."""
+        if self.quarantine.holds(pod.uid):
+            return AnswerFilter(next(self._calls), (), candidates, LEFT_OUT)
         return self._ask(lambda call: FilterCalled(call, pod, candidates), AnswerFilter)
 
     def preempt(self, pod: Pod, victims: Mapping[str, tuple[str, ...]]) -> AnswerPreempt | None:
         """The core's answer, or None when the core has failed."""
+        if self.quarantine.holds(pod.uid):
+            return AnswerPreempt(next(self._calls), {})
         return self._ask(lambda call: PreemptCalled(call, pod, victims), AnswerPreempt)
 
     def bind(self, uid: str, namespace: str, name: str, node: str, timeout_s: float) -> tuple[int, asyncio.Future[str]]:
@@ -156,9 +192,10 @@ class Runner:
 
     def _break_off(self, why: str) -> list[asyncio.Task[None]]:
         """Cancel what is under way and fail what is held. Returns what will have ended a moment later."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer, self._wake_at = None, None
+        for timer in (self._timer, self._trial):
+            if timer is not None:
+                timer.cancel()
+        self._timer, self._trial, self._wake_at = None, None, None
         for task in self._tasks:
             task.cancel()
         for future in self._binds.values():
@@ -166,24 +203,73 @@ class Runner:
                 future.set_result(why)
         return list(self._tasks)
 
-    def _do(self, step: Callable[[Driver, float], Iterable[Action]]) -> None:
-        """One step of the driver. An exception in it is a bug: the process must end and rebuild from the cluster."""
+    def _do(
+        self, step: Callable[[Driver, float], Iterable[Action]], shown: Collection[tuple[Event, Source]] = ()
+    ) -> None:
+        """Do one step of the driver. An exception in it is a bug: the process must end and rebuild from the cluster.
+
+        ``shown``: the objects that the core is shown in it, and from which they were read.
+        """
         self._show()
         if self.failed.is_set():
             return
         try:
             actions = step(self._driver, self.clock())
-        except Exception:
+        except Exception as error:
             log.exception("the core failed; ending, to start again from what is bound")
             self.failed.set()
-            return
+            return self._blame(error, shown)
         for action in actions:
             self._carry_out(action)
         if self.core.state.recovered and not self.acting.is_set():
             self.acting.set()
+            asyncio.get_running_loop().call_soon(self._look_at_what_was_left_out)
         if not self._timing:
             self._timing = True
             asyncio.get_running_loop().call_soon(self._set_timer)
+
+    def _blame(self, error: Exception, shown: Collection[tuple[Event, Source]]) -> None:
+        """Note what the next start has to leave out, or that nobody is to blame."""
+        quarantine, state = self.quarantine, self.core.state
+        if shown:
+            names = quarantine.blame(shown, error, state)
+            log.error("the core failed on %s; the next start shows it no more of this version than it has to", names)
+        elif state.recovered:
+            quarantine.blame_nobody()
+        elif name := quarantine.blame_workload(state, error):
+            log.error("the core failed on what it read of %s; the next start looks for the object", name)
+
+    def _look_at_what_was_left_out(self) -> None:
+        """The core answers, so what it has failed on before it did can be shown to it as it is."""
+        self.quarantine.forget_unseen()
+        self._try_suspects()
+        if not self.failed.is_set():
+            self._tell_what_is_left_out()
+
+    def _try_suspects(self) -> None:
+        """Show one object after the other as it is."""
+        for event, source in self.quarantine.on_trial():
+            self._show_alone(event, source)
+            if self.failed.is_set():
+                return
+            self.quarantine.acquit(source.uid)
+        self._await_trial()
+
+    def _await_trial(self) -> None:
+        """Show an object that has failed again and again as it is now, when its time has come."""
+        if not self.acting.is_set() or (seconds := self.quarantine.next_trial_s) is None:
+            return
+        if self._trial is not None:
+            self._trial.cancel()
+        self._trial = asyncio.get_running_loop().call_later(seconds, self._try_suspects)
+
+    def _tell_what_is_left_out(self) -> None:
+        for one in self.quarantine.left_out():
+            log.warning("%s is left out until it changes: the core failed on it (%s)", one, one.error)
+            self._tell(Hint("", one.namespace, one.object.name, _LEFT_OUT, one.object, "LeftOut"))
+
+    def _tell(self, hint: Hint) -> None:
+        self._do(lambda driver, now: driver.hint(hint, now))
 
     def _carry_out(self, action: Action) -> None:
         match action:

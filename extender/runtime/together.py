@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from extender.core.events import PodsSeen
+from extender.core.events import Event, PodSeen, PodsSeen
+from extender.runtime.quarantine import Source
 from policies.model import Pod
 
 _MOST = 64
@@ -13,7 +14,7 @@ class Together:
     """Those that the core is yet to be shown. Whoever keeps them shows them before anything else happens."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, Pod] = {}
+        self._pods: dict[str, tuple[PodSeen, Source | None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._pods)
@@ -22,10 +23,12 @@ class Together:
         """Whether it can be shown with the others. The core sees each version of a pod."""
         return pod.uid not in self._pods and len(self._pods) < _MOST
 
-    def put(self, pod: Pod) -> None:
-        self._pods[pod.uid] = pod
+    def put(self, event: PodSeen, source: Source | None = None) -> None:
+        self._pods[event.pod.uid] = event, source
 
-    def take(self) -> PodsSeen | None:
-        """What the core is to be shown now, if there is anything."""
-        pods, self._pods = tuple(self._pods.values()), {}
-        return PodsSeen(pods) if pods else None
+    def take(self) -> tuple[PodsSeen, list[tuple[Event, Source]]] | None:
+        """Return what the core is to be shown now, if there is anything, and from which objects each of it was read."""
+        shown, self._pods = list(self._pods.values()), {}
+        if not shown:
+            return None
+        return PodsSeen(tuple(event.pod for event, _ in shown)), [(event, of) for event, of in shown if of is not None]

@@ -214,6 +214,8 @@ class Job:
     before it is unsuspended. ``same_names``: its pods have the same names in each start, so that none can come while
     its namesake is there. ``backs_off``: its controller tries less and less often to make its pods, and begins anew
     when it sees the job suspended. ``of_class``: the value of the WorkloadPriorityClass that it names, if it names one.
+    ``bare``: the core has failed on the job, and knows its bare facts only: nothing is written on it, and it is neither
+    suspended nor evicted.
     """
 
     podsets: PodSets
@@ -241,6 +243,7 @@ class Job:
     in_steps: bool = False
     same_names: bool = False
     backs_off: bool = False
+    bare: bool = False
     let_go: LetGo | None = None
     in_vain: InVain | None = None
     of_class: int | None = None

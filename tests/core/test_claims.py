@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from extender.core.claims import Claims
 from policies.model import CLIQUE, Node, Pod, Requirement, Selection, Taint, Toleration
 from policies.model.levels import LevelKey
+from policies.placement.snapshot import Snapshot
 from tests.builders import cluster, node, requests
 from tests.core.invariants import validate_claims
 
@@ -29,7 +30,19 @@ SELECTIONS = st.builds(
     st.none() | st.lists(st.lists(EXPRESSIONS, max_size=2).map(tuple), max_size=2).map(tuple),
     st.lists(st.just(Toleration("gpu", "Exists", "", "")), max_size=1).map(tuple),
 )
-REQUESTS = st.builds(requests, st.integers(0, 8), st.integers(0, 8)) | st.just((("example.com/odd", 1),))
+MANY = [f"example.com/device-{number:02}" for number in range(20)]
+"""With those that every node has there are more names than the arrays have lines at first."""
+OFFERS = (
+    st.integers(0, len(MANY))
+    .flatmap(
+        lambda count: st.tuples(st.permutations(MANY), st.lists(st.integers(0, 3), min_size=count, max_size=count))
+    )
+    .map(lambda drawn: dict(zip(*drawn, strict=False)))
+)
+REQUESTS = st.one_of(
+    st.builds(requests, st.integers(0, 8), st.integers(0, 8)),
+    st.tuples(st.tuples(st.sampled_from(MANY), st.integers(0, 2))),
+)
 
 
 class AnyHistory(RuleBasedStateMachine):
@@ -38,6 +51,21 @@ class AnyHistory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.claims = Claims()
+        self.lent: list[tuple[Snapshot, list[list[int]]]] = []
+
+    @rule(name=NAMES, offers=OFFERS)
+    def registers(self, name: str, offers: dict[str, int]) -> None:
+        """Device plugins come and go on a node that is there: it has these names beside the usual ones."""
+        if (known := self.claims.nodes.get(name)) is not None:
+            usual = {one: amount for one, amount in known.allocatable if one not in MANY}
+            self.claims.set_node(replace(known, allocatable=tuple(sorted((usual | offers).items()))))
+
+    @rule()
+    def lend(self) -> None:
+        """Somebody goes on with what is shown now."""
+        view = self.claims.snapshot()
+        self.lent.append((view, view.free.tolist()))
+        self.claims.lend()
 
     @rule(name=NAMES, gpus=st.integers(0, 8), labels=LABELS, taints=TAINTS, ready=st.booleans(), cordon=st.booleans())
     def set_node(
@@ -70,10 +98,21 @@ class AnyHistory(RuleBasedStateMachine):
     @invariant()
     def everything_adds_up(self) -> None:
         validate_claims(self.claims)
+        assert all(view.free.tolist() == shown for view, shown in self.lent)
 
 
 TestAnyHistory = AnyHistory.TestCase
 TestAnyHistory.settings = settings(max_examples=80, stateful_step_count=30, derandomize=True, deadline=None)
+
+
+def test_a_ninth_name_of_a_resource_comes_with_a_node_or_by_an_update() -> None:
+    claims, eight = Claims(), {f"example.com/{number}": number for number in range(8)}
+    claims.set_node(Node("first", tuple(eight.items())))
+    claims.set_node(Node("first", (*eight.items(), ("late", 3))))
+    claims.set_node(Node("second", tuple((f"other-{number}", 0) for number in range(30))))
+    assert claims.fits("first", (("late", 3),))
+    assert not claims.fits("first", (("late", 4),))
+    assert claims.room("second")["other-29"] == 0
 
 
 def domains_of(claims: Claims) -> dict[str, str | None]:

@@ -82,6 +82,10 @@ class RealStage:
         self.cliques |= dict.fromkeys(added, clique) if clique else {}
         return added
 
+    def adopt(self, name: str) -> None:
+        """Have a node that was made in another way removed with the others."""
+        self._nodes.append(name)
+
     def remove_node(self, name: str) -> None:
         self._nodes.remove(name)
         self.api.delete(f"/api/v1/nodes/{name}")

@@ -17,7 +17,7 @@ from extender.core.events import (
     VolumeGone,
     VolumeSeen,
 )
-from extender.kube.reflector import Reflector
+from extender.kube.reflector import Callback, Reflector
 from extender.kube.resources import Resource
 from extender.observe.sight import Sight
 from tests.kube.fake_api import Answer, FakeApi, FakeTime, fake_api
@@ -100,7 +100,7 @@ def follow(
                 if followed.told[-1] == until:
                     done.set()
 
-            reflector = Reflector(kube, resource, dispatch, sight=followed.sight, pause=followed.time.pause)
+            reflector = Reflector(kube, resource, Callback(dispatch), sight=followed.sight, pause=followed.time.pause)
             running = asyncio.create_task(reflector.run())
             await asyncio.wait_for(done.wait(), 20)
             await asyncio.wait_for(reflector.synced.wait(), 20)

@@ -11,7 +11,7 @@ import pytest
 from extender.kube import client
 from extender.kube.api import connection
 from extender.kube.api.connection import LONGEST_RETRY_AFTER_S, error_from
-from extender.kube.reflector import WATCH_S, Reflector
+from extender.kube.reflector import WATCH_S, Callback, Reflector
 from extender.kube.resources import NODES, PODS
 from extender.observe.sight import DARK_S, Sight
 from tests.kube.fake_api import FakeApi, FakeTime, fake_api, refused, watch
@@ -141,7 +141,9 @@ def test_it_has_caught_up_when_it_knows_what_was_newest_when_that_was_asked() ->
                     await paused.wait()
 
                 sight = Sight(FakeTime().clock)
-                reflector = Reflector(kube, NODES, lambda event: story.append(told(event)), sight=sight, pause=pause)
+                reflector = Reflector(
+                    kube, NODES, Callback(lambda event: story.append(told(event))), sight=sight, pause=pause
+                )
                 running = asyncio.create_task(reflector.run())
                 await asyncio.wait_for(reflector.synced.wait(), 20)
                 await asyncio.wait_for(reflector.catch_up(), 20)
@@ -159,7 +161,10 @@ def test_it_has_not_caught_up_while_the_watch_says_nothing() -> None:
             api.on("WATCH", NODES.path, watch(change("ADDED", node("c", 18)), stays_open=True))
             seen = asyncio.Event()
             reflector = Reflector(
-                kube, NODES, lambda event: seen.set() if told(event) == "+c" else None, sight=Sight(FakeTime().clock)
+                kube,
+                NODES,
+                Callback(lambda event: seen.set() if told(event) == "+c" else None),
+                sight=Sight(FakeTime().clock),
             )
             running = asyncio.create_task(reflector.run())
             await asyncio.wait_for(reflector.synced.wait(), 20)

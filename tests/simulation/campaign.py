@@ -9,10 +9,11 @@ from functools import partial
 
 from extender.core.effects import Effect
 from extender.core.events import Event, Tick
+from extender.runtime.quarantine import Source
 from policies.model import Pod
 from policies.model.queues import QueueObject
 from tests.simulation.batch_plan import JOB_MOMENTS
-from tests.simulation.broken import BrokenPromiseError
+from tests.simulation.broken import BrokenPromiseError, complain
 from tests.simulation.checkpoints import save
 from tests.simulation.curious import CuriousExtender
 from tests.simulation.drawing import draw
@@ -104,8 +105,17 @@ class Run:
             Rounds(self.marks, self.world.clock, lambda: self.world.extender, asked)
         self._past = PastKeeper(self.world, plan.queues.past, exact=plan.queues.exact)
         self.trouble = Trouble(self.world, self.world.chance.stream("faults"), self.referee)
+        self.world.ended = self._ended
         for kind in Kind:
             self.world.api.listeners[kind].append(self._changed)
+
+    def _ended(self, source: Source) -> None:
+        """The core has failed on an object: its process ends by itself, and is started again by the kubelet."""
+        self._note("the core fails on", source)
+        complain(self.referee.judge_end(source))
+        self.world.kill_extender()
+        self.referee.extender_killed()
+        self.world.clock.after(0.5, self.world.start_extender)
 
     def play(self) -> Tally:
         """Raises BrokenPromiseError, or whatever the core itself raises."""
@@ -153,7 +163,7 @@ class Run:
         for _ in range(_LOOKS if self.plan.elastic is None else _PATIENT_LOOKS):
             before = self._activity()
             self._run(self.world.clock.now + (_REFUSED_S if self.plan.barred or self.plan.elastic else _LOOK_EVERY_S))
-            if self._activity() == before:
+            if self._activity() == before and not self._awaits_trial():
                 break
         else:
             # A gang that kube-scheduler refuses everywhere is planned again and again, and so is any pod without nodes.
@@ -161,6 +171,12 @@ class Run:
                 raise BrokenPromiseError("something goes on for ever, although nothing is left to be done")
         judge_rest(self.world, self.referee, self.plan)
         self.referee.judge_kept(self.marks.kept)
+        self.referee.judge_taken_in()
+
+    def _awaits_trial(self) -> bool:
+        """An object that has failed the core again and again, and has changed, is to be taken in later."""
+        extender = self.world.extender
+        return extender is not None and extender.quarantine.next_trial_s is not None
 
     def _activity(self) -> tuple[int, int]:
         """What was written, and how often kube-scheduler has tried a pod.

@@ -22,6 +22,7 @@ from tests.simulation.batch_plan import (
 )
 from tests.simulation.checkpoint_plan import alike, draw_saves, has_checkpoints, in_devices
 from tests.simulation.cluster_plan import TOLERATIONS, draw_nodes, draw_submitted
+from tests.simulation.device_plan import has_devices, registrations, with_devices
 from tests.simulation.elastic_plan import (
     ElasticPlan,
     crowded,
@@ -39,6 +40,7 @@ from tests.simulation.elastic_plan import (
     zoned,
 )
 from tests.simulation.elastic_plan import beside as beside_needy
+from tests.simulation.failing_plan import draw_failures, has_failures
 from tests.simulation.fault_plan import Fault, draw_fault, draw_sharp_fault, draw_weather
 from tests.simulation.model.cycle import Profile
 from tests.simulation.owner_plan import draw_owners, has_owners
@@ -72,6 +74,7 @@ def draw(seed: int) -> Plan:
     shape, edge = chance.stream("shape"), chance.stream("edge")
     calm, large, rough, wide = seed % 8 == 0, seed % 16 == 1, seed % 5 == 4, seed % 40 == 39
     nodes = draw_nodes(chance.stream("nodes"), edge.randint(40, 200) if wide else 16 if large else 0)
+    nodes = with_devices(nodes, chance) if has_devices(seed) else nodes
     jobs = draw_submitted(chance.stream("submissions"), large=large or wide, series=rough)
     count = 0 if calm else shape.choice((1, 3, 6, 12))
     dice = chance.stream("when")
@@ -83,12 +86,14 @@ def draw(seed: int) -> Plan:
     times = 3 if seed % 10 == 7 and not calm else 0
     crashes = [Fault("all pods of a node fail", 10 + 80 * edge.random()) for _ in range(times)]
     sharp = [draw_sharp_fault(edge) for _ in range(edge.choice((1, 2, 4)) if rough and not calm else 0)]
+    failures = [Fault(*one) for one in draw_failures(chance)] if has_failures(seed) else []
+    late = [Fault(*one) for one in registrations(chance)] if has_devices(seed) and not calm else []
     evicts, waiting = (edge.random() < 0.5, edge.choice((2, 20_000, 20_000))) if rough else (True, 20_000)
     plan = Plan(
         seed=seed,
         nodes=nodes,
         jobs=jobs,
-        faults=(*faults, *sharp, *crashes),
+        faults=(*faults, *sharp, *crashes, *late, *failures),
         weather=draw_weather(shape, calm=calm),
         profile=Profile(
             score_all=shape.random() < 0.8,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.simulation import object_faults, process_faults
+from tests.simulation.device_plan import REGISTERS
+from tests.simulation.failing_plan import FAILS_THE_CORE
 from tests.simulation.trouble import Trouble
 
 FAULTS: dict[str, Callable[[Trouble], None]] = {
@@ -46,5 +48,7 @@ SHARP_FAULTS: dict[str, Callable[[Trouble], None]] = {
     "the API server hangs": process_faults.hang,
     "all pods of a node fail": object_faults.fail_node,
     "no job can be read": process_faults.jobs_unread,
+    FAILS_THE_CORE: object_faults.fail_the_core,
+    REGISTERS: object_faults.register_devices,
 }
 """Those that need a certain moment or a certain kind of seed to do harm."""

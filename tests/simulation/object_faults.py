@@ -7,6 +7,8 @@ from typing import Any
 
 from policies.model import GANG_GATE, Pod
 from tests.builders import node, single
+from tests.simulation.device_plan import registered
+from tests.simulation.model.changes import Kind
 from tests.simulation.sight import fits, left_over
 from tests.simulation.trouble import Trouble
 
@@ -35,6 +37,27 @@ def lose_gpu(trouble: Trouble) -> None:
         healthy = dict(one.allocatable)
         allocatable = tuple(sorted((healthy | {"nvidia.com/gpu": healthy["nvidia.com/gpu"] - 1}).items()))
         trouble.world.api.set_node(replace(one, allocatable=allocatable))
+
+
+def register_devices(trouble: Trouble) -> None:
+    """A device plugin starts: the node lists names of resources that it did not have, also with an amount of 0."""
+    one = trouble.some_node()
+    if one is not None:
+        trouble.world.api.set_node(replace(one, allocatable=registered(one.allocatable, trouble.random)))
+
+
+def fail_the_core(trouble: Trouble) -> None:
+    """Somebody writes what the core fails on: in this version of an object, or in all until it is mended."""
+    api, dice = trouble.world.api, trouble.random
+    kinds = [kind for kind in (Kind.PODS, Kind.NODES, Kind.JOBS) if api.changes[kind]]
+    changes = list(api.changes[dice.choice(kinds)].values()) if kinds else []
+    in_use = [change for change in changes if not isinstance(change.value, Pod) or change.value.node]
+    if (change := trouble.some(in_use if dice.random() < 0.5 else changes)) is None:
+        return
+    api.failing[change.uid] = dice.choice(("", f"{api.version + 1}"))
+    trouble.edit(change.uid)
+    if dice.random() < 0.5:
+        trouble.later(lambda: trouble.mend(change.uid), 30.0)
 
 
 def remove_node(trouble: Trouble) -> None:

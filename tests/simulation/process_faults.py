@@ -44,6 +44,7 @@ def change_leader(trouble: Trouble) -> None:
             other.kill()
             return
         trouble.referee.extender_killed()
+        trouble.referee.another_pod_leads()
         world.change_leader(other)
 
     trouble.later(take_over, 3.0)

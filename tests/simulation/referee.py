@@ -5,6 +5,7 @@ What the core believes counts only in ``validate``; the rest is judged by object
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from extender.core.answers import BindingPosted
@@ -26,6 +27,7 @@ from extender.core.effects import (
 from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, PreemptCalled
 from extender.core.gang.milestones import Milestone
 from extender.core.quota.asking import CapacityAsk
+from extender.runtime.quarantine import Source
 from policies.model import GroupKey, Job, PodSets
 from tests.core.invariants import validate
 from tests.simulation.admissions import Admissions
@@ -55,6 +57,8 @@ from tests.simulation.terms import Terms
 from tests.simulation.unsent import UnsentWrites
 from tests.simulation.wholeness import PATIENCE_S, Wholeness
 
+_MOST_ENDS = 2
+
 
 class Referee:
     """``validate`` runs at each n-th event. With 0 it never does: then nothing but what the outside sees is judged."""
@@ -69,6 +73,7 @@ class Referee:
         """Pods whose node was removed: what is planned while it is gone reckons without them."""
         self.gave_way: dict[GroupKey, None] = {}
         """Who was evicted for others, and for whom others were in vain, in whichever life."""
+        self._ends: Counter[Source] = Counter()
         self._begin_life()
 
     def _begin_life(self) -> None:
@@ -103,6 +108,17 @@ class Referee:
         self._calls.clear()
         self._begin_life()
 
+    def judge_end(self, source: Source) -> str | None:
+        """One version of an object may end the process twice: once among others, once alone."""
+        self._ends[source] += 1
+        return (
+            f"{source} has ended the extender {self._ends[source]} times" if self._ends[source] > _MOST_ENDS else None
+        )
+
+    def another_pod_leads(self) -> None:
+        """It has a file of its own, and has yet to learn what the core fails on."""
+        self._ends.clear()
+
     def extender_suspended(self, until: float) -> None:
         self._manners.excused_until = until
         self.sends.pardon(until)
@@ -132,6 +148,11 @@ class Referee:
     def judge_kept(self, kept: Iterable[str]) -> None:
         """At rest: ``kept`` are the nodes that say that they are to stay."""
         complain(self._made.judge_kept(kept, self._world.clock.now))
+
+    def judge_taken_in(self) -> None:
+        """At rest: every object that the core failed on has changed since, and is known in full."""
+        if left_out := self._extender.quarantine.left_out():
+            raise BrokenPromiseError(f"at rest: {left_out[0]} is left out, although it has changed")
 
     def _asks(self) -> Sequence[CapacityAsk]:
         """For which jobs nodes are asked for just now."""
@@ -221,10 +242,27 @@ class Referee:
                 self._judge_eviction(uid)
             case _:
                 pass
+        complain(self._judge_left_out(effect, event))
         if isinstance(effect, PostBinding | Evict | Nominate | Ungate | Wake | Confirm):
             pod = self._world.api.pods.get(effect.uid)
             if pod is not None and pod.scheduler != OURS:
                 raise BrokenPromiseError(f"{effect} writes to a pod of {pod.scheduler}")
+
+    def _judge_left_out(self, effect: Effect, event: Event) -> str | None:
+        """Nothing that runs is stopped because the core knows less of an object than there is. One that it is just
+        shown as it is counts as known."""
+        left_out = self._extender.quarantine.left_out()
+        names = {one.object.name for one in left_out if one.object.kind == "Node"}
+        uids = {one.object.uid for one in left_out}
+        match effect:
+            case SuspendJob(job, reason) if "on which pods of it run" in reason and reason.split(",")[0][5:] in names:
+                return f"{job.key} is suspended because of a node that is left out: {reason}"
+            case SuspendJob(job, reason) if job.uid in uids and not (isinstance(event, JobSeen) and event.job == job):
+                return f"{job.key} is left out, and is suspended: {reason}"
+            case Evict(uid) if (pod := self._world.api.pods.get(uid)) is not None and pod.owner in uids:
+                return f"{uid} is evicted, and its job is left out"
+            case _:
+                return None
 
     def _judge_answer(self, call: int, error: str) -> None:
         asked = self._calls.pop(call, None)

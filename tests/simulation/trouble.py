@@ -8,6 +8,8 @@ from random import Random
 from typing import TypeVar
 
 from policies.model import Node, Pod
+from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.changes import Kind
 from tests.simulation.model.job_specs import Job
 from tests.simulation.model.world import World
 from tests.simulation.referee import Referee
@@ -34,6 +36,8 @@ class Trouble:
         world.controller.blocked.clear()
         if world.autoscaler is not None:
             world.autoscaler.heal()
+        for uid in list(world.api.failing):
+            self.mend(uid)
         self.start_extender()
         world.start_scheduler()
         for one in list(world.api.nodes.values()):
@@ -42,6 +46,24 @@ class Trouble:
                 world.api.set_node(replace(one, ready=True))
         for pod in list(world.api.pods.values()):
             world.api.change_pod(pod.uid, gates=tuple(gate for gate in pod.gates if gate.startswith("muster.dev/")))
+
+    def mend(self, uid: str) -> None:
+        """The core fails on this object no more. Its author has changed it."""
+        api = self.world.api
+        if api.failing.pop(uid, None) is not None:
+            self.edit(uid)
+
+    def edit(self, uid: str) -> None:
+        """The author of a pod, a node or a job changes something that no decision uses."""
+        api, label = self.world.api, ("example.com/edited", f"{self.number()}")
+        if (pod := api.pods.get(uid)) is not None:
+            api.change_pod(uid, labels=tuple(sorted({**dict(pod.labels), label[0]: label[1]}.items())))
+        for kind in (Kind.NODES, Kind.JOBS):
+            change = api.changes[kind].get(uid)
+            if change is not None and isinstance(change.value, Node):
+                api.set_node(replace(change.value, labels={**change.value.labels, label[0]: label[1]}))
+            elif change is not None and isinstance(change.value, BatchJob):
+                api.set_job(replace(change.value, hint=label[1]))
 
     def later(self, action: Callable[[], None], longest_s: float = 8.0) -> None:
         self.world.clock.after(longest_s * self.random.random(), action)

@@ -81,7 +81,7 @@ def _ask(way: Way, facts: Facts) -> None:
     """Whether Muster answers, and is in sync."""
     try:
         with reach(way) as muster:
-            facts.muster = muster.ready() or ""
+            facts.muster, facts.left_out = muster.ready() or "", muster.left_out()
     except UnreachableError as problem:
         if way.url is not None:
             facts.skipped.append(error("NotReachable", "muster", str(problem), "check that it runs, and the address"))

@@ -61,9 +61,10 @@ class Facts:
     """``now`` is the API server's clock. ``groups`` is None where there is no PodGroup kind.
 
     ``policies`` and ``policy_bindings``: mutating admission policies by name. ``muster``: what the extender said of
-    itself, "" when it is ready; None if nobody could ask. ``kueue_runs``: Kueue's controller renews its Lease.
-    ``leftovers``: what it has left behind. ``served``: the kinds that the API server serves. ``guards``: validating
-    admission policies by name. ``skipped``: what could not be checked.
+    itself, "" when it is ready; None if nobody could ask. ``left_out``: the objects that its core has failed on.
+    ``kueue_runs``: Kueue's controller renews its Lease. ``leftovers``: what it has left behind. ``served``: the kinds
+    that the API server serves. ``guards``: validating admission policies by name. ``skipped``: what could not be
+    checked.
     """
 
     settings: Settings
@@ -89,6 +90,7 @@ class Facts:
     rights: dict[Right, bool] | None = None
     service_accounts: dict[str, bool] = field(default_factory=dict)
     muster: str | None = None
+    left_out: str = ""
     skipped: list[Finding] = field(default_factory=list)
 
     @property

@@ -50,6 +50,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     if facts.muster:
         fix = "see its log: what it cannot read is told there"
         yield error("NotInSync", "muster", f"it is not ready: {facts.muster}", fix)
+    if facts.left_out:
+        fix = "report it with its log; each is taken in again when it changes, or when the pod of Muster is replaced"
+        yield warning("LeftOut", "muster", facts.left_out, fix)
     if facts.settings.mode is Mode.ADVISE:
         yield note("Advising", "mode", "advisory mode: gangs are not started together, only counted")
 

@@ -96,6 +96,11 @@ class Muster:
         answer = self._ask("/readyz")
         return None if answer.is_success else _said(answer)
 
+    def left_out(self) -> str:
+        """Return the objects that its core has failed on, as it names them; empty for none. Raises UnreachableError."""
+        lines = self._ask("/readyz").text.splitlines()
+        return next((line for line in lines if line.startswith(_LEFT_OUT)), "")[:_LONGEST]
+
     def doubt(self) -> str:
         """Why its answers may not tell what is decided: it stands by, or what it knows is old. Empty if they do."""
         try:
@@ -116,6 +121,10 @@ class Muster:
 
 def _said(answer: httpx.Response) -> str:
     return answer.text.strip()[:200]
+
+
+_LEFT_OUT = "left out until they change"
+_LONGEST = 2000
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 from extender.core.cluster.facts import Facts
 from policies.model import Node, Requests
 from policies.model.levels import LevelKey
-from policies.placement.snapshot import Level, Others, Snapshot
+from policies.placement.snapshot import Amounts, Level, Others, Snapshot
 from policies.placement.tenants import Tenants
 
 
@@ -44,14 +44,15 @@ class Table:
         new = row is None
         if row is None:
             row = self._facts.append(node.name)
-            self._grow(0, row + 1)
+        self._make_room(node.allocatable, row)
+        # From here on both arrays stay the ones that they are.
+        if new:
             self.allocatable[:, row] = self.free[:, row] = 0
         before = self.allocatable[:, row].copy()
         self.allocatable[:, row] = 0
         for name, amount in node.allocatable:
-            self.allocatable[self.line(name), row] = amount
-        self.free[: len(before), row] -= before
-        self.free[:, row] += self.allocatable[:, row]
+            self.allocatable[self.resources[name], row] = amount
+        self.free[:, row] += self.allocatable[:, row] - before
         self._facts.note(row, node)
         return new
 
@@ -72,14 +73,6 @@ class Table:
             # What no node offers has no line: anybody can write names of resources into a pod, without end.
             if (line := self.resources.get(name)) is not None:
                 self.free[line, row] -= sign * amount
-
-    def line(self, resource: str) -> int:
-        """The line of a resource; one that is new gets the next."""
-        line = self.resources.get(resource)
-        if line is None:
-            line = self.resources[resource] = len(self.resources)
-            self._grow(line + 1, 0)
-        return line
 
     def snapshot(self) -> Snapshot:
         """What a policy sees now, as a view."""
@@ -126,12 +119,19 @@ class Table:
             self.allocatable, self.free = self.allocatable.copy(), self.free.copy()
             self._amounts_lent = False
 
-    def _grow(self, lines: int, rows: int) -> None:
+    def _make_room(self, offered: Requests, row: int) -> None:
+        """Give each new name of a resource a line, and the row a place. Larger arrays replace the present ones."""
+        for name, _ in offered:
+            self.resources.setdefault(name, len(self.resources))
         height, width = self.free.shape
+        lines, rows = len(self.resources), row + 1
         size = (2 * lines if lines > height else height, 2 * rows if rows > width else width)
-        if size == (height, width):
-            return
-        for name in ("allocatable", "free"):
-            grown = np.zeros(size, dtype=np.int64)
-            grown[:height, :width] = getattr(self, name)
-            setattr(self, name, grown)
+        if size != (height, width):
+            self.allocatable, self.free = (_grown(array, size) for array in (self.allocatable, self.free))
+
+
+def _grown(array: Amounts, size: tuple[int, int]) -> Amounts:
+    """Return a larger array with the same amounts, and with zeros where it has more."""
+    larger = np.zeros(size, dtype=np.int64)
+    larger[: array.shape[0], : array.shape[1]] = array
+    return larger

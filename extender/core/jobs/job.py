@@ -65,7 +65,8 @@ class JobRecord:
     def plannable(self) -> bool:
         """It waits, and nothing is on its way: a plan for it can be carried out."""
         seen = self.seen
-        return seen.managed and seen.suspended and seen.stopped and not (seen.finished or seen.marked or self.writing)
+        idle = seen.managed and seen.suspended and seen.stopped and not seen.bare
+        return idle and not (seen.finished or seen.marked or self.writing)
 
     @property
     def waits(self) -> bool:
@@ -88,7 +89,8 @@ class JobRecord:
 
     def see(self, job: Job) -> None:
         """The watch shows it."""
-        if self.awaits_nodes and _asked(self.seen) != _asked(job):
+        taken_in = self.seen.bare != job.bare
+        if self.awaits_nodes and not taken_in and _asked(self.seen) != _asked(job):
             self.take_back("it asks for other pods, or names another queue, than when it was let go without a plan")
         if self.uncreated and _asked(self.seen) != _asked(job):
             self.uncreated = False  # what kept its pods from being created may be mended
@@ -247,8 +249,9 @@ class JobRecord:
         self.over, self.done = False, frozenset()
 
     def take_back(self, why: str) -> None:
-        """It is to be suspended; the first reason stays."""
-        self.stop = self.stop or why
+        """Have it suspended, unless it is left out; the first reason stays."""
+        if not self.seen.bare:
+            self.stop = self.stop or why
 
     def spare(self, why: str) -> None:
         """That is no reason to suspend it any more."""

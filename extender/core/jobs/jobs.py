@@ -242,7 +242,7 @@ class Jobs:
 
     def _clean(self, record: JobRecord) -> None:
         """Nothing of ours outlives its use."""
-        if record.seen.marked:
+        if record.seen.marked and not record.seen.bare:
             record.write(JobWrite.CLEAN)
             self._state.out.append(CleanJob(record.seen))
 
@@ -252,7 +252,8 @@ class Jobs:
             return self._stop(workload, record, drained, now)
         if record.plan is None and (failed := self._unplanned.failure(workload, record, now)):
             return self._stop(workload, record, failed, now)
-        if (nodes := self._unplanned.nodes(workload, record)) and self.upkeep.look_again(workload, record, now):
+        nodes = None if record.seen.bare else self._unplanned.nodes(workload, record)
+        if nodes and self.upkeep.look_again(workload, record, now):
             self._start(workload, record, to_come(workload, record.seen), nodes)
             return await_pods(self._state, record, now)
         if record.plan is None:
@@ -313,6 +314,8 @@ class Jobs:
         explain(self._state, workload, _STARTED, now)
 
     def _stop(self, workload: Workload, record: JobRecord, why: str, now: float) -> None:
+        if record.seen.bare:
+            return
         record.take_back(why)
         workload.nudge()
         record.write(JobWrite.SUSPEND)

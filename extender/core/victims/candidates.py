@@ -102,7 +102,9 @@ def going(state: State, victim: Victim) -> Collection[Pod]:
 def _stops(workload: Workload) -> bool:
     """Its job can be suspended now."""
     job = workload.job
-    return job is not None and job.plan is not None and not (job.writing or job.stop or job.over or job.seen.finished)
+    if job is None or job.plan is None or job.seen.bare:
+        return False
+    return not (job.writing or job.stop or job.over or job.seen.finished)
 
 
 def named(workload: Workload) -> Victim:

@@ -24,7 +24,7 @@ from extender.kube.queues.resources import (
     path_of,
     workload_priorities,
 )
-from extender.kube.reflector import Reflector
+from extender.kube.reflector import Callback, Receiver, Reflector
 from extender.kube.resources import Resource
 from extender.observe.sight import Sight
 
@@ -72,7 +72,7 @@ class QueueFollower:
     def __init__(
         self,
         kube: Kube,
-        dispatch: Callable[[Event], None],
+        receiver: Receiver[Event],
         sight: Sight,
         changed: Callable[[], None],
         *,
@@ -89,7 +89,7 @@ class QueueFollower:
             CLASSES: _Kind(CLASSES, workload_priorities),
         }
         for plural, kind in self._kinds.items():
-            told = dispatch if plural in QUEUE_KINDS else lambda _: changed()
+            told: Receiver[Any] = receiver if plural in QUEUE_KINDS else Callback(lambda _: changed())
             kind.reflector = Reflector(kube, kind.of_version(VERSIONS[0]), told, sight=sight, pause=pause)
 
     async def look(self, there: Collection[Served], group: asyncio.TaskGroup) -> None:

@@ -12,6 +12,7 @@ from extender.kube.kinds.job import JOB
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
+from extender.kube.reflector import Callback
 from extender.observe.sight import Sight
 from policies.model import Job
 from tests.kube.fake_api import Answer, FakeApi, fake_api, watch
@@ -88,7 +89,7 @@ def followed(setup: Callable[[FakeApi], None], check: Callable[[Followed], Await
             setup(api)
             events: list[Event] = []
             sight, reader = Sight(), Reader(registry=Registry(own))
-            follower = JobFollower(kube, events.append, sight, reader, pause=lambda _: asyncio.sleep(0))
+            follower = JobFollower(kube, Callback(events.append), sight, reader, pause=lambda _: asyncio.sleep(0))
             running = asyncio.create_task(follower.run())
             try:
                 await asyncio.wait_for(follower.synced.wait(), 20)

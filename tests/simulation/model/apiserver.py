@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from extender.core.bare import bare
 from extender.core.binds.stamps import stamp_of
+from extender.core.events import Event
+from extender.runtime.quarantine import Source
 from policies.model import (
     GANG_GATE,
     DisruptionBudget,
@@ -51,11 +54,18 @@ class ApiServer:
         """By namespace and name."""
         self.lets_go: Callable[[Pod], bool] = lambda _: True
         """What the Eviction API asks about a pod."""
+        self.failing: dict[str, str] = {}
+        """UIDs of objects that the core fails on, each with the version, or empty for every version."""
         self.changes: dict[Kind, dict[str, Change]] = {kind: {} for kind in Kind}
         self.listeners: dict[Kind, list[Listener]] = {kind: [] for kind in Kind}
         self._names: dict[tuple[str, str], str] = {}
         self._node_uids: dict[str, str] = {}
         self.version = 0
+
+    def fails_the_core(self, event: Event, source: Source) -> bool:
+        """Say whether it does when it is shown this of an object: its bare facts are harmless."""
+        version = self.failing.get(source.uid)
+        return version in ("", source.version) and all(str(event) != str(one) for one in bare(event))
 
     def create_pod(self, pod: Pod) -> int:
         if (pod.namespace, pod.name) in self._names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from typing import assert_never
 
@@ -16,12 +17,14 @@ from extender.core.events import (
     CapacityServed,
     Event,
     FilterCalled,
+    Paused,
     PodSeen,
     PreemptCalled,
     Synced,
 )
 from extender.core.quota.asking import CapacityAsk
 from extender.runtime.driver import Action, Driver, Watcher
+from extender.runtime.quarantine import LEFT_OUT, Quarantine, Record, Source
 from extender.runtime.requests import Failed, Response, Send
 from extender.runtime.together import Together
 from extender.simulation.clock import Timer
@@ -37,6 +40,25 @@ from tests.simulation.model.tasks import Process, spawn
 
 _MADE_BY = (Kind.GROUP_JOBS, Kind.JOBS, Kind.OWNERS)
 _OPTIONAL = (Kind.GROUP_JOBS, Kind.OWNERS, Kind.BUDGETS)
+
+
+class InjectedError(Exception):
+    """Stands for a bug of the core that one object brings to light."""
+
+
+@dataclass(slots=True)
+class Files:
+    """What one pod of the deployment keeps while its containers end and start."""
+
+    record: Record = field(default_factory=Record)
+
+    def save(self, record: Record) -> None:
+        """Keep it for the next life."""
+        self.record = record
+
+
+def _source(change: Change) -> Source:
+    return Source(change.kind.name, change.uid, str(change.version))
 
 
 class Extender:
@@ -55,8 +77,13 @@ class Extender:
         writes_at_once: int = 64,
         served: Collection[Kind] = (),
         slice_s: float = 0.0,
+        files: Files | None = None,
+        ended: Callable[[Source], None] = lambda _: None,
     ) -> None:
-        """``stands_by``: it reads along until it is told to lead. ``served``: what there is in the API beside what
+        """``files``: what outlives it in its pod. ``ended``: is called when the core has failed on an object, and the
+        process has ended by itself.
+
+        ``stands_by``: it reads along until it is told to lead. ``served``: what there is in the API beside what
         always is. ``slice_s``: what passes before it goes on with what it has begun."""
         self.driver = Driver(core, writes_at_once=writes_at_once, watcher=watcher)
         self.calls: dict[int, BindRequest] = {}
@@ -72,6 +99,11 @@ class Extender:
         self._killed = False
         self._thaw = 0.0
         self._late: list[Callable[[], object]] = []
+        self._ended = ended
+        files = files or Files()
+        self.quarantine = Quarantine(files.record, files.save, lambda: self._clock.now)
+        self._tried = False
+        self._trial: Timer | None = None
         self._together = Together()
         """Pods that were read at this instant."""
         self._timer: Timer | None = None
@@ -97,7 +129,7 @@ class Extender:
             watch.stop()
         self._killed = True
         self._late.clear()
-        for timer in (self._timer, self._starting):
+        for timer in (self._timer, self._starting, self._trial):
             if timer is not None:
                 timer.cancel()
         for call in list(self.calls):
@@ -177,7 +209,13 @@ class Extender:
             return None
         if not self.recovered:
             return None
+        if self.quarantine.holds(event.pod.uid):
+            if isinstance(event, FilterCalled):
+                return AnswerFilter(event.call, (), event.candidates, LEFT_OUT)
+            return AnswerPreempt(event.call, {})
         actions = self._dispatch(event)
+        if self._killed:
+            return None
         return next(action for action in actions if isinstance(action, AnswerFilter | AnswerPreempt))
 
     # What the watches show.
@@ -199,37 +237,81 @@ class Extender:
             self._begin()
 
     def _begin(self) -> None:
+        if (pause_s := self.quarantine.pause_s) > 0:
+            self._dispatch(Paused(self._clock.now + pause_s))
         self._dispatch(Synced(self._clock.now))
 
     def _seen(self, change: Change, before: Change | None) -> None:
-        if not self._stands_by and (before is None or before.value != change.value):
-            self._show(facts.seen(change))
+        if self._stands_by or self._killed or (before is not None and before.value == change.value):
+            return
+        event, source = facts.seen(change), _source(change)
+        shown = self.quarantine.admit(event, source)
+        if shown is event:
+            self._show(event, source)
+            return
+        if shown is not None:
+            self._show_alone(shown, source)
+        self._await_trial()
 
     def _gone(self, last: Change) -> None:
         if not self._stands_by:
+            self.quarantine.gone(last.uid)
             self._dispatch(facts.gone(last))
 
     # The driver, and what it asks for.
 
-    def _show(self, event: Event) -> None:
+    def _show(self, event: Event, source: Source) -> None:
         """Pods that are read at one instant are shown to the core together, as by ``Runner``."""
         if not isinstance(event, PodSeen):
-            self._dispatch(event)
+            self._show_alone(event, source)
             return
         if not self._together.takes(event.pod):
             self._show_together()
         if not self._together:
             self._clock.after(0.0, self._show_together)
-        self._together.put(event.pod)
+        self._together.put(event, source)
 
     def _show_together(self) -> None:
         seen = self._together.take()
-        if seen is not None and not self._killed:
-            self._do(self.driver.handle(seen, self._clock.now))
+        if seen is not None:
+            self._handle(*seen)
+
+    def _show_alone(self, event: Event, source: Source) -> None:
+        self._show_together()
+        self._handle(event, [(event, source)])
+
+    def _handle(self, event: Event, shown: Collection[tuple[Event, Source]]) -> None:
+        """Let the core see objects. One that it fails on ends the process, as by ``Runner``."""
+        if self._killed:
+            return
+        failing = next((source for one, source in shown if self._api.fails_the_core(one, source)), None)
+        if failing is not None:
+            self.quarantine.blame(shown, InjectedError(f"{failing} fails the core"), self.driver.core.state)
+            return self._ended(failing)
+        self._do(self.driver.handle(event, self._clock.now))
 
     def _dispatch(self, event: Event) -> list[Action]:
         self._show_together()
-        return self._do(self.driver.handle(event, self._clock.now))
+        return [] if self._killed else self._do(self.driver.handle(event, self._clock.now))
+
+    def _look_at_what_was_left_out(self) -> None:
+        self.quarantine.forget_unseen()
+        self._try_suspects()
+
+    def _await_trial(self) -> None:
+        """As by ``Runner``."""
+        if self._tried and not self._killed and (seconds := self.quarantine.next_trial_s) is not None:
+            if self._trial is not None:
+                self._trial.cancel()
+            self._trial = self._clock.after(seconds, self._try_suspects)
+
+    def _try_suspects(self) -> None:
+        for event, source in self.quarantine.on_trial():
+            self._show_alone(event, source)
+            if self._killed:
+                return
+            self.quarantine.acquit(source.uid)
+        self._await_trial()
 
     def _do(self, actions: list[Action]) -> list[Action]:
         for action in actions:
@@ -242,6 +324,9 @@ class Extender:
                     pass  # the first two are results of the call, the others are for people
                 case _:
                     assert_never(action)
+        if self.recovered and not self._tried:
+            self._tried = True
+            self._clock.after(0.0, self._look_at_what_was_left_out)
         self._set_timer()
         return actions
 
@@ -264,7 +349,8 @@ class Extender:
             self._late.append(lambda: self._answered(ticket, response))
         elif not self._killed:
             self._show_together()
-            self._do(self.driver.answered(ticket, response, self._clock.now))
+            if not self._killed:
+                self._do(self.driver.answered(ticket, response, self._clock.now))
 
     def _set_timer(self) -> None:
         at = self.driver.next_wake()
@@ -285,7 +371,8 @@ class Extender:
             self._timer = self._clock.at(self._thaw, self._on_timer)
         else:
             self._show_together()
-            self._do(self.driver.wake(self._clock.now))
+            if not self._killed:
+                self._do(self.driver.wake(self._clock.now))
 
     def _go_on(self) -> None:
         late, self._late = self._late, []

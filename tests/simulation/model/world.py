@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from extender.core.engine import Engine
 from extender.runtime.driver import Watcher
+from extender.runtime.quarantine import Source
 from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock
 from policies.model import DisruptionBudget, Node
@@ -23,7 +24,7 @@ from tests.simulation.model.kubelet import Kubelets
 from tests.simulation.model.kubescheduler import KubeScheduler
 from tests.simulation.model.network import Network, Weather
 from tests.simulation.model.owners import OwnerController
-from tests.simulation.model.process import Extender
+from tests.simulation.model.process import Extender, Files
 
 BEGIN_S = 1000.0
 
@@ -79,8 +80,12 @@ class World:
         self.kinds = kinds
         self.profile = profile or Profile()
         self.extender: Extender | None = None
+        self.files = Files()
+        self.ended: Callable[[Source], None] = lambda _: None
+        """Is called when the extender has ended by itself, because of that object."""
         self.scheduler: KubeScheduler | None = None
         self._core = core
+        self._files_of: dict[Extender, Files] = {}
         self._bars = bars
         self._watcher = watcher
         self._process = process
@@ -109,12 +114,15 @@ class World:
                 writes_at_once=self._writes_at_once,
                 served=self.kinds,
                 slice_s=self._slice_s,
+                files=self.files,
+                ended=lambda source: self.ended(source),
             )
 
     def stand_by(self) -> Extender:
         """Another extender, which reads along and waits for its turn."""
         assert self._core is not None
-        return self._process(
+        files = Files()
+        other = self._process(
             self._core(),
             self.api,
             self.network,
@@ -123,13 +131,17 @@ class World:
             writes_at_once=self._writes_at_once,
             served=self.kinds,
             slice_s=self._slice_s,
+            files=files,
+            ended=lambda source: self.ended(source),
         )
+        self._files_of[other] = files
+        return other
 
     def change_leader(self, other: Extender) -> None:
         """kube-scheduler and extender of one pod have lost their Lease, those of the other have got it."""
         self.kill_extender()
         self.kill_scheduler()
-        self.extender = other
+        self.extender, self.files = other, self._files_of.pop(other)
         shown = other.shown(Kind.QUEUES).items()
         other.behind = {uid for uid, change in shown if self.api.queues.get(uid) is not change.value}
         other.lead(self._watcher)

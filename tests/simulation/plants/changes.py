@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Untold
+from extender.core.cluster.table import Table
 from extender.core.events import Event, GroupSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
 from extender.core.planner import Planner
 from extender.core.singles.waiting import WaitingSingles
+from policies.model import Node
 from tests.simulation.plants.mutants import Core, hears
 
 # What has changed for those who were refused.
@@ -147,3 +149,31 @@ def acts_before_the_lists_are_read(event: Event, core: Core) -> Iterable[Event]:
         core.notes["begun"] = True
         yield Synced(core.now)
         yield from [Tick()] * 8
+
+
+# What the arrays of the nodes hold.
+
+
+def an_array_is_grown_behind_a_reference(patch: pytest.MonkeyPatch) -> None:
+    """The lines of new names of resources are made while the amounts are written."""
+
+    def put(self: Table, node: Node) -> bool:
+        self._own_all()
+        if new := node.name not in self.rows:
+            self._make_room((), row := self._facts.append(node.name))
+            self.allocatable[:, row] = self.free[:, row] = 0
+        row = self.rows[node.name]
+        before = self.allocatable[:, row].copy()
+        self.allocatable[:, row] = 0
+        for name, amount in node.allocatable:
+            self.allocatable[line(self, name), row] = amount
+        self.free[: len(before), row] -= before
+        self.free[:, row] += self.allocatable[:, row]
+        self._facts.note(row, node)
+        return new
+
+    def line(table: Table, name: str) -> int:
+        table._make_room(((name, 0),), 0)
+        return table.resources[name]
+
+    patch.setattr(Table, "put", put)

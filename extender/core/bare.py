@@ -1,0 +1,159 @@
+"""The bare facts of objects that the core has failed on, and the names of such objects.
+
+Room and quota that are in use stay counted, and nothing that runs is stopped. All that an author may write freely and
+that is not needed for this is left out: it may be what the core has failed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from extender.core.events import (
+    BudgetSeen,
+    ClaimSeen,
+    Event,
+    GroupJobSeen,
+    GroupSeen,
+    JobSeen,
+    NamespaceSeen,
+    NodeSeen,
+    OwnerSeen,
+    PodSeen,
+    QueueSeen,
+    VolumeSeen,
+)
+from policies.model import (
+    Controller,
+    Dialect,
+    GroupRef,
+    Job,
+    Node,
+    Pod,
+    PodSet,
+    PodSets,
+)
+from policies.model.queues import LocalQueue, VolcanoQueue
+
+Named = tuple[str, Controller]
+"""The namespace of an object, empty where it has none, and the object as an owner reference names it."""
+
+_PODGROUPS = {
+    Dialect.VOLCANO: "scheduling.volcano.sh/v1beta1",
+    Dialect.KAI: "scheduling.run.ai/v2alpha2",
+    Dialect.KOORDINATOR: "scheduling.sigs.k8s.io/v1alpha1",
+}
+
+
+def bare(event: Event) -> tuple[Event, ...]:
+    """Return what may be shown in place of the event, the fullest first; nothing of what holds no room or quota."""
+    match event:
+        case PodSeen(pod) if pod.node and not pod.ended:
+            return (PodSeen(_bare_pod(pod)),)
+        case NodeSeen(node):
+            closed = Node(node.name, (), node.labels, unschedulable=True, ready=node.ready)
+            return NodeSeen(closed), NodeSeen(replace(closed, labels={}))
+        case JobSeen(job) if not (job.suspended and job.stopped) and not job.finished:
+            return (JobSeen(_bare_job(job)),)
+        case _:
+            return ()
+
+
+def _bare_pod(pod: Pod) -> Pod:
+    """Keep who it is, where it is, what it takes, and what gang it was bound for."""
+    group = pod.group
+    if group is not None:
+        group = GroupRef(
+            group.name, group.dialect, group.min_member, role=group.role, minima=group.minima, owner=group.owner
+        )
+    return Pod(
+        pod.uid,
+        pod.namespace,
+        pod.name,
+        pod.requests,
+        scheduler=pod.scheduler,
+        created=pod.created,
+        priority=pod.priority,
+        node=pod.node,
+        phase=pod.phase,
+        deleting=pod.deleting,
+        owner=pod.owner,
+        controller=pod.controller,
+        index=pod.index,
+        series=pod.series,
+        group=group,
+        stamp=pod.stamp,
+        native_group=pod.native_group,
+        queue=pod.queue,
+        podset_group=pod.podset_group,
+        stays=pod.stays,
+    )
+
+
+def _bare_job(job: Job) -> Job:
+    """Keep the room of its pods, its quota and its plan. One that is ``bare`` is neither suspended nor evicted."""
+    podsets = tuple(_bare_podset(one) for one in job.podsets.podsets)
+    return Job(
+        PodSets(job.key, podsets),
+        job.owner,
+        managed=job.managed,
+        suspended=job.suspended,
+        stopped=job.stopped,
+        running=job.running,
+        marked=job.marked,
+        plan=job.plan,
+        resumes=job.resumes,
+        done=job.done,
+        closed=job.closed,
+        queue=job.queue,
+        flavors=job.flavors,
+        let_go=job.let_go,
+        bare=True,
+    )
+
+
+def _bare_podset(podset: PodSet) -> PodSet:
+    leader = None if podset.leader is None else _bare_pod(podset.leader)
+    return replace(podset, template=_bare_pod(podset.template), leader=leader)
+
+
+def named(event: Event) -> Named | None:
+    """Return which object the event shows; None for what is no object that is there."""
+    name = _NAMES.get(type(event))
+    return None if name is None else name(event)
+
+
+def _group(event: GroupSeen) -> Named:
+    key, version = event.group.key, _PODGROUPS.get(event.group.dialect, "scheduling.x-k8s.io/v1alpha1")
+    return key.namespace, Controller(version, "PodGroup", key.name, event.group.uid)
+
+
+def _queue(event: QueueSeen) -> Named:
+    queue = event.object
+    namespace = queue.namespace if isinstance(queue, LocalQueue) else ""
+    if isinstance(queue, VolcanoQueue):
+        return namespace, Controller("scheduling.volcano.sh/v1beta1", "Queue", queue.name, "")
+    kind = type(queue).__name__.removesuffix("Object")
+    return namespace, Controller("kueue.x-k8s.io/v1beta1", kind, queue.name, "")
+
+
+def _unnumbered(version: str, kind: str, namespace: str, name: str) -> Named:
+    return namespace, Controller(version, kind, name, "")
+
+
+_NAMES: dict[type[Event], Callable[[Any], Named]] = {
+    PodSeen: lambda event: (event.pod.namespace, Controller("v1", "Pod", event.pod.name, event.pod.uid)),
+    NodeSeen: lambda event: _unnumbered("v1", "Node", "", event.node.name),
+    JobSeen: lambda event: (event.job.key.namespace, event.job.owner),
+    GroupJobSeen: lambda event: (event.job.key.namespace, event.job.controller),
+    OwnerSeen: lambda event: (event.owner.key.namespace, event.owner.controller),
+    GroupSeen: _group,
+    QueueSeen: _queue,
+    NamespaceSeen: lambda event: _unnumbered("v1", "Namespace", "", event.name),
+    ClaimSeen: lambda event: _unnumbered("v1", "PersistentVolumeClaim", event.namespace, event.name),
+    VolumeSeen: lambda event: _unnumbered("v1", "PersistentVolume", "", event.name),
+    BudgetSeen: lambda event: _unnumbered(
+        "policy/v1", "PodDisruptionBudget", event.budget.namespace, event.budget.name
+    ),
+}

@@ -1,0 +1,25 @@
+"""Bugs in what is done about an object that the core fails on."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.runtime import quarantine
+from extender.runtime.quarantine import Quarantine
+from tests.simulation.model import apiserver
+
+
+def an_object_fails_the_core_again_and_again(patch: pytest.MonkeyPatch) -> None:
+    """Nobody notes which object it was."""
+    patch.setattr(Quarantine, "blame", lambda *_, **__: "")
+
+
+def the_quarantine_evicts_a_running_gang(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is kept of what is left out: the others of its gang look as if their start had broken off."""
+    patch.setattr(quarantine, "bare", lambda _: ())
+    patch.setattr(apiserver, "bare", lambda _: ())
+
+
+def what_is_left_out_is_never_taken_in_again(patch: pytest.MonkeyPatch) -> None:
+    """An object that has changed is taken for the one that the core has failed on."""
+    patch.setattr(quarantine, "_digest", lambda _: "")
