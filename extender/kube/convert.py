@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from extender.core.binds.stamps import stamp_of
 from extender.core.events import ClaimSeen, VolumeSeen
 from extender.core.gang.removal import COST
+from extender.core.instants import instant_of
 from extender.kube.dialects import MARKS, group_of
 from extender.kube.dialects.owner import owned_gang
 from extender.kube.kinds.keys import WORKLOAD
@@ -255,13 +255,9 @@ def instant(text: str | None) -> float:
     """RFC 3339 -> seconds since the epoch; 0 if absent. Raises UnreadableError."""
     if not text:
         return 0.0
-    try:
-        instant = datetime.fromisoformat(text)
-        if instant.tzinfo is not None:
-            return instant.timestamp()
-    except (ValueError, OverflowError):
-        pass
-    raise UnreadableError(f"{text[:40]!r} is not an instant in RFC 3339")
+    if (at := instant_of(text)) is None:
+        raise UnreadableError(f"{text[:40]!r} is not an instant in RFC 3339")
+    return at
 
 
 def _refusal(conditions: Iterable[Condition]) -> str | None:

@@ -185,9 +185,10 @@ class Reflector(Generic[ValueT, EventT]):
         """What cannot be read now is what it was last."""
         try:
             meta, value = (read or self._resource.read)(raw)
-        except (*UNDECODABLE, UnreadableError) as error:
-            meta = _meta(raw)
-            log.warning("%s: %s/%s is skipped: %s", self._resource.path, meta.namespace or "", meta.name, error)
+        except Exception as error:  # Whatever an object makes its reader do, others are read.
+            meta, known = _meta(raw), isinstance(error, (*UNDECODABLE, UnreadableError))
+            name = f"{meta.namespace or ''}/{meta.name}"
+            log.warning("%s: %s is skipped: %s", self._resource.path, name, error, exc_info=None if known else error)
             value = self._known.get(meta.uid or "")
         if value is not None:
             self._note(meta.uid or "", meta.resource_version)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from extender.core.instants import instant_of
 from extender.core.workload import Workload
 from policies.model import Stamp
 
@@ -50,19 +51,11 @@ def stamp_of(annotations: Mapping[str, str]) -> Stamp | None:
         return None
     quorum, size = (_count(annotations.get(key, "")) for key in (RELEASE_QUORUM, RELEASE_SIZE))
     complete = annotations.get(RELEASE_COMPLETE) == "true"
-    return Stamp(gang, release, complete, quorum, size, _instant(annotations.get(RELEASED_AT, "")), name)
+    return Stamp(gang, release, complete, quorum, size, instant_of(annotations.get(RELEASED_AT, "")) or 0.0, name)
 
 
 def _count(text: str) -> int:
     return int(text) if _NUMBER.fullmatch(text) else 0
-
-
-def _instant(text: str) -> float:
-    try:
-        instant = datetime.fromisoformat(text)
-        return instant.timestamp() if instant.tzinfo is not None else 0.0
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 def gang_uid(workload: Workload) -> str:
