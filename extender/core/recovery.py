@@ -63,7 +63,7 @@ class Recovery:
             job = workload.job
             if state.workloads.get(key) is not workload or job is None:
                 continue
-            if job.awaits_nodes or (workload.admitted and key in state.waiting.keys):
+            if job.unproven or job.awaits_nodes or (workload.admitted and key in state.waiting.keys):
                 self._lifecycle.settle(workload, now)
                 yield _LOOK + len(workload.members)
 
