@@ -85,7 +85,7 @@ class WorkloadWriter:
         self._next = 0
         self._rests = 0
         self._refused: dict[GroupKey, int] = {}
-        """Those whose own object was refused, and for how many of their turns they are left out yet."""
+        """Jobs whose own object was refused, and for how many of their turns they are left out yet."""
         self._complaint = ""
 
     async def run(self) -> None:

@@ -19,7 +19,7 @@ async def go_round(
     *,
     every_s: float = EVERY_S,
 ) -> None:
-    """Until cancelled. ``failed``: what is logged when a round raises, once until one has gone well again.
+    """Look round by round until cancelled. ``failed`` is logged when a round raises, once until one has gone well.
 
     No error ends it: what one object makes a round do must not end the process. After an unforeseen one the rounds
     are farther and farther apart.

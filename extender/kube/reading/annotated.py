@@ -12,7 +12,7 @@ from extender.kube.reading.plain import is_name
 
 DecodedT = TypeVar("DecodedT")
 MOST_BYTES = 256 << 10
-"""Of a text that is read: as much as all annotations of an object may have."""
+"""The longest text that is read: as much as all annotations of an object may have."""
 _QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _IDENTIFIER = re.compile(r"[-A-Za-z0-9_./]{0,317}", re.ASCII)
 
