@@ -49,9 +49,21 @@ class Api:
         """PATCH many objects by their paths, each with a merge patch, as `create_all` creates them."""
         burst.send_all(self.server, self._tls, "PATCH", patches)
 
-    def patch(self, path: str, body: Any, type: str = "application/merge-patch+json") -> Object:  # noqa: A002
-        """PATCH an object, or its subresource when the path ends with one ("/status")."""
-        return self._call("PATCH", path, json=body, headers={"Content-Type": type})
+    def patch(
+        self,
+        path: str,
+        body: Any,
+        type: str = "application/merge-patch+json",  # noqa: A002
+        *,
+        user: str = "",
+    ) -> Object:
+        """PATCH an object, or its subresource when the path ends with one ("/status"). ``user``: as in ``create``."""
+        headers = {"Content-Type": type} | ({"Impersonate-User": user} if user else {})
+        return self._call("PATCH", path, json=body, headers=headers)
+
+    def replace(self, path: str, obj: Object, *, user: str = "") -> Object:
+        """PUT the object. ``user``: as in ``create``."""
+        return self._call("PUT", path, json=obj, headers={"Impersonate-User": user} if user else None)
 
     def delete(self, path: str, body: Object | None = None, **params: str | int) -> Object:
         """DELETE an object or a collection; `body` holds DeleteOptions."""

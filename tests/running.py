@@ -37,9 +37,11 @@ class Written:
         self.bound: dict[str, str] = {}
         """Pod UID -> node."""
         self.reports: list[Report] = []
+        self.asked: list[Asked] = []
         self.nominated = asyncio.Event()
 
     async def send(self, asked: Asked, timeout_s: float) -> Response:
+        self.asked.append(asked)
         match asked:
             case PostBinding():
                 self.bindings.append(asked)

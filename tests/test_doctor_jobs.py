@@ -42,7 +42,7 @@ def test_a_policy_for_other_profiles_is_told() -> None:
 
 
 def test_a_guard_of_pods_for_other_profiles_is_told() -> None:
-    found = yaml.safe_load_all((BASE.parent / "components" / "admission-gate" / "queue-names.yaml").read_text())
+    found = yaml.safe_load_all((BASE.parent / "components" / "admission-gate" / "own-keys.yaml").read_text())
     facts = admission("admission-gate", "job-admission")
     facts.guards = {name: {} for name in GUARDS}
     facts.guards |= {one["metadata"]["name"]: one for one in found if one["kind"] == "ValidatingAdmissionPolicy"}
@@ -50,12 +50,12 @@ def test_a_guard_of_pods_for_other_profiles_is_told() -> None:
     (added,) = yaml.safe_load(preemption["patches"][0]["patch"])
     facts.guards["muster-extender-evictions"] = {"spec": {"matchConditions": [added["value"]]}}
     assert codes(facts) == []
-    names = facts.guards | {"of-others": facts.guards["muster-pod-queues"]}
+    names = facts.guards | {"of-others": facts.guards["muster-pod-keys"]}
     facts.policies, facts.guards = {}, names
     facts.scheduler = shipped() | {"profiles": [{"schedulerName": "gpus"}]}
     facts.settings = load(None, scheduler_names=("gpus",))
     told = {(one.code, one.subject) for one in examine(facts).findings} - {("NoGate", "muster-gang-gate")}
-    where = ("muster-extender-evictions", "muster-pod-own-queues", "muster-pod-queues")
+    where = ("muster-extender-evictions", "muster-pod-keys")
     assert told == {("GateElsewhere", name) for name in where}
 
 

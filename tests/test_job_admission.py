@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from extender.kube.kinds.keys import QUEUES
+from extender.core.binds.stamps import WRITTEN
+from extender.kube.dialects import NAMES
+from extender.kube.kinds.keys import (
+    COMPONENT,
+    FLAVORS,
+    IN_VAIN,
+    INDEX_LABEL,
+    LED,
+    NODE_LABELS,
+    NODES,
+    OWN,
+    PLAN,
+    PODSET,
+    QUEUES,
+    WORKLOAD,
+)
+from extender.kube.queues.naming import OF_VOLCANO
+from extender.kube.reading.eviction import EVICTED_AT
+from extender.kube.reading.reserved import PREEMPTING
 from policies.model import GANG_GATE
 from tests.test_manifests import document, documents
 
 FOLDER = "components/job-admission"
 JOB_POLICIES = ("muster-jobs", "muster-job-pods", "muster-untracked-pods")
-FILES = ("jobs", "owners", "pods", "queue-names", "untracked", "values")
+FILES = ("jobs", "own-keys", "owners", "pods", "queue-names", "untracked", "values")
 DOCUMENTS = [
     one
-    for name in ("components/admission-gate/policy.yaml", *(f"{FOLDER}/{file}.yaml" for file in FILES))
+    for name in (
+        "components/admission-gate/policy.yaml",
+        "components/admission-gate/own-keys.yaml",
+        *(f"{FOLDER}/{file}.yaml" for file in FILES),
+    )
     for one in documents(name)
 ]
 POLICIES = {one["metadata"]["name"]: one["spec"] for one in DOCUMENTS if one["kind"] == "MutatingAdmissionPolicy"}
@@ -33,7 +56,11 @@ def mutation(name: str) -> str:
 def test_the_component_has_every_file_and_every_policy_is_bound() -> None:
     assert document(f"{FOLDER}/kustomization.yaml")["resources"] == [f"{file}.yaml" for file in FILES]
     bindings = {one["spec"]["policyName"] for one in DOCUMENTS if one["kind"] == "MutatingAdmissionPolicyBinding"}
-    assert bindings == set(POLICIES) == {"muster-gang-gate", "muster-gang-owners", *JOB_POLICIES}
+    assert (
+        bindings
+        == set(POLICIES)
+        == {"muster-gang-gate", "muster-gang-owners", "muster-job-keys", "muster-pod-keys", *JOB_POLICIES}
+    )
 
 
 def test_jobs_fail_closed_and_pods_fail_open() -> None:
@@ -41,6 +68,8 @@ def test_jobs_fail_closed_and_pods_fail_open() -> None:
         "muster-gang-gate": "Ignore",
         "muster-gang-owners": "Fail",
         "muster-jobs": "Fail",
+        "muster-job-keys": "Fail",
+        "muster-pod-keys": "Ignore",
         "muster-job-pods": "Ignore",
         "muster-untracked-pods": "Ignore",
     }
@@ -72,19 +101,42 @@ def test_scheduler_names_agree() -> None:
         assert f"path: '/spec/schedulerName', value: '{names[0]}'" in mutation(name)
 
 
-def test_the_queue_of_a_pod_is_kept_by_each_of_its_labels_in_the_same_words() -> None:
+OWN_OF_JOBS = {PLAN, OWN, FLAVORS, PREEMPTING, EVICTED_AT, IN_VAIN}
+OWN_OF_TEMPLATES = {WORKLOAD, NODES, NODE_LABELS, PODSET, INDEX_LABEL, COMPONENT}
+
+
+def keys_in(spec: Any) -> set[str]:
+    return set(re.findall(r"'(muster\.dev/[\w-]+)'", str(spec).replace("\\'", "'")))
+
+
+def test_what_only_muster_writes_on_jobs_is_kept_on_every_kind() -> None:
+    (mutating, _, validating, _) = documents(f"{FOLDER}/own-keys.yaml")
+    rules = POLICIES["muster-jobs"]["matchConstraints"]["resourceRules"]
+    assert mutating["spec"]["matchConstraints"]["resourceRules"] == rules
+    kept = {(group, kind) for one in rules for group in one["apiGroups"] for kind in one["resources"]}
+    judged = validating["spec"]["matchConstraints"]["resourceRules"]
+    looked_at = {(group, kind) for one in judged for group in one["apiGroups"] for kind in one["resources"]}
+    assert looked_at == kept | {("batch", "jobs/status")}
+    variables = {one["name"]: one["expression"] for one in validating["spec"]["variables"]}
+    assert keys_in(variables["keys"]) == OWN_OF_JOBS
+    assert keys_in(variables["marks"]) == OWN_OF_TEMPLATES | {LED, PLAN, OWN, FLAVORS}
+    added = {one["name"]: one["expression"] for one in mutating["spec"]["variables"]}
+    assert keys_in(added["lost"]) == OWN_OF_JOBS
+    assert keys_in(added["stale"]) == OWN_OF_JOBS - {OWN}
+
+
+def test_what_only_muster_writes_on_pods_is_kept_and_so_are_gang_and_queue_of_those_that_run() -> None:
     names: Any = document("base/muster.yaml")["scheduler_names"]
-    judged = [
-        one for one in documents("components/admission-gate/queue-names.yaml") if "matchConstraints" in one["spec"]
-    ]
-    labels = [one["spec"]["matchConstraints"]["objectSelector"]["matchExpressions"][0]["key"] for one in judged]
-    assert labels == list(QUEUES[:2])
-    first, second = (str(one["spec"]).replace(label, "LABEL") for one, label in zip(judged, labels, strict=True))
-    assert first == second
-    assert judged[0]["spec"]["matchConditions"][0] == {
-        "name": "meant-for-muster",
-        "expression": f"oldObject.spec.schedulerName in {names!r}",
-    }
+    (mutating, _, judged, *_) = documents("components/admission-gate/own-keys.yaml")
+    ours = {*WRITTEN, PREEMPTING}
+    assert keys_in(mutating["spec"]["mutations"]) == ours
+    assert keys_in(mutating["spec"]["matchConditions"]) == ours
+    assert keys_in(mutation("muster-untracked-pods")) - {GANG_GATE} == ours
+    variables = {one["name"]: one["expression"] for one in judged["spec"]["variables"]}
+    assert keys_in(variables["changed"]) == ours
+    assert f"oldObject.spec.schedulerName in {names!r}" in variables["runs"]
+    assert set(re.findall(r"'([\w.-]+/queue-name)'", variables["queues"])) == {*QUEUES, OF_VOLCANO}
+    assert {name for name in NAMES if f"'{name}'" not in variables["gangs"]} == set()
 
 
 def test_each_pod_is_changed_by_one_policy_alone() -> None:

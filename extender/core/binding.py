@@ -266,7 +266,10 @@ class Bindings:
             return
         state.binds.let_go(hold.call)
         at = 0.0 if release.began is None else release.began - state.epoch
-        stamp = Stamp(gang_to_stamp(workload), release.name or uid, complete, quorum, size, at, workload.key.name)
+        queue = state.quotas.local_of(workload.key)
+        stamp = Stamp(
+            gang_to_stamp(workload), release.name or uid, complete, quorum, size, at, workload.key.name, queue
+        )
         marks = {**marks_of(stamp), NODE: node, **said}
         if (nearest := next(state.claims.domains(node), None)) is not None:
             marks[DOMAIN] = nearest[1]

@@ -65,7 +65,7 @@ class Recovery:
             job = workload.job
             if state.workloads.get(key) is not workload or job is None:
                 continue
-            if job.awaits_nodes or (workload.admitted and key in state.waiting.keys):
+            if job.unproven or job.awaits_nodes or (workload.admitted and key in state.waiting.keys):
                 state.subject = key
                 self._lifecycle.settle(workload, now)
                 state.subject = None

@@ -199,8 +199,10 @@ class Workload:
     @property
     def queue(self) -> str:
         """The LocalQueue that it names: its job, or its pods, which agree, with its PodGroup. Empty without one."""
-        stated = self.group.queue if self.group is not None else ""
-        return self.job.seen.queue if self.job is not None else self.members.said.queue(stated) or self.left_in
+        said = self.members.said
+        if self.job is not None:
+            return next(filter(None, said.stamped), "") or self.job.queue
+        return said.queue(self.group.queue if self.group is not None else "") or self.left_in
 
     @property
     def created(self) -> float:

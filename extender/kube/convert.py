@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from extender.core.binds.stamps import stamp_of
 from extender.core.events import ClaimSeen, VolumeSeen
 from extender.core.gang.removal import COST
+from extender.core.instants import instant_of
 from extender.kube.dialects import MARKS, group_of
 from extender.kube.dialects.owner import owned_gang
 from extender.kube.kinds.keys import WORKLOAD
@@ -38,7 +38,7 @@ from extender.kube.reading.reserved import reservation_of
 from extender.kube.reading.selections import TOO_CHOOSY, selection_of, taints_of
 from extender.kube.reading.topology import topology_of
 from extender.kube.reading.unread_keys import hint_of
-from policies.model import UNCONSTRAINED, Controller, Node, Pod, Selection
+from policies.model import UNCONSTRAINED, Controller, Dialect, GroupRef, Node, Pod, Selection
 
 ObjectT = TypeVar("ObjectT")
 ValueT = TypeVar("ValueT")
@@ -145,6 +145,9 @@ def pod_of(said: dict[str, Any], asked: dict[str, Any], obj: PodObject) -> Pod:
     if not spec.node_name:
         # Written by a Binding: whoever has no node has written it himself.
         fields["stamp"] = None
+    elif (stamp := fields["stamp"]) is not None and stamp.name and stamp.name != (group.name if group else ""):
+        # It came there with that gang, whose room and quota it uses: nobody takes it out of it by an edit.
+        fields["group"] = GroupRef(stamp.name, group.dialect if group else Dialect.ANNOTATION, stamp.quorum or None)
     return Pod(
         **fields,
         node=plain(spec.node_name or "") or None,
@@ -298,13 +301,9 @@ def instant(text: str | None) -> float:
     """RFC 3339 -> seconds since the epoch; 0 if absent. Raises UnreadableError."""
     if not text:
         return 0.0
-    try:
-        instant = datetime.fromisoformat(text)
-        if instant.tzinfo is not None:
-            return instant.timestamp()
-    except (ValueError, OverflowError):
-        pass
-    raise UnreadableError(f"{text[:40]!r} is not an instant in RFC 3339")
+    if (at := instant_of(text)) is None:
+        raise UnreadableError(f"{text[:40]!r} is not an instant in RFC 3339")
+    return at
 
 
 def _refusal(conditions: Iterable[Condition]) -> str | None:

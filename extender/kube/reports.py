@@ -72,7 +72,7 @@ class Reporter:
                 await self._post(one, report.code, report.message, warning=report.warning)
             if report.group_uid is not None and not report.pending:
                 await self._unless_gone(self._write(report, report.group_uid, told.since))
-        except ApiError:
+        except Exception:
             self._told.pop(report.key, None)
             raise
 

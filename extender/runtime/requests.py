@@ -91,3 +91,5 @@ class Response(Ended):
 
 
 OK = Response(200)
+UNFORESEEN = 500
+"""The status of a write that an error in Muster itself has ended: it is repeated with pauses, as in an outage."""

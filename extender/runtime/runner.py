@@ -28,7 +28,7 @@ from extender.core.limits import STOOD_STILL_S
 from extender.runtime.driver import Action, Driver
 from extender.runtime.observer import Observer
 from extender.runtime.quarantine import LEFT_OUT, Quarantine, Record, Source
-from extender.runtime.requests import Asked, Failed, Response, Send
+from extender.runtime.requests import UNFORESEEN, Asked, Failed, Response, Send
 from extender.runtime.together import Together
 from policies.model import Pod
 
@@ -296,7 +296,11 @@ class Runner:
         task.add_done_callback(self._ended)
 
     async def _send(self, request: Send) -> None:
-        response = await self._api.send(request.asked, request.timeout_s)
+        try:
+            response = await self._api.send(request.asked, request.timeout_s)
+        except Exception as error:  # Of one write: what is in one object does not end the process for all others.
+            log.exception("a write failed in an unforeseen way: %s", type(request.asked).__name__)
+            response = Response(UNFORESEEN, f"it failed in an unforeseen way: {type(error).__name__}: {error}")
         self._do(lambda driver, now: driver.answered(request.ticket, response, now))
 
     def _ended(self, task: asyncio.Task[None]) -> None:

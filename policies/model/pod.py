@@ -20,7 +20,7 @@ class Stamp:
 
     ``quorum``: the gang's minMember then, ``size``: how many slots were bound by then or about to be, ``at``: when the
     release began, in seconds since the epoch; 0 where nobody has said so. ``name``: that of the gang, or empty where
-    nobody has said so.
+    nobody has said so. ``queue``: the LocalQueue, or Queue of Volcano, whose quota it uses; empty without one.
     """
 
     gang: str
@@ -30,6 +30,7 @@ class Stamp:
     size: int = 0
     at: float = 0.0
     name: str = ""
+    queue: str = ""
 
 
 SlotKey = tuple[str, int] | str

@@ -116,6 +116,7 @@ def _told(kept: Said) -> list[object]:
         kept.topologies,
         kept.releases,
         kept.queues,
+        kept.stamped,
     )
     return [dict(kept.words), *(set(tally) for tally in tallies)]
 
@@ -132,11 +133,12 @@ def _said(pods: list[Pod]) -> list[object]:
             pod.topology,
             _release(pod),
             pod.queue,
+            "" if pod.stamp is None else pod.stamp.queue,
         )
         for pod, group in zip(pods, groups, strict=True)
     ]
     return (
-        [dict(Counter(words)), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 8]
+        [dict(Counter(words)), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 9]
     )
 
 

@@ -16,6 +16,7 @@ from extender.core.advisory import Mode
 from extender.core.binds.stamps import (
     DOMAIN,
     GANG_NAME,
+    GANG_QUEUE,
     GANG_UID,
     NODE,
     RANK,
@@ -109,7 +110,8 @@ SAID_TO_OTHERS = {
 
 STAMPED = {
     GANG_UID: "The gang that the pod was bound with.",
-    GANG_NAME: "Its name: an edit may have moved the pod since.",
+    GANG_NAME: "Its name. The pod stays in that gang, whatever it names by now.",
+    GANG_QUEUE: "The queue whose quota it uses, if it names one: what the pod names by now does not count.",
     RELEASE: "The release: the UID of the member that was bound last.",
     RELEASE_COMPLETE: "On the last Binding of a release, and soon on a second member: all is in.",
     RELEASE_QUORUM: "The gang's minMember when it was released.",

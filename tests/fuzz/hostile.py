@@ -38,7 +38,55 @@ KEYS = (
 )
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "pods", "hugepages-2Mi", "evil.example/x", "ephemeral-storage")
 JUNK: tuple[Json, ...] = (None, True, 0, -1, 1 << 63, 1.5, "", "x", [], {}, [None], [[]], {"": None}, {"a": {"a": []}})
-INSTANTS = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456Z", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "?")
+WRITTEN: dict[str, Json] = {
+    "muster.dev/plan": {"": "node-0*1,node-1*1"},
+    "muster.dev/flavors": {"": {"nvidia.com/gpu": "gpu"}},
+    "muster.dev/own": {"": {"muster.dev/pod-group": "train", "affinity": "", "tolerations": "[{}]", "selected": "{}"}},
+    "muster.dev/preempting": {
+        "rooms": [[{"nvidia.com/gpu": 8}, ["node-0", "node-1"]]],
+        "victims": [["team-b", "train", "", ["release"]]],
+        "until": 1e9,
+    },
+    "muster.dev/evicted-at": "2026-01-01T00:00:00.000Z",
+    "muster.dev/nodes-in-vain": "no nodes came by attempt 1; none are asked for before 2026-01-01T00:00:00Z",
+}
+"""What Muster writes on a job, as it would stand there."""
+AWAITED = "nodes are awaited until 9999-12-31T23:59:59Z, attempt 999999"
+IN_JSON = (
+    *(
+        '"\\ud800"',
+        '"\\udfff*2"',
+        '"\\u0000"',
+        '"\\u001b[31mX"',
+        "NaN",
+        "-Infinity",
+        "1e999",
+        "-0",
+        "1" * 400,
+        "0.1e-400",
+    ),
+    *(
+        "[" * 5000,
+        '{"a":' * 2000,
+        '{"":' + "[" * 900 + "]" * 900 + "}",
+        "true",
+        "null",
+        '"' + "x" * 70_000 + '"',
+        "\ufeff{}",
+    ),
+)
+"""Pieces of JSON, or of none, that take the place of a value in it."""
+IN_NAMES = ("\\ud800", "\\u001b[31m", "*-1", "*9999999", "*1e3", "<x>", "A B", "", "\\u0661", "é")
+"""What takes the place of a part of a text in it."""
+INSTANTS = (
+    "2026-01-01T00:00:00Z",
+    "2026-01-01T00:00:00.123456Z",
+    "9999-12-31T23:59:59Z",
+    "0001-01-01T00:00:00Z",
+    "9999-12-31T23:59:59-23:00",
+    "0001-01-01T00:00:00+14:00",
+    "?",
+)
 
 
 class Hostile:
@@ -134,6 +182,39 @@ class Hostile:
         }
         pod: Json = {"metadata": meta, "spec": spec, "status": status}
         return self.spoilt(pod) if self.maybe(0.1) else pod
+
+    def written(self, key: str) -> str:
+        """What stands on a job in Muster's words, with some of it replaced."""
+        said = AWAITED if key == "muster.dev/plan" and self.maybe(0.1) else WRITTEN[key]
+        if self.maybe(0.3):
+            said = self.spoilt(said)
+        if key == "muster.dev/evicted-at" and self.maybe(0.5):
+            said = ",".join(self.random.choice(INSTANTS) for _ in range(self.random.choice((1, 2, 100))))
+        text = said if isinstance(said, str) else json.dumps(said)
+        pieces = [piece for piece in ('"gpu"', '"node-0"', '"nvidia.com/gpu"', '"train"', "8", '""') if piece in text]
+        if pieces and self.maybe(0.5):
+            text = text.replace(self.random.choice(pieces), self.random.choice(IN_JSON), self.random.choice((1, -1)))
+        if self.maybe(0.3):
+            text = text.replace(self.random.choice(("node-0", "gpu", "*1", "team-b")), self.random.choice(IN_NAMES))
+        return self.random.choice((*IN_JSON, text[: len(text) // 2])) if self.maybe(0.1) else text
+
+    def job(self, number: int) -> Json:
+        """A Job whose author writes on it what Muster would."""
+        said = {key: self.written(key) for key in WRITTEN if self.maybe(0.5)}
+        container = {"name": "main", "resources": {"requests": {"nvidia.com/gpu": self.random.choice(("1", "8"))}}}
+        marks = self.some(("muster.dev/workload", "muster.dev/nodes", "muster.dev/podset", "muster.dev/pod-group"), 0.2)
+        pods = {"metadata": {"annotations": marks}, "spec": {"schedulerName": "muster", "containers": [container]}}
+        count, suspended = self.random.choice((1, 2, 4)), self.maybe(0.5)
+        spec = {"suspend": suspended, "completionMode": "Indexed", "parallelism": count, "completions": count}
+        meta = {
+            "name": f"job-{number}",
+            "namespace": self.random.choice(NAMESPACES),
+            "uid": f"job-uid-{number}",
+            "labels": {"kueue.x-k8s.io/queue-name": self.text("q", "q", "nowhere")},
+            "annotations": said | self.some(("muster.dev/min-runtime", "muster.dev/hold"), 0.1),
+        }
+        status = {"conditions": [{"type": "Suspended", "status": "True"}]} if suspended else {"active": count}
+        return {"metadata": meta, "spec": {**spec, "template": pods}, "status": status}
 
     def group(self, number: int) -> Json:
         """A PodGroup."""

@@ -12,23 +12,32 @@ from typing import Any
 
 import msgspec
 
+from extender.core.effects import SuspendJob
 from extender.core.engine import Engine
-from extender.core.events import Event, NodeSeen, PodGone, Tick
+from extender.core.events import Event, JobGone, NamespaceSeen, NodeSeen, PodGone, QueueSeen, Tick
 from extender.http.verbs import Message, Scope, Verbs
 from extender.kube.convert import UnreadableError
+from extender.kube.kinds.job import JOB
+from extender.kube.kinds.read import Reader
+from extender.kube.kinds.resources import jobs_of
+from extender.kube.queues.status import status_of
+from extender.kube.queues.workloads import record_status, spec_of
+from extender.kube.reading.eviction import evictions_text
+from extender.kube.reading.objects import UNDECODABLE
 from extender.kube.resources import GROUPS, PODS, Resource
 from extender.observe.logs import OneLine
 from extender.observe.metrics import Metrics
 from extender.runtime.runner import Runner
-from policies.model import Node
+from policies.model import GroupKey, Node
 from policies.model.mentions import full
+from policies.model.queues import ClusterQueue, LocalQueue, Quota, ResourceFlavor, ResourceGroup
 from tests.core.invariants import validate
-from tests.fuzz.hostile import NODES, ZONE, Hostile
+from tests.fuzz.hostile import NAMESPACES, NODES, ZONE, Hostile
 from tests.running import Written
 
 VERBS = ("filter", "prioritize", "preempt", "bind")
 LONGEST_REASON = 2000
-MOST_SERIES = 460
+MOST_SERIES = 500
 _EXPOSED = re.compile(r'# (HELP|TYPE) .*|[a-z_]+(\{([a-z_]+="[A-Za-z0-9_.+/-]*",?)+\})? [0-9.e+-]+')
 
 
@@ -57,6 +66,13 @@ class Target:
             for i, name in enumerate(NODES):
                 labels = {ZONE: "ab"[i // 2], "nvidia.com/gpu.clique": f"c{i // 2}"}
                 self._runner.dispatch(NodeSeen(Node(name, (("nvidia.com/gpu", 8), ("pods", 110)), labels=labels)))
+            for namespace in NAMESPACES:
+                self._runner.dispatch(NamespaceSeen(namespace, ()))
+                self._runner.dispatch(QueueSeen(LocalQueue(namespace, "q", "team")))
+            group = ResourceGroup(("nvidia.com/gpu",), (("gpu", {"nvidia.com/gpu": Quota(8)}),))
+            self._runner.dispatch(QueueSeen(ResourceFlavor("gpu")))
+            self._queue = ClusterQueue("team", (group,), namespaces=())
+            self._runner.dispatch(QueueSeen(self._queue))
             self._runner.act()
             for _ in range(steps):
                 await self._step()
@@ -70,7 +86,11 @@ class Target:
 
     async def _step(self) -> None:
         self.inputs += 1
-        match self._random.randrange(10):
+        match self._random.randrange(13):
+            case 10 | 11:
+                self._show(_JOBS, self._hostile.job(self._random.randint(0, 5)))
+            case 12:
+                self._runner.dispatch(JobGone(GroupKey("team-a", "job-job-0"), "job-uid-0"))
             case 0 | 1 | 2 | 3:
                 self._show_pod(self._hostile.pod(self._random.randint(0, 9)))
             case 4:
@@ -97,10 +117,11 @@ class Target:
         raw = json.dumps(document).encode("utf-8", "replace")
         try:
             _, value = resource.read(msgspec.Raw(raw))
-        except (msgspec.MsgspecError, UnreadableError) as error:
+        except (*UNDECODABLE, UnreadableError) as error:
             logging.getLogger("muster").warning("%s is skipped: %s", resource.path, error)
         else:
-            self._runner.dispatch(resource.seen(value))
+            if value is not None:
+                self._runner.dispatch(resource.seen(value))
 
     async def _ask(self, verb: str) -> None:
         body = self._hostile.body(verb)
@@ -131,6 +152,22 @@ class Target:
         for _ in range(5):
             await asyncio.sleep(0)
 
+    def _check_records(self) -> None:
+        """What would be written of jobs and queues can be, and no quota is overdrawn by anybody's word."""
+        for workload in self._core.state.workloads.values():
+            if (record := workload.job) is not None:
+                nodes = [node for some in (record.seen.plan or {}).values() for node in some]
+                names = [*(record.seen.plan or {}), *nodes, *record.seen.flavor_names, workload.key.name]
+                assert all(name.isascii() and name.isprintable() for name in names), names
+        for key in self._core.queued():
+            if (report := self._core.workload_report(key)) is not None:
+                msgspec.json.encode([spec_of(report), record_status(report, (), None, "now")])
+        told = self._core.queue_reports(self._now)
+        msgspec.json.encode(status_of(self._queue, told["ClusterQueue", "", "team"], (), "now"))
+        for asked in self._writer.asked:
+            if isinstance(asked, SuspendJob):
+                evictions_text(asked.evicted)
+
     def _check(self) -> None:
         assert not self._runner.failed.is_set(), self._log.getvalue()
         state = self._core.state
@@ -140,6 +177,7 @@ class Target:
             message = full(gang.telling.reason.message)
             assert message.isprintable(), gang.telling.reason
             assert len(message) <= LONGEST_REASON, gang.telling.reason
+        self._check_records()
         for report in self._writer.reports:
             assert report.message.isprintable(), report
             assert str(report.key).isprintable(), report
@@ -150,6 +188,9 @@ class Target:
         assert len(exposed) < MOST_SERIES, len(exposed)
         for line in exposed:
             assert _EXPOSED.fullmatch(line), line
+
+
+_JOBS = jobs_of(JOB, Reader())
 
 
 def _check_answer(verb: str, answer: Any, body: bytes) -> None:

@@ -118,12 +118,17 @@ def rays(team: Team, kind: str) -> str:
 
 
 def wrapper(team: Team, **given: Any) -> Object:
-    """An AppWrapper of a Job."""
+    """An AppWrapper of a Job, created."""
+    return team.api.create(wrappers(team), wrapping(**given))
+
+
+def wrapping(**given: Any) -> Object:
+    """The manifest of an AppWrapper of a Job."""
     spec: Object = {"template": template()}
     inner: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "inner"}, "spec": spec}
     obj: Object = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper"}
     obj["spec"] = {"components": [{"template": inner}], **given.pop("spec", {})}
-    return team.api.create(wrappers(team), obj | {"metadata": {"name": "train", "labels": QUEUE} | given})
+    return obj | {"metadata": {"name": "train", "labels": QUEUE} | given}
 
 
 def wrappers(team: Team) -> str:

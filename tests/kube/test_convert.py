@@ -12,7 +12,19 @@ from extender.kube.convert import UnreadableError, claim_from, volume_from
 from extender.kube.podgroups.coscheduling import group_from
 from extender.kube.reading.objects import ClaimObject, GroupObject, GroupSpec, Meta, VolumeObject
 from extender.kube.reading.selections import MOST_CONDITIONS
-from policies.model import Controller, GroupKey, Pod, PodGroup, Requirement, Selection, Stamp, Taint, Toleration
+from policies.model import (
+    Controller,
+    Dialect,
+    GroupKey,
+    GroupRef,
+    Pod,
+    PodGroup,
+    Requirement,
+    Selection,
+    Stamp,
+    Taint,
+    Toleration,
+)
 from tests.kube.converting import node, pod
 
 
@@ -259,3 +271,18 @@ def test_annotations_without_values_have_been_taken_off_its_job() -> None:
     assert (found.owner, found.group, found.hint) == ("child", None, None)
     named = pod({"ownerReferences": [maker], "annotations": {**empty, "muster.dev/pod-group": "train"}})
     assert named.group_key == GroupKey("team", "train")
+
+
+@pytest.mark.parametrize(
+    "named", [{}, {"muster.dev/pod-group": "other", "muster.dev/min-member": "1"}], ids=["no gang", "another"]
+)
+def test_a_pod_on_a_node_stays_in_the_gang_that_it_was_bound_with(named: dict[str, str]) -> None:
+    """Else its quota would be given out once more while it runs."""
+    stamped = {"muster.dev/gang-uid": "g", "muster.dev/release": "r", "muster.dev/gang-name": "train"}
+    stamped |= {"muster.dev/gang-queue": "team", "muster.dev/release-quorum": "2"}
+    bound = pod({"annotations": {**stamped, **named}}, nodeName="n")
+    assert bound.group == GroupRef("train", Dialect.ANNOTATION, 2)
+    assert bound.stamp is not None
+    assert bound.stamp.queue == "team"
+    free = pod({"annotations": {**stamped, **named}})
+    assert (free.stamp, free.group and free.group.name) == (None, named.get("muster.dev/pod-group"))

@@ -8,11 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from extender.core.effects import Effect
+from extender.core.effects import Effect, Nominate
 from extender.core.engine import Engine
 from extender.core.events import Event, NodeGone, PodGone, PodSeen, PodsSeen, Tick
+from extender.runtime.requests import OK, Asked, Response
 from extender.runtime.runner import Api, Runner
 from policies.model import Pod
+from tests.runtime.driven import Told
 
 pytestmark = pytest.mark.anyio
 
@@ -101,3 +103,28 @@ async def test_a_core_that_starts_over_is_not_shown_what_its_predecessor_was_to_
     runner.start_over(cast(Engine, after), cast(Api, cast(Any, None)), "another leads")
     await asyncio.sleep(0)
     assert after.heard == []
+
+
+class _Failing:
+    """Fails once in a way that nobody foresees, as a body that cannot be encoded would make it."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.done = asyncio.Event()
+
+    async def send(self, asked: Asked, timeout_s: float) -> Response:
+        self.asked += 1
+        if self.asked == 1:
+            raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
+        self.done.set()
+        return OK
+
+
+async def test_a_write_that_fails_in_an_unforeseen_way_ends_nothing_and_is_sent_again() -> None:
+    core, api = Told(), _Failing()
+    runner = Runner(core, api)
+    core.asks = [Nominate("u", "ns", "p", "n")]
+    runner.dispatch(Tick())
+    async with asyncio.timeout(10):
+        await api.done.wait()
+    assert (api.asked, runner.failed.is_set()) == (2, False)

@@ -94,11 +94,13 @@ def _gates_gangs(policy: Tree) -> bool:
 
 def _named(name: str, policy: Tree, facts: Facts) -> Iterator[Finding]:
     """A policy that is for pods of certain schedulers is for those of each that Muster serves."""
-    for condition in (policy.get("spec") or {}).get("matchConditions") or []:
+    spec = policy.get("spec") or {}
+    judged = [one for one in spec.get("variables") or () if "schedulerName in [" in str(one.get("expression"))]
+    for condition in [*(spec.get("matchConditions") or ()), *judged]:
         said = str(condition.get("expression"))
         for scheduler in facts.ours if "schedulerName" in said else ():
             if f"'{scheduler}'" not in said and f'"{scheduler}"' not in said:
-                what = f"its matchConditions do not name the profile {scheduler}"
+                what = f"it does not name the profile {scheduler}"
                 fix = f"add '{scheduler}' to the expression of {condition.get('name')}"
                 yield warning("GateElsewhere", name, what, fix)
 

@@ -6,17 +6,19 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from extender.core.instants import instant_of
 from extender.core.workload import Workload
 from policies.model import Stamp
 
 GANG_UID = "muster.dev/gang-uid"
 GANG_NAME = "muster.dev/gang-name"
+GANG_QUEUE = "muster.dev/gang-queue"
 RELEASE = "muster.dev/release"
 RELEASE_COMPLETE = "muster.dev/release-complete"
 RELEASE_QUORUM = "muster.dev/release-quorum"
 RELEASE_SIZE = "muster.dev/release-size"
 RELEASED_AT = "muster.dev/released-at"
-STAMPED = (GANG_UID, GANG_NAME, RELEASE, RELEASE_COMPLETE, RELEASE_QUORUM, RELEASE_SIZE, RELEASED_AT)
+STAMPED = (GANG_UID, GANG_NAME, GANG_QUEUE, RELEASE, RELEASE_COMPLETE, RELEASE_QUORUM, RELEASE_SIZE, RELEASED_AT)
 """What is read again after a restart."""
 NODE = "muster.dev/node"
 RANK = "muster.dev/rank"
@@ -28,6 +30,7 @@ WRITTEN = frozenset((*STAMPED, NODE, RANK, DOMAIN))
 
 _LONGEST_UID = 128
 _LONGEST_NAME = 253
+_NAME = re.compile(r"[-A-Za-z0-9_./]{0,317}", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
@@ -35,6 +38,8 @@ def marks_of(stamp: Stamp) -> dict[str, str]:
     """The stamp as annotations of a Binding."""
     marks = {GANG_UID: stamp.gang, GANG_NAME: stamp.name, RELEASE: stamp.release}
     marks |= {RELEASE_QUORUM: str(stamp.quorum), RELEASE_SIZE: str(stamp.size)}
+    if stamp.queue:
+        marks[GANG_QUEUE] = stamp.queue
     if stamp.at:
         released = datetime.fromtimestamp(stamp.at, UTC).isoformat(timespec="milliseconds")
         marks[RELEASED_AT] = released.replace("+00:00", "Z")
@@ -46,23 +51,18 @@ def stamp_of(annotations: Mapping[str, str]) -> Stamp | None:
     gang, release = annotations.get(GANG_UID), annotations.get(RELEASE)
     if not gang or not release or len(gang) > _LONGEST_UID or len(release) > _LONGEST_UID:
         return None
-    if len(name := annotations.get(GANG_NAME, "")) > _LONGEST_NAME:
+    name, queue = annotations.get(GANG_NAME, ""), annotations.get(GANG_QUEUE, "")
+    if len(name) > _LONGEST_NAME or not (_NAME.fullmatch(name) and _NAME.fullmatch(queue)):
         return None
     quorum, size = (_count(annotations.get(key, "")) for key in (RELEASE_QUORUM, RELEASE_SIZE))
     complete = annotations.get(RELEASE_COMPLETE) == "true"
-    return Stamp(gang, release, complete, quorum, size, _instant(annotations.get(RELEASED_AT, "")), name)
+    return Stamp(
+        gang, release, complete, quorum, size, instant_of(annotations.get(RELEASED_AT, "")) or 0.0, name, queue
+    )
 
 
 def _count(text: str) -> int:
     return int(text) if _NUMBER.fullmatch(text) else 0
-
-
-def _instant(text: str) -> float:
-    try:
-        instant = datetime.fromisoformat(text)
-        return instant.timestamp() if instant.tzinfo is not None else 0.0
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 def gang_uid(workload: Workload) -> str:

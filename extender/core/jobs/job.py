@@ -29,10 +29,12 @@ class JobRecord:
     has to come, or the nodes of one that was let go; ``came_at``: when the last pod did. ``lost``: nodes on which pods
     of it are and that are gone or not ready, and since when. ``ran``: it was whole since it was admitted. ``over``:
     pods of it have ended well, in the slots ``done``, and no other is there. ``taken``: why the name of its gang is
-    another's. ``shown``: pods of one that was let go, for whoever makes nodes to see. ``starts``: how often it was
-    admitted. ``full_until``: until then ``coming_until`` is put off while nobody else waits. ``fewest``: how few of its
-    pods have been lacking since its start. ``uncreated``: pods of it did not come in time, and there has not been a
-    start since of which all came.
+    another's. ``admitted_by``: the queue that it named when it was admitted. ``unproven``: what stands on it may be
+    anybody's word, not of a start of ours; ``began_suspended``: somebody else has unsuspended it since it is known.
+    ``shown``: pods of one that was let go, for whoever makes nodes to see. ``starts``: how often it was admitted.
+    ``full_until``: until then ``coming_until`` is put off while nobody else waits. ``fewest``: how few of its pods have
+    been lacking since its start. ``uncreated``: pods of it did not come in time, and there has not been a start since
+    of which all came.
     """
 
     seen: Job
@@ -55,6 +57,9 @@ class JobRecord:
     over: bool = False
     done: frozenset[SlotKey] = frozenset()
     taken: str = ""
+    admitted_by: str = ""
+    unproven: bool = True
+    began_suspended: bool = False
     shown: frozenset[str] = frozenset()
     starts: int = 0
     full_until: float = 0.0
@@ -73,6 +78,11 @@ class JobRecord:
         """For Muster to start it, and not for its author."""
         seen = self.seen
         return seen.managed and seen.suspended and not (seen.finished or seen.held or seen.problem)
+
+    @property
+    def queue(self) -> str:
+        """The queue whose quota it uses. What the job names while it is admitted counts from its next start on."""
+        return self.admitted_by or self.seen.queue
 
     @property
     def runs_by_plan(self) -> bool:
@@ -94,6 +104,8 @@ class JobRecord:
             self.take_back("it asks for other pods, or names another queue, than when it was let go without a plan")
         if self.uncreated and _asked(self.seen) != _asked(job):
             self.uncreated = False  # what kept its pods from being created may be mended
+        if self.seen.suspended and not job.suspended:
+            self.unproven = self.began_suspended = self.writing is not JobWrite.START
         before, self.seen = self.seen.podsets, job
         if self.plan is not None and before != job.podsets:
             # A slot that a smaller job has lost is planned like any new one if the job is made larger again.
@@ -148,6 +160,7 @@ class JobRecord:
         """It runs by this plan from now on."""
         planned = self._planned_by(plan)
         self.plan, self.planned, self.started = dict(plan), planned, planned
+        self.admitted_by = self.queue
         self.stop, self.failures, self.ran, self.shown = "", 0, False, frozenset()
         self.fewest = inf
         self.starts += 1
@@ -236,6 +249,7 @@ class JobRecord:
     def dismiss(self) -> None:
         """No plan is in force any more."""
         self.plan, self.planned, self.started, self.stop, self.coming_until = None, None, None, "", 0.0
+        self.admitted_by = ""
         self.lost.clear()
         self.go_on()
 

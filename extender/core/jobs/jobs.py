@@ -19,7 +19,7 @@ from extender.core.gang.problems import not_suspended
 from extender.core.jobs.additions import TRIED, Source
 from extender.core.jobs.job import JobRecord, JobWrite
 from extender.core.jobs.naming import JobNaming
-from extender.core.jobs.start import hindrance, start_of, to_come
+from extender.core.jobs.start import HELD, hindrance, start_of, to_come
 from extender.core.jobs.unplanned import Unplanned
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.quota.elastic import Elastic
@@ -34,6 +34,7 @@ from policies.model import GroupKey, Pod, PodSet, PodSets, SlotKey, Victim
 
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
+_UNFOUNDED = "the start that is written on it does not hold"
 _STARTED = Reason("Placed", "it is started with the plan that is written on it", warning=False)
 
 
@@ -248,8 +249,8 @@ class Jobs:
 
     def _run(self, workload: Workload, record: JobRecord, now: float) -> None:
         self.adopt(workload, now)
-        if drained := self._state.quotas.route(workload).drained:
-            return self._stop(workload, record, drained, now)
+        if unfounded := self._disproved(workload, record, now) or self._state.quotas.route(workload).drained:
+            return self._stop(workload, record, unfounded, now)
         if record.plan is None and (failed := self._unplanned.failure(workload, record, now)):
             return self._stop(workload, record, failed, now)
         nodes = None if record.seen.bare else self._unplanned.nodes(workload, record)
@@ -290,7 +291,7 @@ class Jobs:
     def adopt(self, workload: Workload, now: float) -> None:
         """If an earlier life of ours has started its job, what it planned is taken over where it can be."""
         record = workload.job
-        if record is None or record.plan is not None or not record.runs_by_plan:
+        if record is None or record.plan is not None or record.stop or not record.runs_by_plan:
             return
         expect(self._state, workload, None)  # and with it what was planned otherwise
         self._state.quotas.restore(workload)
@@ -312,6 +313,43 @@ class Jobs:
         await_pods(self._state, record, now)
         expect(self._state, workload, record.planned)
         explain(self._state, workload, _STARTED, now)
+
+    def _disproved(self, workload: Workload, record: JobRecord, now: float) -> str:
+        """Why the start that is written on its job is not believed; empty where it is.
+
+        Without the admission policies anybody may have written it. So it holds as far as quota, its queue, a hold and
+        the workloads before it allow. What Muster has bound is believed; a job that runs gives back slots beyond its
+        quota.
+        """
+        state, quotas, job = self._state, self._state.quotas, record.seen
+        if not record.unproven or not state.recovered or quotas.queues.stale:
+            return ""  # it is proven, or asked again when all is counted
+        record.unproven = False
+        if job.plan is None and job.let_go is None:
+            return ""
+        if record.plan is not None:
+            self.upkeep.keep(workload, record, now)
+        quotas.count_unseen(workload)
+        lacks = quotas.overdrawn(workload.key)
+        own = (member.pod for member in workload.members if member.pod.owner == job.uid)
+        if record.ran or any(pod.stamp is not None for pod in own):
+            there = {pod.identity for pod in workload.live}
+            if lacks and workload.release.complete and record.plan is not None:
+                record.let_go([slot for slot in record.plan if slot not in there])
+            return ""
+        why = quotas.route(workload).why or (HELD if job.held else None)
+        first = why.message if why is not None else lacks or self._passed_by(workload, record)
+        return first and f"{_UNFOUNDED}: {first}"
+
+    def _passed_by(self, workload: Workload, record: JobRecord) -> str:
+        """Whether others that wait come before it, had somebody else started it just now. A restart hides when it was
+        started: then nobody is passed by."""
+        if not record.began_suspended:
+            return ""
+        rank = -workload.priority, workload.created
+        others = (self._state.workloads.get(key) for key in self._state.waiting.keys if key != workload.key)
+        before = any(other is not None and (-other.priority, other.created) <= rank for other in others)
+        return "others that wait come before it" if before else ""
 
     def _stop(self, workload: Workload, record: JobRecord, why: str, now: float) -> None:
         if record.seen.bare:

@@ -23,6 +23,9 @@ class JobNaming:
 
     def seen(self, job: Job, now: float) -> None:
         """The watch shows a job. One that is not ours to admit is forgotten."""
+        # Anybody can write what stands there for a plan: without an elastic flavor none was let go.
+        if job.let_go is not None and self._state.limits.elastic.flavors.isdisjoint(job.flavor_names):
+            job = replace(job, let_go=None)
         if not job.managed:
             return self.gone(job.key, job.uid, now, left_alone=True)
         if (former := self._names.former(job)) is not None:

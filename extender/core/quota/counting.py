@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from extender.core.claim import Claim, Owner, SlotOf
 from extender.core.claims import Claims
-from extender.core.quota.flavoring import PartKey, told_by
+from extender.core.quota.flavoring import PartKey, has_labels, offered, told_by
 from extender.core.quota.queues import Queues
 from extender.core.quota.uses import Use
 from extender.core.workload import Workload
@@ -46,16 +46,21 @@ class QuotaCounting:
     def _flavors(
         self, workload: Workload, part: PartKey, claim: Claim, queue: str, former: Use | None
     ) -> Mapping[str, str]:
-        """Those that it was admitted with; else those of its node; of a node that is gone those that were known."""
+        """The flavors that it was admitted with, as far as its queue has them and the node their labels. Else those of
+        its node; of a node that is gone those that were known."""
+        picture, node = self._queues.picture, self._claims.nodes.get(claim.node)
+        told: Mapping[str, str] = {}
         if workload.job is not None:
             known = workload.flavoring.get(part)
-            told = known.flavors if known is not None else (workload.job.seen.flavors or {}).get(str(part))
-            if told:
-                return told
-        picture, node = self._queues.picture, self._claims.nodes.get(claim.node)
-        if queue not in picture.queues or node is None:
-            return former.flavors if former is not None else {}
-        return told_by(node, picture.queues[queue], picture.flavors)
+            told = known.flavors if known is not None else (workload.job.seen.flavors or {}).get(str(part)) or {}
+        if queue not in picture.queues:
+            return told or (former.flavors if former is not None else {})
+        told = offered(picture.queues[queue], told)
+        if node is None:
+            return told or (former.flavors if former is not None else {})
+        suiting = {one: name for one, name in told.items() if has_labels(node, picture.flavors.get(name))}
+        # A node whose labels say nothing, for a while maybe, gives back no quota.
+        return {**told, **told_by(node, picture.queues[queue], picture.flavors), **suiting}
 
     def _part(self, workload: Workload, owner: Owner, claim: Claim) -> PartKey:
         job, pod = workload.job, self._pods.get(owner) if isinstance(owner, str) else None
@@ -71,14 +76,14 @@ def unseen_of(workload: Workload, queue: ClusterQueue, uses: Collection[Use]) ->
     """Jobs that somebody else has started, or that were let go, use quota from the first second on, before their pods
     have a node."""
     job = workload.job
-    if job is None or job.plan is not None or job.seen.suspended or job.seen.finished:
+    if job is None or job.plan is not None or job.seen.suspended or job.seen.finished or job.stop:
         return {}
     found: dict[Owner, Use] = {}
     for podset in job.seen.podsets.podsets:
         there = sum(use.part == podset.name and not use.unseen for use in uses)
         done = podset.left_out.union(int(slot[1]) for slot in job.seen.done if slot[0] == podset.prefix)
         missing = podset.count - there - len(done)
-        flavors = (job.seen.flavors or {}).get(podset.name) or _first_of(queue)
+        flavors = offered(queue, (job.seen.flavors or {}).get(podset.name) or {}) or _first_of(queue)
         requests = tuple((name, amount * missing) for name, amount in podset.template.requests)
         if missing > 0:
             usage = _amounts_of(requests, flavors)

@@ -85,16 +85,30 @@ def is_hidden(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], name: 
     return next(hiding, "")
 
 
+def offered(queue: ClusterQueue, chosen: Mapping[str, str]) -> dict[str, str]:
+    """The flavors that the queue has for these resources; the others are left out."""
+    return {
+        resource: name
+        for resource, name in chosen.items()
+        if any(resource in group.limited() and resource in dict(group.flavors).get(name, {}) for group in queue.groups)
+    }
+
+
 def told_by(node: Node, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> dict[str, str]:
     """The flavor of each resource on that node: the first one whose labels it has."""
     found: dict[str, str] = {}
     for group in queue.groups:
         for name, quotas in group.flavors:
             flavor = flavors.get(name)
-            if flavor is not None and flavor.node_labels.items() <= node.labels.items():
+            if has_labels(node, flavor):
                 found |= dict.fromkeys((one for one in group.limited() if one in quotas), name)
                 break
     return found
+
+
+def has_labels(node: Node, flavor: ResourceFlavor | None) -> bool:
+    """Whether the node may be one of that flavor."""
+    return flavor is not None and flavor.node_labels.items() <= node.labels.items()
 
 
 def _before(queue: ClusterQueue, name: str) -> Sequence[str]:

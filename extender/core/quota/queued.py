@@ -65,6 +65,12 @@ class Queued:
         """When reasons are to be said with the numbers of then."""
         return next(iter(self._outdated.values()), None) if self._state.waiting.keys else None
 
+    def _prove(self) -> None:
+        """Whether the quota of a job allows its start can be told now."""
+        for workload in self._state.workloads.values():
+            if workload.job is not None and workload.job.unproven:
+                self._state.touch(workload)
+
     def review(self, shortfalls: Shortfalls, now: float) -> None:
         """To be called before a pass: whoever may get quota by now is looked at in it."""
         state, quotas = self._state, self._state.quotas
@@ -74,6 +80,7 @@ class Queued:
             # Who asks for a level may fit now, or not be understood any more, whatever was found before.
             state.changes.nodes |= state.claims.declare(declared(quotas.queues))
             self._redrawn(shortfalls, others)
+            self._prove()
         below = quotas.queues.picture.tree.below
         for name in [name for root in quotas.uses.take_freed() for name in below(root)]:
             self._given_back(name, shortfalls)

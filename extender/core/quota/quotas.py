@@ -13,7 +13,7 @@ from extender.core.claims import Claims
 from extender.core.cluster.namespaces import Namespaces
 from extender.core.limits import Limits
 from extender.core.quota.counting import QuotaCounting, Unseen, unseen_of
-from extender.core.quota.flavoring import Flavoring, PartKey, of_gang, of_job, part_of, suit
+from extender.core.quota.flavoring import Flavoring, PartKey, of_gang, of_job, offered, part_of, suit
 from extender.core.quota.past_usage import PastUsage
 from extender.core.quota.queues import Queues, Route
 from extender.core.quota.uses import KEPT, QueueMembers, QuotaUses, Use
@@ -84,6 +84,14 @@ class Quotas:
         node = self.queues.picture.tree.queues.get(queue)
         return lambda what, amount: node is not None and amount <= node.left(what)
 
+    def overdrawn(self, key: GroupKey) -> str:
+        """A sentence on the first of its resources of which its queue uses more than it may; empty if there is none."""
+        name, uses = self.members.queue_of(key), self.uses.of(key).values()
+        node = None if name is None else self.node_of(name)
+        whats = dict.fromkeys(what for use in uses for what in use.usage)
+        lacking = next((what for what in whats if node is not None and node.left(what) < 0), None)
+        return f"ClusterQueue {name} has no quota for its {lacking[1]} in flavor {lacking[0]}" if lacking else ""
+
     def local_of(self, key: GroupKey) -> str:
         """The LocalQueue that it names or has by default; empty without one."""
         return self.members.names.get(key, "")
@@ -126,10 +134,11 @@ class Quotas:
             self._leave(key)
 
     def restore(self, workload: Workload) -> None:
-        """After a restart the job says with which flavors it was started."""
+        """After a restart the job says with which flavors it was started, as far as its queue has them."""
         if workload.job is not None and (said := workload.job.seen.flavors):
-            known = self.queues.picture.flavors
-            workload.flavor({name: of_job(known, chosen) for name, chosen in said.items()})
+            known, queue = self.queues.picture.flavors, self.queue_of(workload.key)
+            had = {name: chosen if queue is None else offered(queue, chosen) for name, chosen in said.items()}
+            workload.flavor({name: of_job(known, chosen) for name, chosen in had.items()})
 
     def as_bound(self, workload: Workload) -> dict[PartKey, Flavoring]:
         """What those of a gang that lack a node are held to by the flavors of its bound pods that ask for the same: the

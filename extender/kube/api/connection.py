@@ -140,7 +140,7 @@ class Connection:
         noted: Callable[[ApiError], ApiError] = self._noted
         if impersonate:
             headers["Impersonate-User"], noted = impersonate, lambda error: error
-        said = b"" if body is None else msgspec.json.encode(body)
+        said = b"" if body is None else _encoded(method, path, body)
         try:
             if self._exchanges is not None and silence_s is None:
                 status, content, retry_after = await self._exchanges.ask(
@@ -267,6 +267,14 @@ def _proxy(url: str) -> str | None:
     if address.hostname is None or proxy_bypass(address.netloc):
         return None
     return getproxies().get(address.scheme)
+
+
+def _encoded(method: str, path: str, body: Mapping[str, Any]) -> bytes:
+    """Raises ApiError, as the API server does for an object that it does not take: nothing was sent."""
+    try:
+        return msgspec.json.encode(body)
+    except (*UNDECODABLE, TypeError, ValueError, OverflowError) as error:
+        raise ApiError(422, "Unencodable", f"{method} {path}: the body cannot be written as JSON: {error}") from None
 
 
 def read_as(answer: bytes, kind: type[ReadT]) -> ReadT:

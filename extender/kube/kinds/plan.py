@@ -10,11 +10,15 @@ import re
 from datetime import UTC, datetime
 from itertools import groupby
 
+from extender.core.instants import instant_of
+from extender.kube.reading.annotated import is_identifier, json_of
+from extender.kube.reading.plain import is_name
 from policies.model import InVain, LetGo, PlannedNodes
 
 MOST_PODS = 10_000
 """Of one job. The names of so many nodes still fit into one annotation of a pod template."""
 
+_TIMES = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _AT = r"(?P<at>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"
 _NUMBER = r"(?P<number>[0-9]{1,6})"
 _LET_GO = re.compile(rf"nodes are awaited until {_AT}, attempt {_NUMBER}")
@@ -29,23 +33,22 @@ def plan_text(plan: PlannedNodes) -> str:
 
 def plan_from(text: str | None) -> PlannedNodes | None:
     """None where there is none, or nobody can have written it by ``plan_text``."""
-    try:
-        said = json.loads(text or "null")
-        if not isinstance(said, dict):
-            return None
-        plan: dict[str, tuple[str, ...]] = {}
-        left = MOST_PODS
-        for name, runs in said.items():
-            nodes: list[str] = []
-            for run in runs.split(",") if runs else ():
-                node, _, times = run.rpartition("*")
-                left -= int(times)
-                if left < 0 or int(times) < 1:
-                    return None
-                nodes += [node] * int(times)
-            plan[name] = tuple(nodes)
-    except (ValueError, AttributeError, RecursionError):
+    if (podsets := json_of(text, dict[str, str])) is None:
         return None
+    plan: dict[str, tuple[str, ...]] = {}
+    left = MOST_PODS
+    for name, runs in podsets.items():
+        nodes: list[str] = []
+        for run in runs.split(",") if runs else ():
+            node, _, times = run.rpartition("*")
+            if not _TIMES.fullmatch(times) or (node and not is_name(node)):
+                return None
+            if (left := left - int(times)) < 0:
+                return None
+            nodes += [node] * int(times)
+        if not is_identifier(name):
+            return None
+        plan[name] = tuple(nodes)
     return plan
 
 
@@ -78,10 +81,7 @@ def _instant(at: float) -> str:
 def _instant_and_number(pattern: re.Pattern[str], text: str | None) -> tuple[float, int] | None:
     """The number counts from 1."""
     said = pattern.fullmatch(text or "")
-    try:
-        at = datetime.fromisoformat(said["at"]) if said is not None else None
-    except ValueError:
-        return None
+    at = instant_of(said["at"]) if said is not None else None
     if said is None or at is None or not (number := int(said["number"])):
         return None
-    return at.timestamp(), number
+    return at, number

@@ -21,13 +21,14 @@ from extender.kube.queues.flavors import flavors_from
 from extender.kube.queues.naming import any_queue_of, shown_queue
 from extender.kube.reading.eviction import evictions_of, terms_of
 from extender.kube.reading.objects import UNDECODABLE, Meta
-from extender.kube.reading.plain import plain, quoted
+from extender.kube.reading.plain import is_name, plain, quoted
 from extender.kube.reading.reserved import reservation_of
 from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, SlotKey
 
 NO_PODS = "it asks for no pod: raise its parallelism or its replicas to have it planned"
 TOO_MANY_PODS = f"it has {{}} pods, and no more than {MOST_PODS:,} can be planned together"
 TWO_GANGS = f"its pod templates name different gangs in {POD_GROUP}"
+BAD_NAME = f"its pod template names a gang in {POD_GROUP} that no object can have: write a lower-case DNS subdomain"
 A_PODGROUP = f"its pod template names a PodGroup in {COSCHEDULING_POD_GROUP}: a job is a gang of its own"
 TWO_MINIMA = f"{MIN_MEMBER} or {MIN_PARALLELISM} says different numbers on the job and on its pod templates"
 BAD_MINIMUM = "{} is {}, which is not a whole number from 1 to {}, the number of its pods"
@@ -242,6 +243,8 @@ def _gang(metas: list[Meta]) -> str:
     names = {name for meta in metas for name in meta.said(POD_GROUP)}
     if len(names) > 1:
         raise UnreadableJobError(TWO_GANGS)
+    if not all(map(is_name, names)):
+        raise UnreadableJobError(BAD_NAME)
     return next(iter(names), "")
 
 

@@ -24,8 +24,9 @@ from extender.kube.kinds.tolerated import (
     tolerate,
     tolerate_no_more,
 )
+from extender.kube.reading.annotated import json_of
 from extender.kube.reading.constraints import required_spread
-from extender.kube.reading.objects import UNDECODABLE, Meta, SpreadConstraint
+from extender.kube.reading.objects import Meta, SpreadConstraint
 from policies.model import Toleration
 
 MOST_TERMS = 8
@@ -104,11 +105,7 @@ def take_off(template: Template, kept: Kept, *, emptied: bool = False) -> None:
 
 def kept_of(meta: Meta) -> dict[str, Kept]:
     """What ``take_off`` needs to know, by template; empty where nobody can have written it by ``start``."""
-    try:
-        kept = msgspec.json.decode((meta.annotations or {}).get(OWN) or "{}", type=dict[str, dict[str, str]])
-    except UNDECODABLE:
-        return {}
-    return dict(kept)
+    return dict(json_of((meta.annotations or {}).get(OWN), dict[str, dict[str, str]]) or {})
 
 
 def kept_text(kept: dict[str, dict[str, str]]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from extender.kube.kinds.kind import Object, found, put
-from extender.kube.reading.objects import UNDECODABLE
+from extender.kube.reading.annotated import json_of
 from policies.model import Toleration
 
 TOLERATED = "tolerations"
@@ -31,11 +31,7 @@ def tolerate(pod: Object, tolerations: Sequence[Toleration]) -> str:
 
 def tolerate_no_more(pod: Object, added: str) -> None:
     """Take off what was added, the last of several that are alike: those before it are its author's."""
-    try:
-        ours = msgspec.json.decode(added, type=list[Object])
-    except UNDECODABLE:
-        return
-    if not ours:
+    if not (ours := json_of(added, list[Object])):
         return
     left = list(next(found(pod, _TOLERATIONS), None) or ())
     for one in ours:
@@ -73,10 +69,7 @@ def labels_text(labels: Mapping[str, str]) -> str:
 
 def select_no_more(pod: Object, added: str) -> None:
     """Take off what was added, unless somebody has changed it since."""
-    try:
-        ours = msgspec.json.decode(added, type=dict[str, str])
-    except UNDECODABLE:
-        return
+    ours = json_of(added, dict[str, str])
     there = next(found(pod, _SELECTOR), None)
     if not isinstance(there, dict) or not ours:
         return

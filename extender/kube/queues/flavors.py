@@ -10,11 +10,10 @@ import json
 from collections.abc import Mapping
 
 from extender.kube.kinds.plan import MOST_PODS
+from extender.kube.reading.annotated import is_identifier, is_resource, json_of
+from extender.kube.reading.plain import is_name
 
 Flavors = Mapping[str, Mapping[str, str]]
-
-MOST_BYTES = 256 << 10
-"""Of a text that is read: as much as all annotations of an object may have."""
 
 
 def flavors_text(flavors: Flavors) -> str:
@@ -27,19 +26,15 @@ def flavors_text(flavors: Flavors) -> str:
 
 def flavors_from(text: str | None) -> Flavors | None:
     """None where there is none, or nobody can have written it by ``flavors_text``."""
-    try:
-        said = json.loads(text or "null") if len(text or "") <= MOST_BYTES else None
-    except (ValueError, RecursionError):
+    if (said := json_of(text, dict[str, dict[str, str]])) is None or not all(map(_is_assignment, said.values())):
         return None
-    if not isinstance(said, dict) or not all(map(_is_assignment, said.values())):
-        return None
-    found = {name: flavors for names, flavors in said.items() for name in names.split(",")}
-    return found if len(found) <= MOST_PODS else None
+    podsets = [(name, flavors) for names, flavors in said.items() for name in names.split(",")]
+    return dict(podsets) if len(podsets) <= MOST_PODS and all(is_identifier(name) for name, _ in podsets) else None
 
 
 def _compact(said: object) -> str:
     return json.dumps(said, sort_keys=True, separators=(",", ":"))
 
 
-def _is_assignment(said: object) -> bool:
-    return isinstance(said, dict) and all(isinstance(flavor, str) for flavor in said.values())
+def _is_assignment(flavors: Mapping[str, str]) -> bool:
+    return all(is_resource(resource) and is_name(flavor) for resource, flavor in flavors.items())

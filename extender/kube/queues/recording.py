@@ -15,6 +15,7 @@ from extender.core.quota.workload_reports import WorkloadReport
 from extender.kube.api.connection import ApiError, decoded
 from extender.kube.client import Kube
 from extender.kube.queues.resources import path_of
+from extender.kube.queues.rounds import go_round, is_of_one_object
 from extender.kube.queues.workloads import RECORD, metadata_of, name_of, record_status, spec_of
 from extender.kube.reports import instant
 from policies.model import GroupKey
@@ -26,7 +27,7 @@ LOOKED_AT = 500
 WRITTEN = 20
 """Objects in one round. Those of which a condition has changed come first."""
 _RESTS = 10
-"""Rounds that are left out after a write was refused."""
+"""Rounds that are left out after all writes of one were refused, and turns of an object whose own write was."""
 _MERGE = "application/merge-patch+json"
 
 
@@ -83,19 +84,20 @@ class WorkloadWriter:
         self._of: Core | None = None
         self._next = 0
         self._rests = 0
+        self._refused: dict[GroupKey, int] = {}
+        """Jobs whose own object was refused, and for how many of their turns they are left out yet."""
         self._complaint = ""
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            await self._pause(EVERY_S)
-            await self.write()
+        await go_round(self.write, self._pause, "the Workloads of jobs could not be written", every_s=EVERY_S)
 
     async def write(self) -> None:
         """One round."""
         core, version = self._core(), self._version()
         if core is not self._of or not version:
             self._kept.clear()
+            self._refused.clear()
             self._of, self._next, self._rests = core, 0, 0
         if core is None or not version:
             return
@@ -104,17 +106,27 @@ class WorkloadWriter:
             return
         due = self._due(core)
         due.sort(key=lambda one: not one.is_urgent)
+        failed, written = False, False
         for one in due[:WRITTEN]:
+            key = one.report.key
             try:
-                self._kept[one.report.key] = await self._write(one, version)
-            except ApiError as error:
-                self._kept.pop(one.report.key, None)
-                if error.status == 404:
+                self._kept[key] = await self._write(one, version)
+                self._refused.pop(key, None)
+                written = True
+            except Exception as error:
+                self._kept.pop(key, None)
+                if isinstance(error, ApiError) and error.status == 404:
                     continue  # Its namespace or its job is about to be gone, or somebody has deleted it.
-                self._complain(f"{one.report.key}: {error}")
-                self._rests = _RESTS
-                return
-        self._complaint = ""
+                failed = True
+                self._complain(key, error)
+                if not is_of_one_object(error):
+                    self._rests = _RESTS
+                    return
+                self._refused[key] = _RESTS
+        if failed and not written:
+            self._rests = _RESTS
+        if not failed and not self._refused:
+            self._complaint = ""
 
     def _due(self, core: Core) -> list[_Due]:
         """Of the next jobs, in their turn."""
@@ -123,10 +135,14 @@ class WorkloadWriter:
             self._next = 0
             known = set(keys)
             self._kept = {key: kept for key, kept in self._kept.items() if key in known}
+            self._refused = {key: rests for key, rests in self._refused.items() if key in known}
         batch = keys[self._next : self._next + LOOKED_AT]
         self._next += LOOKED_AT
         places, now, found = self._places(), instant("seconds"), list[_Due]()
         for key in batch:
+            if self._refused.get(key, 0) > 0:
+                self._refused[key] -= 1
+                continue
             report, kept = core.workload_report(key), self._kept.get(key)
             if report is None or (kept is not None and kept.foreign and kept.uid == report.job.uid):
                 continue
@@ -172,10 +188,12 @@ class WorkloadWriter:
             report.job.uid, found.get("spec") or {}, {**status, "conditions": status.get("conditions") or []}, foreign
         )
 
-    def _complain(self, text: str) -> None:
+    def _complain(self, key: GroupKey, error: Exception) -> None:
         if not self._complaint:
-            log.warning("the Workload of a job could not be written: %s", text)
-        self._complaint = text
+            known = isinstance(error, ApiError)
+            text = "the Workload of a job could not be written: %s: %s"
+            log.warning(text, key, error, exc_info=None if known else error)
+        self._complaint = str(error) or type(error).__name__
 
 
 def _states(status: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -5,21 +5,44 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from extender.kube.api.connection import ApiError
+from extender.kube.api.connection import ApiError, StandbyError
 
 log = logging.getLogger("muster")
 EVERY_S = 2.0
+_LONGEST_PAUSE_S = 60.0
 
 
-async def go_round(look: Callable[[], Awaitable[None]], pause: Callable[[float], Awaitable[None]], failed: str) -> None:
-    """Until cancelled. ``failed``: what is logged when a round raises ApiError, once until one has gone well again."""
-    failing = False
+async def go_round(
+    look: Callable[[], Awaitable[None]],
+    pause: Callable[[float], Awaitable[None]],
+    failed: str,
+    *,
+    every_s: float = EVERY_S,
+) -> None:
+    """Look round by round until cancelled. ``failed`` is logged when a round raises, once until one has gone well.
+
+    No error ends it: what one object makes a round do must not end the process. After an unforeseen one the rounds
+    are farther and farther apart.
+    """
+    failures, unforeseen = 0, 0
     while True:
-        await pause(EVERY_S)
+        await pause(min(every_s * 2.0 ** min(unforeseen, 10), max(every_s, _LONGEST_PAUSE_S)))
         try:
             await look()
-            failing = False
-        except ApiError as error:
-            if not failing:
-                log.warning("%s: %s", failed, error)
-            failing = True
+            failures, unforeseen = 0, 0
+        except Exception as error:
+            known = isinstance(error, ApiError)
+            if not failures:
+                log.log(
+                    logging.WARNING if known else logging.ERROR,
+                    *("%s: %s", failed, error),
+                    exc_info=None if known else error,
+                )
+            failures, unforeseen = failures + 1, 0 if known else unforeseen + 1
+
+
+def is_of_one_object(error: Exception) -> bool:
+    """Whether the next object may be written although this one was not: its namespace may refuse it by a quota."""
+    return not isinstance(error, ApiError) or not (
+        error.passing or error.status == 401 or isinstance(error, StandbyError)
+    )

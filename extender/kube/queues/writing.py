@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from extender.core.events import QueueSeen
 from extender.kube.api.connection import ApiError, read_as
 from extender.kube.client import Kube
+from extender.kube.queues.rounds import go_round
 from extender.kube.queues.status import status_of
 from extender.kube.reports import instant
 from policies.model import GroupKey
@@ -64,9 +65,7 @@ class QueueWriter:
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            await self._pause(EVERY_S)
-            await self.write()
+        await go_round(self.write, self._pause, "the status of queues could not be written", every_s=EVERY_S)
 
     async def write(self) -> None:
         """Every status that differs from what it should be. One that cannot be written is tried again the next time."""
@@ -100,11 +99,13 @@ class QueueWriter:
                 continue
             try:
                 await self._write(seen, path, report)
-            except ApiError as error:
-                if error.status == 404:
+            except Exception as error:
+                known = isinstance(error, ApiError)
+                if isinstance(error, ApiError) and error.status == 404:
                     continue  # It is gone, and the watch is about to say so.
                 if path not in self._failing:
-                    log.warning("the status of %s could not be written: %s", path, error)
+                    text = "the status of %s could not be written: %s"
+                    log.warning(text, path, error, exc_info=None if known else error)
                 failing.append(path)
                 self._written.pop(path, None)
         self._failing = frozenset(failing)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from extender.core.instants import instant_of
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import quoted
 from policies.model.eviction import NO_TERMS, EvictionTerms
@@ -25,7 +26,7 @@ def terms_of(meta: Meta) -> EvictionTerms:
     said = meta.annotations or {}
     if MIN_RUNTIME not in said and CHECKPOINTED not in said:
         return NO_TERMS
-    return EvictionTerms(_span(said.get(MIN_RUNTIME, "")), _instant(said.get(CHECKPOINTED, "")))
+    return EvictionTerms(_span(said.get(MIN_RUNTIME, "")), instant_of(said.get(CHECKPOINTED, "")))
 
 
 def unreadable_terms(meta: Meta) -> Iterator[str]:
@@ -33,7 +34,7 @@ def unreadable_terms(meta: Meta) -> Iterator[str]:
     said = meta.annotations or {}
     if MIN_RUNTIME in said and _span(said[MIN_RUNTIME]) is None:
         yield f"{MIN_RUNTIME} is {quoted(said[MIN_RUNTIME])} and does not count: write so many seconds, or 90m, 12h, 2d"
-    if CHECKPOINTED in said and _instant(said[CHECKPOINTED]) is None:
+    if CHECKPOINTED in said and instant_of(said[CHECKPOINTED]) is None:
         yield f"{CHECKPOINTED} is {quoted(said[CHECKPOINTED])} and does not count: write an instant in RFC 3339"
 
 
@@ -42,18 +43,10 @@ def _span(text: str) -> float | None:
     return float(int(found[1]) * _UNITS[found[2]]) if found else None
 
 
-def _instant(text: str) -> float | None:
-    try:
-        found = datetime.fromisoformat(text[:64])
-        return found.timestamp() if found.tzinfo is not None else None
-    except (ValueError, OverflowError):
-        return None
-
-
 def evictions_of(meta: Meta) -> tuple[float, ...]:
     """When the job was evicted lately, as far as it says so."""
     said = (meta.annotations or {}).get(EVICTED_AT, "")
-    found = map(_instant, said.split(",", _MOST_EVICTIONS)[:_MOST_EVICTIONS] if said else ())
+    found = map(instant_of, said.split(",", _MOST_EVICTIONS)[:_MOST_EVICTIONS] if said else ())
     return tuple(at for at in found if at is not None)
 
 

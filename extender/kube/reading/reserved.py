@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
+from msgspec import Struct
+
+from extender.kube.reading.annotated import is_identifier, is_resource, json_of
+from extender.kube.reading.plain import is_name
 from policies.model import GroupKey, Requests, Reservation, Victim
 
 PREEMPTING = "muster.dev/preempting"
 """On the job, or on one pod of the gang, for which others are being evicted."""
 _MOST = 20_000
 """Nodes or victims of one reservation."""
+_MOST_OF_ONE = 1 << 55
+"""Of one resource on one node: as much as a pod can ask for."""
+
+
+class _Written(Struct):
+    """As ``reservation_text`` writes it."""
+
+    rooms: list[tuple[dict[str, int], list[str]]]
+    victims: list[tuple[str, str, str, list[str]]]
+    until: float
 
 
 def reservation_text(reservation: Reservation) -> str:
@@ -29,29 +42,24 @@ def reservation_text(reservation: Reservation) -> str:
 
 def reservation_of(annotations: Mapping[str, str] | None) -> Reservation | None:
     """None where there is none, or nobody can have written it by ``reservation_text``."""
-    if not (text := (annotations or {}).get(PREEMPTING)):
+    written = json_of((annotations or {}).get(PREEMPTING), _Written)
+    if written is None or max(sum(len(nodes) for _, nodes in written.rooms), len(written.victims)) > _MOST:
         return None
-    try:
-        said = json.loads(text)
-        rooms = tuple((_name(node), _requests(asked)) for asked, nodes in said["rooms"] for node in nodes)
-        victims = tuple(
-            Victim(GroupKey(_name(namespace), _name(name)), _name(pod), tuple(map(_name, releases)))
-            for namespace, name, pod, releases in said["victims"]
-        )
-        found = Reservation(rooms, victims, float(said["until"]))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+    if not all(_is_room(requests) and all(map(is_name, nodes)) for requests, nodes in written.rooms):
         return None
-    return found if max(len(rooms), len(victims)) <= _MOST else None
+    if not all(map(_is_victim, written.victims)):
+        return None
+    rooms = tuple((node, tuple(sorted(requests.items()))) for requests, nodes in written.rooms for node in nodes)
+    victims = tuple(
+        Victim(GroupKey(namespace, name), pod, tuple(releases)) for namespace, name, pod, releases in written.victims
+    )
+    return Reservation(rooms, victims, written.until)
 
 
-def _name(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
+def _is_room(requests: dict[str, int]) -> bool:
+    return all(is_resource(name) and 0 < amount <= _MOST_OF_ONE for name, amount in requests.items())
 
 
-def _requests(asked: Any) -> Requests:
-    found = tuple(sorted((_name(name), amount) for name, amount in asked.items()))
-    if any(not isinstance(amount, int) or not 0 < amount < 1 << 62 for _, amount in found):
-        raise ValueError
-    return found
+def _is_victim(victim: tuple[str, str, str, list[str]]) -> bool:
+    namespace, name, pod, releases = victim
+    return is_name(namespace) and all(map(is_identifier, (name, pod, *releases)))

@@ -191,3 +191,15 @@ def test_a_write_that_fails_is_tried_again_and_one_to_what_is_gone_is_not() -> N
         assert one.written == [1, 1, 2]
 
     played(check)
+
+
+def test_a_status_that_cannot_be_encoded_fails_alone_and_is_tried_again() -> None:
+    async def check(one: Played) -> None:
+        one.report = QueueReport(reserving=1, used={("\ud800", GPU): 8})
+        await one.writer.write()
+        assert one.written == []
+        one.change(reserving=2)
+        await one.writer.write()
+        assert one.written == [2]
+
+    played(check)

@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+import pytest
+
 from extender.core.quota.workload_reports import PodSetReport, WorkloadReport
 from extender.core.reasons import Reason
 from extender.kube.queues import recording
 from extender.kube.queues.recording import WorkloadWriter
+from extender.kube.queues.rounds import go_round
 from extender.kube.queues.workloads import name_of, record_status, spec_of
 from policies.model import GroupKey
 from policies.model.group import Controller
@@ -209,3 +212,41 @@ def test_after_a_refusal_it_rests_and_tries_again() -> None:
         assert (asked, rests > 1) == ([MADE, TOLD], True)
 
     played(check)
+
+
+@pytest.mark.parametrize("status", [403, 422, None], ids=["forbidden", "invalid", "cannot be encoded"])
+def test_an_object_that_is_refused_keeps_no_other_from_being_written(status: int | None) -> None:
+    """A namespace may refuse Workloads by a ResourceQuota of its own; a text may be no UTF-8."""
+
+    async def check(one: Played) -> None:
+        bad = replace_key(0)
+        if status is None:
+            bad = replace(bad, podsets=(replace(HELD, flavors={GPU: "\ud800"}),), reserved=True)
+        else:
+            one.api.on("PATCH", f"{WITHIN}/{name_of(bad.job)}/status", refused(status, "Refused"))
+        one.reports = {bad.key: bad, WAITS.key: WAITS}
+        assert TOLD in await one.asked()
+        asked = [await one.asked() for _ in range(4)]
+        assert asked == [[]] * 4, "it rests, and what is written stays"
+
+    played(check)
+
+
+def test_no_error_ends_the_rounds_and_unforeseen_ones_come_farther_and_farther_apart() -> None:
+    pauses: list[float] = []
+
+    async def look() -> None:
+        if len(pauses) < 4:
+            raise ZeroDivisionError
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 6:
+            raise asyncio.CancelledError
+
+    async def scenario() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await go_round(look, pause, "it failed", every_s=1.0)
+
+    asyncio.run(scenario())
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 1.0, 1.0]
