@@ -160,9 +160,8 @@ class Engine:
             if self._apply.succeed(now):
                 self._settle(now)
             self._kube_preemption.review(now)
-            if state.preemptions.under_way:
-                self._reservations.follow(now)
-                self._settle(now)
+            self._reservations.follow(now)
+            self._settle(now)
             self._elastic.follow(now)
             self._settle(now)
         except IllegalTransitionError as error:

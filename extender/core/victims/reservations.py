@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from extender.core.answers import Reserved
 from extender.core.effects import Reached, Reserve, Wake
+from extender.core.gang.backoff import pause_s
 from extender.core.gang.milestones import Milestone
 from extender.core.jobs.job import JobWrite
 from extender.core.limits import Preempts
@@ -20,7 +21,7 @@ from extender.core.state import State
 from extender.core.telling import explain, reached
 from extender.core.victims.candidates import going
 from extender.core.victims.giving_way import GivingWay, preempted_by
-from extender.core.victims.preemptions import Preemption, room_of
+from extender.core.victims.preemptions import Preemption, Spared, room_of
 from extender.core.victims.search import Found
 from extender.core.workload import Workload
 from policies.model import GroupKey, Reservation, Victim
@@ -28,6 +29,8 @@ from policies.preemption.victims import Choice
 from policies.words import listed, many
 
 _NAMED = 5
+_UNTOLD_S, _LATE_S, _LATEST_S = 1.0, 600.0, 3600.0
+"""How long a preemption rests whose victims could not be told; and at first and at most if they did not go in time."""
 
 
 class Reservations:
@@ -84,6 +87,8 @@ class Reservations:
     def follow(self, now: float) -> None:
         """Room that has come free is kept for whoever it is for; who needs it no more gives it up."""
         state, preemptions = self._state, self._state.preemptions
+        for key, uid in preemptions.take_rested(now):
+            self._go_on(key, uid)
         if not preemptions.under_way:
             return
         moved = preemptions.has_moved
@@ -100,6 +105,16 @@ class Reservations:
                 self._tell(key, preemption, now)
         preemptions.keep()
 
+    def _go_on(self, key: GroupKey, uid: str) -> None:
+        """It has rested after others did not go for it, and is looked at again; a pod of no gang by kube-scheduler."""
+        state, pod = self._state, self._state.pods.get(uid)
+        if pod is not None and pod.live and not pod.node:
+            state.out.append(Wake(pod.uid, pod.namespace, pod.name))
+        elif key in state.waiting.keys:
+            state.waiting.look_again(key)
+        else:
+            state.preemptions.stop_resting(key)
+
     def _left(self, preemption: Preemption) -> str:
         """Who is still there, and of a job what has kept it from being suspended."""
         some = list(preemption.left)[:_NAMED]
@@ -109,14 +124,14 @@ class Reservations:
         return f"{said}: the suspension was refused: {refused}" if refused else said
 
     def next_end(self) -> float | None:
-        """When the next one ends, or its victims are told again."""
-        under_way = self._state.preemptions.under_way.values()
+        """When the next one ends, or its victims are told again, or another one is tried."""
+        under_way, rested = self._state.preemptions.under_way.values(), self._state.preemptions.next_rest()
         ends = [min(one.until, one.tell_at) if one.left else one.until for one in under_way]
-        return min(ends, default=None)
+        return min([*ends, *([] if rested is None else [rested])], default=None)
 
     def fail(self, workload: Workload, why: str, now: float) -> Reason:
-        """It ends, and nobody is evicted again for that workload until something has changed. Where its victims have
-        gone and it asks for something else by then, or the nodes are others, that has happened."""
+        """It ends. Where its victims have gone, nobody is evicted again for that workload until something has changed:
+        it asks for something else by then, or the nodes are others. Where they have not, that is tried again later."""
         preemption, demand = self._end(workload.key), workload.demand
         if preemption is None:
             return Reason("NoRoom", why)
@@ -124,8 +139,10 @@ class Reservations:
         text = f"the eviction of {_named(preemption.reservation.victims)} for it has ended{told}: {why}"
         preemptions, shape = self._state.preemptions, None if demand is None else demand.shape
         changed = preemption.ready and preemption.as_of not in (None, (shape, preemptions.nodes))
-        if shape is not None and not changed:
-            preemptions.spare(workload.key, shape, text)
+        if not preemption.ready:
+            text = f"{text}; it is tried again"
+        if not changed and (shape is not None or not preemption.ready):
+            preemptions.spare(workload.key, self._spared(workload.key, preemption, shape, text, now))
         reached(self._state, workload, Milestone.UNRESERVED, now, detail=why)
         return Reason("NoRoom", text)
 
@@ -236,13 +253,24 @@ class Reservations:
         pod = state.pods.get(preemption.written_on)
         return pod is not None and pod.live and not pod.node and state.claims.get(pod.uid) is None
 
+    def _spared(self, key: GroupKey, preemption: Preemption, shape: object, why: str, now: float) -> Spared:
+        """Victims that were told and did not go in time are left alone longer than those that could not be told."""
+        preemptions, pod = self._state.preemptions, preemption.written_on if preemption.alone else ""
+        if preemption.ready:
+            return Spared(shape, preemptions.freed, why, pod=pod)
+        times = preemptions.failures(key) + 1
+        if preemption.told:
+            return Spared(shape, preemptions.freed, why, now + pause_s(times, _LATE_S, _LATEST_S), times, pod)
+        rests_s = pause_s(times, _UNTOLD_S, self._state.limits.retry_max_s)
+        return Spared(None, preemptions.freed, why, now + rests_s, times, pod)
+
     def _give_up(self, key: GroupKey, preemption: Preemption, why: str, now: float) -> None:
-        """It ends, and nobody is evicted again for it until something has changed."""
+        """It ends as ``fail`` says."""
         state, workload = self._state, self._state.workloads.get(key)
         if workload is not None:
             return explain(state, workload, self.fail(workload, why, now), now)
         self._end(key)
-        state.preemptions.spare(key, preemption.reservation.rooms)
+        state.preemptions.spare(key, self._spared(key, preemption, preemption.reservation.rooms, "", now))
         state.out.append(Reached(key, Milestone.UNRESERVED, 1, 0.0, detail=why, alone=preemption.alone))
         return None
 
