@@ -12,7 +12,7 @@ from functools import partial
 
 from extender.core.admission import Admission
 from extender.core.advisory import Advisory, Mode
-from extender.core.answers import BindingPosted, CapacityAnswered, Enqueued, JobWritten, Reserved, Untold
+from extender.core.answers import BindingPosted, CapacityAnswered, Enqueued, JobWritten, Reserved, Untold, Unwritten
 from extender.core.apply import Apply
 from extender.core.binding import Bindings
 from extender.core.calls import Calls
@@ -54,6 +54,7 @@ from extender.core.quota.queues import ObjectKey
 from extender.core.quota.workload_reports import WorkloadReport, workload_report
 from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals
+from extender.core.repeats import Repeats
 from extender.core.revocations import Revocations
 from extender.core.singles.singles import Singles
 from extender.core.state import State
@@ -100,7 +101,8 @@ class Engine:
         self._elastic = elastic = Elastic(state)
         jobs = Jobs(state, leading, revocations, elastic)
         giving_way = GivingWay(state, revocations)
-        self._reservations = reservations = Reservations(state, giving_way)
+        self._repeats = repeats = Repeats(state, leading, lambda key, uid: advising or elastic.lets_go(key, uid))
+        self._reservations = reservations = Reservations(state, giving_way, repeats)
         owners = Owners(state, leading)
         self._enqueues = enqueues = Enqueues(state, advising=advising)
         coming = Coming(state, owners, enqueues)
@@ -122,6 +124,7 @@ class Engine:
             jobs,
             owners,
             recovery,
+            repeats,
         )
         self._apply = apply = Apply(state, revocations, hints, enqueues, jobs, owners, recovery, pods)
         self._handlers: Handlers = {
@@ -140,6 +143,7 @@ class Engine:
             BindingPosted: bindings.posted,
             JobWritten: jobs.written,
             Enqueued: enqueues.ended,
+            Unwritten: repeats.unwritten,
             Untold: partial(untold, state),
             Reserved: reservations.written,
             CapacityServed: elastic.served,
@@ -233,7 +237,8 @@ class Engine:
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
         instants = [self._admission.wake(), self.state.timers.first(), self.state.singles.next_end()]
-        instants += self._enqueues.next_retry(), self._reservations.next_end(), self._kube_preemption.next_look()
+        instants += self._repeats.next(), self._kube_preemption.next_look()
+        instants += self._enqueues.next_retry(), self._reservations.next_end()
         instants += self.state.quotas.past.next_sample(), self._elastic.next_end(), *self.state.binds.instants()
         return min((instant for instant in instants if instant is not None), default=None)
 
@@ -250,6 +255,7 @@ class Engine:
         state = self.state
         self._calls.expire(now)
         self._enqueues.retry(now)
+        self._repeats.repeat(now)
         state.quotas.past.sample(now)
         for key in state.timers.due(now):
             self._recovery.find_out(key, now)

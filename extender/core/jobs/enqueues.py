@@ -16,6 +16,8 @@ from extender.core.workload import Workload
 from policies.model import Dialect, GroupJob, GroupKey, PodGroup, PodSets
 
 _FIRST_S, _LONGEST_S = 5.0, 900.0
+_SHOWN_S = 60.0
+"""By then the watch shows that a PodGroup was taken up. If not, somebody else has answered for the API server."""
 
 
 class Enqueues:
@@ -132,6 +134,7 @@ class Enqueues:
         if not event.detail:
             self._failures.pop(event.key, None)
             self._await_pods(event.key, now)
+            self._retries.set(event.key, now + _SHOWN_S)
         else:
             self._asked.pop(event.key, None)
             self._resting[event.key] = None
@@ -140,11 +143,12 @@ class Enqueues:
         self._touch(event.key)
 
     def retry(self, now: float) -> None:
-        """Those whose pause is over, if they still wait for it."""
+        """Those whose pause is over, or that should be shown as taken up by now, if they still wait for it."""
         for key in self._retries.due(now):
             group = self._group(key)
             self._resting.pop(key, None)
             if group is not None and group.pending:
+                self._asked.pop(key, None)
                 self.see(group, now)
             else:
                 self._failures.pop(key, None)

@@ -17,6 +17,7 @@ from extender.core.jobs.job import JobWrite
 from extender.core.limits import Preempts
 from extender.core.quota.reclaiming import to_keep, told_by_rooms
 from extender.core.reasons import Reason
+from extender.core.repeats import Repeats
 from extender.core.state import State
 from extender.core.telling import explain, reached
 from extender.core.victims.candidates import going
@@ -36,9 +37,10 @@ _UNTOLD_S, _LATE_S, _LATEST_S = 1.0, 600.0, 3600.0
 class Reservations:
     """``follow`` is called after every event."""
 
-    def __init__(self, state: State, giving_way: GivingWay) -> None:
+    def __init__(self, state: State, giving_way: GivingWay, repeats: Repeats) -> None:
         self._state = state
         self._giving_way = giving_way
+        self._repeats = repeats
 
     def begin(self, workload: Workload, found: Found, chosen: Choice, now: float) -> Reason:
         """Keep the room of these pods, and write it down. Returns what the workload waits for."""
@@ -73,6 +75,8 @@ class Reservations:
         """Only when it is written down anybody is told. One that ended before that was to be taken off then, unless its
         job was being started; what is written of the next one stays."""
         if event.reservation is None:
+            if event.detail:
+                self._repeats.put(Reserve(event.key, event.pod, event.job, None), now)
             return
         preemption = self._state.preemptions.under_way.get(event.key)
         if preemption is None:
