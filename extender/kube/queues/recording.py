@@ -26,7 +26,7 @@ LOOKED_AT = 500
 WRITTEN = 20
 """Objects in one round. Those of which a condition has changed come first."""
 _RESTS = 10
-"""Rounds that are left out after a write was refused."""
+"""Rounds that are left out after an outage, and for one object after a write to it was refused."""
 _MERGE = "application/merge-patch+json"
 
 
@@ -83,6 +83,8 @@ class WorkloadWriter:
         self._of: Core | None = None
         self._next = 0
         self._rests = 0
+        self._refused: dict[GroupKey, int] = {}
+        """Jobs whose object could not be written, and for how many more rounds it rests."""
         self._complaint = ""
 
     async def run(self) -> None:
@@ -102,19 +104,23 @@ class WorkloadWriter:
         if self._rests:
             self._rests -= 1
             return
-        due = self._due(core)
+        self._refused = {key: rounds - 1 for key, rounds in self._refused.items() if rounds > 1}
+        due, complaint = [one for one in self._due(core) if one.report.key not in self._refused], ""
         due.sort(key=lambda one: not one.is_urgent)
         for one in due[:WRITTEN]:
             try:
                 self._kept[one.report.key] = await self._write(one, version)
             except ApiError as error:
                 self._kept.pop(one.report.key, None)
+                self._refused[one.report.key] = _RESTS
                 if error.status == 404:
                     continue  # Its namespace or its job is about to be gone, or somebody has deleted it.
-                self._complain(f"{one.report.key}: {error}")
-                self._rests = _RESTS
-                return
-        self._complaint = ""
+                complaint = f"{one.report.key}: {error}"
+                if error.passing:
+                    self._rests = _RESTS
+                    break
+        if complaint or not self._refused:
+            self._complain(complaint)
 
     def _due(self, core: Core) -> list[_Due]:
         """Of the next jobs, in their turn."""
@@ -173,7 +179,7 @@ class WorkloadWriter:
         )
 
     def _complain(self, text: str) -> None:
-        if not self._complaint:
+        if text and not self._complaint:
             log.warning("the Workload of a job could not be written: %s", text)
         self._complaint = text
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from extender.core.events import QueueSeen
+from extender.core.gang.backoff import pause_s
 from extender.kube.api.connection import ApiError, read_as
 from extender.kube.client import Kube
 from extender.kube.queues.status import status_of
@@ -23,6 +24,8 @@ log = logging.getLogger("muster")
 UNREPORTED = (ResourceFlavor, TopologyObject)
 """They have no status."""
 EVERY_S = 1.0
+_LONGEST_S = 60.0
+"""So long a status rests that is refused again and again."""
 _PLACES = 100
 """Of so many in each ClusterQueue."""
 
@@ -57,8 +60,8 @@ class QueueWriter:
         """Of the first that wait in each ClusterQueue, from 1, as last told."""
         self._told: tuple[Core, int] | None = None
         """Whose reports were written last, and which version of them."""
-        self._failing: frozenset[str] = frozenset()
-        """What could not be written the last time, and was told of."""
+        self._failing: dict[str, tuple[int, float]] = {}
+        """What could not be written, by path: how often in a row, and when it is tried again."""
         self._written: dict[str, dict[str, Any]] = {}
         """The status by path, as it was seen or written last."""
 
@@ -91,23 +94,27 @@ class QueueWriter:
         self, objects: Iterable[tuple[QueueSeen, str]], reports: Mapping[tuple[str, str, str], QueueReport]
     ) -> bool:
         """Whether all are written."""
-        failing: list[str] = []
+        failing: dict[str, tuple[int, float]] = {}
+        now = self._clock()
         for seen, path in objects:
             thing = seen.object
             namespace = thing.namespace if isinstance(thing, LocalQueue) else ""
             report = reports.get((type(thing).__name__, namespace, thing.name))
             if report is None:
                 continue
+            times, until = self._failing.get(path, (0, now))
+            if now < until:
+                failing[path] = times, until
+                continue
             try:
                 await self._write(seen, path, report)
             except ApiError as error:
-                if error.status == 404:
-                    continue  # It is gone, and the watch is about to say so.
-                if path not in self._failing:
+                # One that is gone the watch is about to forget.
+                if not times and error.status != 404:
                     log.warning("the status of %s could not be written: %s", path, error)
-                failing.append(path)
+                failing[path] = times + 1, now + pause_s(times + 1, EVERY_S, _LONGEST_S)
                 self._written.pop(path, None)
-        self._failing = frozenset(failing)
+        self._failing = failing
         return not failing
 
     async def _write(self, seen: QueueSeen, path: str, report: QueueReport) -> None:

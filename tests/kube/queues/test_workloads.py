@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+import pytest
+
 from extender.core.quota.workload_reports import PodSetReport, WorkloadReport
 from extender.core.reasons import Reason
 from extender.kube.queues import recording
@@ -207,5 +209,19 @@ def test_after_a_refusal_it_rests_and_tries_again() -> None:
             rests += 1
             assert rests < 100
         assert (asked, rests > 1) == ([MADE, TOLD], True)
+
+    played(check)
+
+
+@pytest.mark.parametrize("status", [403, 404, 422])
+def test_one_that_is_refused_holds_up_no_other(status: int) -> None:
+    """As all are in a namespace that is being deleted."""
+
+    async def check(one: Played) -> None:
+        other = replace(WAITS, key=GroupKey("ended", "job-0"), job=Controller("batch/v1", "Job", "0", "uid-0"))
+        one.reports = {other.key: other, **one.reports}
+        one.api.on("POST", WITHIN.replace("/team/", "/ended/"), refused(status, "Forbidden"))
+        assert MADE in await one.asked()
+        assert await one.asked() == []
 
     played(check)
