@@ -17,7 +17,7 @@ from tests.simulation.checkpoints import save
 from tests.simulation.curious import CuriousExtender
 from tests.simulation.drawing import draw
 from tests.simulation.fairness import PATIENCE_S
-from tests.simulation.fault_plan import MOMENTS, Fault
+from tests.simulation.fault_plan import MOMENTS, REFUSED_MOMENTS, Fault
 from tests.simulation.faults import FAULTS, SHARP_FAULTS
 from tests.simulation.job_faults import JOB_FAULTS, WORK_FAULTS
 from tests.simulation.model.changes import Change, Kind
@@ -74,7 +74,7 @@ class Run:
         self._waiting: dict[type, list[Fault]] = {}
         for fault in plan.faults:
             if fault.moment:
-                self._waiting.setdefault((MOMENTS | JOB_MOMENTS)[fault.moment], []).append(fault)
+                self._waiting.setdefault((MOMENTS | JOB_MOMENTS | REFUSED_MOMENTS)[fault.moment], []).append(fault)
         self.referee = Referee(plan.terms, every=every)
         self.world = World(
             plan.seed,

@@ -39,7 +39,7 @@ from tests.simulation.elastic_plan import (
     zoned,
 )
 from tests.simulation.elastic_plan import beside as beside_needy
-from tests.simulation.fault_plan import Fault, draw_fault, draw_sharp_fault, draw_weather
+from tests.simulation.fault_plan import Fault, draw_fault, draw_refused_writes, draw_sharp_fault, draw_weather
 from tests.simulation.model.cycle import Profile
 from tests.simulation.owner_plan import draw_owners, has_owners
 from tests.simulation.plan import Plan
@@ -87,7 +87,7 @@ def draw(seed: int) -> Plan:
         seed=seed,
         nodes=nodes,
         jobs=jobs,
-        faults=(*faults, *sharp, *crashes),
+        faults=(*faults, *sharp, *crashes, *draw_refused_writes(chance, seed)),
         weather=draw_weather(shape, calm=calm),
         profile=Profile(
             score_all=shape.random() < 0.8,

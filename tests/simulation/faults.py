@@ -46,5 +46,6 @@ SHARP_FAULTS: dict[str, Callable[[Trouble], None]] = {
     "the API server hangs": process_faults.hang,
     "all pods of a node fail": object_faults.fail_node,
     "no job can be read": process_faults.jobs_unread,
+    "writes are refused": process_faults.refuse_writes,
 }
 """Those that need a certain moment or a certain kind of seed to do harm."""
