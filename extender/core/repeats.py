@@ -44,7 +44,7 @@ class Repeats:
         self.put(event.effect, now)
 
     def put(self, effect: Repeatable, now: float) -> None:
-        """It could not be written."""
+        """Note that this could not be written."""
         key = type(effect), (effect.key, effect.pod and effect.pod.uid) if isinstance(effect, Reserve) else effect.uid
         known = self._later.get(key)
         times = 1 if known is None else known.times + known.asked
@@ -96,7 +96,7 @@ class Repeats:
         return effect if wanted else None
 
     def _left_over(self, effect: Reserve) -> Reserve | None:
-        """What is to come off a pod or a job, if it is there still and nobody gives way to its workload."""
+        """Return the write that takes a reservation off, if it is there still and its workload evicts no victims."""
         state, key = self._state, effect.key
         workload = state.workloads.get(key)
         if key in state.preemptions.under_way:

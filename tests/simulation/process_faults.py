@@ -133,8 +133,8 @@ def jobs_unread(trouble: Trouble) -> None:
 
 
 def refuse_writes(trouble: Trouble) -> None:
-    """Rights or a policy are changed, a proxy has lost the API server, or that is busy: no write gets through, for a
-    moment or for longer than one is tried."""
+    """Let no write get through, for a moment or for longer than one is tried. Rights or a policy are changed, a proxy
+    has lost the API server, or that is busy."""
     network = trouble.world.network
     network.refuses = trouble.random.choice((403, 403, 404, 422, 429, 500))
 

@@ -64,6 +64,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (changes.singles_stand_in_no_line, 43, "default/single.*, of priority .*, could have started"),
     (changes.singles_that_ask_to_preempt_stay_aside, 397001837, "default/single.*, of priority .*, could have started"),
     (changes.later_releases_are_not_confirmed, 700000037, "a restart would have the consequence Confirm"),
+    (changes.what_could_not_be_written_is_not_asked_for_again, 3802, "a restart would have the consequence Confirm"),
     (changes.stamps_not_read_after_a_restart, 1259, _TOO_FEW),
     (changes.bound_pods_take_no_room_after_a_restart, 3, "where the room is promised to"),
     (changes.nominations_not_read_after_a_restart, 79, "as it reads already: that wakes nobody"),

@@ -17,7 +17,7 @@ from policies.model import Dialect, GroupJob, GroupKey, PodGroup, PodSets
 
 _FIRST_S, _LONGEST_S = 5.0, 900.0
 _SHOWN_S = 60.0
-"""By then the watch shows that a PodGroup was taken up. If not, somebody else has answered for the API server."""
+"""The watch shows within this time that a PodGroup was taken up, unless a proxy has answered for the API server."""
 
 
 class Enqueues:
@@ -143,7 +143,7 @@ class Enqueues:
         self._touch(event.key)
 
     def retry(self, now: float) -> None:
-        """Those whose pause is over, or that should be shown as taken up by now, if they still wait for it."""
+        """Look again at those whose pause is over, or that should be shown as taken up by now."""
         for key in self._retries.due(now):
             group = self._group(key)
             self._resting.pop(key, None)

@@ -170,7 +170,7 @@ class Preemptions:
         return self.spared[key].times if key in self.spared else 0
 
     def take_rested(self, now: float) -> list[tuple[GroupKey, str]]:
-        """For whom others may be evicted again by now; of a pod of no gang its UID, too."""
+        """Return the workloads whose rest is over by now, and the UID of a pod of no gang."""
         rested = [(key, one) for key, one in self.spared.items() if 0 < one.rests_until <= now]
         for key, one in rested:
             self.spared[key] = replace(one, rests_until=0.0)

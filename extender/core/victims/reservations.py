@@ -110,7 +110,7 @@ class Reservations:
         preemptions.keep()
 
     def _go_on(self, key: GroupKey, uid: str) -> None:
-        """It has rested after others did not go for it, and is looked at again; a pod of no gang by kube-scheduler."""
+        """Look again at a workload whose rest is over. A pod of no gang is woken, so that kube-scheduler tries it."""
         state, pod = self._state, self._state.pods.get(uid)
         if pod is not None and pod.live and not pod.node:
             state.out.append(Wake(pod.uid, pod.namespace, pod.name))
@@ -134,8 +134,8 @@ class Reservations:
         return min([*ends, *([] if rested is None else [rested])], default=None)
 
     def fail(self, workload: Workload, why: str, now: float) -> Reason:
-        """It ends. Where its victims have gone, nobody is evicted again for that workload until something has changed:
-        it asks for something else by then, or the nodes are others. Where they have not, that is tried again later."""
+        """End it. If its victims have gone, no pod is evicted again for that workload until something has changed: it
+        asks for something else, or the nodes are others. If they have not gone, it is tried again after a rest."""
         preemption, demand = self._end(workload.key), workload.demand
         if preemption is None:
             return Reason("NoRoom", why)
@@ -269,7 +269,7 @@ class Reservations:
         return Spared(None, preemptions.freed, why, now + rests_s, times, pod)
 
     def _give_up(self, key: GroupKey, preemption: Preemption, why: str, now: float) -> None:
-        """It ends as ``fail`` says."""
+        """End it as ``fail`` does."""
         state, workload = self._state, self._state.workloads.get(key)
         if workload is not None:
             return explain(state, workload, self.fail(workload, why, now), now)
