@@ -6,9 +6,9 @@ import pytest
 
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import Reserve
-from extender.core.events import PreemptCalled
+from extender.core.events import GroupGone, PreemptCalled
 from extender.core.limits import Limits, Preempts
-from tests.builders import cluster, gang, single
+from tests.builders import cluster, coscheduled, gang, single
 from tests.core.jobs import Controlled, job
 from tests.core.preempting import Cluster, running
 
@@ -121,3 +121,17 @@ def test_a_pod_of_no_gang_is_woken_so_that_kube_scheduler_asks_again() -> None:
     script.feed(PreemptCalled(2, alone, {"a-0": (low[0].uid,)}))
     script.write(asked(script)[-1])
     assert script.evicted == ["low-0"]
+
+
+def test_what_else_it_waits_for_by_then_stays_its_reason() -> None:
+    """Seed 730000572 of the campaign: after a restart it said that its PodGroup is missing, and before that NoRoom."""
+    script = Cluster(*cluster("a: 2x8"))
+    low = running(script, "low", 2)
+    group, pods = coscheduled("high", 2, priority=10)
+    script.see(group, pods)
+    script.leave(low[0])
+    script.feed(GroupGone(group.key, group.uid))
+    script.advance(1)
+    assert script.reason("high") == "PodGroupMissing"
+    script.advance(70)
+    assert script.reason("high") == "PodGroupMissing"

@@ -272,7 +272,9 @@ class Reservations:
         """End it as ``fail`` does."""
         state, workload = self._state, self._state.workloads.get(key)
         if workload is not None:
-            return explain(state, workload, self.fail(workload, why, now), now)
+            reason, demand = self.fail(workload, why, now), workload.asked
+            # Whatever keeps it from being planned stays what it waits for.
+            return explain(state, workload, reason if demand is None else demand.trouble or reason, now)
         self._end(key)
         state.preemptions.spare(key, self._spared(key, preemption, preemption.reservation.rooms, "", now))
         state.out.append(Reached(key, Milestone.UNRESERVED, 1, 0.0, detail=why, alone=preemption.alone))
