@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 
 from extender.core.answers import Unwritten
 from extender.core.effects import Confirm, Hint, Nominate, Reserve, Ungate, Wake
@@ -39,32 +40,41 @@ class Repeats:
         self._steering = steering
         self._lets_go = lets_go
         self._later: dict[tuple[type, object], _Later] = {}
+        self._first = inf
+        """When the first of them is due, or earlier."""
 
     def unwritten(self, event: Unwritten, now: float) -> None:
         self.put(event.effect, now)
 
     def put(self, effect: Repeatable, now: float) -> None:
         """Note that this could not be written."""
-        key = type(effect), (effect.key, effect.pod and effect.pod.uid) if isinstance(effect, Reserve) else effect.uid
+        about = (
+            (effect.key, effect.pod and effect.pod.uid) if isinstance(effect, Reserve) else (effect.uid, effect.name)
+        )
+        key = type(effect), about
         known = self._later.get(key)
         times = 1 if known is None else known.times + known.asked
-        self._later[key] = _Later(effect, times, now + pause_s(times, _FIRST_S, _LONGEST_S))
+        at = now + pause_s(times, _FIRST_S, _LONGEST_S)
+        self._later[key], self._first = _Later(effect, times, at), min(self._first, at)
 
     def repeat(self, now: float) -> None:
         """Ask for those whose pause is over."""
+        if now < self._first:
+            return
         for key, later in [(key, one) for key, one in self._later.items() if one.at <= now]:
             if later.asked or not self._ask(later.effect):
                 del self._later[key]
             else:
                 self._later[key] = replace(later, at=now + _LONGEST_S, asked=True)
+        self._first = min((one.at for one in self._later.values()), default=inf)
 
     def next(self) -> float | None:
-        return min((one.at for one in self._later.values()), default=None)
+        return None if self._first == inf else self._first
 
     def _ask(self, effect: Repeatable) -> bool:
         """Whether it is wanted still: then it is asked for as things are now."""
-        found = None if isinstance(effect, Reserve) else self._state.member(effect.uid)
-        if found is not None and found[1].placed and found[1].step in (Step.NOMINATING, Step.UNGATING):
+        found = self._state.member(effect.uid) if isinstance(effect, Nominate | Ungate) else None
+        if found is not None and found[0].admitted and found[1].step in (Step.NOMINATING, Step.UNGATING):
             self._steering.again(*found)
             return True
         if (wanted := self._wanted(effect)) is not None:
