@@ -106,7 +106,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (driving.bindings_linger_before_they_are_sent, 1, "is sent after its deadline|and nobody waits for it"),
     (driving.evictions_never_sent, 109, "is bound in part"),
     (driving.lanes_without_bounds, 4, "requests are under way already"),
-    (driving.pauses_never_end, 197, "a restart would have the consequence Nominate"),
+    (driving.pauses_never_end, 197, "a restart would have the consequence (Nominate|Ungate)"),
     (driving.half_a_line_taken_for_the_whole, 5, "wait, and after a restart|the extender knows"),
     (driving.watch_given_up_after_410_in_a_loop, 55, "goes on for ever|the extender knows"),
     (driving.silent_watch_never_opened_anew, 15, "goes on for ever|the extender knows"),
