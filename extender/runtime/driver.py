@@ -229,7 +229,7 @@ class Driver:
         self._start(Lane.OTHER, gang, self._writes.persist(effect, kind), ended)
 
     def _repeated(self, effect: Wake | Confirm | Hint, kind: str) -> Callable[[str], None]:
-        """For a write that the core asks for again if it could not be made."""
+        """Note the end of a write that the core asks for again if it could not be made."""
         noted = self._noted(kind)
 
         def ended(detail: str) -> None:

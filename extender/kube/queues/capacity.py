@@ -127,7 +127,7 @@ class CapacityKeeper:
         turns.end()
 
     async def _end(self, ask: CapacityAsk, rest: InVain | None) -> None:
-        """Nobody asks for it any more."""
+        """Delete what was made for an ask that has ended."""
         made = self._made[ask]
         if rest is None or await self._noted(ask, rest):
             await self._remove(made.namespace, made.name, made.templates)

@@ -25,7 +25,7 @@ UNREPORTED = (ResourceFlavor, TopologyObject)
 """They have no status."""
 EVERY_S = 1.0
 _LONGEST_S = 60.0
-"""So long a status rests that is refused again and again."""
+"""A status that is refused again and again rests for at most so long."""
 _PLACES = 100
 """Of so many in each ClusterQueue."""
 
@@ -61,7 +61,7 @@ class QueueWriter:
         self._told: tuple[Core, int] | None = None
         """Whose reports were written last, and which version of them."""
         self._failing: dict[str, tuple[int, float]] = {}
-        """What could not be written, by path: how often in a row, and when it is tried again."""
+        """Paths of statuses that could not be written: how often in a row, and when each is tried again."""
         self._written: dict[str, dict[str, Any]] = {}
         """The status by path, as it was seen or written last."""
 
