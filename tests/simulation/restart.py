@@ -45,7 +45,7 @@ from tests.simulation.model.apiserver import OK, ApiServer
 from tests.simulation.model.pods import as_read
 
 LASTS_S = 60.0
-"""So long the new life is looked at. What it waits for at first, a pause or the pods of a job, is over by then."""
+"""So long the new life is looked at, or until the old one has something to do."""
 
 
 @dataclass
@@ -60,15 +60,14 @@ class Restart:
     def state(self) -> State:
         return self.driver.core.state
 
-    def play(self, now: float, *, served: bool | None) -> None:
+    def play(self, now: float, until: float, *, served: bool | None) -> None:
         """From the lists on. ``served``: whether nodes can be asked for; None where nobody says so."""
         for event in self._objects():
             self._do(self.driver.handle(event, now), now)
         self._do(self.driver.handle(Synced(now), now), now)
         if served is not None:
             self._do(self.driver.handle(CapacityServed(served), now), now)
-        ends = now + LASTS_S
-        while (due := self.driver.next_wake()) is not None and due <= ends and not self.wrote:
+        while (due := self.driver.next_wake()) is not None and due < until and not self.wrote:
             now = max(now, due)
             self._do(self.driver.wake(now), now)
 
@@ -113,7 +112,8 @@ class Restart:
 def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, served: bool | None) -> Iterator[str]:
     """What a restart at rest would change: writes, who waits, why, and for whom room is kept."""
     restart = Restart(api, Driver(fresh))
-    restart.play(now, served=served)
+    due = known.next_wake()
+    restart.play(now, now + LASTS_S if due is None else min(due, now + LASTS_S), served=served)
     before, after = known.state, restart.state
     if after.waiting.keys.keys() != before.waiting.keys.keys():
         yield f"{[*before.waiting.keys]} wait, and after a restart {[*after.waiting.keys]} do"
