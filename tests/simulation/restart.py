@@ -120,7 +120,7 @@ def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, serv
     for effect in restart.wrote:
         yield f"a restart would have the consequence {effect}"
     said, says = _reasons(before), _reasons(after)
-    for key in [key for key in said if said[key] != says.get(key) and not _is_orphaned(before, key)]:
+    for key in [key for key in said if said[key] != says.get(key) and not _is_explained(before, key)]:
         yield f"{key} is {said[key]}, and after a restart {says.get(key)}"
     kept, keeps = _claims(before), _claims(after)
     if kept != keeps:
@@ -128,11 +128,12 @@ def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, serv
         yield f"room is kept for {lost}, and after a restart for {more}"
 
 
-def _is_orphaned(state: State, key: GroupKey) -> bool:
-    """Whether it runs and its PodGroup is gone: nobody says what whole is any more. The life that saw it go tells what
-    was so then, and a new one what is stamped."""
+def _is_explained(state: State, key: GroupKey) -> bool:
+    """Whether a new life may say otherwise why it waits or runs. It knows of no node that kube-scheduler has refused.
+    And where its PodGroup is gone while it runs, the old life tells what was so then, and a new one what is stamped."""
     workload = state.workloads[key]
-    return workload.min_member is None and bool(workload.members.bound)
+    orphaned = workload.min_member is None and bool(workload.members.bound)
+    return orphaned or bool(workload.retries.nodes)
 
 
 def _reasons(state: State) -> dict[GroupKey, str]:
