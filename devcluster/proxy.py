@@ -67,6 +67,10 @@ class Proxy(Threaded):
         self.struck = threading.Event()
         self.lost_reads = ""
         """Every GET whose path has this in it is lost."""
+        self.refused_writes: tuple[str, int, str] = ("", 0, "")
+        """Every write whose path has the first of these in it is answered with this status, and that page."""
+        self.refused = 0
+        """How many writes were answered so."""
         self._server = server
         self._tls = ssl.create_default_context(cafile=authority)
         self._strike: Strike | None = None
@@ -120,6 +124,10 @@ class Proxy(Threaded):
             return _cut(request)
         if self.lost_reads and request.method == "GET" and self.lost_reads in request.path:
             return _cut(request)
+        within, status, page = self.refused_writes
+        if status and request.method != "GET" and within in request.path:
+            self.refused += 1
+            return web.Response(status=status, text=page, content_type="text/html")
         if "watch" in request.query and self._refusals:
             self._refusals -= 1
             return web.json_response({}, status=429, headers={"Retry-After": str(self._retry_after_s)})

@@ -101,6 +101,9 @@ class Advisory:
     def failed(self, workload: Workload, member: Member) -> None:
         """No write is waited for."""
 
+    def again(self, workload: Workload, member: Member) -> None:
+        """Nor led on by one."""
+
     def ungate(self, workload: Workload) -> None:
         """Every gate came off when it was seen."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from extender.core.effects import Confirm, Hint, Nominate, Wake
 from policies.model import GroupKey, Job, Pod, Reservation
 
 
@@ -76,8 +77,15 @@ class Enqueued:
 
 
 @dataclass(frozen=True, slots=True)
+class Unwritten:
+    """A write that nothing waits for could not be carried out although it was retried."""
+
+    effect: Wake | Confirm | Hint | Nominate
+
+
+@dataclass(frozen=True, slots=True)
 class Untold:
-    """The newest ``Report`` of a gang could not be written, because of something that passes."""
+    """The newest ``Report`` of a gang could not be written."""
 
     key: GroupKey
 
@@ -117,5 +125,16 @@ class PodTried:
     detail: str = ""
 
 
-Answer = BindingPosted | Nominated | Ungated | JobWritten | Reserved | Enqueued | Untold | CapacityAnswered | PodTried
+Answer = (
+    BindingPosted
+    | Nominated
+    | Ungated
+    | JobWritten
+    | Reserved
+    | Enqueued
+    | Unwritten
+    | Untold
+    | CapacityAnswered
+    | PodTried
+)
 """How something that the core has asked for ended."""

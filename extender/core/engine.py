@@ -12,7 +12,16 @@ from functools import partial
 
 from extender.core.admission import Admission
 from extender.core.advisory import Advisory, Mode
-from extender.core.answers import BindingPosted, CapacityAnswered, Enqueued, JobWritten, PodTried, Reserved, Untold
+from extender.core.answers import (
+    BindingPosted,
+    CapacityAnswered,
+    Enqueued,
+    JobWritten,
+    PodTried,
+    Reserved,
+    Untold,
+    Unwritten,
+)
 from extender.core.apply import Apply
 from extender.core.binding import Bindings
 from extender.core.calls import Calls
@@ -58,6 +67,7 @@ from extender.core.quota.workload_reports import WorkloadReport, workload_report
 from extender.core.readers import WITH_TEXT, readable
 from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals
+from extender.core.repeats import Repeats
 from extender.core.revocations import Revocations
 from extender.core.singles.singles import Singles
 from extender.core.state import State
@@ -110,7 +120,8 @@ class Engine:
         self._elastic = elastic = Elastic(state)
         jobs = Jobs(state, leading, revocations, elastic)
         giving_way = GivingWay(state, revocations)
-        self._reservations = reservations = Reservations(state, giving_way)
+        self._repeats = repeats = Repeats(state, leading, lambda key, uid: advising or elastic.lets_go(key, uid))
+        self._reservations = reservations = Reservations(state, giving_way, repeats)
         owners = Owners(state, leading)
         self._enqueues = enqueues = Enqueues(state, advising=advising)
         coming = Coming(state, owners, enqueues)
@@ -133,6 +144,7 @@ class Engine:
             jobs,
             owners,
             recovery,
+            repeats,
         )
         self._apply = apply = Apply(state, revocations, hints, enqueues, jobs, owners, recovery, pods)
         self._handlers: Handlers = {
@@ -154,6 +166,7 @@ class Engine:
             JobWritten: jobs.written,
             PodTried: jobs.tried,
             Enqueued: enqueues.ended,
+            Unwritten: repeats.unwritten,
             Untold: partial(untold, state),
             Reserved: reservations.written,
             CapacityServed: elastic.served,
@@ -175,9 +188,8 @@ class Engine:
             if self._apply.succeed(now):
                 self._settle(now)
             self._kube_preemption.review(now)
-            if state.preemptions.under_way:
-                self._reservations.follow(now)
-                self._settle(now)
+            self._reservations.follow(now)
+            self._settle(now)
             self._elastic.follow(now)
             self._settle(now)
             if not state.trials.idle:
@@ -257,7 +269,8 @@ class Engine:
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
         instants = [self._admission.wake(), self.state.timers.first(), self.state.singles.next_end()]
-        instants += self._enqueues.next_retry(), self._reservations.next_end(), self._kube_preemption.next_look()
+        instants += self._repeats.next(), self._kube_preemption.next_look()
+        instants += self._enqueues.next_retry(), self._reservations.next_end()
         instants += self.state.quotas.past.next_sample(), self._elastic.next_end(), *self.state.binds.instants()
         instants.append(self.state.trials.next_end())
         return min((instant for instant in instants if instant is not None), default=None)
@@ -282,6 +295,7 @@ class Engine:
         state = self.state
         self._calls.expire(now)
         self._enqueues.retry(now)
+        self._repeats.repeat(now)
         state.quotas.past.sample(now)
         for key in state.timers.due(now):
             self._recovery.find_out(key, now)

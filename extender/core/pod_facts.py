@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from extender.core.answers import Nominated, Ungated
 from extender.core.binding import Bindings, Doubt
 from extender.core.calls import Calls
-from extender.core.effects import Nominate
+from extender.core.effects import Nominate, Ungate
 from extender.core.events import ClaimGone, ClaimSeen, Handlers, PodGone, PodSeen, PodsSeen, VolumeGone, VolumeSeen
 from extender.core.gang.hints import Hints
 from extender.core.gang.letting_go import let_in
@@ -19,6 +19,7 @@ from extender.core.lifecycle import Lifecycle
 from extender.core.member import Member, MemberState
 from extender.core.recovery import Recovery
 from extender.core.refusals import Refusals, refused_by_plugins, refused_unawares
+from extender.core.repeats import Repeats
 from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
@@ -42,6 +43,7 @@ class PodFacts:
     _jobs: Jobs
     _owners: Owners
     _recovery: Recovery
+    _repeats: Repeats
 
     @property
     def handlers(self) -> Handlers:
@@ -150,11 +152,19 @@ class PodFacts:
         self._led(event, self._steering.ungated(event, now), "ungated", now)
         if (pod := let_in(self._state, event)) is not None:
             self.see(pod, now)
+        elif event.detail and (pod := self._state.pods.get(event.uid)) is not None:
+            self._repeats.put(Ungate(pod.uid, pod.namespace, pod.name, pod.group_key), now)
 
     def _led(self, event: Nominated | Ungated, failed: Workload | None, what: str, now: float) -> None:
         """``failed``: the workload that cannot be led any further without this write."""
         if failed is not None and failed.releasing:
             self._steering.failed(failed, failed.members[event.uid])
+        elif failed is not None and failed.admitted:
+            # Its job would be suspended as a whole for one write.
+            pod = failed.members[event.uid].pod
+            named, node = (pod.uid, pod.namespace, pod.name), None if isinstance(event, Ungated) else event.node
+            again = Ungate(*named, failed.key) if node is None else Nominate(*named, node, group=failed.key)
+            self._repeats.put(again, now)
         elif failed is not None:
             why = f"pod {failed.members[event.uid].pod.name} could not be {what}: {event.detail}"
             self._revocations.revoke(failed, why, now, Cause.WRITE_FAILED, penalty=True)

@@ -35,6 +35,7 @@ class Leading(Protocol):
     def shown(self, workload: Workload, member: Member) -> None: ...
     def ungated(self, event: Ungated, now: float) -> Workload | None: ...
     def failed(self, workload: Workload, member: Member) -> None: ...
+    def again(self, workload: Workload, member: Member) -> None: ...
     def ungate(self, workload: Workload) -> None: ...
     def settle(self, workload: Workload, member: Member) -> None: ...
     def stop(self, workload: Workload, member: Member) -> None: ...
@@ -162,6 +163,13 @@ class Steering:
         workload.members.step(member, Step.LED if taken_up else Step.FAILED)
         self._state.touch(workload)
 
+    def again(self, workload: Workload, member: Member) -> None:
+        """Ask once more for the write that leads it on."""
+        if member.step is Step.NOMINATING:
+            return self.tell(workload, member)
+        workload.members.step(member, Step.READY)
+        return self._state.touch(workload)
+
     def ungate(self, workload: Workload) -> None:
         """Take our gate off every placed member, once all nominations are known to be written."""
         members, steps = workload.members, workload.members.steps
@@ -222,9 +230,13 @@ class Steering:
         members = workload.members
         if workload.admitted or not workload.release.complete or workload.releasing:
             return
-        while len(members.confirmed) + members.steps[Step.CONFIRMING] < _CONFIRMED:
-            known = {one.uid: one.pod.node for one in members.bound.values() if one.step is Step.CONFIRMING}
+        while len(members.confirmed) < _CONFIRMED:
+            # One that has ended before the watch has shown that it says so tells nobody.
+            confirming = members.bound.values() if members.steps[Step.CONFIRMING] else ()
+            known = {one.uid: one.pod.node for one in confirming if one.step is Step.CONFIRMING}
             known |= {uid: one.pod.node for uid, one in members.confirmed.items()}
+            if len(known) >= _CONFIRMED:
+                return
             others = [
                 one
                 for uid, one in members.bound.items()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, assert_never
 
-from extender.core.answers import BindingPosted, Outcome, PodTried, Ungated, Untold
+from extender.core.answers import BindingPosted, Outcome, PodTried, Ungated, Untold, Unwritten
 from extender.core.binds.stamps import RELEASE_COMPLETE
 from extender.core.effects import (
     AnswerBind,
@@ -187,7 +187,7 @@ class Driver:
             case TryPod():
                 self._start(Lane.OTHER, "trial", self._writes.try_pod(effect), self._tried)
             case Hint():
-                self._start(Lane.REPORT, "hint", self._writes.hint(effect), self._noted("hint"))
+                self._start(Lane.REPORT, "hint", self._writes.tell(effect), self._repeated(effect, "hint"))
             case _:
                 assert_never(effect)
 
@@ -219,25 +219,37 @@ class Driver:
         key, warning = place
         noted = self._noted("report")
 
-        def ended(how: tuple[str, bool] | None) -> None:
-            if how is None:
+        def ended(detail: str | None) -> None:
+            if detail is None:
                 return
-            noted(how[0])
+            noted(detail)
             if (following := self._reports.written(key)) is not None:
                 self._write_report(following)
-            elif how[1]:
+            elif detail:
                 self._feed(Untold(key))
 
         lane = Lane.OTHER if warning else Lane.REPORT
         self._start(lane, "report", self._newest_report(key, warning), ended)
 
-    def _newest_report(self, key: GroupKey, warning: bool) -> Procedure[tuple[str, bool] | None]:
+    def _newest_report(self, key: GroupKey, warning: bool) -> Procedure[str | None]:
         """Write what is the newest of the gang by the time that this has its turn, if that has not been written."""
         effect = self._reports.take(key, warning=warning)
-        return None if effect is None else (yield from self._writes.report(effect))
+        return None if effect is None else (yield from self._writes.tell(effect))
 
     def _persist(self, effect: Wake | Confirm | Evict, kind: str, gang: Hashable) -> None:
-        self._start(Lane.OTHER, gang, self._writes.persist(effect, kind), self._noted(kind))
+        ended = self._noted(kind) if isinstance(effect, Evict) else self._repeated(effect, kind)
+        self._start(Lane.OTHER, gang, self._writes.persist(effect, kind), ended)
+
+    def _repeated(self, effect: Wake | Confirm | Hint, kind: str) -> Callable[[str], None]:
+        """Note the end of a write that the core asks for again if it could not be made."""
+        noted = self._noted(kind)
+
+        def ended(detail: str) -> None:
+            noted(detail)
+            if detail:
+                self._feed(Unwritten(effect))
+
+        return ended
 
     def _noted(self, kind: str) -> Callable[[str | None], None]:
         """For a write whose end the core does not wait for; None: nothing was written."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
-from extender.core.answers import Enqueued, JobWritten, Nominated, Outcome, Reserved
+from extender.core.answers import Enqueued, JobWritten, Nominated, Outcome, Reserved, Unwritten
 from extender.core.effects import Enqueue, JobEffect, Nominate, Report, Reserve
 from extender.core.events import Event
 from extender.runtime.budget import Lane
@@ -125,11 +126,15 @@ class Nominations:
             del self._newest[uid]
             return
 
+        cleared = replace(effect, node=None)
+
         def ended(written: tuple[str | None, str]) -> None:
             node, detail = written
             self._observer.wrote("nomination", "failed" if detail else "done")
             if node is not None and self._newest[uid] is None:
                 self._feed(Nominated(uid, node, detail))
+            elif detail and self._newest[uid] is None:
+                self._feed(Unwritten(cleared))
             self._next(uid)
 
         self._start(Lane.OTHER, effect.group or uid, self._write(uid), ended)

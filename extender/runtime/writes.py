@@ -149,15 +149,10 @@ class Writes:
             yield self._pause(answer, attempt, self._now() + patience.left_s)
         raise AssertionError
 
-    def report(self, effect: Report) -> Procedure[tuple[str, bool]]:
-        """Tell a gang's reason, once. Empty when done, else the error; and whether it may go better later."""
+    def tell(self, effect: Report | Hint) -> Procedure[str]:
+        """Tell a gang's reason, or what a pod says in vain, once. Empty when done, else the error."""
         answer = yield Request(effect, REPORT_S)
-        return ("", False) if answer.done else (answer.detail, answer.passing)
-
-    def hint(self, effect: Hint) -> Procedure[str]:
-        """Tell what a pod says in vain, once. Empty when done, else the error."""
-        answer = yield Request(effect, REPORT_S)
-        return "" if answer.done else answer.detail
+        return "" if answer.done else answer.detail or "no answer"
 
     def try_pod(self, effect: TryPod) -> Procedure[PodTried]:
         """Create a pod by a dry run, once. 412: that is not possible here; 429: a ResourceQuota has no room for it."""

@@ -127,6 +127,21 @@ def test_its_room_is_kept_until_the_watch_shows_that_it_was_taken_up() -> None:
     assert script.reason(KEY.name) == "Running"
 
 
+def test_one_that_is_not_seen_to_be_taken_up_is_asked_for_again() -> None:
+    """Somebody in between has answered for the API server: a 404 that the PodGroup is gone, or a page."""
+    script = scripted(WAITS)
+    assert asked(script) == 1
+    script.feed(Enqueued(KEY))
+    script.advance(50)
+    assert asked(script) == 0
+    script.advance(20)
+    assert asked(script) == 1
+    script.feed(Enqueued(KEY))
+    script.see(TAKEN_UP)
+    script.advance(200)
+    assert asked(script) == 0
+
+
 def test_the_queue_that_its_podgroup_names_is_its_own() -> None:
     script = scripted(replace(WAITS, queue="team"))
     assert script.gang(KEY.name).queue == "team"

@@ -74,7 +74,7 @@ def test_what_came_to_nothing_is_told_as_such() -> None:
     script = crowded(ON)
     script.advance(120)
     assert script.milestones(Milestone.UNRESERVED) == 1
-    assert "came to nothing before: not again until something changes" in outlook(script, "high").text
+    assert "came to nothing before: it is tried again" in outlook(script, "high").text
 
 
 def test_it_says_why_nobody_may() -> None:

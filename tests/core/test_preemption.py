@@ -61,7 +61,7 @@ def test_what_cannot_be_written_down_evicts_nobody() -> None:
     assert not script.evicted
     assert "the API server said no" in script.message("high")
     script.advance(120)
-    assert script.milestones(Milestone.PREEMPTING) == 1, "not again until something has changed"
+    assert not script.evicted
 
 
 @pytest.mark.parametrize("mode", [Preempts.OFF, Preempts.DRY_RUN])

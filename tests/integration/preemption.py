@@ -34,6 +34,26 @@ def _are_on(count: int, pods: Sequence[Pod]) -> bool:
     return len(on(pods, "inference")) == count
 
 
+def create_job(stage: RealStage, name: str, size: int, priority: str, says: dict[str, str] | None = None) -> str:
+    """A suspended job. Returns its path."""
+    jobs = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs"
+    spec = {**pod(name)["spec"], "restartPolicy": "Never", "priorityClassName": priority}
+    stage.api.create(
+        jobs,
+        {
+            "metadata": {"name": name, "labels": {"muster.dev/gang": "true"}, "annotations": says or {}},
+            "spec": {
+                "completions": size,
+                "parallelism": size,
+                "completionMode": "Indexed",
+                "backoffLimit": 0,
+                "template": {"spec": spec},
+            },
+        },
+    )
+    return f"{jobs}/{name}"
+
+
 class Tutorial:
     """3 nodes of 4 GPUs: four dev pods on the first, a training pod of 4 GPUs on each of the others."""
 

@@ -7,9 +7,9 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import ApiError, Object
 from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
-from tests.integration.preemption import PRIORITIES, on, with_preemption
+from tests.integration.preemption import PRIORITIES, create_job, on, with_preemption
 from tests.integration.stage import RealStage, add_priorities
-from tests.scenarios.pods import bound, gated, pod
+from tests.scenarios.pods import bound, gated
 
 pytestmark = pytest.mark.xdist_group("preemption hindered")
 
@@ -40,7 +40,7 @@ def muster(cluster: Cluster) -> RunningMuster:
 
 def test_a_room_of_which_half_is_free_is_kept_through_a_restart(stage: RealStage) -> None:
     _run_slowly_ending(stage, 2)
-    _create_job(stage, "urgent", 2, "inference")
+    create_job(stage, "urgent", 2, "inference")
     _until_slow_ones_are_told(stage)
     _let_go(stage, "slow-0")
     stage.create(*gated("next", 1, priorityClassName="training"))
@@ -55,7 +55,7 @@ def test_a_room_of_which_half_is_free_is_kept_through_a_restart(stage: RealStage
 
 def test_one_that_is_held_while_its_victims_go_gives_its_room_up_until_it_may_start(stage: RealStage) -> None:
     _run_slowly_ending(stage, 2)
-    path = _create_job(stage, "urgent", 2, "inference")
+    path = create_job(stage, "urgent", 2, "inference")
     _until_slow_ones_are_told(stage)
     stage.api.patch(path, {"metadata": {"annotations": {"muster.dev/hold": "true"}}})
     stage.api.wait_for(path, lambda one: "muster.dev/preempting" not in one["metadata"]["annotations"])
@@ -70,7 +70,7 @@ def test_a_job_gives_way_when_it_has_run_for_its_minimum_and_once_an_hour_alone_
     stage: RealStage,
 ) -> None:
     stage.add_nodes(1)
-    path = _create_job(stage, "low", 1, "dev", {"muster.dev/min-runtime": "5"})
+    path = create_job(stage, "low", 1, "dev", {"muster.dev/min-runtime": "5"})
     stage.until(lambda pods: len(on(pods, "low")) == 1)
     stage.create(*gated("urgent", 1, priorityClassName="inference"))
     stage.until_told("urgent", lambda seen: "less than its minimum" in seen.message)
@@ -88,7 +88,7 @@ def test_a_job_gives_way_when_it_has_run_for_its_minimum_and_once_an_hour_alone_
 def test_a_victim_that_may_not_be_suspended_is_told_of_with_the_refusal(stage: RealStage) -> None:
     stage.muster.restart_extender({"preemption_timeout_s": 10})
     stage.add_nodes(2)
-    path = _create_job(stage, "low", 2, "dev")
+    path = create_job(stage, "low", 2, "dev")
     stage.until(lambda pods: len(on(pods, "low")) == 2)
     name = f"keep-{stage.namespace}"
     chosen = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}}}
@@ -132,23 +132,3 @@ def _until_slow_ones_are_told(stage: RealStage) -> None:
 def _let_go(stage: RealStage, *names: str) -> None:
     for name in names:
         stage.api.patch(f"{stage.pods_path}/{name}", {"metadata": {"finalizers": None}})
-
-
-def _create_job(stage: RealStage, name: str, size: int, priority: str, says: dict[str, str] | None = None) -> str:
-    """Its path."""
-    jobs = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs"
-    spec = {**pod(name)["spec"], "restartPolicy": "Never", "priorityClassName": priority}
-    stage.api.create(
-        jobs,
-        {
-            "metadata": {"name": name, "labels": {"muster.dev/gang": "true"}, "annotations": says or {}},
-            "spec": {
-                "completions": size,
-                "parallelism": size,
-                "completionMode": "Indexed",
-                "backoffLimit": 0,
-                "template": {"spec": spec},
-            },
-        },
-    )
-    return f"{jobs}/{name}"

@@ -87,11 +87,24 @@ def test_requests_follow_each_other_on_one_connection() -> None:
     ]
 
 
-def test_content_in_chunks_is_put_together() -> None:
-    chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+@pytest.mark.parametrize("method", ["GET", "PATCH", "POST", "DELETE"])
+def test_a_page_of_somebody_else_is_no_answer_whatever_its_status(method: str) -> None:
+    """A captive portal, or a proxy that has lost the API server: nobody knows whether a write was carried out."""
 
     async def script(connection: Connection) -> None:
-        assert await connection.call("GET", "/it") == b"abcde"
+        with pytest.raises(UnreachableError, match="something else answers for the API server"):
+            await connection.call(method, "/it")
+        assert connection.was_away(10)
+        assert await connection.call(method, "/it") == b"{}"
+
+    with_server(Server(said("<!DOCTYPE html><html>Sign in</html>"), said("{}")), script)
+
+
+def test_content_in_chunks_is_put_together() -> None:
+    chunks = b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n5\r\n": 1}\r\n0\r\n\r\n'
+
+    async def script(connection: Connection) -> None:
+        assert await connection.call("GET", "/it") == b'{"a": 1}'
 
     with_server(Server(chunks), script)
 

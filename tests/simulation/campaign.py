@@ -18,7 +18,7 @@ from tests.simulation.checkpoints import save
 from tests.simulation.curious import CuriousExtender
 from tests.simulation.drawing import draw
 from tests.simulation.fairness import PATIENCE_S
-from tests.simulation.fault_plan import MOMENTS, Fault
+from tests.simulation.fault_plan import MOMENTS, REFUSED_MOMENTS, Fault
 from tests.simulation.faults import FAULTS, SHARP_FAULTS
 from tests.simulation.job_faults import JOB_FAULTS, WORK_FAULTS
 from tests.simulation.model.changes import Change, Kind
@@ -31,6 +31,7 @@ from tests.simulation.referee import Referee
 from tests.simulation.relation_faults import RELATION_FAULTS
 from tests.simulation.rest import judge_rest
 from tests.simulation.rounds import NodeMarks, Rounds
+from tests.simulation.siege import Siege, is_besieged
 from tests.simulation.story import Entry, told
 from tests.simulation.trouble import Trouble
 
@@ -75,7 +76,7 @@ class Run:
         self._waiting: dict[type, list[Fault]] = {}
         for fault in plan.faults:
             if fault.moment:
-                self._waiting.setdefault((MOMENTS | JOB_MOMENTS)[fault.moment], []).append(fault)
+                self._waiting.setdefault((MOMENTS | JOB_MOMENTS | REFUSED_MOMENTS)[fault.moment], []).append(fault)
         self.referee = Referee(plan.terms, every=every)
         self.world = World(
             plan.seed,
@@ -270,6 +271,8 @@ class SeedError(Exception):
 
 def play(seed: int, log: Callable[[str], None] | None = None, every: int = 1) -> Tally:
     """Raises SeedError."""
+    if is_besieged(seed):
+        return _play_siege(seed, log)
     run = Run(draw(seed), log, every)
     try:
         return run.play()
@@ -280,4 +283,16 @@ def play(seed: int, log: Callable[[str], None] | None = None, every: int = 1) ->
             f"seed {seed}, at {run.world.clock.now - BEGIN_S:.4f} s: {type(error).__name__}: {error}\n"
             f"faults:\n{faults}\nthe last of what happened:\n{story}\n"
             f"again: make soak ARGS='--seed {seed}'    # with --verbose: everything that happens"
+        ) from error
+
+
+def _play_siege(seed: int, log: Callable[[str], None] | None) -> Tally:
+    siege = Siege(seed, log=log)
+    try:
+        return Tally(*siege.play())
+    except Exception as error:
+        tricks = "\n".join(f"  {trick}" for trick in siege.tenant.played)
+        raise SeedError(
+            f"seed {seed}, at {siege.world.clock.now - BEGIN_S:.4f} s: {type(error).__name__}: {error}\n"
+            f"tricks:\n{tricks}\nagain: make soak ARGS='--seed {seed}'    # with --verbose: everything that happens"
         ) from error

@@ -41,7 +41,7 @@ from tests.simulation.elastic_plan import (
 )
 from tests.simulation.elastic_plan import beside as beside_needy
 from tests.simulation.failing_plan import draw_failures, has_failures
-from tests.simulation.fault_plan import Fault, draw_fault, draw_sharp_fault, draw_weather
+from tests.simulation.fault_plan import Fault, draw_fault, draw_refused_writes, draw_sharp_fault, draw_weather
 from tests.simulation.model.cycle import Profile
 from tests.simulation.owner_plan import draw_owners, has_owners
 from tests.simulation.plan import Plan
@@ -93,7 +93,7 @@ def draw(seed: int) -> Plan:
         seed=seed,
         nodes=nodes,
         jobs=jobs,
-        faults=(*faults, *sharp, *crashes, *late, *failures),
+        faults=(*faults, *sharp, *crashes, *late, *failures, *draw_refused_writes(chance, seed)),
         weather=draw_weather(shape, calm=calm),
         profile=Profile(
             score_all=shape.random() < 0.8,

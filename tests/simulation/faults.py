@@ -50,5 +50,6 @@ SHARP_FAULTS: dict[str, Callable[[Trouble], None]] = {
     "no job can be read": process_faults.jobs_unread,
     FAILS_THE_CORE: object_faults.fail_the_core,
     REGISTERS: object_faults.register_devices,
+    "writes are refused": process_faults.refuse_writes,
 }
 """Those that need a certain moment or a certain kind of seed to do harm."""

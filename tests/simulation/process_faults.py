@@ -133,6 +133,18 @@ def jobs_unread(trouble: Trouble) -> None:
     trouble.world.clock.after(trouble.random.choice((10.0, 14.0, 26.0)), over)
 
 
+def refuse_writes(trouble: Trouble) -> None:
+    """Let no write get through, for a moment or for longer than one is tried. Rights or a policy are changed, a proxy
+    has lost the API server, or that is busy."""
+    network = trouble.world.network
+    network.refuses = trouble.random.choice((403, 403, 404, 422, 429, 500))
+
+    def over() -> None:
+        network.refuses = 0
+
+    trouble.world.clock.after(trouble.random.choice((0.5, 2.0, 14.0, 40.0)), over)
+
+
 def hang(trouble: Trouble) -> None:
     """Nobody hears from the API server for about as long as a bind request waits, whether it obeys or not."""
     network, seconds = trouble.world.network, trouble.world.profile.bind_timeout_s

@@ -6,19 +6,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from extender.core.effects import CleanJob, Enqueue, Evict, Nominate, PostBinding, StartJob, SuspendJob, Ungate
-from extender.core.events import (
-    BudgetSeen,
-    Event,
-    GroupJobSeen,
-    GroupSeen,
-    JobSeen,
-    NodeSeen,
-    OwnerSeen,
-    PodSeen,
-    QueueSeen,
-    Synced,
-)
 from extender.core.gang.phase import Phase
 from extender.core.kube_scheduler.steering_mode import SteeringMode
 from extender.core.telling import told
@@ -29,11 +16,11 @@ from tests.simulation.job_rest import judge_jobs
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.kubescheduler import KubeScheduler
 from tests.simulation.model.plugins import NEAR
-from tests.simulation.model.pods import as_read
 from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
 from tests.simulation.queue_rest import rooms_with_quota
 from tests.simulation.referee import Referee
+from tests.simulation.restart import complaints
 from tests.simulation.seating import agree, seats, takes
 from tests.simulation.sight import Room, Sight, beside, by_gang, kept_nodes, left_over, look, nominated, on_nodes
 from tests.simulation.single_turns import OURS
@@ -136,32 +123,11 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     assert world.extender is not None
     if any(_let_go(world, job) for job in world.api.jobs.values()):
         return
-    fresh, api, waiting = (
-        replace(plan, limits=replace(plan.limits, trials=False)).core(sliced=False),
-        world.api,
-        world.extender.core.state.waiting.keys,
-    )
+    core, served = world.extender.core, plan.asks if plan.elastic is not None else None
+    fresh = replace(plan, limits=replace(plan.limits, trials=False)).core(sliced=False)
     # What pods of a shape ask for beyond their template is in no object, and is learnt again after a restart.
-    fresh.state.additions = world.extender.core.state.additions
-    objects: list[Event] = [NodeSeen(node) for node in api.nodes.values()]
-    objects += [BudgetSeen(budget) for budget in api.budgets.values()]
-    objects += [QueueSeen(thing) for thing in api.queues.values()]
-    objects += [GroupSeen(group) for group in api.groups.values()]
-    objects += [GroupJobSeen(job) for job in api.group_jobs.values()]
-    objects += [JobSeen(job.shown()) for job in api.jobs.values()]
-    objects += [OwnerSeen(owner) for owner in api.gang_owners.values()]
-    objects += [PodSeen(as_read(pod)) for pod in api.pods.values()]
-    effects = [
-        effect for event in (*objects, Synced(world.clock.now)) for effect in fresh.handle(event, world.clock.now)
-    ]
-    if fresh.state.waiting.keys.keys() != waiting.keys():
-        yield f"{[*waiting]} wait, and after a restart {[*fresh.state.waiting.keys]} do"
-    for effect in effects:
-        # Nominations that are left over are cleared: the only thing that a restart may write.
-        if isinstance(effect, PostBinding | Evict | Ungate | StartJob | SuspendJob | CleanJob | Enqueue) or (
-            isinstance(effect, Nominate) and effect.node
-        ):
-            yield f"a restart would have the consequence {effect}"
+    fresh.state.additions = core.state.additions
+    yield from complaints(world.api, core, fresh, world.clock.now, served=served)
 
 
 def _let_go(world: World, job: BatchJob) -> bool:

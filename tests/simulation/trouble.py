@@ -32,7 +32,7 @@ class Trouble:
         world, self.healed = self.world, True
         world.network.weather = replace(world.network.weather, errors=0.0, losses=0.0, spikes=0.0)
         world.network.api_down = world.network.unread = False
-        world.network.queue_s, world.network.hanging = 0.0, 0
+        world.network.queue_s, world.network.hanging, world.network.refuses = 0.0, 0, 0
         world.controller.blocked.clear()
         if world.autoscaler is not None:
             world.autoscaler.heal()

@@ -17,6 +17,8 @@ from extender.core.workload import Workload
 from policies.model import Dialect, GroupJob, GroupKey, PodGroup, PodSets
 
 _FIRST_S, _LONGEST_S = 5.0, 900.0
+_SHOWN_S = 60.0
+"""The watch shows within this time that a PodGroup was taken up, unless a proxy has answered for the API server."""
 
 
 class Enqueues:
@@ -139,6 +141,7 @@ class Enqueues:
         if not event.detail:
             self._failures.pop(event.key, None)
             self._await_pods(event.key, now)
+            self._retries.set(event.key, now + _SHOWN_S)
         else:
             self._asked.pop(event.key, None)
             self._resting[event.key] = None
@@ -147,11 +150,12 @@ class Enqueues:
         self._touch(event.key)
 
     def retry(self, now: float) -> None:
-        """Those whose pause is over, if they still wait for it."""
+        """Look again at those whose pause is over, or that should be shown as taken up by now."""
         for key in self._retries.due(now):
             group = self._group(key)
             self._resting.pop(key, None)
             if group is not None and group.pending:
+                self._asked.pop(key, None)
                 self.see(group, now)
             else:
                 self._failures.pop(key, None)

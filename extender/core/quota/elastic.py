@@ -66,6 +66,12 @@ class Elastic:
         """What is asked for just now."""
         return tuple(one.ask for one in self._asking.values() if one.ask is not None)
 
+    def lets_go(self, key: GroupKey, uid: str) -> bool:
+        """Whether this pod is to be tried without a plan, for whoever makes nodes to see."""
+        asking, workload = self._asking.get(key), self._state.workloads.get(key)
+        record = None if workload is None else workload.job
+        return (asking is not None and uid in asking.shown) or (record is not None and uid in record.shown)
+
     def pending(self, workload: Workload, shape: Shape) -> Reason | None:
         """What it waits for, if it has asked for nodes. One that asks for other pods by now has to ask anew."""
         asking, record = self._asking.get(workload.key), workload.job

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from extender.core.gang.demands import Demands
 from extender.core.gang.shape import Shape
@@ -80,7 +81,8 @@ class Foresight:
                 return f"preemption is off; on, {names} would give way to it"
             case Preempts.DRY_RUN:
                 return f"preemption is a dry run; on, {names} would give way to it"
-            case Preempts.ON if self._state.preemptions.spares(workload.key, shape):
-                return f"{names} would give way to it, which came to nothing before: not again until something changes"
+            case Preempts.ON if (spared := self._state.preemptions.spares(workload.key, shape)) is not None:
+                again = "not again until something changes" if spared.rests_until == inf else "it is tried again"
+                return f"{names} would give way to it, which came to nothing before: {again}"
             case Preempts.ON:
                 return f"{names} are about to give way to it"

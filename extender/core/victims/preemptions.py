@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extender.core.claim import Claim, Owner, SlotOf
 from extender.core.claims import Claims
@@ -54,12 +54,23 @@ class Preemption:
 @dataclass(frozen=True, slots=True)
 class Spared:
     """A preemption that came to nothing: nobody is evicted again for that workload as long as it asks for the same and
-    no room has come free since."""
+    no room has come free since. Where its victims did not go, only until ``rests_until``; 0 once that is over.
+
+    ``shape``: None where they could not be told, so that it rests whatever changes. ``times``: how often in a row they
+    did not go. ``pod``: the UID of the pod of no gang that it was for.
+    """
 
     shape: object
     freed: int
     why: str
     """In words for whoever waits, empty for a pod of no gang, which has no reason of ours."""
+    rests_until: float = math.inf
+    times: int = 0
+    pod: str = ""
+
+    def holds(self, shape: object, freed: int) -> bool:
+        """Whether nobody is to be evicted for a workload that asks for this, after room came free so often."""
+        return self.rests_until > 0 and (self.shape is None or (self.shape, self.freed) == (shape, freed))
 
 
 class Preemptions:
@@ -104,6 +115,7 @@ class Preemptions:
     def make_ready(self, key: GroupKey) -> None:
         """All of its victims have gone."""
         self.under_way[key].ready = True
+        self.stop_resting(key)
 
     def is_ready(self, key: GroupKey) -> bool:
         """Whether its victims have gone: whatever was found before, it is planned now."""
@@ -140,15 +152,38 @@ class Preemptions:
         self.came(_LOWEST)
         return preemption
 
-    def spare(self, key: GroupKey, shape: object, why: str = "") -> None:
+    def spare(self, key: GroupKey, spared: Spared) -> None:
         """It came to nothing. What did so before something has changed counts no more."""
-        self.spared = {other: one for other, one in self.spared.items() if one.freed == self.freed}
-        self.spared[key] = Spared(shape, self.freed, why)
+        self.spared = {
+            other: one
+            for other, one in self.spared.items()
+            if one.holds(one.shape, self.freed) or not (one.rests_until or one.pod)
+        }
+        self.spared[key] = spared
+
+    def stop_resting(self, key: GroupKey) -> None:
+        """How often its victims did not go counts no more."""
+        self.spared.pop(key, None)
+
+    def failures(self, key: GroupKey) -> int:
+        """How often in a row the victims that were chosen for it did not go."""
+        return self.spared[key].times if key in self.spared else 0
+
+    def take_rested(self, now: float) -> list[tuple[GroupKey, str]]:
+        """Return the workloads whose rest is over by now, and the UID of a pod of no gang."""
+        rested = [(key, one) for key, one in self.spared.items() if 0 < one.rests_until <= now]
+        for key, one in rested:
+            self.spared[key] = replace(one, rests_until=0.0)
+        return [(key, one.pod) for key, one in rested]
+
+    def next_rest(self) -> float | None:
+        """When the first of them has rested."""
+        return min((one.rests_until for one in self.spared.values() if 0 < one.rests_until < math.inf), default=None)
 
     def spares(self, key: GroupKey, shape: object) -> Spared | None:
-        """The last one that came to nothing, if nothing has changed since."""
+        """The last one that came to nothing, if nobody is evicted for it because of that."""
         spared = self.spared.get(key)
-        return spared if spared is not None and (spared.shape, spared.freed) == (shape, self.freed) else None
+        return spared if spared is not None and spared.holds(shape, self.freed) else None
 
     def forget(self, key: GroupKey) -> None:
         """It is gone: what came to nothing is of the past."""

@@ -11,16 +11,18 @@ from collections.abc import Sequence
 
 from extender.core.answers import Reserved
 from extender.core.effects import Reached, Reserve, Wake
+from extender.core.gang.backoff import pause_s
 from extender.core.gang.milestones import Milestone
 from extender.core.jobs.job import JobWrite
 from extender.core.limits import Preempts
 from extender.core.quota.reclaiming import to_keep, told_by_rooms
 from extender.core.reasons import Reason
+from extender.core.repeats import Repeats
 from extender.core.state import State
 from extender.core.telling import explain, reached
 from extender.core.victims.candidates import going
 from extender.core.victims.giving_way import GivingWay, preempted_by
-from extender.core.victims.preemptions import Preemption, room_of
+from extender.core.victims.preemptions import Preemption, Spared, room_of
 from extender.core.victims.search import Found
 from extender.core.workload import Workload
 from policies.model import GroupKey, Reservation, Victim
@@ -29,14 +31,17 @@ from policies.preemption.victims import Choice
 from policies.words import many
 
 _NAMED = 5
+_UNTOLD_S, _LATE_S, _LATEST_S = 1.0, 600.0, 3600.0
+"""How long a preemption rests whose victims could not be told; and at first and at most if they did not go in time."""
 
 
 class Reservations:
     """``follow`` is called after every event."""
 
-    def __init__(self, state: State, giving_way: GivingWay) -> None:
+    def __init__(self, state: State, giving_way: GivingWay, repeats: Repeats) -> None:
         self._state = state
         self._giving_way = giving_way
+        self._repeats = repeats
 
     def begin(self, workload: Workload, found: Found, chosen: Choice, now: float) -> Reason:
         """Keep the room of these pods, and write it down. Returns what the workload waits for."""
@@ -71,6 +76,8 @@ class Reservations:
         """Only when it is written down anybody is told. One that ended before that was to be taken off then, unless its
         job was being started; what is written of the next one stays."""
         if event.reservation is None:
+            if event.detail:
+                self._repeats.put(Reserve(event.key, event.pod, event.job, None), now)
             return
         preemption = self._state.preemptions.under_way.get(event.key)
         if preemption is None:
@@ -85,6 +92,8 @@ class Reservations:
     def follow(self, now: float) -> None:
         """Room that has come free is kept for whoever it is for; who needs it no more gives it up."""
         state, preemptions = self._state, self._state.preemptions
+        for key, uid in preemptions.take_rested(now):
+            self._go_on(key, uid)
         if not preemptions.under_way:
             return
         moved = preemptions.has_moved
@@ -101,6 +110,16 @@ class Reservations:
                 self._tell(key, preemption, now)
         preemptions.keep()
 
+    def _go_on(self, key: GroupKey, uid: str) -> None:
+        """Look again at a workload whose rest is over. A pod of no gang is woken, so that kube-scheduler tries it."""
+        state, pod = self._state, self._state.pods.get(uid)
+        if pod is not None and pod.live and not pod.node:
+            state.out.append(Wake(pod.uid, pod.namespace, pod.name))
+        elif key in state.waiting.keys:
+            state.waiting.look_again(key)
+        else:
+            state.preemptions.stop_resting(key)
+
     def _left(self, preemption: Preemption) -> str:
         """Who is still there, and of a job what has kept it from being suspended."""
         some = list(preemption.left)[:_NAMED]
@@ -110,14 +129,14 @@ class Reservations:
         return f"{said}: the suspension was refused: {refused}" if refused else said
 
     def next_end(self) -> float | None:
-        """When the next one ends, or its victims are told again."""
-        under_way = self._state.preemptions.under_way.values()
+        """When the next one ends, or its victims are told again, or another one is tried."""
+        under_way, rested = self._state.preemptions.under_way.values(), self._state.preemptions.next_rest()
         ends = [min(one.until, one.tell_at) if one.left else one.until for one in under_way]
-        return min(ends, default=None)
+        return min([*ends, *([] if rested is None else [rested])], default=None)
 
     def fail(self, workload: Workload, why: Reason, now: float) -> Reason:
-        """It ends, and nobody is evicted again for that workload until something has changed. Where its victims have
-        gone and it asks for something else by then, or the nodes are others, that has happened."""
+        """End it. If its victims have gone, no pod is evicted again for that workload until something has changed: it
+        asks for something else, or the nodes are others. If they have not gone, it is tried again after a rest."""
         preemption, demand = self._end(workload.key), workload.demand
         if preemption is None:
             return why
@@ -125,8 +144,10 @@ class Reservations:
         text = f"the eviction of {_named(preemption.reservation.victims)} for it has ended{told}: {why.message}"
         preemptions, shape = self._state.preemptions, None if demand is None else demand.shape
         changed = preemption.ready and preemption.as_of not in (None, (shape, preemptions.nodes))
-        if shape is not None and not changed:
-            preemptions.spare(workload.key, shape, text)
+        if not preemption.ready:
+            text = f"{text}; it is tried again"
+        if not changed and (shape is not None or not preemption.ready):
+            preemptions.spare(workload.key, self._spared(workload.key, preemption, shape, text, now))
         reached(self._state, workload, Milestone.UNRESERVED, now, detail=why.message)
         return why._replace(message=text)
 
@@ -239,13 +260,26 @@ class Reservations:
         pod = state.pods.get(preemption.written_on)
         return pod is not None and pod.live and not pod.node and state.claims.get(pod.uid) is None
 
+    def _spared(self, key: GroupKey, preemption: Preemption, shape: object, why: str, now: float) -> Spared:
+        """Victims that were told and did not go in time are left alone longer than those that could not be told."""
+        preemptions, pod = self._state.preemptions, preemption.written_on if preemption.alone else ""
+        if preemption.ready:
+            return Spared(shape, preemptions.freed, why, pod=pod)
+        times = preemptions.failures(key) + 1
+        if preemption.told:
+            return Spared(shape, preemptions.freed, why, now + pause_s(times, _LATE_S, _LATEST_S), times, pod)
+        rests_s = pause_s(times, _UNTOLD_S, self._state.limits.retry_max_s)
+        return Spared(None, preemptions.freed, why, now + rests_s, times, pod)
+
     def _give_up(self, key: GroupKey, preemption: Preemption, why: str, now: float) -> None:
-        """It ends, and nobody is evicted again for it until something has changed."""
+        """End it as ``fail`` does."""
         state, workload = self._state, self._state.workloads.get(key)
         if workload is not None:
-            return explain(state, workload, self.fail(workload, Reason("NoRoom", why), now), now)
+            reason, demand = self.fail(workload, Reason("NoRoom", why), now), workload.asked
+            # Whatever keeps it from being planned stays what it waits for.
+            return explain(state, workload, reason if demand is None else demand.trouble or reason, now)
         self._end(key)
-        state.preemptions.spare(key, preemption.reservation.rooms)
+        state.preemptions.spare(key, self._spared(key, preemption, preemption.reservation.rooms, "", now))
         state.out.append(Reached(key, Milestone.UNRESERVED, 1, 0.0, detail=why, alone=preemption.alone))
         return None
 

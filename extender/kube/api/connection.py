@@ -148,7 +148,7 @@ class Connection:
                 )
                 if status >= 300:
                     raise noted(error_from(status, content[:_LONGEST_ERROR], retry_after))
-                return content
+                return self._from_api_server(method, path, content)
             check()
             limits = aiohttp.ClientTimeout(total=timeout_s, sock_read=silence_s)
             async with await self._ask(method, path, limits, query, headers, said) as answer:
@@ -157,6 +157,13 @@ class Connection:
             raise noted(_unreachable(method, path, error)) from None
         if len(content) > LARGEST_ANSWER:
             raise TooLargeError(f"{method} {path}: the answer has more than {LARGEST_ANSWER} bytes")
+        return self._from_api_server(method, path, content)
+
+    def _from_api_server(self, method: str, path: str, content: bytes) -> bytes:
+        """The API server answers a request with an object. Whatever else comes with status 200 is a page of a proxy in
+        between: whether the request was carried out is not known."""
+        if content and not content.lstrip().startswith(b"{"):
+            raise self._noted(UnreachableError(f"{method} {path}: something else answers for the API server"))
         return content
 
     async def lines(self, path: str, limits: aiohttp.ClientTimeout, query: Mapping[str, str]) -> AsyncGenerator[bytes]:

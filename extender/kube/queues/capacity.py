@@ -27,7 +27,7 @@ from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.template import bare, kept_of
 from extender.kube.kinds.tolerated import tolerate
 from extender.kube.queues.resources import PROVISIONING
-from extender.kube.queues.rounds import go_round
+from extender.kube.queues.rounds import Turns, go_round
 from policies.model import Controller, GroupKey, InVain
 
 VERSION, PLURAL = PROVISIONING
@@ -115,19 +115,23 @@ class CapacityKeeper:
             self._dispatch(CapacityServed(served))
         if not served:
             return
-        asks = core.capacity_asks()
+        asks, turns = core.capacity_asks(), Turns()
         for ask in [one for one in self._made if one not in asks]:
-            made, rest = self._made[ask], core.capacity_rest(ask.key)
-            if rest is not None and not await self._noted(ask, rest):
-                continue
-            await self._remove(made.namespace, made.name, made.templates)
-            del self._made[ask]
+            await turns.take(self._end(ask, core.capacity_rest(ask.key)))
         for ask in asks:
             if ask not in self._made:
-                await self._make(ask)
+                await turns.take(self._make(ask))
             elif self._made[ask].told != "Failed":
-                await self._follow(ask, self._made[ask])
-        await self._clear()
+                await turns.take(self._follow(ask, self._made[ask]))
+        await turns.take(self._clear())
+        turns.end()
+
+    async def _end(self, ask: CapacityAsk, rest: InVain | None) -> None:
+        """Delete what was made for an ask that has ended."""
+        made = self._made[ask]
+        if rest is None or await self._noted(ask, rest):
+            await self._remove(made.namespace, made.name, made.templates)
+            del self._made[ask]
 
     async def _make(self, ask: CapacityAsk) -> None:
         """Its pod templates, and then what asks for them."""

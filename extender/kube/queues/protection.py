@@ -16,7 +16,7 @@ from extender.kube.api.connection import METADATA_ONLY, ApiError, decoded
 from extender.kube.client import Kube
 from extender.kube.convert import KEPT_NODE
 from extender.kube.kinds.kind import Object
-from extender.kube.queues.rounds import go_round
+from extender.kube.queues.rounds import Turns, go_round
 
 READ_BY = {
     "cluster-autoscaler": "cluster-autoscaler.kubernetes.io/scale-down-disabled",
@@ -64,12 +64,20 @@ class NodeKeeper:
             self._before = tuple(self._kept)
         wanted, before, kept = kept_nodes(core.state), self._before, self._kept
         self._before = tuple(wanted)
+        turns = Turns()
         for name in [one for one in kept if one not in wanted and one not in before]:
-            if await self._write(name, given_back) != 409:
-                del kept[name]
+            await turns.take(self._give_back(name, kept))
         for name in [one for one in wanted if one in before and one not in kept]:
-            if not await self._write(name, _told):
-                kept[name] = None
+            await turns.take(self._keep(name, kept))
+        turns.end()
+
+    async def _give_back(self, name: str, kept: dict[str, None]) -> None:
+        if await self._write(name, given_back) != 409:
+            del kept[name]
+
+    async def _keep(self, name: str, kept: dict[str, None]) -> None:
+        if not await self._write(name, _told):
+            kept[name] = None
 
     async def _marked(self) -> dict[str, None]:
         query = {"labelSelector": KEPT_NODE, "resourceVersion": "0"}

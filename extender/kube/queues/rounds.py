@@ -12,6 +12,29 @@ EVERY_S = 2.0
 _LONGEST_PAUSE_S = 60.0
 
 
+class Turns:
+    """Gives each of several objects its turn in a round: one that fails costs no other its own."""
+
+    def __init__(self) -> None:
+        self._failed: Exception | None = None
+
+    async def take(self, doing: Awaitable[None]) -> bool:
+        """Return whether it was done. Raises ApiError in an outage: no other would get any further."""
+        try:
+            await doing
+        except Exception as error:
+            if not is_of_one_object(error):
+                raise
+            self._failed = self._failed or error
+            return False
+        return True
+
+    def end(self) -> None:
+        """Raises the first failure."""
+        if self._failed is not None:
+            raise self._failed
+
+
 async def go_round(
     look: Callable[[], Awaitable[None]],
     pause: Callable[[float], Awaitable[None]],

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from extender.core.events import QueueSeen
+from extender.core.gang.backoff import pause_s
 from extender.kube.api.connection import ApiError, read_as
 from extender.kube.client import Kube
 from extender.kube.queues.rounds import go_round
@@ -24,6 +25,8 @@ log = logging.getLogger("muster")
 UNREPORTED = (ResourceFlavor, TopologyObject)
 """They have no status."""
 EVERY_S = 1.0
+_LONGEST_S = 60.0
+"""A status that is refused again and again rests for at most so long."""
 _PLACES = 100
 """Of so many in each ClusterQueue."""
 
@@ -58,8 +61,8 @@ class QueueWriter:
         """Of the first that wait in each ClusterQueue, from 1, as last told."""
         self._told: tuple[Core, int] | None = None
         """Whose reports were written last, and which version of them."""
-        self._failing: frozenset[str] = frozenset()
-        """What could not be written the last time, and was told of."""
+        self._failing: dict[str, tuple[int, float]] = {}
+        """Paths of statuses that could not be written: how often in a row, and when each is tried again."""
         self._written: dict[str, dict[str, Any]] = {}
         """The status by path, as it was seen or written last."""
 
@@ -90,25 +93,29 @@ class QueueWriter:
         self, objects: Iterable[tuple[QueueSeen, str]], reports: Mapping[tuple[str, str, str], QueueReport]
     ) -> bool:
         """Whether all are written."""
-        failing: list[str] = []
+        failing: dict[str, tuple[int, float]] = {}
+        now = self._clock()
         for seen, path in objects:
             thing = seen.object
             namespace = thing.namespace if isinstance(thing, LocalQueue) else ""
             report = reports.get((type(thing).__name__, namespace, thing.name))
             if report is None:
                 continue
+            times, until = self._failing.get(path, (0, now))
+            if now < until:
+                failing[path] = times, until
+                continue
             try:
                 await self._write(seen, path, report)
             except Exception as error:
+                # One that is gone the watch is about to forget.
                 known = isinstance(error, ApiError)
-                if isinstance(error, ApiError) and error.status == 404:
-                    continue  # It is gone, and the watch is about to say so.
-                if path not in self._failing:
+                if not times and not (isinstance(error, ApiError) and error.status == 404):
                     text = "the status of %s could not be written: %s"
                     log.warning(text, path, error, exc_info=None if known else error)
-                failing.append(path)
+                failing[path] = times + 1, now + pause_s(times + 1, EVERY_S, _LONGEST_S)
                 self._written.pop(path, None)
-        self._failing = frozenset(failing)
+        self._failing = failing
         return not failing
 
     async def _write(self, seen: QueueSeen, path: str, report: QueueReport) -> None:

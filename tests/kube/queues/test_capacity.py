@@ -158,6 +158,22 @@ def test_what_nobody_asks_for_any_more_is_deleted_with_its_templates() -> None:
     run(work, ASK)
 
 
+def test_an_object_that_may_not_be_deleted_keeps_nobody_from_asking() -> None:
+    async def work(one: Keeping) -> None:
+        await one.keeper.look()
+        former = one.name
+        one.api.on("DELETE", f"{REQUESTS}/{former}", refused(403, "Forbidden"))
+        one.core.asks = (replace(ASK, attempt=2),)
+        with pytest.raises(ApiError):
+            await one.keeper.look()
+        assert one.name != former
+        one.api.on("DELETE", f"{REQUESTS}/{former}", OK)
+        await one.keeper.look()
+        assert one.deleted()[-1] == f"{TEMPLATES}/{former}-0", "tried again until it is gone"
+
+    run(work, ASK)
+
+
 @pytest.mark.parametrize("status", [0, 409, 422])
 def test_a_job_that_rests_says_so_before_its_request_goes(status: int) -> None:
     """A conflict is tried again; what the API server will not have keeps nothing from going."""

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from extender.core.events import QueueSeen
 from extender.kube.queues.status import quantity, status_of
 from extender.kube.queues.writing import QueueWriter
@@ -110,7 +112,7 @@ class Played:
 
     def __init__(self, api: FakeApi, writer: QueueWriter) -> None:
         self.api, self.writer = api, writer
-        self.acts = True
+        self.acts, self.now = True, 0.0
         self.queue_version = 1
         self.report = QueueReport(reserving=1)
 
@@ -133,7 +135,7 @@ def played(check: Callable[[Played], Awaitable[None]], status: dict[str, Any] | 
             api.on("PATCH", STATUS, OK)
             known = [(QueueSeen(QUEUE), PATH), (QueueSeen(ResourceFlavor("f")), "/elsewhere")]
             one: Played
-            writer = QueueWriter(kube, lambda: one if one.acts else None, lambda: known)
+            writer = QueueWriter(kube, lambda: one if one.acts else None, lambda: known, clock=lambda: one.now)
             one = Played(api, writer)
             await check(one)
 
@@ -178,17 +180,19 @@ def test_only_who_acts_writes_and_looks_again_when_it_acts_again() -> None:
     played(check)
 
 
-def test_a_write_that_fails_is_tried_again_and_one_to_what_is_gone_is_not() -> None:
+@pytest.mark.parametrize("status", [403, 404, 409, 422, 429, 500])
+def test_a_write_that_fails_is_tried_again_less_and_less_often(status: int) -> None:
+    """Also a 404: a proxy that has lost the API server says so, too."""
+
     async def check(one: Played) -> None:
-        one.api.on("PATCH", STATUS, refused(500, "InternalError"), OK)
-        for _ in range(3):
+        one.api.on("PATCH", STATUS, refused(status, "No"))
+        for one.now in range(60):
             await one.writer.write()
-        assert one.written == [1, 1]
-        one.change(reserving=2)
-        one.api.on("PATCH", STATUS, refused(404, "NotFound"))
-        for _ in range(3):
+        assert one.written == [1] * 6, "after 1, 2, 4, 8, 16 and 32 s"
+        one.api.on("PATCH", STATUS, OK)
+        for one.now in range(60, 180):
             await one.writer.write()
-        assert one.written == [1, 1, 2]
+        assert one.written == [1] * 7
 
     played(check)
 

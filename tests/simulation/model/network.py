@@ -33,7 +33,8 @@ class Network:
     """One for the whole cluster. ``weather`` may be changed at any time; ``api_down`` makes every request fail.
 
     ``queue_s``: how long a request waits in the API server before it is carried out. ``hanging``: so many of the
-    extender's next requests hang. ``unread``: no job can be read.
+    extender's next requests hang. ``unread``: no job can be read. ``refuses``: with what status the extender's writes
+    are refused, 0 if they are not.
     """
 
     def __init__(self, clock: Clock, random: Random, weather: Weather | None = None) -> None:
@@ -43,6 +44,7 @@ class Network:
         self.queue_s = 0.0
         self.hanging = 0
         self.unread = False
+        self.refuses = 0
         self._random = random
 
     def hop(self) -> float:
@@ -55,6 +57,10 @@ class Network:
 
     def repeats(self) -> bool:
         return bool(self.weather.repeats) and self._random.random() < self.weather.repeats
+
+    def unless_refused(self, write: Callable[[], int]) -> Callable[[], int]:
+        """What becomes of a write of the extender when it arrives."""
+        return lambda: self.refuses or write()
 
     def request(self, write: Callable[[], int], timeout_s: float) -> Process[int]:
         """Carry ``write`` out at the API server; ends with the HTTP status, or NO_ANSWER.

@@ -46,7 +46,7 @@ def carry_out(
         return Response(status, f"the API server said {status}", pod=made)
     if isinstance(asked, Enqueue | Report | Reserve):
         send = network.hung if network.hanging else network.request
-        status = yield from send(lambda: _write_mark(asked, api), timeout_s)
+        status = yield from send(network.unless_refused(lambda: _write_mark(asked, api)), timeout_s)
         return Response(status, f"the API server said {status}")
     return (yield from _send(asked, timeout_s, api, network))
 
@@ -77,7 +77,8 @@ def _send(asked: Asked, timeout_s: float, api: ApiServer, network: Network) -> P
             case _:
                 assert_never(asked)
 
-    status = yield from (network.hung if network.hanging else network.request)(land, timeout_s)
+    write = land if isinstance(asked, LookAtPod) else network.unless_refused(land)
+    status = yield from (network.hung if network.hanging else network.request)(write, timeout_s)
     return Response(status, f"the API server said {status}", node=node)
 
 
@@ -114,5 +115,5 @@ def _write_job(
     if not unsent:
         while (standstill_s := rests()) > 0:
             yield standstill_s
-        status = yield from network.request(lambda: api.write_job(write, seen), timeout_s)
+        status = yield from network.request(network.unless_refused(lambda: api.write_job(write, seen)), timeout_s)
     return Response(status, f"the API server said {status}", unsent=unsent)

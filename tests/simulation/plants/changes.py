@@ -9,11 +9,13 @@ import pytest
 
 from extender.core.answers import Untold
 from extender.core.cluster.table import Table
+from extender.core.effects import Confirm, Effect
 from extender.core.events import Event, GroupSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
 from extender.core.planner import Planner
+from extender.core.repeats import Repeats
 from extender.core.singles.waiting import WaitingSingles
 from policies.model import Node
-from tests.simulation.plants.mutants import Core, hears
+from tests.simulation.plants.mutants import Core, asks, hears
 
 # What has changed for those who were refused.
 
@@ -177,3 +179,16 @@ def an_array_is_grown_behind_a_reference(patch: pytest.MonkeyPatch) -> None:
         return table.resources[name]
 
     patch.setattr(Table, "put", put)
+
+
+@asks
+def later_releases_are_not_confirmed(effect: Effect, core: Core) -> Iterable[Effect]:
+    """Nobody notices before the next life, which confirms them at once."""
+    if not isinstance(effect, Confirm) or (stamp := core.pods[effect.uid].stamp) is None:
+        return (effect,)
+    return (effect,) if core.notes.setdefault(("first", effect.group), stamp.release) == stamp.release else ()
+
+
+def what_could_not_be_written_is_not_asked_for_again(patch: pytest.MonkeyPatch) -> None:
+    """Until the next life begins."""
+    patch.setattr(Repeats, "put", lambda self, effect, now: None)

@@ -181,6 +181,12 @@ def what_a_victim_has_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(victim_search, "candidates", candidates)
 
 
+def a_write_that_was_refused_is_given_up_for_good(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks again at those for whom others were to give way when the API server would not have it."""
+    patch.setattr(Preemptions, "take_rested", lambda self, now: [])
+    patch.setattr(Preemptions, "next_rest", lambda self: None)
+
+
 # For a pod of no gang.
 
 

@@ -1,0 +1,145 @@
+"""A restart of the core at rest: a new life begins with the objects as they are, comes to rest, and has nothing to do.
+
+What is only cured by a restart shows here: the old life has missed whatever the new one would write, or says otherwise.
+The new life has a driver of its own; its writes are answered as done at once, and land nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from extender.core.effects import (
+    CleanJob,
+    Confirm,
+    Effect,
+    Enqueue,
+    Evict,
+    Nominate,
+    PostBinding,
+    Reserve,
+    StartJob,
+    SuspendJob,
+    Ungate,
+    Wake,
+)
+from extender.core.engine import Engine
+from extender.core.events import (
+    BudgetSeen,
+    CapacityServed,
+    Event,
+    GroupJobSeen,
+    GroupSeen,
+    JobSeen,
+    NodeSeen,
+    OwnerSeen,
+    PodSeen,
+    QueueSeen,
+    Synced,
+)
+from extender.core.state import State
+from extender.runtime.driver import Action, Driver
+from extender.runtime.requests import LookAtPod, Response, Send
+from policies.model import GroupKey
+from tests.simulation.model.apiserver import OK, ApiServer
+from tests.simulation.model.pods import as_read
+
+LASTS_S = 60.0
+"""So long the new life is looked at, or until the old one has something to do."""
+
+
+@dataclass
+class Restart:
+    """``wrote``: what it has asked for that would change something."""
+
+    api: ApiServer
+    driver: Driver
+    wrote: list[Effect] = field(default_factory=list)
+
+    @property
+    def state(self) -> State:
+        return self.driver.core.state
+
+    def play(self, now: float, until: float, *, served: bool | None) -> None:
+        """From the lists on. ``served``: whether nodes can be asked for; None where nobody says so."""
+        for event in self._objects():
+            self._do(self.driver.handle(event, now), now)
+        self._do(self.driver.handle(Synced(now), now), now)
+        if served is not None:
+            self._do(self.driver.handle(CapacityServed(served), now), now)
+        while (due := self.driver.next_wake()) is not None and due < until and not self.wrote:
+            now = max(now, due)
+            self._do(self.driver.wake(now), now)
+
+    def _objects(self) -> Iterator[Event]:
+        api = self.api
+        yield from map(NodeSeen, api.nodes.values())
+        yield from map(BudgetSeen, api.budgets.values())
+        yield from map(QueueSeen, api.queues.values())
+        yield from map(GroupSeen, api.groups.values())
+        yield from map(GroupJobSeen, api.group_jobs.values())
+        yield from (JobSeen(job.shown()) for job in api.jobs.values())
+        yield from map(OwnerSeen, api.gang_owners.values())
+        yield from (PodSeen(as_read(pod)) for pod in api.pods.values())
+
+    def _do(self, actions: list[Action], now: float) -> None:
+        for action in actions:
+            if not isinstance(action, Send):
+                continue
+            asked = action.asked
+            node = self.api.node_of(asked.uid, (asked.namespace, asked.name)) if isinstance(asked, LookAtPod) else ""
+            if not isinstance(asked, LookAtPod) and self._changes(asked):
+                self.wrote.append(asked)
+            self._do(self.driver.answered(action.ticket, Response(OK, node=node), now), now)
+
+    def _changes(self, effect: Effect) -> bool:
+        match effect:
+            case PostBinding() | Evict() | Ungate() | StartJob() | SuspendJob() | CleanJob() | Enqueue() | Wake():
+                return True
+            case Confirm(group=group):
+                # Of a job whose plan others have taken off it while it ran a new life knows no plan: it is a gang then.
+                return group not in self.api.jobs
+            case Nominate(uid, node=node):
+                # Nominations that are left over are cleared: the only thing that a restart may write.
+                return node is not None and self.api.pods[uid].nominated_node != node
+            case Reserve(pod=pod, job=job, reservation=kept):
+                there = self.api.pods.get(pod.uid) if pod is not None else self.api.jobs.get(job.key) if job else None
+                return there is not None and there.reservation != kept
+            case _:
+                return False
+
+
+def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, served: bool | None) -> Iterator[str]:
+    """What a restart at rest would change: writes, who waits, why, and for whom room is kept."""
+    restart = Restart(api, Driver(fresh))
+    due = known.next_wake()
+    restart.play(now, now + LASTS_S if due is None else min(due, now + LASTS_S), served=served)
+    before, after = known.state, restart.state
+    if after.waiting.keys.keys() != before.waiting.keys.keys():
+        yield f"{[*before.waiting.keys]} wait, and after a restart {[*after.waiting.keys]} do"
+    for effect in restart.wrote:
+        yield f"a restart would have the consequence {effect}"
+    said, says = _reasons(before), _reasons(after)
+    for key in [key for key in said if said[key] != says.get(key) and not _is_explained(before, key)]:
+        yield f"{key} is {said[key]}, and after a restart {says.get(key)}"
+    kept, keeps = _claims(before), _claims(after)
+    if kept != keeps:
+        lost, more = [one for one in kept if one not in keeps], [one for one in keeps if one not in kept]
+        yield f"room is kept for {lost}, and after a restart for {more}"
+
+
+def _is_explained(state: State, key: GroupKey) -> bool:
+    """Whether a new life may say otherwise why it waits or runs. It knows of no node that kube-scheduler has refused.
+    And where its PodGroup is gone while it runs, the old life tells what was so then, and a new one what is stamped."""
+    workload = state.workloads[key]
+    orphaned = workload.min_member is None and bool(workload.members.bound)
+    return orphaned or bool(workload.retries.nodes)
+
+
+def _reasons(state: State) -> dict[GroupKey, str]:
+    return {key: one.telling.reason.code for key, one in state.workloads.items()}
+
+
+def _claims(state: State) -> dict[str, None]:
+    """Who has room where."""
+    return {f"{owner} on {node}": None for node in state.claims.nodes for owner, _ in state.claims.on(node)}

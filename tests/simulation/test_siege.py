@@ -1,0 +1,51 @@
+"""A hostile tenant: no trick of his does any harm to his neighbours. The referee finds what would."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.broken import BrokenPromiseError
+from tests.simulation.plants import asking, hearing, queues
+from tests.simulation.plants.mutants import Plant
+from tests.simulation.siege import Siege
+from tests.simulation.tricks import NOT_YET, TRICKS
+
+SEEDS = range(1, 9)
+
+
+@pytest.mark.parametrize("trick", [name for name in TRICKS if name not in NOT_YET])
+def test_no_trick_harms_a_neighbour(trick: str) -> None:
+    for seed in SEEDS:
+        Siege(seed, [trick]).play()
+
+
+def test_what_is_not_mended_yet_is_named_by_its_trick() -> None:
+    assert NOT_YET.keys() <= TRICKS.keys()
+
+
+def test_neighbours_without_a_hostile_tenant_get_along() -> None:
+    for seed in SEEDS:
+        Siege(seed, []).play()
+
+
+@pytest.mark.parametrize(
+    ("plant", "complaint"),
+    [
+        (asking.binding_to_another_node, "of 8 GPUs in use"),
+        (queues.quota_that_is_given_back_is_not_noticed, "waits for 10 s, and has quota and room"),
+        (hearing.quorum_off_by_one, "is bound in part"),
+        (hearing.bound_members_not_counted, "is evicted, and nobody has more right"),
+        (hearing.bound_members_not_counted, "team-a uses"),
+    ],
+)
+def test_the_referee_of_a_siege_finds_planted_bugs(
+    plant: Plant, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    found = list[str]()
+    for seed in SEEDS:
+        try:
+            Siege(seed).play()
+        except BrokenPromiseError as error:
+            found.append(str(error))
+    assert any(complaint in one for one in found), found
