@@ -229,8 +229,20 @@ def install_job_admission(cluster: Cluster) -> None:
 
 
 def install_pod_trials(cluster: Cluster) -> None:
-    """Apply the account as which pods are tried, and its policy. Muster reads both back before it tries any."""
+    """Apply the account as which pods are tried, and its policy, and return when the policy is in force."""
     _apply_component(cluster, "pod-trials")
+    account, deadline = f"system:serviceaccount:{NAMESPACE}:muster-trials", time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        try:
+            cluster.api.create(_PODS, _pod({}), user=account)
+            cluster.api.delete(f"{_PODS}/muster-probe")
+        except ApiError as refusal:
+            if "by a dry run only" in str(refusal):
+                return
+            if refusal.code not in (httpx.codes.FORBIDDEN, httpx.codes.CONFLICT):
+                raise
+        time.sleep(POLL_EVERY_S)
+    raise ClusterError(f"the policy on the account that tries pods was not in force after {PATIENCE_S:.0f} s")
 
 
 def keep_managed_fields(cluster: Cluster) -> None:

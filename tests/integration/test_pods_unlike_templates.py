@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from devcluster import Cluster
-from devcluster.api import ApiError, Object
+from devcluster.api import Object
 from devcluster.muster import (
     RunningMuster,
     install_gate,
@@ -19,7 +19,6 @@ from devcluster.muster import (
     until_created_so,
 )
 from devcluster.nodes import add, node
-from extender.kube.trials import ACCOUNT
 from tests.integration.team import GANG, Team
 
 PLUGINS = "--enable-admission-plugins=ExtendedResourceToleration,PodNodeSelector"
@@ -244,17 +243,3 @@ def test_nobody_is_evicted_for_pods_that_a_quota_refuses(cluster: Cluster, tried
     assert nodes(victims) == {"a-0", "a-1"}
     cluster.api.delete(f"{quotas}/none")
     assert nodes(attackers) == {"a-0", "a-1"}
-
-
-def test_the_account_creates_nothing_that_stays(cluster: Cluster, muster: RunningMuster) -> None:
-    pod = {"metadata": {"name": "real"}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
-    for path in ("/api/v1/namespaces/default/pods", "/api/v1/namespaces/kube-system/pods"):
-        with pytest.raises(ApiError, match="by a dry run only"):
-            cluster.api.create(path, pod, user=ACCOUNT)
-        assert cluster.api.create(f"{path}?dryRun=All", pod, user=ACCOUNT)
-    for path, body in (
-        ("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "one"}}),
-        ("/api/v1/namespaces/default/serviceaccounts/default/token", {"spec": {}}),
-    ):
-        with pytest.raises(ApiError, match="cannot create"):
-            cluster.api.create(path, body, user=ACCOUNT)

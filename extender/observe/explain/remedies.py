@@ -66,6 +66,8 @@ SAID = {
     "kubectl get namespace -o yaml shows what a deletion waits for",
     "Held": "take the label or annotation muster.dev/hold off the job",
     "NameTaken": "give the job another gang name (muster.dev/pod-group in its pod template), or none",
+    "Trying": "nothing to do: the API server is asked about its pods",
+    "PodsRefused": "do what the message says; it is asked again after a minute",
     "InvalidJob": "correct the job as the message says",
     "Stopping": "nothing to do: the job is planned again when its pods are gone",
     "Creating": "nothing to do: it is planned when the pods of the jobs before it exist",
