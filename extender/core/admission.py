@@ -156,6 +156,7 @@ class Admission:
                 everybody = True
             else:
                 freed, met, gone = changes.in_the_end(state.claims.room), changes.met, bool(changes.freed)
+                state.changes.taken |= changes.taken  # what reasons say of it is yet to be said anew
         self._walk = self._pass(freed, met, gone=gone, everybody=everybody)
 
     def _pass(self, freed: list[Freed], met: list[Pod], *, gone: bool, everybody: bool) -> Steps[None]:
@@ -277,7 +278,7 @@ class Admission:
         if (why := self._queued.strict.see(workload, self._now)) is None:
             return
         for other in line.rest_of(why.queue):
-            had_turn = other.key in state.preemptions.under_way or state.quotas.has_own(other.key)
+            had_turn = other.key in state.preemptions.under_way or state.quotas.has_own(other.key) or other.resumes
             if had_turn and state.workloads.get(other.key) is other:
                 yield from self._attempts.admit(other, line, self._now)
                 continue
