@@ -51,6 +51,8 @@ FOUND: list[tuple[Plant, int, str]] = [
     (hearing.forgetting_frees_no_room, 3, "could have been planned for"),
     (hearing.no_room_kept_for_a_lost_member, 2404, "where the room is kept for"),
     (hearing.kept_room_never_lapses, 699, "waits, and there is room for|could have been planned for"),
+    (hearing.room_of_a_lost_member_given_away, 47, "where the room is kept for the replacement of"),
+    (hearing.room_of_a_lost_member_kept_for_ever, 783, "waits, and there is room for|could have been planned for"),
     (hearing.twice_the_room, 1, "where the room is promised to"),
     (changes.changed_gangs_not_looked_at, 1, "could have been planned for"),
     (changes.plans_of_several_slices_are_not_looked_at_again, 3951, "is promised .*, where the room is"),
