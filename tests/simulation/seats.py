@@ -82,12 +82,14 @@ class Seats:
         if isinstance(event, PodSeen) and event.pod.terminal and uid not in self._ended:
             pod = event.pod
         elif isinstance(event, PodSeen):
-            return
+            return None
         self._seated.pop(uid, None)
         if pod is None or pod.node is None or pod.group_key is None or uid in self._ended:
-            return
+            return None
         self._ended.add(uid)
         key = pod.group_key
+        if uid in self._evicted:
+            return self._doubt(key)
         self._until[key] = self._now + self._seat_s
         claim = Claim(key, pod.node, pod.requests, self._until[key])
         if self._is_sure(pod, whole, promised):
@@ -95,6 +97,7 @@ class Seats:
         else:
             self._doubt(key)
             self.maybe[uid] = claim
+        return None
 
     def apply(self, effect: Effect) -> None:
         """Nothing is kept for a pod whose end the extender asks for."""

@@ -63,7 +63,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (changes.freed_room_is_compared_with_the_latest, 4, "could have been planned for"),
     (changes.edited_podgroups_are_not_noticed, 12, _TOO_FEW),
     (changes.refused_nodes_never_forgiven, 5, "could have been planned for"),
-    (changes.singles_stand_in_no_line, 43, "default/single.*, of priority .*, could have started"),
+    (changes.singles_stand_in_no_line, 123, "default/single.*, of priority .*, could have started"),
     (changes.singles_that_ask_to_preempt_stay_aside, 397001837, "default/single.*, of priority .*, could have started"),
     (changes.stamps_not_read_after_a_restart, 1259, _TOO_FEW),
     (changes.bound_pods_take_no_room_after_a_restart, 3, "where the room is promised to"),
