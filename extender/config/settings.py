@@ -100,6 +100,23 @@ class Settings(BaseSettings):
     evict_partial: bool = Field(
         default=True, description="Then evict the bound members of a gang that never became whole."
     )
+    replacement_grace_s: float = Field(
+        60.0,
+        ge=0,
+        description="How long a running gang of pods keeps the room of a member that has failed or was deleted, from "
+        "the end of that pod on. 0: others may have it at once. A job keeps the nodes of its pods while it runs.",
+    )
+    incomplete_grace_s: float = Field(
+        900.0,
+        ge=10,
+        description="A job that has run with too few pods for this time is suspended and planned again. More than the "
+        "longest pause of the Job controller between two failures of a pod, 600 s. Gangs of pods run on, unless:",
+    )
+    evict_incomplete: bool = Field(
+        default=False,
+        description="Then evict the members of a gang of pods that was whole, too; not of a StatefulSet, Deployment or "
+        "LeaderWorkerSet, which serves with fewer. `muster.dev/evict-incomplete` on the pods goes before this.",
+    )
     node_loss: NodeLoss = Field(
         "restart",
         description="What becomes of a job under which a node is lost. restart: it is suspended as a whole, planned "

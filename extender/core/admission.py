@@ -286,7 +286,7 @@ class Admission:
         if (why := self._queued.strict.see(workload, self._now)) is None:
             return
         for other in line.rest_of(why.queue):
-            had_turn = other.key in state.preemptions.under_way or state.quotas.has_own(other.key)
+            had_turn = other.key in state.preemptions.under_way or state.quotas.has_own(other.key) or other.resumes
             if had_turn and state.workloads.get(other.key) is other:
                 yield from self._attempts.admit(other, line, self._now)
                 continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from extender.core.claim import SlotOf
 from extender.core.gang.milestones import Cause, Milestone
 from extender.core.kube_scheduler.kube_queue import awaits_uptake
 from extender.core.planner import Plan
@@ -112,7 +111,4 @@ class Commit:
         if len(members.placed) > placed and not goes_on:
             self._steering.await_uptake(workload, now)
         state.crowd_out(*(node for _, node in seats))
-        for slot in list(workload.reserved):
-            claim = state.claims.get(SlotOf(workload.key, slot))
-            if claim is not None and state.claims.overcommitted(claim.node, claim.requests):
-                state.unreserve(workload, slot)  # somebody else has taken that room
+        self._revocations.drop_kept(workload)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 
 from extender.core.admission import Admission
 from extender.core.advisory import Advisory, Mode
@@ -106,6 +107,8 @@ class Engine:
             limits = replace(
                 limits,
                 evict_partial=False,
+                replacement_s=0.0,
+                incomplete_s=inf,
                 preemption=counted,
                 pods_preempt_gangs=False,
                 elastic=NOT_ELASTIC,

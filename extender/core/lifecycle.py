@@ -10,16 +10,18 @@ from math import inf
 from extender.core.binding import Bindings
 from extender.core.binds.deadlines import deadline, is_late, patience
 from extender.core.binds.stamped import recover_release, was_whole
-from extender.core.claim import SlotOf
+from extender.core.claim import Claim, ClaimState, SlotOf
 from extender.core.effects import Evict
 from extender.core.gang.coming import Coming
 from extender.core.gang.expected import uncreated
+from extender.core.gang.kept_words import kept_for_it
 from extender.core.gang.milestones import Milestone
 from extender.core.gang.phase import Phase
 from extender.core.gang.problems import foreign, of_earlier, running, too_few
 from extender.core.jobs.jobs import Jobs
 from extender.core.jobs.taking_back import end_start
 from extender.core.kube_scheduler.kube_queue import awaits_uptake, is_still_queued, too_few_held, too_slow
+from extender.core.limits import Limits
 from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.reasons import Reason
 from extender.core.refusals import Refusals
@@ -29,6 +31,7 @@ from extender.core.steering import Leading
 from extender.core.telling import explain, reached, tell
 from extender.core.waiting.index import index
 from extender.core.workload import Workload
+from policies.model.eviction import together
 from policies.words import counted
 
 
@@ -73,6 +76,8 @@ class Lifecycle:
                 self._revocations.drop_broken(workload, now)
                 if not members.slots.lacking:
                     self._take_stock(workload, now)
+            if workload.reserved:
+                self._revocations.drop_kept(workload)
             if members.steps[Step.LATER]:
                 self._steering.lead_next(workload, now)
             if members.steps[Step.READY]:
@@ -104,6 +109,10 @@ class Lifecycle:
         """After a restart, what the stamps on its members tell: it has started as a whole, or its start broke off."""
         self._jobs.adopt(workload, now)
         recover_release(self._state, workload, now)
+        for pod in sorted((one.pod for one in workload.members if one.pod.terminal), key=lambda pod: -pod.created):
+            if pod.node:  # what ended before is known by the pods that are left of it
+                claim = Claim(pod.node, pod.requests, ClaimState.BOUND, workload.key)
+                self._revocations.keep_room(workload, pod, claim, now)
         if workload.members.started and not workload.release.complete:
             began = workload.release.began
             # A restart gives no more time than was left, except what kube-scheduler needs to complete the gang.
@@ -134,7 +143,7 @@ class Lifecycle:
             claim = state.claims.get(SlotOf(workload.key, slot))
             if claim is None or (claim.until is not None and now >= claim.until):
                 state.unreserve(workload, slot)
-        self._evict_partial(workload, now)
+        self._give_back(workload, now)
         workload.retries.expire(now)
         self._expire_holds(workload, now)
         if awaits_uptake(workload) and now >= workload.plan_deadline:
@@ -190,6 +199,8 @@ class Lifecycle:
             at.append(inf if claim is None or claim.until is None else claim.until)
         if release.partial_since is not None:
             at.append(release.partial_since + state.limits.partial_s)
+        if release.incomplete_since is not None:
+            at.append(release.incomplete_since + state.limits.incomplete_s)
         if (first := min(at)) < inf:
             state.timers.set(workload.key, first)
 
@@ -202,7 +213,7 @@ class Lifecycle:
         if workload.members.started or (workload.whole and workload.members.continued):
             return
         workload.release.lapse(whole=bool(workload.members.bound), doubtful=workload.doubtful)
-        if not workload.doubtful:
+        if not (workload.doubtful or (workload.release.gone_whole and workload.remade)):
             self._state.unreserve_all(workload)
 
     def _take_stock(self, workload: Workload, now: float) -> None:
@@ -214,13 +225,14 @@ class Lifecycle:
                 explain(self._state, workload, why, now)
             return
         lacking = workload.members.slots.lacking
+        self._note_missing(workload, now)
         if not lacking:
             workload.telling.explain_surplus(None)
         match workload.phase:
             case Phase.RUNNING | Phase.PLACED if workload.whole or workload.release.complete:
                 if workload.whole:
                     self._became_whole(workload, now)
-                explain(self._state, workload, running(workload), now)
+                explain(self._state, workload, running(workload, self._state), now)
             case Phase.PARTIAL if not workload.doubtful:
                 self._became_partial(workload, now, now)
             case Phase.ENDED:
@@ -228,14 +240,23 @@ class Lifecycle:
             case Phase.WAITING if not lacking and (why := too_few(workload)) is not None:
                 explain(self._state, workload, why, now)
 
+    @staticmethod
+    def _note_missing(workload: Workload, now: float) -> None:
+        """Note since when a gang that has started lacks members."""
+        if not workload.incomplete or _lacks_no_pod(workload):
+            workload.release.miss(None)
+        elif workload.release.incomplete_since is None and not workload.doubtful:
+            workload.release.miss(now)
+
     def _became_whole(self, workload: Workload, now: float) -> None:
         if not workload.release.complete and workload.members.live:
             reached(self._state, workload, Milestone.STARTED, now)
         if not (workload.release.complete and (workload.starting or workload.members.slots.lacking)):
             workload.retries.start()  # else members beyond its quorum may be refused again and again
+        if workload.release.partial_since is not None:
+            workload.nudge()  # others of it are planned by other rules from now on
         workload.release.become_whole()
         workload.begin(None)
-        self._state.unreserve_all(workload)
 
     def _became_partial(self, workload: Workload, since: float, now: float) -> None:
         if workload.min_member is None:
@@ -253,23 +274,42 @@ class Lifecycle:
         message = f"its start broke off with {workload.share(Stage.BOUND)} bound; replacements are placed first"
         explain(self._state, workload, Reason("Partial", message), now)
 
-    def _evict_partial(self, workload: Workload, now: float) -> None:
-        """The bound members of a gang that stayed incomplete for too long give their room back."""
-        limits, release, since = self._state.limits, workload.release, workload.release.partial_since
-        if since is None or release.complete or now < since + limits.partial_s:
+    def _give_back(self, workload: Workload, now: float) -> None:
+        """The bound members of a gang that stayed incomplete for too long give their room back: one whose start broke
+        off, or that has lost members since."""
+        limits, release = self._state.limits, workload.release
+        broken, lost = release.partial_since, release.incomplete_since
+        if broken is not None and not release.complete and now >= broken + limits.partial_s:
+            release.break_off(now, release.partial_count)
+            if workload.job is not None:
+                return end_start(workload, "its start broke off, and was not completed in time")
+            if limits.evict_partial:
+                self._evict_bound(workload, "its gang never became whole", now)
+        elif lost is not None and now >= lost + limits.incomplete_s:
+            release.miss(now)
+            text = f"it has run with {workload.share(Stage.BOUND)} for {now - lost:.0f} s"
+            if workload.job is not None:
+                # Its pods go with the job, or not at all: each that somebody else deletes counts as a failure.
+                return end_start(workload, text)
+            if gives_back(workload, limits):
+                release.give_back()
+                self._state.unreserve_all(workload)
+                self._evict_bound(workload, text.replace("it has", "its gang has", 1), now)
+        return None
+
+    def _evict_bound(self, workload: Workload, why: str, now: float) -> None:
+        if workload.releasing:
             return
-        release.break_off(now, release.partial_count)
-        if workload.job is not None:
-            # Its pods go with the job, or not at all: each that somebody else deletes counts as a failure.
-            return end_start(workload, "its start broke off, and was not completed in time")
-        if limits.evict_partial and not workload.releasing:
-            workload.telling.note(now, "evicting the bound members: the gang never became whole")
-            for pod in [pod for pod in workload.bound if pod.stamp is not None]:
-                self._state.out.append(Evict(pod.uid, pod.namespace, pod.name, "its gang never became whole"))
+        workload.telling.note(now, f"evicting the bound members: {why}")
+        for pod in [pod for pod in workload.bound if pod.stamp is not None]:
+            self._state.out.append(Evict(pod.uid, pod.namespace, pod.name, why))
 
     def _say_over(self, workload: Workload, now: float) -> None:
         """Nobody of it waits or runs: its pods have ended, or are those of an earlier PodGroup of its name."""
         members = workload.members
+        if workload.reserved:
+            kept = Reason("Ended", f"none of its members is left; {kept_for_it(self._state, workload)}", warning=False)
+            return explain(self._state, workload, kept, now)
         ours = [member.pod for member in members if members.is_ours(member.pod)]
         if ended := [pod for pod in ours if pod.terminal]:
             failed, count = sum(pod.phase == "Failed" for pod in ended), counted(len(ended), "member", "has", "have")
@@ -285,6 +325,21 @@ class Lifecycle:
         elif ours:
             text = f"{counted(len(ours), 'member', 'is', 'are')} being deleted"
             explain(self._state, workload, Reason("Ended", text, warning=False, quiet=True), now)
+
+
+def _lacks_no_pod(workload: Workload) -> bool:
+    """Whether its job is about to end, or has a pod on a node for each slot that it has not done with."""
+    job, members = workload.job, workload.members
+    waits = members.slots.lacking or members.slots.planned or members.placed
+    return job is not None and (job.over or job.closed or not waits)
+
+
+def gives_back(workload: Workload, limits: Limits) -> bool:
+    """Whether its pods are evicted when it stays incomplete: as they say, else as the settings say. What a StatefulSet
+    or the like makes serves with fewer replicas, too: there the settings do not count."""
+    declared = together(pod.eviction for pod in workload.bound).when_incomplete
+    owned = any(pod.group is not None and pod.group.owner for pod in workload.bound)
+    return limits.evict_incomplete and not owned if declared is None else declared
 
 
 def _is_declared_whole(workload: Workload) -> bool:

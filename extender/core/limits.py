@@ -48,7 +48,10 @@ class Limits:
     same for a gang that kube-scheduler's plugins have refused. ``unseen_s``: how long a bind may wait for its pod to
     show up in the watch.
     ``partial_s``: how long a half-released gang keeps room for replacements before its
-    bound members are evicted (``evict_partial``). ``report_s``: a reason is reported when it has lasted that long.
+    bound members are evicted (``evict_partial``). ``replacement_s``: how long a running gang keeps the room of a lost
+    member, from its end on. ``incomplete_s``: how long a running workload may lack members before its job is suspended,
+    or its pods are evicted if that is wanted (``evict_incomplete``). ``report_s``: a reason is reported when it has
+    lasted that long.
     ``refresh_s``: the numbers in the reasons of those who wait are at most that old. ``slice_units``: what one Tick
     does of an admission pass, in units of about 5 microseconds (``policies.steps``). ``members``: that a gang may have.
     ``shapes``: different ones that its members may have, of requests, node selector, affinity, tolerations and
@@ -76,6 +79,9 @@ class Limits:
     again_s: float = 5.0
     unseen_s: float = 1.5
     partial_s: float = 60.0
+    replacement_s: float = 60.0
+    incomplete_s: float = 900.0
+    evict_incomplete: bool = False
     retry_max_s: float = 30.0
     report_s: float = 2.0
     refresh_s: float = 30.0

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from extender.core.claim import SlotOf
 from extender.core.cluster.holders import Holders
 from extender.core.gang.demands import left_short, siblings
+from extender.core.gang.kept_words import kept_for_others
 from extender.core.gang.members import Members
 from extender.core.gang.shape import Demand, Shape
 from extender.core.reasons import Reason
@@ -69,7 +70,7 @@ class Planner:
             return Changed()
         view, as_of = self.view(workload), self._as_of(workload)
         pods, found = yield from self._search(workload, demand.pods, shape, view, beside)
-        why = (yield from self._why(found, view, workload)) if isinstance(found, Shortfall) else found
+        why = (yield from self._why(found, view, workload, pods)) if isinstance(found, Shortfall) else found
         turns: Mapping[SlotKey, int] = {}
         if isinstance(why, Placed) and (shape.related or (beside and _depends_on_order(workload, ()))):
             first = _next_turn(workload.members) if _depends_on_order(workload, pods) else 0
@@ -191,7 +192,7 @@ class Planner:
         behind = self._state.singles.behind()
         return view.among(Apart(view.others.tenants, behind)) if behind else view
 
-    def _why(self, found: Shortfall, view: Snapshot, workload: Workload) -> Steps[Reason]:
+    def _why(self, found: Shortfall, view: Snapshot, workload: Workload, pods: Sequence[Pod]) -> Steps[Reason]:
         if found.split:
             return Reason("Split", found.explanation)
         if found.unclear:
@@ -209,6 +210,7 @@ class Planner:
         ]
         if kept := [Mention(pod.namespace, str(pod), pod.name) for pod in ahead if pod is not None]:
             text += f"; room is kept for {many(len(kept), 'pod')} in no gang ({mentioned(kept)}), ahead of it in line"
+        text += kept_for_others(self._state, workload, pods[0])
         if by_dra:
             text += f"; {by_dra}: gangs do not support DRA yet, and use what nodes list"
         return Reason("NoRoom", text)

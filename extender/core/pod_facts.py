@@ -81,6 +81,7 @@ class PodFacts:
         known = state.pods.get(pod.uid)
         moved = known is not None and known.group_key != pod.group_key
         doubt = self._leaves(pod, now) if moved else None
+        had = state.claims.get(pod.uid)
         old = state.put_pod(pod)
         pod = state.pods[pod.uid]
         found = state.member(pod.uid)
@@ -88,6 +89,8 @@ class PodFacts:
             if moved:
                 self._bindings.taken_over(*found, now, doubt)
             self._member_seen(*found, old, now)
+            if pod.terminal and had is not None and not had.promised:
+                self._revocations.keep_room(found[0], pod, had, now)
             if pod.node and (old is None or not old.node) and not moved:  # a moved one tells of its former gang
                 _take_up_release(*found, now)
         elif moved:
@@ -113,8 +116,12 @@ class PodFacts:
         return doubt
 
     def gone(self, event: PodGone, now: float) -> None:
+        state = self._state
+        pod, had, found = state.pods.get(event.uid), state.claims.get(event.uid), state.member(event.uid)
         self._drop(event.uid, now)
-        self._state.confirm_bound(event.uid)
+        state.confirm_bound(event.uid)
+        if pod is not None and had is not None and found is not None and not had.promised:
+            self._revocations.keep_room(found[0], pod, had, now)
 
     def _drop(self, uid: str, now: float) -> None:
         """Forget the pod; but whether it was bound by us stays known."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from extender.core.gang.demands import Demands
+from extender.core.gang.demands import Demands, to_complete
 from extender.core.gang.milestones import Milestone
 from extender.core.gang.shape import Demand, Shape
 from extender.core.limits import Preempts
@@ -45,10 +45,14 @@ _REST_S = 1.0
 
 
 def may_not_preempt(workload: Workload, demand: Demand) -> str:
-    """Why others give way to it under no circumstances; empty if they may: it has yet to start, its PriorityClass lets
-    it, and a reservation can be written on it."""
-    if workload.members.bound or workload.release.partial_since is not None or workload.seated:
+    """Why others are evicted for it under no circumstances; empty if they may be: it has yet to start or has lost
+    members since, its PriorityClass lets it, and a reservation can be written on it."""
+    if workload.seated or workload.release.partial_since is not None:
         return "a part of it has started"
+    if workload.members.bound and not workload.incomplete:
+        return "a part of it has started"
+    if workload.incomplete and len(to_complete(workload, demand.pods)) < workload.missing:
+        return "the replacements of its lost members are yet to come"
     if not all(pod.preempts for pod in demand.pods):
         return "the preemptionPolicy of its PriorityClass is Never"
     written = workload.job is not None or workload.members.first is not None
@@ -138,7 +142,7 @@ class Preempting:
                 text = f"its victims have gone, and yet {why.message}"
                 return self._reservations.fail(workload, why._replace(message=text), now)
             return preemption.reason
-        if demand is None or may_not_preempt(workload, demand):
+        if demand is None or may_not_preempt(workload, demand) or self._awaits_own_room(workload):
             return why
         if workload.job is not None and workload.job.uncreated:
             return why._replace(message=f"{why.message}; {_UNCREATED}")
@@ -148,6 +152,12 @@ class Preempting:
         if asks in self._vain or busy or not self.wants(workload, shape):
             return why._replace(message=f"{why.message}{self._vain.get(asks, '')}")
         return None
+
+    def _awaits_own_room(self, workload: Workload) -> bool:
+        """Whether a member that is to be replaced terminates on an open node: its room is about to be free."""
+        pods = (member.pod for member in workload.members) if workload.incomplete else ()
+        going = (pod for pod in pods if pod.deleting and pod.node and not pod.terminal)
+        return any(self._state.claims.admits(pod.node or "", pod.selection) for pod in going)
 
     def _find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Found | None]:
         """What was found before its turn stands if nothing has changed since."""

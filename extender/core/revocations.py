@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from extender.core.claim import Owner, SlotOf
+from extender.core.claim import Claim, Owner, SlotOf
 from extender.core.gang.demands import siblings
 from extender.core.gang.milestones import DEADLINES, Cause, Milestone
+from extender.core.gang.starts import ended_well
 from extender.core.jobs.taking_back import take_job_back
 from extender.core.member import Member, MemberState, Step
 from extender.core.reasons import Reason
@@ -37,13 +38,17 @@ class Revocations:
             reached(state, workload, Milestone.FORGOTTEN, now, cause=cause, detail=why)
         for member in list(members.placed.values()):
             if not _is_on_its_way(member, now):
+                claim = state.claims.get(member.uid)
                 self._steering.stop(workload, member)
                 state.answer_hold(workload, member, why)
                 state.unassume(workload, member)
+                self._keep_promised(workload, member.pod, claim, now)
         for uid in list(members.holds):
             state.answer_hold(workload, members[uid], why)
         for slot in list(members.slots.planned):
+            claim = state.claims.get(SlotOf(workload.key, slot))
             state.assume_slot(workload, slot, "")
+            self._keep_promised(workload, members.slots.templates[slot], claim, now)
         workload.release.wait_for(None)
         if penalty:
             workload.retries.fail(now, state.limits.retry_max_s)
@@ -64,8 +69,45 @@ class Revocations:
         started = members.started or any(one is not member for one in others)
         claim = state.claims.get(member.uid) if member.placed else None
         self.take_back(workload, member, now)
+        self._keep_promised(workload, member.pod, claim, now)
         if claim is not None and started and not (workload.release.complete or workload.admitted or workload.paused):
-            state.reserve(workload, member.pod.identity, claim, now + state.limits.partial_s)
+            state.reserve(workload, member.pod, claim, now + state.limits.partial_s)
+
+    def keep_room(self, workload: Workload, lost: Pod, claim: Claim, now: float) -> None:
+        """Keep the room of a member that has ended, from now on: its gang runs, and is to run whole again.
+
+        A job that was started by a plan keeps its nodes slot by slot. Nothing is kept for what Muster itself has
+        evicted, nor for a gang of which nothing runs any more, unless its owner makes all of it anew.
+        """
+        state, release = self._state, workload.release
+        ours = lost.stamp is not None and workload.members.is_ours(lost)
+        if ours and lost.uid not in state.preemptions.pods and not ended_well(lost):
+            release.keep(now + state.limits.replacement_s)
+            self._keep_promised(workload, lost, claim, now)
+
+    def _keep_promised(self, workload: Workload, lost: Pod, claim: Claim | None, now: float) -> None:
+        """Keep it as long as that of the last lost member: a replacement that loses its promise gets no more time."""
+        state, release = self._state, workload.release
+        goes_on = (workload.members.started and release.complete) or (release.gone_whole and bool(workload.remade))
+        runs = goes_on and not (workload.admitted or workload.paused or release.given_back)
+        ends = workload.key in state.preemptions.leaving or (workload.group is not None and workload.group.deleting)
+        if claim is None or not runs or ends or now >= release.kept_until:
+            return
+        if state.claims.fits(claim.node, claim.requests) and len(workload.reserved) < workload.missing:
+            state.reserve(workload, lost, claim, release.kept_until)
+            workload.telling.note(now, f"the room of {lost.name} on {claim.node} is kept for its replacement")
+            state.touch(workload)
+
+    def drop_kept(self, workload: Workload) -> None:
+        """Give up room that is kept for more members than are missing, on a node that is gone, or taken by others. A
+        cordoned node counts: it may be drained, and open again before the replacement comes."""
+        claims = self._state.claims
+        for slot in list(workload.reserved):
+            claim = claims.get(SlotOf(workload.key, slot))
+            if claim is None or claim.node not in claims.nodes or claims.overcommitted(claim.node, claim.requests):
+                self._state.unreserve(workload, slot)
+        while (surplus := workload.surplus_reserved) is not None:
+            self._state.unreserve(workload, surplus)
 
     def take_back(self, workload: Workload, member: Member, now: float) -> None:
         """Take the room of one member back, for whoever comes first."""
@@ -119,6 +161,9 @@ class Revocations:
         state = self._state
         for owner, claim in reversed(list(state.claims.promised_on(node))):
             workload = state.workloads.get(claim.workload) if claim.workload is not None else None
+            if workload is not None and isinstance(owner, SlotOf) and owner.slot in workload.reserved:
+                self.drop_kept(workload)
+                continue
             if workload is None or not self._is_promised(workload, owner):
                 continue
             if not state.claims.overcommitted(node, claim.requests):

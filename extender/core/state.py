@@ -69,6 +69,8 @@ class State:
     changes: Changes = field(default_factory=Changes)
     refusing: Refusing = field(default_factory=Refusing)
     kept_out: KeptOut = field(default_factory=KeptOut)
+    keeping: dict[GroupKey, None] = field(default_factory=dict)
+    """Workloads that room is kept for whose lost members are to be replaced."""
     kube_queue: KubeQueue = field(default_factory=KubeQueue)
     timers: Timers = field(default_factory=Timers)
     advised: Counter[str] = field(default_factory=Counter)
@@ -249,14 +251,23 @@ class State:
             self.free(owner)
         self.touch(workload)
 
-    def reserve(self, workload: Workload, slot: SlotKey, claim: Claim, until: float) -> None:
+    def reserve(self, workload: Workload, lost: Pod, claim: Claim, until: float) -> None:
         """Keep the room that a lost member had for its replacement."""
-        if workload.reserve(slot):
-            self.claims.reserve(SlotOf(workload.key, slot), claim, until)
+        if workload.reserve(lost):
+            self.keeping[workload.key] = None
+            self.changes.taken = True
+            self.claims.reserve(SlotOf(workload.key, lost.uid), claim, until)
 
     def unreserve(self, workload: Workload, slot: SlotKey) -> None:
         workload.unreserve(slot)
+        if not workload.reserved:
+            del self.keeping[workload.key]
         self.free(SlotOf(workload.key, slot))
+
+    def kept_rooms(self, workload: Workload) -> list[Claim]:
+        """The rooms that are kept for replacements of its lost members."""
+        claims = (self.claims.get(SlotOf(workload.key, slot)) for slot in workload.reserved)
+        return [claim for claim in claims if claim is not None]
 
     def use_kept(self, workload: Workload, node: str) -> None:
         """A member of it has room there now: one of those that room is kept for, if it is kept there."""

@@ -24,11 +24,11 @@ class Workload:
     """``job``: where its pods come from, if it is planned before they exist; ``podsets``: what will come of it, while
     it is planned or admitted. ``former``, ``left_in``: UID of its last PodGroup, queue of its last job, if it is gone.
 
-    ``reserved``: slots of lost members whose room is kept for replacements. ``unsettled``: nodes that changed while it
-    was being released, which are looked at again afterwards. ``nudges``: how often something around it changed that its
-    plan depends on. ``plan_deadline``: by then kube-scheduler has to have taken its placement up. ``filling``: its
-    slots are being given their nodes, some at a time. ``advised``: nodes that were found in advisory mode, by pod UID.
-    ``flavoring``: what the flavors that it is being tried or was admitted with demand of the nodes of each part.
+    ``reserved``: lost members whose room is kept for their replacements, by UID. ``unsettled``: nodes that changed
+    while it was being released, which are looked at again afterwards. ``nudges``: how often something around it changed
+    that its plan depends on. ``plan_deadline``: by then kube-scheduler has to have taken its placement up. ``filling``:
+    its slots are being given their nodes, some at a time. ``advised``: nodes that were found in advisory mode, by pod
+    UID. ``flavoring``: what the flavors that it is being tried or was admitted with demand of the nodes of each part.
     """
 
     key: GroupKey
@@ -41,11 +41,13 @@ class Workload:
     podsets: PodSets | None = None
     former: str = ""
     left_in: str = ""
-    reserved: dict[SlotKey, None] = field(default_factory=dict)
+    reserved: dict[SlotKey, Pod] = field(default_factory=dict)
     unsettled: dict[str, None] = field(default_factory=dict)
     nudges: int = 0
     plan_deadline: float = 0.0
     sweep_at: float = 0.0
+    remade: int = 0
+    """How many pods its owner makes anew when all of them are gone; 0 where that is not known."""
     filling: bool = False
     demand: Demand | None = None
     advised: dict[str, str] = field(default_factory=dict)
@@ -57,10 +59,10 @@ class Workload:
         """Something around it has changed that its plan depends on."""
         self.nudges += 1
 
-    def reserve(self, slot: SlotKey) -> bool:
-        """Room is kept for who comes to the slot. Returns whether that is new."""
-        new = slot not in self.reserved
-        self.reserved[slot] = None
+    def reserve(self, lost: Pod) -> bool:
+        """Keep the room of a lost member for its replacement. Returns whether that is new."""
+        new = lost.uid not in self.reserved
+        self.reserved[lost.uid] = lost
         self.nudges += new
         return new
 
@@ -68,9 +70,33 @@ class Workload:
         del self.reserved[slot]
         self.nudges += 1
 
+    @property
+    def surplus_reserved(self) -> SlotKey | None:
+        """A reservation beyond what is missing, if there is one: of a role that lacks nobody, else the oldest."""
+        if len(self.reserved) <= self.missing:
+            return None
+        short = {role for role, count in lacking_roles(self.minima, self.members.slots) if count}
+        of_roles = {slot: lost.group.role if lost.group is not None else "" for slot, lost in self.reserved.items()}
+        return next((slot for slot, role in of_roles.items() if role not in short), next(iter(self.reserved)))
+
+    @property
+    def resumes(self) -> bool:
+        """Whether no other workload keeps its missing members waiting: its start broke off, or their room is kept."""
+        return self.release.partial_since is not None or bool(self.reserved)
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether it has started as a whole, and has too few members by now."""
+        started = self.release.complete and bool(self.members.bound)
+        return started and self.min_member is not None and not self.whole
+
     def wait_until(self, plan_deadline: float) -> None:
         """So long may kube-scheduler take to take its placement up."""
         self.plan_deadline = plan_deadline
+
+    def follow_owner(self, *, remakes: bool) -> None:
+        """Take over whether its owner makes its pods anew when they are gone."""
+        self.remade = (self.planned_minimum or self.remade) if remakes else 0
 
     def sweep(self, at: float) -> None:
         """Have a look then whether nominations that were to be cleared are; 0: no need to."""
@@ -150,10 +176,13 @@ class Workload:
     @property
     def lacking(self) -> int:
         """How many slots have to be placed at once. What a gang that has its quorum lacks is placed one by one."""
-        if self.release.complete:
-            return 1
+        return 1 if self.release.complete else max(1, self.missing)
+
+    @property
+    def missing(self) -> int:
+        """How many more slots need a node until enough have one."""
         of_roles = sum(count for _, count in lacking_roles(self.minima, self.members.slots))
-        return max(1, of_roles, (self.planned_minimum or 0) - self.reached(Stage.PROMISED))
+        return max(0, of_roles, (self.planned_minimum or self.remade) - self.reached(Stage.PROMISED))
 
     @property
     def minima(self) -> Minima:

@@ -14,21 +14,26 @@ from policies.model.node import Requests
 
 class EvictionTerms(NamedTuple):
     """``min_runtime_s``: it is to run for so long before it is evicted. ``checkpointed``: when it last wrote a
-    checkpoint, in seconds since the epoch. None where nothing is said."""
+    checkpoint, in seconds since the epoch. ``when_incomplete``: whether the pods of its gang are evicted when it stays
+    incomplete. None where nothing is said."""
 
     min_runtime_s: float | None = None
     checkpointed: float | None = None
+    when_incomplete: bool | None = None
 
 
 NO_TERMS = EvictionTerms()
 
 
 def together(some: Iterable[EvictionTerms]) -> EvictionTerms:
-    """Those of a workload, of which its parts say something each: the longest time and the last checkpoint."""
+    """Those of a workload, of which its parts say something each: the longest time and the last checkpoint. All of
+    them have to want to be evicted."""
     said = [one for one in some if one is not NO_TERMS]
     least = [one.min_runtime_s for one in said if one.min_runtime_s is not None]
     saved = [one.checkpointed for one in said if one.checkpointed is not None]
-    return EvictionTerms(max(least, default=None), max(saved, default=None)) if said else NO_TERMS
+    wanted = [one.when_incomplete for one in said if one.when_incomplete is not None]
+    evicted = all(wanted) if wanted else None
+    return EvictionTerms(max(least, default=None), max(saved, default=None), evicted) if said else NO_TERMS
 
 
 @dataclass(frozen=True, slots=True)

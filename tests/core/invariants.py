@@ -39,7 +39,7 @@ def validate(state: State) -> None:
 
 def _wrong_with(state: State, workload: Workload) -> Iterator[str]:
     members = workload.members
-    if not len(members) and workload.job is None and workload.podsets is None:
+    if not (len(members) or workload.reserved) and workload.job is None and workload.podsets is None:
         yield "an empty workload is still known"
     for member in members:
         if state.pods.get(member.uid) is not member.pod or member.pod.group_key != workload.key:
@@ -184,7 +184,8 @@ def _wrong_with_quotas(state: State) -> Iterator[str]:
     quotas, used = state.quotas, dict[str, Counter[tuple[str, str]]]()
     for key in quotas.uses:
         queue, uses = quotas.queue_of(key), quotas.uses.of(key)
-        having = {owner for owner, claim in state.claims if claim.workload == key}
+        kept = ClaimState.RESERVED  # its quota is lifted while a replacement is planned
+        having = {owner for owner, claim in state.claims if claim.workload == key and claim.state is not kept}
         counted = {owner for owner, use in uses.items() if not use.unseen}
         if having != counted:
             yield f"{key} uses quota for {counted}, and has room for {having}"

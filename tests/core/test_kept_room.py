@@ -110,7 +110,7 @@ def test_room_kept_on_nodes_that_the_gang_was_refused_is_given_back_once() -> No
         state.put_pod(pod)
     (broken_off,) = state.workloads.values()
     for pod, node in zip(pods, ("a-0", "a-1"), strict=True):
-        state.reserve(broken_off, pod.identity, Claim(node, pod.requests, ClaimState.ASSUMED), 60.0)
+        state.reserve(broken_off, pod, Claim(node, pod.requests, ClaimState.ASSUMED), 60.0)
         broken_off.retries.refuse([Cap(node, shape_of(pod), 0)], 0.0, 30.0, 1.0)
         state.refusing.remember(node, broken_off.key)
     for pod in pods:

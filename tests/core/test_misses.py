@@ -74,7 +74,7 @@ def test_a_replacement_is_told_of_the_domain_that_its_gang_is_in_and_of_no_other
         assert script.message("train") == (
             "0 of 1 members fit at once: required nvidia.com/gpu.clique for 1 x 8 GPUs: its gang is in a, which has "
             "0 free nodes; 1 node short; held there by train (ends unknown), 1 pod in no gang; "
-            "9 of 12 nodes have room for 8 nvidia.com/gpu"
+            "9 of 12 nodes have room for 8 nvidia.com/gpu; 2 of 3 members are bound; no room is kept for the others"
         )
 
 

@@ -179,7 +179,7 @@ def test_a_running_gang_that_is_short_of_a_member_is_called_running_after_a_rest
     script = Script(*cluster("a: 3x8"), *before.pods.values(), reborn(pods[0]))
     script.run([reborn(pods[0])])
     assert script.reason("train") == "Running"
-    assert script.message("train") == "2 members are bound"
+    assert script.message("train") == "2 of 3 members are bound; no room is kept for the others"
 
 
 def test_a_member_that_succeeds_while_the_rest_is_held_lets_the_rest_go() -> None:

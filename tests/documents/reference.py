@@ -59,7 +59,7 @@ from extender.kube.kinds.keys import (
     WORKLOAD,
 )
 from extender.kube.queues.naming import OF_VOLCANO
-from extender.kube.reading.eviction import CHECKPOINTED, EVICTED_AT, MIN_RUNTIME
+from extender.kube.reading.eviction import CHECKPOINTED, EVICT_INCOMPLETE, EVICTED_AT, MIN_RUNTIME
 from extender.kube.reading.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
 from extender.kube.reading.reserved import PREEMPTING
 from extender.kube.reading.topology import KAI, KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
@@ -83,6 +83,8 @@ SAID = {
     "`preemption_min_runtime_s`, and no more than `preemption_min_runtime_limit_s`. An annotation, also on the job.",
     CHECKPOINTED: "When it last wrote a checkpoint, in RFC 3339: what an eviction loses counts since then. An "
     "annotation, also on the job.",
+    EVICT_INCOMPLETE: "`true` or `false`: whether the pods of this gang are evicted when it has run with too few "
+    "members for `incomplete_grace_s`; instead of the setting `evict_incomplete`. An annotation.",
     ROLE: "Tells members apart that no controller does: each role may ask for other levels.",
 }
 """What a pod's author writes, as annotation or label, on pods; the levels also on a PodGroup."""

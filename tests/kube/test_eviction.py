@@ -9,15 +9,17 @@ from extender.kube.convert import pod_from
 from extender.kube.kinds.change import clean, suspend
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
-from extender.kube.reading.eviction import CHECKPOINTED, EVICTED_AT, MIN_RUNTIME
+from extender.kube.reading.eviction import CHECKPOINTED, EVICT_INCOMPLETE, EVICTED_AT, MIN_RUNTIME
 from extender.kube.reading.objects import PodObject
 from policies.model import EvictionTerms, Pod
+from policies.model.eviction import together
 from tests.kube.kinds.batch_jobs import INDEXED
 from tests.kube.kinds.jobs import stored
 
 
 def read(**annotations: str) -> Pod:
-    said = {{"least": MIN_RUNTIME, "saved": CHECKPOINTED}[key]: text for key, text in annotations.items()}
+    keys = {"least": MIN_RUNTIME, "saved": CHECKPOINTED, "evict": EVICT_INCOMPLETE}
+    said = {keys[key]: text for key, text in annotations.items()}
     meta = {"name": "p", "namespace": "team", "uid": "u", "annotations": said}
     return pod_from(msgspec.convert({"metadata": meta}, PodObject))
 
@@ -49,6 +51,14 @@ def test_what_is_no_instant_does_not_count_and_is_told(text: str) -> None:
     pod = read(saved=text)
     assert pod.eviction == EvictionTerms()
     assert "does not count: write an instant in RFC 3339" in (pod.hint or "")
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("true", True), ("false", False), ("True", None), ("", None)])
+def test_an_incomplete_gang_is_evicted_if_all_of_its_pods_want_that(text: str, *, wanted: bool | None) -> None:
+    pod = read(evict=text)
+    assert pod.eviction == EvictionTerms(when_incomplete=wanted)
+    assert (pod.hint is None) is (wanted is not None)
+    assert together([pod.eviction, EvictionTerms(when_incomplete=True)]).when_incomplete is (wanted is not False)
 
 
 def test_all_that_cannot_be_read_is_told_at_once() -> None:

@@ -96,6 +96,7 @@ class Run:
             budgets=plan.budgets,
             started=plan.batch.started,
             pool=None if plan.elastic is None else plan.elastic.pool,
+            late_s=plan.late_s,
         )
         self.referee.attach(self.world)
         self.marks = NodeMarks(self.world.api, self.world.network)

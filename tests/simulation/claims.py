@@ -38,6 +38,7 @@ from policies.model import GroupKey, Pod
 from tests.simulation.admissions import Admissions
 from tests.simulation.doubts import Claim, Doubts
 from tests.simulation.releases import Releases
+from tests.simulation.seats import Seats
 from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, fits, take
 
@@ -45,14 +46,15 @@ from tests.simulation.sight import Room, fits, take
 class Claims:
     """One life of the extender. ``hear`` is told each event first, then ``apply`` each effect of it, in order.
 
-    ``grace_s``: how long a half-released gang has the room of a lost member kept.
+    ``grace_s``: how long a half-released gang has the room of a lost member kept; ``seat_s``: how long a running one.
     """
 
-    def __init__(self, shown: Shown, grace_s: float, admissions: Admissions) -> None:
+    def __init__(self, shown: Shown, grace_s: float, admissions: Admissions, seat_s: float = 60.0) -> None:
         self.admissions = admissions
         self.promised: dict[str, Claim] = {}
         self.kept: dict[str, Claim] = {}
         """Lost member -> the room that is kept for its replacement."""
+        self.seats = Seats(shown, seat_s)
         self.doubts = Doubts()
         self.posting: dict[str, PostBinding] = {}
         self.calls: dict[int, str] = {}
@@ -74,6 +76,7 @@ class Claims:
         self._new.clear()
         self.releases.begin_event(now)
         self._lapse()
+        self.seats.hear(event, now)
         match event:
             case BindArrived(call, uid):
                 self.calls[call] = uid
@@ -83,8 +86,10 @@ class Claims:
                 self._ended(self.posting.pop(uid), outcome)
             case PodSeen(pod):
                 self._seen(pod)
+                self.seats.lose(event, self.releases.whole, self.promised)
             case PodGone(uid):
                 self._gone(uid)
+                self.seats.lose(event, self.releases.whole, self.promised)
             case GroupSeen() | OwnerSeen():
                 for key in self._shown.sized_by(event):
                     self.releases.weigh(key)
@@ -96,6 +101,7 @@ class Claims:
                 pass
 
     def apply(self, effect: Effect, event: Event) -> None:
+        self.seats.apply(effect)
         match effect:
             case Nominate(uid, node=str(node)) | Ungate(uid, pin=(node,)):
                 self._promise(uid, node)
@@ -119,7 +125,8 @@ class Claims:
                 pass
 
     def kept_for(self, gang: GroupKey) -> list[Claim]:
-        return [claim for claim in self.kept.values() if claim.gang == gang]
+        books = (self.kept, self.seats.sure, self.seats.maybe)
+        return [claim for book in books for claim in book.values() if claim.gang == gang]
 
     def new(self, *, free: bool = False) -> list[Claim]:
         """What has been promised since the last event. ``free``: not what was kept for the gang until then."""
@@ -148,7 +155,8 @@ class Claims:
             pod = self._shown.pods.get(uid)
             if binding.node in room and pod is not None and not pod.node and (but is None or uid != but.uid):
                 take(room[binding.node], pod.requests)
-        claims = [claim for claim in self.kept.values() if but is None or claim.gang != but.group_key]
+        kept = [*self.kept.values(), *self.seats.sure.values(), *(() if surely else self.seats.maybe.values())]
+        claims = [claim for claim in kept if but is None or claim.gang != but.group_key]
         waived = self.doubts.waived if but is None else {}
         promised = {uid: one for uid, one in self.promised.items() if fits(self._shown.free(one.node), one.requests)}
         for uid, claim in (waived | promised | self.doubts.minded).items():
@@ -176,7 +184,7 @@ class Claims:
         if (waived := self.doubts.waived.get(uid)) is not None and waived.node != node:
             self.doubts.end(uid)
         used = [lost for lost, claim in self.kept.items() if (claim.gang, claim.node) == (pod.group_key, node)]
-        self._new[uid] = not used
+        self._new[uid] = not (used or self.seats.use(pod.group_key, node))
         for lost in used[:1]:
             del self.kept[lost]
 
@@ -216,6 +224,7 @@ class Claims:
         self.releases.forget(key)
         for uid in [uid for uid, claim in self.promised.items() if claim.gang == key]:
             if uid not in self.posting and uid not in self.doubts.minded:
+                self.seats.break_promise(uid, self.promised[uid])
                 self._end(self.promised, uid)
         self.doubts.forget(key, self._now)
         self.admissions.slots.let_go(key, self.on_their_way)
@@ -263,6 +272,7 @@ class Claims:
         claim = self.promised.get(uid)
         self._end(self.promised, uid)
         self._end_doubt(uid)
+        self.seats.break_promise(uid, claim)
         self.releases.lose(uid, gang)
         if claim is None or claim.gang is None or uid in self.kept:
             return
@@ -283,6 +293,8 @@ class Claims:
     def _lapse(self) -> None:
         for uid in [uid for uid, claim in self.kept.items() if self._now >= claim.until]:
             self._end(self.kept, uid)
+        if self.seats.lapse(self._now):
+            self.freed_at = self._now
         for uid, claim in self.doubts.lapse(self._now):
             if claim.gang is None:
                 self.freed_at = self._now

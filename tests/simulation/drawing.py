@@ -102,12 +102,18 @@ def draw(seed: int) -> Plan:
             longest_backoff_s=longest_backoff_s,
         ),
         limits=Limits(
-            partial_s=shape.choice((10.0, 60.0)), evict_partial=evicts, waiting=waiting, pods_preempt_gangs=False
+            partial_s=shape.choice((10.0, 60.0)),
+            evict_partial=evicts,
+            replacement_s=20.0 if is_late(seed) else 10.0,
+            waiting=waiting,
+            pods_preempt_gangs=False,
         ),
         steering=_steering(seed, shape),
         barred=frozenset(barred),
         writes_at_once=64 if calm else chance.stream("writes").choice((64, 64, 64, 4, 1)),
+        late_s=15.0 if is_late(seed) else 0.0,
     )
+    plan = replace(plan, faults=(*plan.faults, *_losses(chance))) if is_late(seed) else plan
     plan = replace(plan, slices=draw_slices(chance)) if is_sliced(seed) else plan
     elastic = draw_elastic(chance, calm=calm) if has_elastic(seed) else None
     elastic = with_taints(elastic, chance) if elastic is not None and has_taints(seed) else elastic
@@ -125,6 +131,18 @@ def draw(seed: int) -> Plan:
     plan = _slowed(plan, chance) if is_slow(seed) else plan
     plan = _with_unlike_pods(plan, chance) if has_unlike_pods(seed) else plan
     return _with_queues(plan, chance) if has_queues(seed) and not has_owners(seed) else plan
+
+
+def is_late(seed: int) -> bool:
+    """One in 16, none of them calm: members of gangs fail and are deleted, and their replacements are long in coming,
+    while others wait."""
+    return seed % 16 == 15
+
+
+def _losses(chance: Chance) -> list[Fault]:
+    dice = chance.stream("losses")
+    some = ("a pod fails", "a pod is deleted", "all pods of a node fail")
+    return [Fault(dice.choice(some), 5 + 80 * dice.random()) for _ in range(dice.choice((4, 8)))]
 
 
 def _steering(seed: int, shape: Random) -> SteeringMode:

@@ -188,8 +188,9 @@ class Fairness:
         if sight is None or sight.bound or not sight.coming or self._claims.doubts.minded:
             return None
         own = [claim for claim in self._claims.promised.values() if claim.gang == planned]
+        own += [claim for claim in self._claims.seats.sure.values() if claim.gang == planned]
         wanted = Wanted(sight.lacking, sight.least, (), broken=False, priority=0)
-        if self._could_start(self._claims.left(self._shown.nodes), wanted, own):
+        if self._could_start(self._claims.left(self._shown.nodes, surely=True), wanted, own):
             return None
         return f"{planned} is planned, and {sight.lacking} of its pods, of which some come later, find no room"
 

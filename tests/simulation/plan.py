@@ -58,6 +58,8 @@ class Plan:
     saves: tuple[Save, ...] = ()
     slices: Slices | None = None
     """If the core does less at a time than it is made for."""
+    late_s: float = 0.0
+    """How long the replacement of a member may be in coming, beyond what any pod takes."""
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -98,6 +100,7 @@ class Plan:
             limits.saturation,
             0.0 if self.elastic is None else self.elastic.within_s,
             self.slices is not None,
+            limits.replacement_s,
         )
 
     def core(self, *, sliced: bool = True) -> Engine:

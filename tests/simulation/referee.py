@@ -80,7 +80,7 @@ class Referee:
         self._manners = Manners()
         self._shown = Shown()
         self._admissions = Admissions(self._shown, self._terms.calm, self._terms.creation_s)
-        self._claims = Claims(self._shown, self._terms.grace_s, self._admissions)
+        self._claims = Claims(self._shown, self._terms.grace_s, self._admissions, self._terms.seat_s)
         self._quota = QuotaJudge(self._shown, self._claims, self._terms.within_s, self._asks)
         self.said: dict[GroupKey, str] = {}
         """The code of the reason that was reported of each gang last."""

@@ -91,7 +91,7 @@ def _let_in(pod: Pod, passed: Collection[str], shown: Shown, claims: Claims) -> 
 def _claimed(shown: Shown, claims: Claims, but: Collection[str] = ()) -> set[str]:
     """Where room is promised, kept or in doubt, for others than these. What was promised on a node that is gone has
     ended, whether that is written yet or not."""
-    books = (claims.promised, claims.kept, claims.doubts.minded)
+    books = (claims.promised, claims.kept, claims.seats.sure, claims.doubts.minded)
     nodes = {claim.node for book in books for uid, claim in book.items() if uid not in but}
     return (nodes | claims.admissions.slots.nodes(claims.on_their_way)) & shown.nodes.keys()
 
@@ -135,5 +135,6 @@ def _short(pod: Pod, node: str, shown: Shown, claims: Claims, *, again: bool = F
         return None
     free = shown.free(node)
     books = {"kept for": claims.kept, "in doubt for": claims.doubts.minded, "promised to": claims.promised}
+    books["kept for the replacement of"] = claims.seats.sure
     whose = [f"{how} {uid}" for how, book in books.items() for uid, claim in book.items() if claim.node == node]
     return f"the room is {', '.join(whose) or 'being bound'}: {left} of {free} is left"

@@ -10,7 +10,8 @@ from fractions import Fraction
 class Terms:
     """What of a run the referee has to know. ``calm``: nothing goes wrong, so gangs start without delay.
 
-    ``grace_s``: how long a half-released gang has room kept. ``waiting``: gangs of one namespace that are looked at.
+    ``grace_s``: how long a half-released gang has room kept. ``seat_s``: how long a running gang has the room of a lost
+    member kept. ``waiting``: gangs of one namespace that are looked at.
     ``writes_at_once``: how many requests the extender may have under way.
     ``creation_s``: how long the next pod of a job may take to be created.
     ``restless``: gangs that kube-scheduler refuses for reasons of its own. ``vague``: nobody is told the planned nodes.
@@ -38,3 +39,4 @@ class Terms:
     saturation: Fraction | None = None
     within_s: float = 0.0
     sliced: bool = False
+    seat_s: float = 60.0

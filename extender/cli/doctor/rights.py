@@ -89,7 +89,7 @@ def needed(settings: Settings, election: Mapping[str, Any] | None) -> Iterator[R
         yield from (replace(one, part="examples/own-kind, adapted") for one in of_kind)
     for verbs, resource, group in _ELASTIC if settings.elastic.flavors else ():
         yield from (Right(EXTENDER, verb, resource, group, part="components/elastic") for verb in verbs.split())
-    if settings.evict_partial:
+    if settings.evict_partial or settings.evict_incomplete:
         yield Right(EXTENDER, "create", "pods/eviction")
     if (seen := settings.leader_election).enabled:
         yield from (Right(EXTENDER, verb, *_LEASES, seen.namespace, seen.name) for verb in ("list", "watch"))

@@ -66,7 +66,9 @@ class Release:
     ``last``: the held member whose Binding is posted after all others, and says that the release is whole. ``failed``:
     a Binding has failed whose pod is there. ``complete``: the workload has been whole once, and a replacement needs no
     new quorum. ``partial_since``: from when the time counts in which a start that broke off has to be completed;
-    ``partial_count``: slots that are bound then.
+    ``partial_count``: slots that are bound then. ``incomplete_since``: from when on a gang that was whole has had too
+    few members; ``given_back``: it is being evicted for that. ``kept_until``: so long the room of its lost members is
+    kept. ``gone_whole``: it ran as a whole until nothing of it was left, and has not started again.
     """
 
     name: str = ""
@@ -76,6 +78,10 @@ class Release:
     complete: bool = False
     partial_since: float | None = None
     partial_count: int = 0
+    incomplete_since: float | None = None
+    given_back: bool = False
+    kept_until: float = 0.0
+    gone_whole: bool = False
 
     def begin(self, name: str, now: float) -> None:
         """A quorum is held. What completes an earlier release goes on with its name."""
@@ -103,12 +109,27 @@ class Release:
     def start_anew(self) -> None:
         """Another PodGroup of the same name is another workload. What is on its way goes on."""
         self.name, self.began, self.complete, self.partial_since = "", None, False, None
+        self.kept_until, self.gone_whole = 0.0, False
+        self.miss(None)
 
     def become_whole(self) -> None:
-        self.complete, self.partial_since = True, None
+        self.complete, self.partial_since, self.gone_whole = True, None, False
+        self.miss(None)
+
+    def miss(self, since: float | None) -> None:
+        """Note since when a gang that ran has had too few members; None: it has enough."""
+        self.incomplete_since, self.given_back = since, False
+
+    def keep(self, until: float) -> None:
+        """Keep the room of lost members until then."""
+        self.kept_until = until
+
+    def give_back(self) -> None:
+        """Note that its members are evicted, once more if it is incomplete for as long again."""
+        self.given_back = True
 
     def break_off(self, since: float, count: int) -> None:
-        self.partial_since, self.partial_count = since, count
+        self.partial_since, self.partial_count, self.gone_whole = since, count, False
 
     def lapse(self, *, whole: bool, doubtful: bool) -> None:
         """Nothing of ours is known to be bound or on its way: whatever starts next under this name is another release,
@@ -118,4 +139,6 @@ class Release:
         """
         if not doubtful:
             self.name, self.began, self.partial_since = "", None, None
-        self.complete &= whole
+        if self.complete and not whole:
+            self.complete, self.gone_whole = False, not self.given_back
+            self.miss(None)

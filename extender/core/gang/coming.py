@@ -22,6 +22,7 @@ class Coming:
         """Its slots are those of the pods that are there and that will come."""
         if workload.job is not None:
             return
+        workload.follow_owner(remakes=self._owners.remakes(workload))
         podsets = self._owners.to_come(workload) or self._enqueues.to_come(workload, now)
         expect(self._state, workload, podsets)
         self._owners.move_up(workload, now)

@@ -113,7 +113,8 @@ class Demands:
             return ()
         of_job = workload.job is not None
         groups = Counter((part_of(pod, of_job=of_job), pod.podset_group) for pod in pods if of_job or pod.podset_group)
-        return ("queue", *groups.items())
+        broken = workload.release.partial_since is not None  # it is held to the flavors of what is bound
+        return ("queue", broken, *groups.items())
 
 
 def to_be_planned(workload: Workload, state: State) -> tuple[list[SlotKey], Reason | None]:
@@ -182,6 +183,17 @@ def _left_short_of_role(workload: Workload, pods: Sequence[Pod], nodes: Collecti
         left[_role(pod)] -= 1
     chosen = {pod.uid for pod in _filled_up(workload, first, others)}
     return [pod for pod in pods if pod.uid in chosen]
+
+
+def to_complete(workload: Workload, pods: Sequence[Pod]) -> list[Pod]:
+    """The first of these that a running gang needs to be whole again: of each role that lacks some, then of all."""
+    left = Counter(dict(lacking_roles(workload.minima, workload.members.slots)))
+    first: list[Pod] = []
+    others: list[Pod] = []
+    for pod in pods:
+        (first if left[_role(pod)] > 0 else others).append(pod)
+        left[_role(pod)] -= 1
+    return [*first, *others[: max(0, workload.missing - len(first))]]
 
 
 def _filled_up(workload: Workload, first: Sequence[Pod], others: Sequence[Pod]) -> list[Pod]:

@@ -10,7 +10,7 @@ from operator import attrgetter
 from extender.core.binds.release import Hold, Holds
 from extender.core.gang.said import Said, words_of
 from extender.core.gang.slots import Slots
-from extender.core.gang.starts import GoingOn, Starts
+from extender.core.gang.starts import GoingOn, Starts, ended_well
 from extender.core.member import LEGAL, PLACED, IllegalTransitionError, Member, MemberState, Stage, Step, facts_of
 from policies.model import Minima, Pod, PodGroup, PodSets, SlotKey
 
@@ -269,7 +269,7 @@ class Members:
 
     def _finish(self, member: Member, pod: Pod) -> bool:
         """Whether it has finished well, as one of a start."""
-        if pod.ended != "Succeeded" or pod.stamp is None or not self.is_ours(pod):
+        if not ended_well(pod) or pod.stamp is None or not self.is_ours(pod):
             return False
         self._done[member.uid] = member
         self._starts.add(pod)

@@ -96,6 +96,12 @@ class Owners:
             self._state.nudge(workload)
         return found
 
+    def remakes(self, workload: Workload) -> bool:
+        """Whether its owner is there, and makes its pods anew when they are gone."""
+        key = self._owner_of.get(workload.key)
+        owner = self.known.get(key) if key is not None else None
+        return owner is not None and not owner.ends
+
     def to_come(self, workload: Workload) -> PodSets | None:
         """What is to be expected of it: while a pod of it is there, all that its owner makes in order."""
         key, first = self._owner_of.get(workload.key), workload.members.first

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from extender.core.gang.expected import to_be_created
+from extender.core.gang.kept_words import incomplete
 from extender.core.gang.pins import told_of_pins
 from extender.core.gang.shape import Role
 from extender.core.jobs.job import JobRecord
@@ -81,6 +82,8 @@ def _with_hints(workload: Workload, why: Reason, state: State) -> Reason:
     retries = workload.retries
     if why.code == "NoRoom" and put_off(state, workload) and _PUT_OFF not in why.message:
         why = Reason("NoRoom", f"{why.message}; {_PUT_OFF}")
+    if why.code in ("NoRoom", "NoQuota") and workload.incomplete:
+        why = why._replace(message=f"{why.message}; {incomplete(state, workload)}")
     if why.code == "NoRoom" and (lost := told_of_pins(workload, state)) and lost not in why.message:
         why = Reason("NoRoom", f"{why.message}; {lost}")
     if why.code == "NoRoom" and retries.nodes and retries.words:
@@ -101,10 +104,12 @@ def not_suspended(record: JobRecord) -> Reason:
     return Reason("Stopping", f"it is to be suspended: {record.stop}; that was refused: {record.refused}")
 
 
-def running(workload: Workload) -> Reason:
-    """What is bound of a gang that has its quorum, and why the others wait."""
+def running(workload: Workload, state: State) -> Reason:
+    """Say what is bound of a gang that has started, and why the others wait."""
     if (job := workload.job) is not None and job.stop and job.refused:
         return not_suspended(job)
+    if workload.incomplete and not workload.admitted:
+        return Reason("Running", incomplete(state, workload), warning=False)
     text = f"{counted(workload.reached(Stage.BOUND), 'member', 'is', 'are')} bound{to_be_created(workload)}"
     waiting = len(workload.members.slots.lacking)
     if waiting and workload.telling.surplus is not None:

@@ -8,6 +8,16 @@ from enum import Enum
 from extender.core.gang.said import Tally
 from policies.model import Pod, SlotKey
 
+_REPLACES_ALL = ("StatefulSet", "ReplicaSet", "DaemonSet", "ReplicationController")
+"""Controllers of pods that never end by themselves."""
+
+
+def ended_well(pod: Pod) -> bool:
+    """Whether it has done its work. The kubelet also calls a deleted pod Succeeded if its containers exit with 0: one
+    whose controller replaces it has not."""
+    asked_to = pod.deleting and pod.controller is not None and pod.controller.kind in _REPLACES_ALL
+    return pod.ended == "Succeeded" and not asked_to
+
 
 class GoingOn(Enum):
     """How a start goes on whose finished members may count."""

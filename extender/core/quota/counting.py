@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from extender.core.claim import Claim, Owner, SlotOf
+from extender.core.claim import Claim, ClaimState, Owner, SlotOf
 from extender.core.claims import Claims
 from extender.core.quota.flavoring import PartKey, has_labels, offered, told_by
 from extender.core.quota.queues import Queues
@@ -33,7 +33,8 @@ class QuotaCounting:
         """Of a claim of that workload, which belongs to that ClusterQueue. ``former``: what was counted before."""
         part = self._part(workload, owner, claim)
         flavors = self._flavors(workload, part, claim, queue, former)
-        return Use(queue, part, flavors, _amounts_of(claim.requests, flavors))
+        kept = claim.state is ClaimState.RESERVED
+        return Use(queue, part, flavors, _amounts_of(claim.requests, flavors), unseen=kept)
 
     def of_seats(self, seats: Iterable[tuple[Pod, str]], queue: str) -> Counter[FlavorResource]:
         """Of pods of a gang, each on that node."""
@@ -68,19 +69,21 @@ class QuotaCounting:
             return claim.requests
         if pod is not None:
             return pod.series
+        if isinstance(owner, SlotOf) and (lost := workload.reserved.get(owner.slot)) is not None:
+            return lost.series
         prefix = str(owner.slot[0]) if isinstance(owner, SlotOf) else ""
         return prefix.removeprefix(job.seen.uid)
 
 
 def unseen_of(workload: Workload, queue: ClusterQueue, uses: Collection[Use]) -> dict[Owner, Use]:
     """Jobs that somebody else has started, or that were let go, use quota from the first second on, before their pods
-    have a node."""
+    have a node. ``uses``: what counts already, for a pod each."""
     job = workload.job
     if job is None or job.plan is not None or job.seen.suspended or job.seen.finished or job.stop:
         return {}
     found: dict[Owner, Use] = {}
     for podset in job.seen.podsets.podsets:
-        there = sum(use.part == podset.name and not use.unseen for use in uses)
+        there = sum(use.part == podset.name for use in uses)
         done = podset.left_out.union(int(slot[1]) for slot in job.seen.done if slot[0] == podset.prefix)
         missing = podset.count - there - len(done)
         flavors = offered(queue, (job.seen.flavors or {}).get(podset.name) or {}) or _first_of(queue)

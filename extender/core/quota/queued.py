@@ -164,7 +164,7 @@ class Queued:
     def _park(self, workload: Workload, queue: str, shape: Shape) -> None:
         """Unless it is to go before all others: a pass finds that out about each."""
         waiting = self._state.waiting
-        if workload.key in waiting.parked or workload.release.partial_since is not None:
+        if workload.key in waiting.parked or workload.resumes:
             return
         try:
             waiting.park(workload, queue, shape, self.turns.of(workload))
@@ -210,6 +210,7 @@ class Queued:
         finally:
             if isinstance(found, Plan):
                 quotas.keep(workload.key, {})
+                quotas.put_back_reserved(workload.key)
             else:
                 quotas.put_back(workload.key)
         return replace(found, waits_for=None) if isinstance(found, Refused) and kept else found

@@ -207,9 +207,18 @@ class Quotas:
             self.uses.lift(key, owner)
         return self._kept.get(key, {})
 
+    def put_back_reserved(self, key: GroupKey) -> None:
+        """Count the room again that is kept for replacements of its lost members."""
+        if (workload := self._workloads.get(key)) is None:
+            return
+        for owner in [SlotOf(key, slot) for slot in workload.reserved]:
+            if owner not in self.uses.of(key) and (claim := self._claims.get(owner)) is not None:
+                self._use(workload, owner, claim, None)
+
     def put_back(self, key: GroupKey) -> None:
         """It has not used what was lifted: so much is for nobody else as is to be kept by now."""
         self.keep(key, self._kept.get(key, {}))
+        self.put_back_reserved(key)
         if (workload := self._workloads.get(key)) is not None:
             self.count_unseen(workload)
 
@@ -218,7 +227,8 @@ class Quotas:
         key, queue = workload.key, self.queue_of(workload.key)
         uses = self.uses.of(key)
         before = {owner: use for owner, use in uses.items() if isinstance(owner, Unseen)}
-        after = {} if queue is None else unseen_of(workload, queue, [*uses.values()])
+        there = [use for owner, use in uses.items() if not use.unseen or isinstance(owner, SlotOf)]
+        after = {} if queue is None else unseen_of(workload, queue, there)
         if after:
             self.counted[key] = None
         else:

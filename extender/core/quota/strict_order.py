@@ -58,8 +58,9 @@ class StrictOrder:
             return None
 
     def waits_behind(self, queue: str, workload: Workload) -> Reason | None:
-        """The same. Whoever others give way to has had its turn."""
-        return None if workload.key in self._state.preemptions.under_way else self.held_up(queue, workload)
+        """The same. A workload has had its turn if others are evicted for it, or room is kept for its lost members."""
+        had_turn = workload.resumes or workload.key in self._state.preemptions.under_way
+        return None if had_turn else self.held_up(queue, workload)
 
     def look_again(self, queue: str) -> None:
         """At all who wait in it."""

@@ -93,7 +93,7 @@ KEPT = Kept("kept")
 @dataclass(frozen=True, slots=True)
 class Use:
     """Of one pod or slot. ``queue``: the ClusterQueue. ``part``: as in ``Flavoring``. ``unseen``: there is no claim of
-    a node for it: of pods without a node, of a job that somebody else has started, or kept for who is to start."""
+    a node for it, of pods without a node, of a job that somebody else has started, or it is kept for who is to come."""
 
     queue: str
     part: PartKey

@@ -56,7 +56,7 @@ def keeps(state: State, workload: Workload) -> str:
     preemptions = state.preemptions
     if workload.priority >= SYSTEM_CRITICAL:
         return "has a priority of the system"
-    if not members.bound or not workload.whole:
+    if not members.bound or not (workload.whole or workload.incomplete):
         return "does not run as a whole"
     if workload.releasing or workload.doubtful or members.holds or workload.paused:
         return "is being started or stopped"

@@ -103,6 +103,7 @@ class GivingWay:
                 workload.telling.note(now, why)
                 job.take_back(why)
             return
+        state.unreserve_all(workload)
         if not workload.releasing:
             self._revocations.revoke(workload, why, now, Cause.PREEMPTED)
         for pod in workload.bound:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 
-from extender.core.gang.demands import Demands, left_short, siblings
+from extender.core.gang.demands import Demands, left_short, siblings, to_complete
 from extender.core.gang.shape import Demand, Shape
 from extender.core.planner import Planner
 from extender.core.quota.reclaiming import Option, Reclaiming
@@ -56,12 +56,16 @@ class VictimSearch:
     def find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Found | None]:
         """None if something has changed meanwhile. Victims are as of now: others are let in before they are looked for,
         and not after."""
-        beside = yield from siblings(workload)
-        if workload.asked is not demand:
+        beside, asked = (yield from siblings(workload)), demand
+        if workload.asked is not asked:
             return None
+        if workload.incomplete:
+            # Nobody is evicted for a member that does not make it whole, nor for members beyond that.
+            demand = demand.among({pod.identity for pod in to_complete(workload, demand.pods)})
+            shape = replace(shape, needed=len(demand.pods))
         if (queue := self._state.quotas.queue_of(workload.key)) is None:
             yield 100 + len(self._state.pods) // 8
-            if workload.asked is not demand:
+            if workload.asked is not asked:
                 return None
             least = left_short(workload, demand.pods, ())
             alone = Option(least or demand.pods, shape, {}, len(least) or shape.needed)

@@ -146,7 +146,7 @@ class Attempts:
         why = worded(workload, why, self._state)
         if workload.whole and why.code != "OtherScheduler":
             workload.telling.explain_surplus(why)
-            why = running(workload)
+            why = running(workload, self._state)
         explain(self._state, workload, why, now)
 
 

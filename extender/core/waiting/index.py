@@ -10,7 +10,8 @@ from extender.core.workload import Workload
 def index(state: State, workload: Workload) -> bool:
     """An empty one is let go. Returns whether it stays."""
     key, slots, stays = workload.key, workload.members.slots, True
-    if not len(workload.members) and workload.job is None and workload.podsets is None:
+    empty = not len(workload.members) and not (workload.reserved and workload.remade)
+    if empty and workload.job is None and workload.podsets is None:
         state.forget(workload)
         state.preemptions.forget(key)
         stays = False

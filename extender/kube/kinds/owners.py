@@ -32,7 +32,7 @@ TOO_MANY_PODS = f"it makes its {{}} pods in order, and no more than {MOST_PODS:,
 class OwnerKind:
     """``order``: in which order it makes the pods of a gang. ``numbers``: the first number of its pods, and how many
     there are. ``templates``: that of the first one and that of the others. ``told``: its pods say the size themselves.
-    ``restarts``: when a pod goes, it makes all of that gang anew.
+    ``restarts``: when a pod goes, it makes all of that gang anew. ``groups``: how many gangs it makes.
     """
 
     version: str
@@ -43,6 +43,7 @@ class OwnerKind:
     templates: Callable[[Object], tuple[Object, Object]]
     told: bool = False
     restarts: Callable[[Object], bool] = lambda _: False
+    groups: Callable[[Object], int] = lambda _: 1
 
     @property
     def group(self) -> str:
@@ -94,7 +95,8 @@ def owner_from(kind: OwnerKind, obj: Object, reader: Reader) -> GangOwner:
         if count and kind.order(obj) is not Order.TOGETHER:
             podset = _podset(kind, obj, meta, key, made_by, minimum, reader)
         stated = None if kind.told and said is None else minimum
-        return GangOwner(key, made_by, stated, podset, restarts=kind.restarts(obj))
+        ends = bool(meta.deletion_timestamp) or not count or not kind.groups(obj)
+        return GangOwner(key, made_by, stated, podset, restarts=kind.restarts(obj), ends=ends)
     except UnreadableJobError as error:
         return GangOwner(key, made_by, problem=f"{kind.name} {made_by.name}: {error}")
 
@@ -179,5 +181,6 @@ OWNER_KINDS = (
         _leader_and_workers,
         told=True,
         restarts=_restarts_groups,
+        groups=lambda obj: _replicas(obj)[1],
     ),
 )

@@ -13,20 +13,23 @@ from policies.model.eviction import NO_TERMS, EvictionTerms
 
 MIN_RUNTIME = "muster.dev/min-runtime"
 CHECKPOINTED = "muster.dev/checkpointed-at"
+EVICT_INCOMPLETE = "muster.dev/evict-incomplete"
 EVICTED_AT = "muster.dev/evicted-at"
 """On a job, by Muster: when it was evicted in the last hour, in RFC 3339."""
 _MOST_EVICTIONS = 64
-TERMS = (MIN_RUNTIME, CHECKPOINTED)
+TERMS = (MIN_RUNTIME, CHECKPOINTED, EVICT_INCOMPLETE)
 _SPAN = re.compile(r"([0-9]{1,9})([smhd]?)", re.ASCII)
+_YES_OR_NO = {"true": True, "false": False}
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def terms_of(meta: Meta) -> EvictionTerms:
     """What cannot be read does not count: ``unreadable_terms`` tells of it."""
     said = meta.annotations or {}
-    if MIN_RUNTIME not in said and CHECKPOINTED not in said:
+    if not any(key in said for key in TERMS):
         return NO_TERMS
-    return EvictionTerms(_span(said.get(MIN_RUNTIME, "")), instant_of(said.get(CHECKPOINTED, "")))
+    evicted = _YES_OR_NO.get(said.get(EVICT_INCOMPLETE, ""))
+    return EvictionTerms(_span(said.get(MIN_RUNTIME, "")), instant_of(said.get(CHECKPOINTED, "")), evicted)
 
 
 def unreadable_terms(meta: Meta) -> Iterator[str]:
@@ -36,6 +39,8 @@ def unreadable_terms(meta: Meta) -> Iterator[str]:
         yield f"{MIN_RUNTIME} is {quoted(said[MIN_RUNTIME])} and does not count: write so many seconds, or 90m, 12h, 2d"
     if CHECKPOINTED in said and instant_of(said[CHECKPOINTED]) is None:
         yield f"{CHECKPOINTED} is {quoted(said[CHECKPOINTED])} and does not count: write an instant in RFC 3339"
+    if EVICT_INCOMPLETE in said and said[EVICT_INCOMPLETE] not in _YES_OR_NO:
+        yield f"{EVICT_INCOMPLETE} is {quoted(said[EVICT_INCOMPLETE])} and does not count: write true or false"
 
 
 def _span(text: str) -> float | None:

@@ -51,7 +51,19 @@ def test_a_gang_is_as_large_as_its_owner_wants(manifest: str, name: str) -> None
 @pytest.mark.parametrize("manifest", [STATEFUL_SET, DEPLOYMENT, REPLICA_SET])
 def test_of_none_that_are_wanted_nothing_is_expected(manifest: str) -> None:
     owner = read(stored(manifest, replicas=0))
-    assert (owner.minimum, owner.podset, owner.problem) == (1, None, "")
+    assert (owner.minimum, owner.podset, owner.problem, owner.ends) == (1, None, "", True)
+
+
+@pytest.mark.parametrize("manifest", [STATEFUL_SET, DEPLOYMENT, REPLICA_SET, LEADER_WORKER_SET])
+def test_one_that_is_being_deleted_makes_no_pods_anew(manifest: str) -> None:
+    obj = stored(manifest)
+    assert not read(obj).ends
+    obj["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert read(obj).ends
+
+
+def test_a_leader_worker_set_of_no_groups_makes_no_pods_anew() -> None:
+    assert read(stored(LEADER_WORKER_SET, replicas=0)).ends
 
 
 def test_a_stateful_set_makes_its_pods_one_by_one_unless_it_says_otherwise() -> None:

@@ -30,13 +30,16 @@ class Jobs:
         clock: Clock,
         *,
         pause: Callable[[], float] = lambda: 0.0,
+        late: Callable[[], float] = lambda: 0.0,
         on_end: Callable[[Job], None] | None = None,
     ) -> None:
-        """``pause`` gives the seconds between the creation of one pod and the next."""
+        """``pause`` gives the seconds between the creation of one pod and the next, ``late`` those before the creation
+        of a replacement beside that."""
         self.jobs: dict[str, Job] = {}
         self._api = api
         self._clock = clock
         self._pause = pause
+        self._late = late
         self._on_end = on_end
         self._members: dict[str, tuple[Job, int]] = {}
         self._lives = 0
@@ -184,7 +187,7 @@ class Jobs:
             job.productive_since = None
             self._set_timer(job, None)
         if job.spec.replaces:
-            self._after(lambda: self._create(job, number))
+            self._after(lambda: self._create(job, number), self._late())
         elif not job.pods:
             self._end(job, succeeded=False)
 
@@ -220,5 +223,5 @@ class Jobs:
             job.timer.cancel()
         job.timer = timer
 
-    def _after(self, action: Callable[[], None]) -> None:
-        self._clock.after(self._pause(), action)
+    def _after(self, action: Callable[[], None], late_s: float = 0.0) -> None:
+        self._clock.after(self._pause() + late_s, action)

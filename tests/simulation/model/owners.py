@@ -39,7 +39,8 @@ class OwnerObject:
         if self.replicas and self.order is not Order.TOGETHER:
             podset = PodSet(self.template, self.replicas, minimum, order=self.order, leader=self.leader)
         told = self.kind == LWS and self.least is None
-        return GangOwner(self.key, made_by, None if told else minimum, podset, restarts=self.kind == LWS)
+        stated, ends = None if told else minimum, not self.replicas
+        return GangOwner(self.key, made_by, stated, podset, restarts=self.kind == LWS, ends=ends)
 
     def gang(self, group: int) -> str:
         return f"{self.key.name}-{group}" if self.kind == LWS else self.key.name

@@ -57,6 +57,7 @@ class World:
         budgets: Iterable[DisruptionBudget] = (),
         started: Iterable[BatchJob] = (),
         pool: Pool | None = None,
+        late_s: float = 0.0,
     ) -> None:
         self.chance = Chance(seed)
         self.clock = Clock(BEGIN_S)
@@ -64,7 +65,13 @@ class World:
         self.network = Network(self.clock, self.chance.stream("network"), weather)
         self.kubelets = Kubelets(self.api, self.clock)
         pauses = self.chance.stream("jobs")
-        self.jobs = Jobs(self.api, self.clock, pause=lambda: 0.1 * pauses.random())
+        late = self.chance.stream("replacements")
+        self.jobs = Jobs(
+            self.api,
+            self.clock,
+            pause=lambda: 0.1 * pauses.random(),
+            late=lambda: late_s * late.random() if late_s else 0.0,
+        )
         lags = self.chance.stream("job controller")
         self.controller = JobController(self.api, self.clock, lag=lambda: 0.05 * lags.random(), rate=pod_rate)
         delays = self.chance.stream("controllers of owners")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import BindingPosted, Outcome
+from extender.core.binds.release import Release
 from extender.core.effects import Effect, Nominate, PostBinding, Reached
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, Event, GroupSeen, NodeSeen, PodGone, PodSeen, PodsSeen
@@ -238,6 +239,16 @@ def kept_room_never_lapses(event: Event, core: Core) -> Iterable[Event]:
         _, node, requests = core.notes.pop(uid)
         core.lend(node, requests, -1)
     yield event
+
+
+def room_of_a_lost_member_given_away(patch: pytest.MonkeyPatch) -> None:
+    """Of a running gang: whoever waits gets it at once."""
+    patch.setattr(Revocations, "keep_room", lambda *_: None)
+
+
+def room_of_a_lost_member_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """Of a running gang: its replacement may never come."""
+    patch.setattr(Release, "keep", lambda self, until: setattr(self, "kept_until", until + 1e6))
 
 
 @hears

@@ -1,0 +1,157 @@
+"""The referee's own book of the room of members that a running gang has lost: it is for replacements, for a while.
+
+Two answers are needed. ``sure``: nobody else may have that room. ``maybe``: whoever waits may have to wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from extender.core.effects import Effect, Evict
+from extender.core.events import (
+    Event,
+    GroupGone,
+    GroupSeen,
+    NodeGone,
+    NodeSeen,
+    OwnerGone,
+    OwnerSeen,
+    PodGone,
+    PodSeen,
+    Synced,
+)
+from policies.model import GroupKey, Pod
+from tests.simulation.doubts import Claim
+from tests.simulation.seating import agree
+from tests.simulation.shown import Shown
+from tests.simulation.sight import fits
+
+
+class Seats:
+    """Of one life of the extender. ``seat_s``: how long that room is kept, from the end of a pod on."""
+
+    def __init__(self, shown: Shown, seat_s: float) -> None:
+        self.sure: dict[str, Claim] = {}
+        self.maybe: dict[str, Claim] = {}
+        self._shown = shown
+        self._seat_s = seat_s
+        self._seated: dict[str, Pod] = {}
+        """Members with a node whose end is yet to be seen."""
+        self._ended: set[str] = set()
+        self._evicted: set[str] = set()
+        self._until: dict[GroupKey, float] = {}
+        """How long the room of each gang is kept that has lost somebody."""
+        self._now = 0.0
+        self._synced_at = float("inf")
+
+    def hear(self, event: Event, now: float) -> None:
+        """``shown`` knows of it already. What might change how much is kept ends what is sure."""
+        self._now = now
+        match event:
+            case Synced():
+                self._synced_at = now
+            case GroupSeen() | OwnerSeen():
+                for key in self._shown.sized_by(event):
+                    self._doubt(key)
+            case GroupGone(key):
+                self._doubt(key)
+            case OwnerGone():
+                self.maybe |= self.sure
+                self.sure.clear()
+            case NodeSeen() | NodeGone():
+                self._doubt_node(event.node.name if isinstance(event, NodeSeen) else event.name)
+            case PodSeen(pod) if pod.node:
+                self._see(pod, pod.node)
+            case _:
+                pass
+
+    def _see(self, pod: Pod, node: str) -> None:
+        before = self._seated.get(pod.uid)
+        if before is None or before.group != pod.group:
+            self._doubt(pod.group_key)
+            self._doubt(before.group_key if before is not None else None)
+        if not pod.terminal and pod.group_key is not None:
+            self._seated[pod.uid] = pod
+        elif pod.group_key is None:
+            self._doubt_node(node)
+
+    def lose(self, event: PodSeen | PodGone, whole: Collection[GroupKey], promised: Mapping[str, Claim]) -> None:
+        """If a member has ended by that, its room is kept."""
+        uid = event.uid if isinstance(event, PodGone) else event.pod.uid
+        pod = self._seated.get(uid)
+        if isinstance(event, PodSeen) and event.pod.terminal and uid not in self._ended:
+            pod = event.pod
+        elif isinstance(event, PodSeen):
+            return None
+        self._seated.pop(uid, None)
+        if pod is None or pod.node is None or pod.group_key is None or uid in self._ended:
+            return None
+        self._ended.add(uid)
+        key = pod.group_key
+        if uid in self._evicted:
+            return self._doubt(key)
+        self._until[key] = self._now + self._seat_s
+        claim = Claim(key, pod.node, pod.requests, self._until[key])
+        if self._is_sure(pod, whole, promised):
+            self.sure[uid] = claim
+        else:
+            self._doubt(key)
+            self.maybe[uid] = claim
+        return None
+
+    def apply(self, effect: Effect) -> None:
+        """Nothing is kept for a pod whose end the extender asks for."""
+        if isinstance(effect, Evict):
+            self._evicted.add(effect.uid)
+            if (pod := self._shown.pods.get(effect.uid)) is not None:
+                self._doubt(pod.group_key)
+
+    def use(self, key: GroupKey | None, node: str) -> bool:
+        """A member of the gang is promised that node. Returns whether room was kept for it there."""
+        for book in (self.sure, self.maybe):
+            for uid, claim in book.items():
+                if (claim.gang, claim.node) == (key, node):
+                    del book[uid]
+                    return True
+        self._doubt(key)  # one less is missing
+        return False
+
+    def break_promise(self, uid: str, claim: Claim | None) -> None:
+        """A replacement has lost its node: that room may be kept, too."""
+        until = self._until.get(claim.gang, 0.0) if claim is not None and claim.gang is not None else 0.0
+        if claim is not None and until > self._now:
+            self.maybe[uid] = Claim(claim.gang, claim.node, claim.requests, until)
+
+    def lapse(self, now: float) -> bool:
+        """Returns whether some room is free again."""
+        over = [(book, uid) for book in (self.sure, self.maybe) for uid, one in book.items() if now >= one.until]
+        for book, uid in over:
+            del book[uid]
+        return bool(over)
+
+    def _is_sure(self, pod: Pod, whole: Collection[GroupKey], promised: Mapping[str, Claim]) -> bool:
+        """Whether the gang certainly runs, and certainly misses this member."""
+        key = pod.group_key
+        sight = self._shown.sight(key) if key is not None else None
+        if key is None or sight is None or key not in whole or key in self._shown.jobs or pod.uid in self._evicted:
+            return False
+        if pod.stamp is None or pod.phase == "Succeeded" or self._now < self._synced_at + 1.0 or not pod.node:
+            return False
+        if not sight.partial or not agree(sight.live) or any(one.group != pod.group for one in sight.live):
+            return False
+        if any(one.stamp is None for one in sight.bound) or any(claim.gang == key for claim in promised.values()):
+            return False
+        kept = sum(claim.gang == key for claim in (*self.sure.values(), *self.maybe.values()))
+        missing = (sight.needed or 0) - sight.count(sight.bound)
+        known = self._shown.groups.get(key)
+        deleting = known is not None and known.deleting
+        return kept < missing and not deleting and fits(self._shown.free(pod.node), pod.requests)
+
+    def _doubt(self, key: GroupKey | None) -> None:
+        """What was sure of this gang is not any more."""
+        for uid in [uid for uid, claim in self.sure.items() if claim.gang == key]:
+            self.maybe[uid] = self.sure.pop(uid)
+
+    def _doubt_node(self, node: str) -> None:
+        for uid in [uid for uid, claim in self.sure.items() if claim.node == node]:
+            self.maybe[uid] = self.sure.pop(uid)
