@@ -76,7 +76,8 @@ def _exchanged(trial: Trial, best: list[Costed], home: Collection[int]) -> Steps
     victims = [at for at, one in enumerate(options) if one in best]
     for number in victims:
         trial.take(number)
-    for number in sorted(set(victims) - fixed, key=lambda at: options[at].value, reverse=True):
+    replaceable = [at for at in victims if at not in fixed]
+    for number in sorted(replaceable, key=lambda at: options[at].value, reverse=True):
         mine = options[number]
         loss = mine.priority, mine.unit, mine.hours
         others = [

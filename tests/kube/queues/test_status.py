@@ -203,6 +203,7 @@ def test_a_status_that_cannot_be_encoded_fails_alone_and_is_tried_again() -> Non
         await one.writer.write()
         assert one.written == []
         one.change(reserving=2)
+        one.now = 1
         await one.writer.write()
         assert one.written == [2]
 
