@@ -97,7 +97,9 @@ def jobs_command(
             "--jobs", min=1, help="Jobs of each shape; by default they fill 3/4 of the nodes, or are 1,500 pods."
         ),
     ] = None,
-    arm: Annotated[list[Arm] | None, typer.Option(help="What to measure, all but native by default. " + ARMS)] = None,
+    arm: Annotated[
+        list[Arm] | None, typer.Option(help="What to measure, all but native and muster-trials by default. " + ARMS)
+    ] = None,
     throttled: Annotated[
         bool, typer.Option(help="Leave kube-controller-manager its default of 20 requests a second.")
     ] = False,
@@ -110,7 +112,7 @@ def jobs_command(
         shapes = [Shape.parse(text) for text in shape] if shape else jobs.SHAPES
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--shape") from None
-    arms = arm or [one for one in Arm if one is not Arm.NATIVE]
+    arms = arm or [one for one in Arm if one not in (Arm.NATIVE, Arm.TRIALS)]
     name = f"jobs-{nodes}"
     run(jobs.benchmark(name, nodes, shapes, jobs_of, arms, repeat, patience, throttled=throttled), output)
 

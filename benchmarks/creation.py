@@ -76,7 +76,7 @@ def measure(nodes: int, patience_s: float, progress: Progress) -> Run:
 
 
 def _create(stage: JobStage, sizes: Mapping[str, int]) -> None:
-    stage.api.create_all((JOBS, Shape(pods, 1).job(name, managed=True)) for name, pods in sizes.items())
+    stage.api.create_all((JOBS, Shape(pods, 1).job(name, Arm.MUSTER)) for name, pods in sizes.items())
 
 
 def _group(

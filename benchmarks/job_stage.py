@@ -17,7 +17,7 @@ import httpx
 from benchmarks.stage import GPU, GPUS_PER_NODE, NATIVE, NODES_PER_CLIQUE, POD_GROUPS, YOUTH_S, Mode, Stage
 from devcluster import Cluster
 from devcluster.api import Object
-from devcluster.muster import install_job_admission
+from devcluster.muster import install_job_admission, install_pod_trials
 from devcluster.progress import Progress
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
@@ -34,20 +34,27 @@ class Arm(StrEnum):
     ALL = "alone-all"
     NATIVE = "native"
     MUSTER = "muster"
+    TRIALS = "muster-trials"
 
     @property
     def mode(self) -> Mode:
-        return {Arm.ALL: Mode.ALL, Arm.MUSTER: Mode.NOMINATE}.get(self, Mode.ADAPTIVE)
+        return Mode.ALL if self is Arm.ALL else Mode.NOMINATE if self.managed else Mode.ADAPTIVE
 
     @property
     def gangs(self) -> bool:
         """Whether it promises all pods of a Job or none."""
-        return self in (Arm.NATIVE, Arm.MUSTER)
+        return self is Arm.NATIVE or self.managed
+
+    @property
+    def managed(self) -> bool:
+        """Whether Muster admits the Jobs."""
+        return self in (Arm.MUSTER, Arm.TRIALS)
 
 
 ARMS = """alone-adaptive and alone-all: kube-scheduler without Muster, with its default sampling of nodes and
 looking at every node; the benchmark unsuspends the Jobs, and nothing keeps their pods together. native: the same with
-Kubernetes' own gang scheduling (alpha). muster: Muster admits the Jobs."""
+Kubernetes' own gang scheduling (alpha). muster: Muster admits the Jobs. muster-trials: the same, with the component
+pod-trials, and each Job of a shape of its own, so that each costs a dry run."""
 
 _DEFAULT_LIMITS = ["--kube-api-qps=20", "--kube-api-burst=30"]
 """Those of kube-controller-manager, which the cluster raises."""
@@ -87,20 +94,21 @@ class Shape:
         """The fewest that hold such a Job."""
         return math.ceil(self.nodes / NODES_PER_CLIQUE)
 
-    def job(self, name: str, *, managed: bool) -> Object:
-        """A suspended Indexed Job, for Muster if ``managed``; nothing on its pods says so."""
+    def job(self, name: str, arm: Arm) -> Object:
+        """A suspended Indexed Job, for Muster if that admits it; nothing on its pods says so."""
         amount = {GPU: str(self.gpus), "cpu": "1"}
         containers = [{"name": "main", "image": "none", "resources": {"requests": amount, "limits": amount}}]
+        own = {"metadata": {"labels": {"shape": name[::-1]}}} if arm is Arm.TRIALS else {}
         pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": containers}
         return {
-            "metadata": {"name": name, "labels": {"muster.dev/gang": "true"} if managed else {}},
+            "metadata": {"name": name, "labels": {"muster.dev/gang": "true"} if arm.managed else {}},
             "spec": {
                 "suspend": True,
                 "completionMode": "Indexed",
                 "completions": self.pods,
                 "parallelism": self.pods,
                 "backoffLimit": 0,
-                "template": {"spec": pod},
+                "template": {"spec": pod} | own,
             },
         }
 
@@ -121,13 +129,15 @@ class JobStage(Stage):
 
     def _prepare(self) -> None:
         super()._prepare()
-        if self.arm is Arm.MUSTER:
+        if self.arm.managed:
             install_job_admission(self._cluster)
+        if self.arm is Arm.TRIALS:
+            install_pod_trials(self._cluster)
 
     def submit(self, shape: Shape, count: int, timeout_s: float) -> list[str]:
         """Create suspended Jobs, and wait until their controller has seen that they are; their names."""
         names = [f"job-{number}" for number in range(count)]
-        self.api.create_all((JOBS, shape.job(name, managed=self.arm is Arm.MUSTER)) for name in names)
+        self.api.create_all((JOBS, shape.job(name, self.arm)) for name in names)
         self.api.wait_for(JOBS, lambda jobs: sum(map(suspended, jobs)) == count, timeout_s)
         if self.arm is Arm.NATIVE:  # else the pods would be scheduled one by one, and nobody would notice
             self.api.wait_for(POD_GROUPS, lambda groups: len(groups) == count, timeout_s)

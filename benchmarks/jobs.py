@@ -207,7 +207,7 @@ def problems(runs: Sequence[Run]) -> list[str]:
     for run in runs:
         if run.partial and run.arm.gangs:
             found.append(f"{_title(run)}: {run.partial} Jobs are bound in part")
-        if run.arm is not Arm.MUSTER:
+        if not run.arm.managed:
             continue
         if run.cliques_at_most > run.cliques_needed:
             found.append(f"{_title(run)}: a Job lies in {run.cliques_at_most} cliques instead of {run.cliques_needed}")

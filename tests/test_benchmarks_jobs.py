@@ -55,7 +55,7 @@ def test_what_is_no_shape_is_refused(text: str) -> None:
 
 
 def test_a_job_says_that_it_is_a_gang_where_muster_is_to_admit_it_and_its_pods_say_nothing() -> None:
-    managed, alone = (Shape(64, 8).job("job-0", managed=one) for one in (True, False))
+    managed, alone = (Shape(64, 8).job("job-0", arm) for arm in (Arm.MUSTER, Arm.ADAPTIVE))
     assert managed["metadata"]["labels"] == {"muster.dev/gang": "true"}
     assert alone["metadata"]["labels"] == {}
     assert managed["spec"] == alone["spec"]
