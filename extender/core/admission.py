@@ -146,7 +146,8 @@ class Admission:
         self._queued.review(self._shortfalls, now)
         for key in state.creation.take_refused(now):
             state.waiting.look_again(key)
-        self._attempts.vain, self._began = 0, now
+        self._attempts.begin()
+        self._began = now
         refresh = changes.taken and now >= self._refresh_at
         freed, met, gone, everybody = list[Freed](), list[Pod](), False, self._preempting.review(now)
         ended: Mapping[str, None] = {}

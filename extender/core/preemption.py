@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from extender.core.gang.demands import Demands, to_complete
 from extender.core.gang.milestones import Milestone
 from extender.core.gang.shape import Demand, Shape
+from extender.core.jobs.job import JobRecord
 from extender.core.limits import Preempts
 from extender.core.planner import Planner
 from extender.core.quota.reclaiming import evicts
@@ -40,6 +41,9 @@ LACKS = ("NoRoom", "NoQuota")
 _SEARCHES = 4
 """In one pass: each may take tens of milliseconds."""
 _UNCREATED = "nobody is evicted for it: when it was started last, its pods were not created in time"
+_UNCREATED_THERE = (
+    "nobody is evicted for it: pods of another job of its namespace, of no higher priority, were not created in time"
+)
 _REST_S = 1.0
 """Whoever has begun to run may give way: that is looked at so often."""
 
@@ -144,14 +148,21 @@ class Preempting:
             return preemption.reason
         if demand is None or may_not_preempt(workload, demand) or self._awaits_own_room(workload):
             return why
-        if workload.job is not None and workload.job.uncreated:
-            return why._replace(message=f"{why.message}; {_UNCREATED}")
+        if workload.job is not None and (doubt := self._creation_doubt(workload, workload.job)):
+            return why._replace(message=f"{why.message}; {doubt}")
         if self._as_of != self._state.preemptions.epoch:
             self._vain, self._as_of = {}, self._state.preemptions.epoch
         asks, busy = self._asks(workload, shape), self._searches >= _SEARCHES and key not in self._postponed
         if asks in self._vain or busy or not self.wants(workload, shape):
             return why._replace(message=f"{why.message}{self._vain.get(asks, '')}")
         return None
+
+    def _creation_doubt(self, workload: Workload, job: JobRecord) -> str:
+        """Why its pods may never be created, so that nobody is evicted for them; empty if nothing says so."""
+        if job.uncreated:
+            return _UNCREATED
+        failed, key = self._state.failed_creation, workload.key
+        return "" if workload.members.live or failed.may_evict(key.namespace, workload.priority) else _UNCREATED_THERE
 
     def _awaits_own_room(self, workload: Workload) -> bool:
         """Whether a member that is to be replaced terminates on an open node: its room is about to be free."""

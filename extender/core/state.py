@@ -211,13 +211,14 @@ class State:
         again, namespace = workload.job is not None and workload.job.uncreated, workload.key.namespace
         if workload.job is not None:
             workload.job.fail_creation()
-        if self.failed_creation.fail(namespace, now, in_full=in_full, again=again):
+        self.creation.doubt(namespace)
+        if self.failed_creation.fail(namespace, workload.priority, now, in_full=in_full, again=again):
             self.reorder(namespace)
 
-    def cure_creation(self, namespace: str) -> None:
-        """All pods of a job there were created."""
-        if self.failed_creation.cure(namespace):
-            self.reorder(namespace)
+    def cure_creation(self, workload: Workload) -> None:
+        """All pods of it were created."""
+        if self.failed_creation.cure(workload.key.namespace, workload.priority):
+            self.reorder(workload.key.namespace)
 
     def nudge(self, workload: Workload) -> None:
         """Something around it has changed that its plan depends on."""

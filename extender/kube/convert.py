@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from extender.core.binds.stamps import stamp_of
+from extender.core.binds.stamps import stamp_of, stamped_group
 from extender.core.events import ClaimSeen, VolumeSeen
 from extender.core.gang.removal import COST
 from extender.core.instants import instant_of
@@ -38,7 +38,7 @@ from extender.kube.reading.reserved import reservation_of
 from extender.kube.reading.selections import TOO_CHOOSY, selection_of, taints_of
 from extender.kube.reading.topology import topology_of
 from extender.kube.reading.unread_keys import hint_of
-from policies.model import UNCONSTRAINED, Controller, Dialect, GroupRef, Node, Pod, Selection
+from policies.model import UNCONSTRAINED, Controller, Node, Pod, Selection
 
 ObjectT = TypeVar("ObjectT")
 ValueT = TypeVar("ValueT")
@@ -145,9 +145,8 @@ def pod_of(said: dict[str, Any], asked: dict[str, Any], obj: PodObject) -> Pod:
     if not spec.node_name:
         # Written by a Binding: whoever has no node has written it himself.
         fields["stamp"] = None
-    elif (stamp := fields["stamp"]) is not None and stamp.name and stamp.name != (group.name if group else ""):
-        # It came there with that gang, whose room and quota it uses: nobody takes it out of it by an edit.
-        fields["group"] = GroupRef(stamp.name, group.dialect if group else Dialect.ANNOTATION, stamp.quorum or None)
+    else:
+        fields["group"] = stamped_group(fields["group"], fields["stamp"])
     return Pod(
         **fields,
         node=plain(spec.node_name or "") or None,

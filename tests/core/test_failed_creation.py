@@ -13,6 +13,7 @@ from policies.model import GroupKey, Job, PodSets
 from policies.model.queues import LocalQueue, Strategy
 from tests.builders import cluster, gang, requests, single
 from tests.core.jobs import Controlled, job, template
+from tests.core.preempting import Cluster
 from tests.core.queues import cluster_queue, flavor, show
 from tests.core.script import Script
 from tests.core.taken_up import KEY, WAITS, made, pods_of, scripted, taken_up
@@ -167,6 +168,82 @@ def test_its_pods_hold_up_the_creation_of_nobody() -> None:
     assert script.core.state.creation.awaited == 0
 
 
+def test_jobs_that_take_turns_leave_room_at_once_for_a_larger_one() -> None:
+    """Seed 3162 of the campaign: as one gave its room back, another took it, and never were three nodes free."""
+    script = Script(*cluster("a: 4x8"))
+    squatters = [Controlled(script, of_tenant("first"))]
+    wait(script, 2.5, *squatters)
+    squatters += [Controlled(script, of_tenant(f"squat{at}")) for at in range(6)]
+    wait(script, 40, *squatters)
+    honest = Controlled(script, job(3, name="honest"))
+    assert started_within(script, honest, *squatters) < 12
+
+
+def test_they_start_together_while_nobody_else_waits() -> None:
+    script = Script(*cluster("a: 6x8"))
+    squatters = [Controlled(script, of_tenant(f"squat{at}")) for at in range(6)]
+    wait(script, 100, *squatters)
+    assert sum(not one.seen.suspended for one in squatters) == 3
+
+
+class Evicted:
+    """Pods of low priority on all nodes that come again whenever they are evicted."""
+
+    def __init__(self) -> None:
+        self.script = Cluster(*cluster("a: 2x8"))
+        self.times = 0
+        self.low = Controlled(self.script, job(2, name="low"))
+        self.low.run()
+
+    def wait(self, seconds: float, *jobs: Controlled) -> None:
+        until = self.script.now + seconds
+        while self.script.now < until:
+            wait(self.script, 0.3, self.low, *jobs)
+            if self.low.stops and self.low.pods:
+                self.times += 1
+                self.low.delete()
+                self.low.show(stopped=True)
+                self.low.stops.clear()
+            if not self.low.seen.suspended and not self.low.pods:
+                self.low.run()
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_no_other_job_of_the_namespace_evicts_for_pods_that_may_not_come_either(*, edited: bool) -> None:
+    """Seed 10932 of the campaign. Nor does the same job when its author has edited it."""
+    evicted = Evicted()
+    first = Controlled(evicted.script, of_tenant("first", priority=100))
+    evicted.wait(40, first)
+    assert evicted.times == 1
+    if edited:
+        first.show(podsets=of_tenant("first", count=1, priority=100).podsets)
+    again = [Controlled(evicted.script, of_tenant(f"again{at}", count=1, priority=100 + at)) for at in range(3)]
+    evicted.wait(100, first, *again)
+    assert evicted.times == 1
+    told = evicted.script.core.state.workloads[GroupKey("tenant", "again0")].telling.reason.message
+    assert "pods of another job of its namespace" in told
+
+
+@pytest.mark.parametrize(("priority", "evicts"), [(50, False), (100, True)])
+def test_pods_of_a_priority_say_nothing_of_a_higher_one(*, priority: int, evicts: bool) -> None:
+    """A ResourceQuota may refuse one PriorityClass alone."""
+    evicted = Evicted()
+    first = Controlled(evicted.script, of_tenant("first", priority=100))
+    evicted.wait(40, first)
+    first.gone()
+    evicted.low.delete()
+    evicted.low.gone()
+    proven = Controlled(evicted.script, of_tenant("proven", priority=priority))
+    proven.run()
+    proven.delete()
+    proven.gone()
+    evicted.low = Controlled(evicted.script, job(2, name="lower"))
+    evicted.low.run()
+    urgent = Controlled(evicted.script, of_tenant("urgent", priority=100))
+    evicted.wait(5, urgent)
+    assert evicted.times == 1 + evicts
+
+
 @pytest.mark.parametrize("fair", [False, True])
 def test_it_holds_up_no_strict_queue(fair: bool) -> None:
     script = Script(*cluster("a: 4x8"), limits=Limits(fair_sharing=fair))
@@ -196,7 +273,7 @@ def test_a_job_that_borrows_goes_before_one_that_need_not(fair: bool) -> None:
 def test_only_so_many_namespaces_are_remembered_and_none_for_ever() -> None:
     failed = FailedCreation()
     for at in range(1100):
-        assert failed.fail(f"n{at}", 0.0, in_full=True)
+        assert failed.fail(f"n{at}", 0, 0.0, in_full=True)
     assert failed.on_probation("n1099")
     assert not failed.on_probation("n0")
     assert len(list(failed.lapse(601.0))) == 1000
@@ -205,8 +282,8 @@ def test_only_so_many_namespaces_are_remembered_and_none_for_ever() -> None:
 
 def test_less_than_the_full_time_renews_nothing() -> None:
     failed = FailedCreation()
-    failed.fail("slow", 0.0, in_full=True)
-    assert not failed.fail("slow", 300.0, in_full=False), "they went last before"
+    failed.fail("slow", 0, 0.0, in_full=True)
+    assert not failed.fail("slow", 0, 300.0, in_full=False), "they went last before"
     assert list(failed.lapse(600.0)) == ["slow"]
     assert PROBATION_S < 10
 

@@ -8,19 +8,15 @@ from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.plants import asking, hearing, queues
 from tests.simulation.plants.mutants import Plant
 from tests.simulation.siege import Siege
-from tests.simulation.tricks import NOT_YET, TRICKS
+from tests.simulation.tricks import TRICKS
 
 SEEDS = range(1, 9)
 
 
-@pytest.mark.parametrize("trick", [name for name in TRICKS if name not in NOT_YET])
+@pytest.mark.parametrize("trick", TRICKS)
 def test_no_trick_harms_a_neighbour(trick: str) -> None:
     for seed in SEEDS:
         Siege(seed, [trick]).play()
-
-
-def test_what_is_not_mended_yet_is_named_by_its_trick() -> None:
-    assert NOT_YET.keys() <= TRICKS.keys()
 
 
 def test_neighbours_without_a_hostile_tenant_get_along() -> None:
@@ -43,9 +39,11 @@ def test_the_referee_of_a_siege_finds_planted_bugs(
 ) -> None:
     plant(monkeypatch)
     found = list[str]()
-    for seed in SEEDS:
+    for seed in range(1, 61):
         try:
             Siege(seed).play()
         except BrokenPromiseError as error:
             found.append(str(error))
-    assert any(complaint in one for one in found), found
+            if complaint in found[-1]:
+                return
+    pytest.fail(f"not found; other complaints: {found}")

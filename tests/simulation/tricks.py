@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from extender.core.binds.stamps import stamped_group
 from policies.model import (
     Dialect,
     GroupKey,
@@ -43,6 +44,9 @@ class Tenant:
     policed: bool
     made: int = 0
     played: list[str] = field(default_factory=list)
+    restarts: int = 0
+    restamped: set[str] = field(default_factory=set)
+    """Pods on nodes whose stamps he has changed."""
 
     @property
     def nodes(self) -> list[Node]:
@@ -72,9 +76,14 @@ class Tenant:
         self.world.api.change_pod(pod.uid, **facts)
 
     def move(self, pod: Pod, **facts: object) -> None:
-        """Take a pod on a node to another gang or queue: the policies refuse that."""
-        if not self.policed:
-            self.change(pod, **facts)
+        """Take a pod on a node to another gang or queue, or write a key of Muster's on a pod: the policies refuse both.
+        Muster reads from it what ``pod_of`` makes of that."""
+        if self.policed:
+            return
+        facts["stamp"] = stamp = facts.get("stamp", pod.stamp) if pod.node else None
+        if pod.node:
+            facts["group"] = stamped_group(facts.get("group", pod.group), stamp)  # type: ignore[arg-type]
+        self.change(pod, **facts)
 
     def some_job(self, holds: Callable[[BatchJob], bool]) -> BatchJob | None:
         jobs = [job for job in self.world.api.jobs.values() if job.key.namespace == OURS and not job.ended]
@@ -97,6 +106,7 @@ class Tenant:
         """Muster is restarted a moment later, as it may be at any time."""
 
         def kill() -> None:
+            self.restarts += 1
             self.world.kill_extender()
             self.world.start_extender(0.5)
 
@@ -168,7 +178,7 @@ def forged_reservation(tenant: Tenant) -> None:
     kept, job = Reservation(rooms, victims, 2.5e11), tenant.job(len(tenant.nodes))
     tenant.later(lambda: tenant.forge(job.key, reservation=kept))
     for pod in tenant.pods(running=False):
-        tenant.change(pod, reservation=kept)
+        tenant.move(pod, reservation=kept)
     tenant.restart()
 
 
@@ -225,12 +235,13 @@ def forged_stamps(tenant: Tenant) -> None:
     stamps = [pod.stamp for pod in tenant.world.api.pods.values() if pod.namespace == THEIRS and pod.stamp]
     stamp = tenant.random.choice([*stamps, Stamp("g", "r", complete=True, quorum=1, size=1 << 40, at=2.5e11)])
     for pod in tenant.pods(running=False):
-        tenant.change(pod, stamp=stamp)
+        tenant.move(pod, stamp=stamp)
 
 
 def stamps_of_running_pods_changed(tenant: Tenant) -> None:
     for pod in tenant.pods(running=True):
         tenant.move(pod, stamp=tenant.random.choice((None, Stamp("g", "r", complete=False, quorum=9, size=9))))
+        tenant.restamped.add(pod.uid)
     tenant.restart()
 
 
@@ -291,15 +302,3 @@ TRICKS: dict[str, Trick] = {
     "a priority that he may not use": a_priority_that_he_may_not_use,
     "gangs that lack members": gangs_that_lack_members,
 }
-NOT_YET: dict[str, str] = {
-    "a forged plan": "D2",
-    "a forged plan without pods": "D2, D10",
-    "forged flavors": "D6",
-    "the gang taken off running pods": "D7",
-    "running pods renamed": "D7",
-    "the queue of a running job": "D7",
-    "pods that never come": "D3",
-    "pods that never come, in no queue": "D3",
-    "a priority that he may not use": "D4",
-}
-"""Tricks that succeed still, and by which item of the issue they are to be mended."""

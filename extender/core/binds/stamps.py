@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from extender.core.instants import instant_of
 from extender.core.workload import Workload
-from policies.model import Stamp
+from policies.model import Dialect, GroupRef, Stamp
 
 GANG_UID = "muster.dev/gang-uid"
 GANG_NAME = "muster.dev/gang-name"
@@ -59,6 +59,14 @@ def stamp_of(annotations: Mapping[str, str]) -> Stamp | None:
     return Stamp(
         gang, release, complete, quorum, size, instant_of(annotations.get(RELEASED_AT, "")) or 0.0, name, queue
     )
+
+
+def stamped_group(group: GroupRef | None, stamp: Stamp | None) -> GroupRef | None:
+    """The gang of a pod on a node that names ``group``. It came there with the gang of its stamp, whose room and quota
+    it uses: nobody takes it out of that by an edit."""
+    if stamp is None or stamp.name in ("", group.name if group else ""):
+        return group
+    return GroupRef(stamp.name, group.dialect if group else Dialect.ANNOTATION, stamp.quorum or None)
 
 
 def _count(text: str) -> int:

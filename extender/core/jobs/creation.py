@@ -70,6 +70,18 @@ class Creation:
         """No pod of that workload is yet to come."""
         self.wait_for(key, 0, self._moved)
 
+    def doubt(self, namespace: str) -> None:
+        """The pods that jobs of a namespace await may never come."""
+        for key in [key for key in self._of if key.namespace == namespace]:
+            self._stuck[key] = pods = self._of.pop(key)
+            self.awaited -= pods
+        if not self.awaited:
+            self._began = None
+
+    def in_doubt(self, key: GroupKey) -> bool:
+        """Whether another workload awaits pods that may never come."""
+        return any(other != key for other in self._stuck)
+
     def came(self, now: float) -> None:
         """A pod that was awaited is there."""
         if self._began is None or now - self._came_at > _GAP_S:
@@ -108,10 +120,14 @@ class Creation:
             return True
         if first is None or first.key == key:
             self._first = _First(key, now if first is None else first.since, now)
+        self.refuse(key, now)
+        return False
+
+    def refuse(self, key: GroupKey, now: float) -> None:
+        """It is to be looked at again in a moment."""
         if not self._refused:
             self._refused_at = now
         self._refused[key] = None
-        return False
 
     @property
     def due(self) -> float | None:

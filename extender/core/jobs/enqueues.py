@@ -128,7 +128,7 @@ class Enqueues:
         if workload.key in self._coming:
             self._state.creation.came(now)
             if not workload.members.slots.planned:
-                self._state.cure_creation(workload.key.namespace)
+                self._state.cure_creation(workload)
             self._await_pods(workload.key, now)
 
     def deadlines(self, workload: Workload, now: float) -> list[float]:

@@ -1,5 +1,6 @@
 """Namespaces that had jobs whose pods were not created: a ResourceQuota, a missing ServiceAccount or an admission
-policy refuses them. Their jobs go after those of other namespaces, and hold room for less long while others wait.
+policy refuses them. Their jobs go after those of other namespaces, hold room for less long while others wait, and
+evict nobody by that priority or a higher one.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ _MOST = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """``until``: so long it is remembered. ``cured``: all pods of some job of the namespace were created since."""
+    """``until``: so long it is remembered. ``cured``: all pods of some job of the namespace were created since.
+    ``priorities``: of the jobs that failed, those that no job of the same or a higher priority has had its pods with
+    since. A ResourceQuota may allow one PriorityClass and refuse another."""
 
     until: float
     cured: bool = False
+    priorities: tuple[int, ...] = ()
 
 
 class FailedCreation:
@@ -29,7 +33,7 @@ class FailedCreation:
     def __init__(self) -> None:
         self._of: dict[str, _Failure] = {}
 
-    def fail(self, namespace: str, now: float, *, in_full: bool, again: bool = False) -> bool:
+    def fail(self, namespace: str, priority: int, now: float, *, in_full: bool, again: bool = False) -> bool:
         """Pods of a job there were not created. ``again``: the job goes last anyway; if it had the full time, no other
         waited, and the failure says nothing of the namespace. Returns whether the jobs of the namespace go after others
         from now on, and did not before."""
@@ -37,31 +41,41 @@ class FailedCreation:
         until = now + _REMEMBERED_S if in_full or before is None else before.until
         went_last = before is not None and not before.cured
         cured = again and in_full and not went_last
-        self._of[namespace] = _Failure(until, cured)
+        priorities = () if before is None else before.priorities
+        if priority not in priorities:
+            priorities = (*priorities, priority)
+        self._of[namespace] = _Failure(until, cured, priorities)
         if len(self._of) > _MOST:
             del self._of[next(iter(self._of))]
         return not (went_last or cured)
 
-    def cure(self, namespace: str) -> bool:
-        """All pods of a job there were created. Returns whether its jobs went after others until now."""
+    def cure(self, namespace: str, priority: int) -> bool:
+        """All pods of a job there were created. Returns whether its jobs went after others, or might not evict anybody,
+        until now."""
         before = self._of.get(namespace)
-        if before is None or before.cured:
+        if before is None:
             return False
-        self._of[namespace] = _Failure(before.until, cured=True)
-        return True
+        still = tuple(one for one in before.priorities if one > priority)
+        self._of[namespace] = after = _Failure(before.until, cured=True, priorities=still)
+        return after != before
 
     def go_last(self, namespace: str) -> bool:
         """Whether its jobs go after those of other namespaces."""
         failure = self._of.get(namespace)
         return failure is not None and not failure.cured
 
+    def may_evict(self, namespace: str, priority: int) -> bool:
+        """Whether others may be evicted for a job there that has no pods yet."""
+        failure = self._of.get(namespace)
+        return failure is None or all(priority < one for one in failure.priorities)
+
     def on_probation(self, namespace: str) -> bool:
         """Whether its jobs hold room for less long while others wait."""
         return namespace in self._of
 
     def lapse(self, now: float) -> Iterator[str]:
-        """Forget what is long ago. Yields the namespaces whose jobs went after others until now."""
+        """Forget what is long ago. Yields the namespaces whose jobs may now do what they might not."""
         for namespace, failure in [one for one in self._of.items() if now >= one[1].until]:
             del self._of[namespace]
-            if not failure.cured:
+            if not failure.cured or failure.priorities:
                 yield namespace

@@ -96,7 +96,7 @@ class Jobs:
         if workload.job is not None:
             self._state.creation.came(now)
             if not (lacking := uncreated(workload)):
-                self._state.cure_creation(workload.key.namespace)
+                self._state.cure_creation(workload)
             if workload.job.come(now, lacking) and workload.job.plan is not None:
                 await_pods(self._state, workload.job, now)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from extender.core.commit import Commit
 from extender.core.gang.demands import Demands
 from extender.core.gang.milestones import Milestone
@@ -16,10 +18,14 @@ from extender.core.state import State
 from extender.core.telling import explain, reached
 from extender.core.waiting.line import Line
 from extender.core.waiting.shortfalls import Shortfalls
+from extender.core.waiting.turns import in_need, put_off
 from extender.core.workload import Workload
 from policies.api import PolicyError
 from policies.steps import Steps, metered
 
+_UNPROVEN = Reason(
+    "Creating", "others wait, and pods of another job are yet to be created that may never come", warning=False
+)
 LOOK, TRY, SEAT = 2, 50, 4
 """What it costs to look at a workload, to try to place it, and for each member, in units of about 5 microseconds."""
 
@@ -39,6 +45,7 @@ class Attempts:
         elastic: Elastic,
     ) -> None:
         self.vain = 0
+        self._in_need: tuple[str, ...] | None = None
         self._state = state
         self._planner = planner
         self._demands = demands
@@ -47,6 +54,10 @@ class Attempts:
         self._shortfalls = shortfalls
         self._preempting = preempting
         self._elastic = elastic
+
+    def begin(self) -> None:
+        """A pass begins."""
+        self.vain, self._in_need = 0, None
 
     def admit(self, workload: Workload, line: Line, now: float) -> Steps[int]:
         """Plan it and commit the plan, or explain. Returns what it has cost beyond what a plain one would.
@@ -71,7 +82,7 @@ class Attempts:
             yield LOOK
             return 0
         state = self._state
-        why = until_created(state, workload, now) or until_gone(state, workload)
+        why = until_created(state, workload, now) or self._until_proven(workload, now) or until_gone(state, workload)
         if why is None and not self._preempting.is_ready(workload.key):
             why = self._queued.refused(workload, shape, self._shortfalls)
         why = why or until_started(state, workload, demand, related=shape.related)
@@ -88,6 +99,19 @@ class Attempts:
         if spent < plain:
             yield min(plain - spent, self._state.limits.slice_units)
         return max(0, spent - plain)
+
+    def _until_proven(self, workload: Workload, now: float) -> Reason | None:
+        """While others wait, one job alone whose pods may never come has room at a time. Two that take turns would
+        never leave the room free at once that a larger gang waits for."""
+        state, namespace = self._state, workload.key.namespace
+        if not put_off(state, workload) or not state.creation.in_doubt(workload.key):
+            return None
+        if self._in_need is None:  # those that are put off come last: whoever waits now has had his turn
+            self._in_need = tuple(islice(dict.fromkeys(in_need(state, now)), 2))
+        if all(other == namespace for other in self._in_need):
+            return None
+        state.creation.refuse(workload.key, now)
+        return _UNPROVEN
 
     def _try(self, workload: Workload, demand: Demand, shape: Shape, line: Line, now: float) -> Steps[Reason | None]:
         """Commit a plan, or say why there is none; neither if it has changed meanwhile."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from extender.core.singles.waiting import WaitingSingle
 from extender.core.state import State
 from extender.core.waiting.waiting import Turn
@@ -32,15 +34,17 @@ def put_off(state: State, workload: Workload) -> int:
 
 
 def others_wait(state: State, workload: Workload, now: float) -> bool:
-    """Whether a workload of another namespace, that is not put off, waits for room or quota, or a pod of no gang that
+    """Whether somebody of another namespace waits whose turn is before that of those that are put off."""
+    return any(namespace != workload.key.namespace for namespace in in_need(state, now))
+
+
+def in_need(state: State, now: float) -> Iterator[str]:
+    """The namespace of each workload that is not put off and waits for room or quota, and of each pod of no gang that
     promised room keeps out."""
-    if any(pod.namespace != workload.key.namespace for pod in state.kept_out.pods.values()):
-        return True
+    for pod in state.kept_out.pods.values():
+        yield pod.namespace
     for key in state.waiting.keys:
-        if key.namespace == workload.key.namespace:
-            continue
-        other = state.workloads[key]
-        plannable = other.demand is None or other.demand.shape is not None
-        if plannable and now >= other.retries.not_before and not put_off(state, other):
-            return True
-    return False
+        waits = state.workloads[key]
+        plannable = waits.demand is None or waits.demand.shape is not None
+        if plannable and now >= waits.retries.not_before and not put_off(state, waits):
+            yield key.namespace
