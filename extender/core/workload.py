@@ -227,11 +227,13 @@ class Workload:
 
     @property
     def queue(self) -> str:
-        """The LocalQueue that it names: its job, or its pods, which agree, with its PodGroup. Empty without one."""
-        said = self.members.said
+        """The LocalQueue that it names: its job, or its pods, which agree, with its PodGroup. Empty without one. While
+        members are on nodes, it is the queue by which they came there, whatever was written since."""
+        if used := next(iter(self.members.used), ""):
+            return used
         if self.job is not None:
-            return next(filter(None, said.stamped), "") or self.job.queue
-        return said.queue(self.group.queue if self.group is not None else "") or self.left_in
+            return self.job.queue
+        return self.members.said.queue(self.group.queue if self.group is not None else "") or self.left_in
 
     @property
     def created(self) -> float:

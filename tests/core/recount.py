@@ -36,6 +36,10 @@ def differences(workload: Workload) -> Iterator[str]:
         "odd": (set(members.odd), {pod.uid for pod in pods if _odd(pod)}),
         "said": (_told(members.said), said),
         "wanted": (_told(members.wanted), said if len(waiting) == len(pods) else _said(waiting)),
+        "used": (
+            dict(members.used),
+            dict(Counter(queue for member in members if (queue := _used(member.pod)))),
+        ),
         "started": (members.started, any(pod.stamp is not None for pod in pods)),
         "first": (members.first, min(pods, key=lambda pod: (pod.created, pod.uid), default=None)),
         "lacking": (set(members.slots.lacking), {slot for slot, stage in stages.items() if stage is Stage.THERE}),
@@ -116,7 +120,6 @@ def _told(kept: Said) -> list[object]:
         kept.topologies,
         kept.releases,
         kept.queues,
-        kept.stamped,
     )
     return [dict(kept.words), *(set(tally) for tally in tallies)]
 
@@ -133,13 +136,16 @@ def _said(pods: list[Pod]) -> list[object]:
             pod.topology,
             _release(pod),
             pod.queue,
-            "" if pod.stamp is None else pod.stamp.queue,
         )
         for pod, group in zip(pods, groups, strict=True)
     ]
     return (
-        [dict(Counter(words)), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 9]
+        [dict(Counter(words)), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 8]
     )
+
+
+def _used(pod: Pod) -> str:
+    return pod.stamp.queue if pod.node and not pod.terminal and pod.stamp is not None else ""
 
 
 def _release(pod: Pod) -> str:

@@ -202,6 +202,20 @@ def test_quota_stays_with_pods_that_run_whatever_queue_they_name_by_now(queue: s
     assert reason(script, "next").code == "NoQuota"
 
 
+def test_and_while_they_terminate_whatever_the_pods_name_that_come_in_their_place() -> None:
+    """Seed 820000738 of the campaign: a pod of another queue is edited into a gang whose own pods terminate."""
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}), cluster_queue("other", {"gpus": 8}))
+    come(script, pods := in_queue("runs", 1))
+    script.run(pods)
+    script.see(*(replace(pod, uid="later", name="later", queue="other") for pod in pods))
+    script.see(*(replace(_again(script, pod), deleting=True) for pod in pods))
+    come(script, in_queue("next", 1))
+    assert (used(script, "team"), used(script, "other")) == (8, 0)
+    leave(script, [_again(script, pod) for pod in pods])
+    assert used(script, "team") == 8, "of the next one"
+
+
 @pytest.mark.parametrize("named", ["", "other"])
 def test_and_with_a_job_that_runs(named: str) -> None:
     script = Script(*cluster("a: 4x8"))

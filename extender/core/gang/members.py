@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 from extender.core.binds.release import Hold, Holds
-from extender.core.gang.said import Said, words_of
+from extender.core.gang.said import Said, Tally, words_of
 from extender.core.gang.slots import Slots
 from extender.core.gang.starts import GoingOn, Starts, ended_well
 from extender.core.member import LEGAL, PLACED, IllegalTransitionError, Member, MemberState, Stage, Step, facts_of
@@ -31,6 +31,8 @@ class Members:
         self.said = Said()
         self.wanted = Said()
         """By those that have no node: a rolling update changes what new members say beside those that run."""
+        self.used: Tally[str] = Tally()
+        """The queues whose quota those on nodes use, by what is stamped on them; those that terminate included."""
         self.holds = Holds()
         self.steps = dict.fromkeys(Step, 0)
         self._all: dict[str, Member] = {}
@@ -234,6 +236,10 @@ class Members:
             self._bring(before, Stage.ABSENT)
         said, says = words_of(old), words_of(new)
         changed = self.said.replace(said, says)
+        if used := _used(before):
+            self.used.take(used)
+        if used := _used(after):
+            self.used.add(used)
         self.wanted.replace(() if old is None or old.node else said, () if new is None or new.node else says)
         if before is not None and self._done.pop(uid, None) is not None:
             self._starts.drop(before)
@@ -294,3 +300,8 @@ class Members:
         counts = how is not None and how.counts(of_job=bool(expected), indexed=slot[0] in self.slots.indexed)
         counts &= slot in (expected or (slot,)) and not self.slots.refills(slot, member.ended)
         self._bring(pod, Stage.BOUND if counts else Stage.ABSENT)
+
+
+def _used(pod: Pod | None) -> str:
+    """The queue whose quota it uses as long as it is on its node."""
+    return "" if pod is None or pod.terminal or not pod.node or pod.stamp is None else pod.stamp.queue

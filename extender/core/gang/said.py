@@ -24,8 +24,6 @@ class Said:
         self.releases: Tally[str] = Tally()
         """By what is stamped on them; "" of those that have no stamp."""
         self.queues: Tally[str] = Tally()
-        self.stamped: Tally[str] = Tally()
-        """The queues whose quota they use, by what is stamped on them."""
         self._tallies: tuple[Tally[Any], ...] = tuple(vars(self).values())
         self._stated: list[int | Minima | None] | None = None
         self.words: Tally[Words] = Tally()
@@ -49,10 +47,7 @@ class Said:
 
     def queue(self, of_group: str) -> str:
         """The LocalQueue that the members name, who agree, else their PodGroup, which names ``of_group``. A Queue of
-        Volcano counts where nobody names a LocalQueue, that of the PodGroup first, as in Volcano. While members are on
-        nodes, it is the queue by which they came there, whatever was written since."""
-        if used := next(filter(None, self.stamped), ""):
-            return used
+        Volcano counts where nobody names a LocalQueue, that of the PodGroup first, as in Volcano."""
         of_pods = next(iter(self.queues), "")
         named = (of_pods, of_group)
         return next((one for one in named if one and not one.startswith(VOLCANO)), of_group or of_pods)
@@ -88,8 +83,8 @@ def words_of(pod: Pod | None) -> Words:
         return ()
     group = pod.group
     dialect, size = (None, None) if group is None else (group.dialect, group.minima or group.min_member)
-    release, used = ("", "") if pod.stamp is None else (pod.stamp.release, pod.stamp.queue)
-    return pod.scheduler, pod.owner, pod.priority, dialect, size, pod.topology, release, pod.queue, used
+    release = "" if pod.stamp is None else pod.stamp.release
+    return pod.scheduler, pod.owner, pod.priority, dialect, size, pod.topology, release, pod.queue
 
 
 def means(pod: Pod, group: PodGroup) -> bool:
