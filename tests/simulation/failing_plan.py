@@ -9,7 +9,7 @@ FAILS_THE_CORE = "the core fails on an object"
 
 def has_failures(seed: int) -> bool:
     """One in 42, none of them calm."""
-    return seed % 37 == 17 and seed % 8 != 0
+    return seed % 37 == 27 and seed % 8 != 0
 
 
 def draw_failures(chance: Chance) -> list[tuple[str, float]]:
