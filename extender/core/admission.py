@@ -293,7 +293,9 @@ class Admission:
                 continue
             if other.asked is not None or other.releasing:  # else it has changed: the next pass looks at it
                 state.waiting.looked_at(other.key)
-                self._attempts.tell(other, why.reason, LOOK, self._now)
+                asked = other.asked
+                own = None if asked is None or asked.shape is not None else asked.trouble
+                self._attempts.tell(other, own or why.reason, LOOK, self._now)
             yield LOOK
 
     def _resume(self, workload: Workload) -> Steps[None]:

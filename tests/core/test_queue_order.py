@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -41,6 +42,19 @@ def test_strict_order_lets_nobody_pass() -> None:
     assert reason(script, "third").message.startswith("default/second is before it in ClusterQueue team")
     leave(script, first)
     assert (planned(script, "second"), planned(script, "third")) == (2, 1)
+
+
+def test_whoever_cannot_be_planned_says_so_and_not_who_is_before_it() -> None:
+    """Seeds 820000108 and 450021084 of the campaign: Contradiction, and QueueOrder after a restart."""
+    script = Script(*cluster("a: 8x8"), synced=False)
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}, strategy=Strategy.STRICT))
+    come(script, in_queue("large", 4, created=1.0))
+    first, second = in_queue("broken", 2, created=2.0)
+    come(script, [first, replace(second, priority=-1)])
+    come(script, in_queue("small", 1, created=3.0))
+    script.feed_synced()
+    assert reason(script, "broken").code == "Contradiction"
+    assert reason(script, "small").code == "QueueOrder"
 
 
 def test_who_waits_first_in_a_strict_queue_and_is_gone_lets_the_others_go_on() -> None:

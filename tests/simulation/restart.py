@@ -6,7 +6,7 @@ The new life has a driver of its own; its writes are answered as done at once, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from extender.core.effects import (
@@ -120,7 +120,8 @@ def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, serv
     for effect in restart.wrote:
         yield f"a restart would have the consequence {effect}"
     said, says = _reasons(before), _reasons(after)
-    for key in [key for key in said if said[key] != says.get(key) and not _is_explained(before, key)]:
+    different = [key for key in said if said[key] != says.get(key)]
+    for key in [key for key in different if not _is_explained(before, key) and not _asks_again(before, key, says)]:
         yield f"{key} is {said[key]}, and after a restart {says.get(key)}"
     kept, keeps = _claims(before), _claims(after)
     if kept != keeps:
@@ -134,6 +135,11 @@ def _is_explained(state: State, key: GroupKey) -> bool:
     workload = state.workloads[key]
     orphaned = workload.min_member is None and bool(workload.members.bound)
     return orphaned or bool(workload.retries.nodes)
+
+
+def _asks_again(state: State, key: GroupKey, says: Mapping[GroupKey, str]) -> bool:
+    """Whether it is a gang of pods that has asked for nodes in vain: no object says that it rests, as one does of jobs."""
+    return state.workloads[key].job is None and says.get(key) == "AwaitingNodes"
 
 
 def _reasons(state: State) -> dict[GroupKey, str]:
