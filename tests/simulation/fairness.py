@@ -167,6 +167,7 @@ class Fairness:
         in_line = (pod for pod in singles if self._singles.stands_in_line(pod, now))
         ahead += [(GroupKey(pod.namespace, pod.name), _alone(pod)) for pod in in_line]
         room = self._claims.left(self._shown.nodes) if ahead else {}
+        most = self._claims.left(self._shown.nodes, surely=True) if ahead else {}  # room may be kept for a lost member
         there = self._company.bound()
         for key, wanted in ahead:
             if relations.related(wanted.waiting, there) or self._company.stands_back(wanted.waiting):
@@ -177,7 +178,7 @@ class Fairness:
             others = [pod for pod in singles if pod.priority >= wanted.priority and pod not in wanted.waiting]
             if any(self._could_start(room, _alone(pod), taken) for pod in others):
                 continue  # room may be kept for those
-            if not self._could_start(room, wanted, kept) and self._could_start(room, wanted, kept + taken):
+            if not self._could_start(most, wanted, kept) and self._could_start(room, wanted, kept + taken):
                 why = "half-released" if wanted.broken else f"of priority {wanted.priority}"
                 return f"{planned} is planned where {key}, {why}, could have started"
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from extender.core.claim import SlotOf
 from extender.core.effects import (
     CleanJob,
     Confirm,
@@ -124,6 +125,9 @@ def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, serv
     for key in [key for key in different if not _is_explained(before, key) and not _asks_again(before, key, says)]:
         yield f"{key} is {said[key]}, and after a restart {says.get(key)}"
     kept, keeps = _claims(before), _claims(after)
+    # No object says when a pod has ended: a new life begins to keep its room for a replacement, and not for long.
+    again = {str(SlotOf(key, slot)) for key, one in after.workloads.items() if one.job is None for slot in one.reserved}
+    keeps = {one: None for one in keeps if one in kept or one.rpartition(" on ")[0] not in again}
     if kept != keeps:
         lost, more = [one for one in kept if one not in keeps], [one for one in keeps if one not in kept]
         yield f"room is kept for {lost}, and after a restart for {more}"
@@ -138,7 +142,7 @@ def _is_explained(state: State, key: GroupKey) -> bool:
 
 
 def _asks_again(state: State, key: GroupKey, says: Mapping[GroupKey, str]) -> bool:
-    """Whether it is a gang of pods that has asked for nodes in vain: no object says that it rests, as one does of jobs."""
+    """Whether it is a gang of pods that asked for nodes in vain: no object says that it rests, as a job does."""
     return state.workloads[key].job is None and says.get(key) == "AwaitingNodes"
 
 
