@@ -187,6 +187,7 @@ class Claims:
         self._new[uid] = not (used or self.seats.use(pod.group_key, node))
         for lost in used[:1]:
             del self.kept[lost]
+        self._end(self.kept, uid)  # it has room elsewhere by now
 
     def _filtered(self, uid: str, passed: tuple[str, ...]) -> None:
         if len(passed) == 1:

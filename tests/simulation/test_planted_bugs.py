@@ -33,6 +33,7 @@ TRIES = 40
 
 _TOO_FEW = r"is to be bound when \d+ of \d+ members|is promised room, and \d+ of \d+ members exist"
 _UNLIKE = r"is to be started on .*, (which are closed to it|which its pods do not fit|where .* is left)"
+_IDLE = "waits, and (there is room for|its reason names .*, which is gone)"
 FOUND: list[tuple[Plant, int, str]] = [
     (hearing.quorum_off_by_one, 2, r"is to be bound when \d+ of \d+ members"),
     (hearing.minimum_of_a_role_one_lower, 167, r"members of .* are there, \d+ of \d+ of role"),
@@ -198,8 +199,8 @@ FOUND: list[tuple[Plant, int, str]] = [
     (preemption.one_gang_too_few_for_a_pod, 7000, "/pod .* has no room for it even then"),
     (preemption.room_of_a_pod_kept_from_itself, 4704, "were evicted for .*/pod .*, and it is not planned"),
     (queues.quota_not_given_back, 109, "waits, and there is room for"),
-    (queues.quota_that_is_given_back_is_not_noticed, 864, "waits, and there is room for"),
-    (queues.refusal_of_one_queue_holds_for_all, 864, "waits, and there is room for"),
+    (queues.quota_that_is_given_back_is_not_noticed, 864, _IDLE),
+    (queues.refusal_of_one_queue_holds_for_all, 864, _IDLE),
     (queues.flavors_of_what_is_bound_not_read, 92000484, "and the others of its gang have flavor"),
     (queues.more_members_of_a_broken_start_get_any_flavor, 1524, "and the others of its gang have flavor"),
     (queues.usage_forgotten_at_a_restart, 406, r"is to be bound, and .* would use \d+ GPUs of"),
@@ -246,7 +247,11 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.what_pods_ask_for_is_learnt_of_their_requests_alone, 278, _UNLIKE),
     (jobs.dry_runs_that_tell_what_pods_ask_for_are_not_heard, 1088, _UNLIKE),
     (jobs.jobs_evict_again_although_their_pods_did_not_come, 2996, "whose pods were not created"),
-    (queues.changed_queues_are_not_noticed, 83, "and its queue .* does not exist|wait, and after a restart"),
+    (
+        queues.changed_queues_are_not_noticed,
+        83,
+        "and its queue .* does not exist|wait, and after a restart|, and after a restart QueueMissing",
+    ),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""
 

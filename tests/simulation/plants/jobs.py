@@ -25,6 +25,7 @@ from extender.core.jobs.taking_back import take_job_back
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.kube_scheduler.kube_queue import KubeQueue
 from extender.core.member import Member
+from extender.core.preemption import Preempting
 from extender.core.quota.flavoring import Flavoring
 from extender.core.workload import Workload
 from extender.runtime.budget import Lane
@@ -258,7 +259,7 @@ def pods_unlike_their_template_are_planned_by_it_again(patch: pytest.MonkeyPatch
 
 
 def jobs_evict_again_although_their_pods_did_not_come(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(JobRecord, "miss_pods", lambda self: None)
+    patch.setattr(Preempting, "_creation_doubt", lambda self, workload, job: "")
 
 
 def what_pods_ask_for_is_learnt_of_their_requests_alone(patch: pytest.MonkeyPatch) -> None:
