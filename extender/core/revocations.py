@@ -231,7 +231,7 @@ class Revocations:
         """No promise is taken back while a release is under way or in doubt: what was noticed meanwhile counts now."""
         if workload.members.steps[Step.FAILED]:
             self._drop_unled(workload, now)
-        if workload.job is None:
+        if not workload.admitted:  # else ``Upkeep.keep`` does that
             self.leave_namespace(workload, now)
         if workload.unsettled:
             self._drop_unfit(workload, now)
