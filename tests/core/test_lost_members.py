@@ -12,7 +12,7 @@ from extender.core.limits import Limits, Preempts
 from policies.model import Controller, Dialect, GroupRef, Order, Pod
 from policies.model.eviction import EvictionTerms
 from policies.model.queues import Evicts, Preemption, Strategy
-from tests.builders import cluster, coscheduled, gang, key, podgroup, reborn, single
+from tests.builders import cluster, coscheduled, gang, key, podgroup, reborn, requests, single
 from tests.core.jobs import Controlled, job
 from tests.core.owned import owned, owner, told
 from tests.core.preempting import ON, Cluster
@@ -338,6 +338,27 @@ def test_the_reasons_say_what_is_kept_and_for_how_long() -> None:
     script.see(reborn(lost))
     assert script.reason("train") == "NoRoom"
     assert "; 2 of 3 members are bound; no room is kept for the others" in script.message("train")
+
+
+@pytest.mark.parametrize("steered", [True, False])
+def test_the_room_of_a_leader_is_not_used_up_by_the_replacement_of_a_worker(*, steered: bool) -> None:
+    """Both were on one node. ``steered``: Muster plans it, else another scheduler binds it there."""
+    roles = {0: ("leader", 6), 1: ("worker", 1), 2: ("worker", 1)}
+    pods = [
+        replace(pod, requests=requests(gpus), group=GroupRef("train", Dialect.ANNOTATION, 3, role=role))
+        for pod, (role, gpus) in zip(gang("train", 3), roles.values(), strict=True)
+    ]
+    script = Script(*cluster("a: 1x8"), *pods)
+    script.run(pods)
+    script.see(gang("filler", 1, gpus=5))
+    lose(script, member(script, 0), "is deleted")
+    lose(script, member(script, 1), "is deleted")
+    worker, leader = reborn(pods[1]), reborn(pods[0])
+    script.see(worker if steered else replace(worker, node="a-0"))
+    script.advance(1)
+    assert not filler(script)
+    script.see(leader)
+    assert script.planned(leader) == "a-0"
 
 
 def test_a_member_of_a_gang_that_koordinator_or_a_podgroup_names_is_replaced_as_well() -> None:
