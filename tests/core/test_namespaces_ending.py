@@ -130,6 +130,17 @@ def test_a_namespace_that_is_gone_or_made_anew() -> None:
     assert len(anew.starts) == 1
 
 
+def test_who_waits_is_told_when_the_namespace_is_gone() -> None:
+    script = Script(*cluster("a: 1x8"))
+    script.see(gang("gang", 2, namespace="doomed"))
+    script.feed(ENDING)
+    script.advance(0.1)
+    script.feed(NamespaceGone("doomed"))
+    script.advance(0.1)
+    text = script.core.state.workloads[GroupKey("doomed", "gang")].telling.reason.message
+    assert text.startswith("namespace doomed is deleted: ")
+
+
 def test_of_namespaces_that_are_gone_only_so_many_are_remembered() -> None:
     script = Script()
     for at in range(1100):
