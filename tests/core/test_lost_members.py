@@ -9,7 +9,7 @@ import pytest
 from extender.core.effects import Evict
 from extender.core.events import OwnerGone
 from extender.core.limits import Limits, Preempts
-from policies.model import Controller, Dialect, GroupRef, Order, Pod
+from policies.model import Controller, Dialect, GroupRef, Order, Pod, Selection
 from policies.model.eviction import EvictionTerms
 from policies.model.queues import Evicts, Preemption, Strategy
 from tests.builders import cluster, coscheduled, gang, key, podgroup, reborn, requests, single
@@ -359,6 +359,26 @@ def test_the_room_of_a_leader_is_not_used_up_by_the_replacement_of_a_worker(*, s
     assert not filler(script)
     script.see(leader)
     assert script.planned(leader) == "a-0"
+
+
+def test_a_replacement_that_goes_elsewhere_leaves_the_room_of_another_lost_member() -> None:
+    """They differ in size, and say no role."""
+    pods = [replace(pod, requests=requests(6 if pod.index == 0 else 1)) for pod in gang("train", 3)]
+    script = Script(*cluster("a: 1x8"), *pods)
+    script.run(pods)
+    script.see(gang("filler", 1, gpus=5))
+    lose(script, member(script, 0), "is deleted")
+    lose(script, member(script, 1), "is deleted")
+    script.see(*cluster("b: 1x1"))
+    elsewhere = Selection(node_selector=(("kubernetes.io/hostname", "b-0"),))
+    small, large = replace(reborn(pods[1]), selection=elsewhere), reborn(pods[0])
+    script.see(small)
+    assert script.planned(small) == "b-0"
+    script.run([small])
+    script.advance(1)
+    assert not filler(script)
+    script.see(large)
+    assert script.planned(large) == "a-0"
 
 
 def test_a_member_of_a_gang_that_koordinator_or_a_podgroup_names_is_replaced_as_well() -> None:
