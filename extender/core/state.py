@@ -270,7 +270,10 @@ class State:
         return [claim for claim in claims if claim is not None]
 
     def use_kept(self, workload: Workload, pod: Pod, node: str) -> None:
-        """A member of it has room there now: that which is kept there for it, or for the lost member most like it."""
+        """A member of it has room there now, and takes what is kept there for it, or for the lost member most like it,
+        unless it has room beside that."""
+        if self.claims.fits(node, pod.requests):
+            return
         kept = [
             slot
             for slot in workload.reserved

@@ -381,6 +381,26 @@ def test_a_replacement_that_goes_elsewhere_leaves_the_room_of_another_lost_membe
     assert script.planned(large) == "a-0"
 
 
+def test_a_replacement_that_fits_beside_kept_room_takes_none_of_it() -> None:
+    """Its own room is on another node, where it may not go."""
+    pods = [replace(pod, requests=requests(6 if pod.index == 0 else 1)) for pod in gang("train", 3)]
+    pods[1] = replace(pods[1], selection=Selection(node_selector=(("kubernetes.io/hostname", "b-0"),)))
+    script = Script(*cluster("a: 1x8", "b: 1x1"), *pods)
+    script.run(pods)
+    script.see(gang("filler", 1, gpus=5))
+    lose(script, member(script, 0), "is deleted")
+    lose(script, member(script, 1), "is deleted")
+    there = Selection(node_selector=(("kubernetes.io/hostname", "a-0"),))
+    small, large = replace(reborn(pods[1]), selection=there), reborn(pods[0])
+    script.see(small)
+    assert script.planned(small) == "a-0"
+    script.run([small])
+    script.advance(1)
+    assert not filler(script)
+    script.see(large)
+    assert script.planned(large) == "a-0"
+
+
 def test_a_member_of_a_gang_that_koordinator_or_a_podgroup_names_is_replaced_as_well() -> None:
     for dialect in (Dialect.COSCHEDULING, Dialect.VOLCANO, Dialect.KOORDINATOR):
         group, pods = coscheduled("train", 3)
