@@ -263,6 +263,7 @@ class State:
         if not workload.reserved:
             del self.keeping[workload.key]
         self.free(SlotOf(workload.key, slot))
+        self.touch(workload)
 
     def kept_rooms(self, workload: Workload) -> list[Claim]:
         """The rooms that are kept for replacements of its lost members."""
