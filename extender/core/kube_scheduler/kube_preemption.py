@@ -154,10 +154,10 @@ class KubePreemption:
         pods = [pod for workload in gangs.values() for pod in evicted(workload)]
         if self._state.budgets.forbids(pods, budgets_left(self._state)):
             return {}
-        leaving = dict[Owner, None].fromkeys(uids)
+        leaving: list[Owner] = [*uids]
         for workload in gangs.values():
-            leaving |= dict.fromkeys(member.uid for member in workload.members)
-            leaving |= dict.fromkeys(SlotOf(workload.key, slot) for slot in workload.reserved)
+            leaving += [member.uid for member in workload.members]
+            leaving += [SlotOf(workload.key, slot) for slot in workload.reserved]
         # kube-scheduler may know of more than we do, or of less when that was asked some time ago.
         fits = self._singles.may_preempt(pod, node, leaving) and self._singles.fits_without(pod, node, leaving)
         return gangs if fits else {}
