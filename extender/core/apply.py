@@ -166,6 +166,8 @@ class Apply:
             for workload in [one for key, one in state.workloads.items() if key.namespace == event.name]:
                 state.nudge(workload)
         state.trials.namespace_changed(event.name)
+        if isinstance(event, NamespaceGone):
+            state.failed_creation.namespace_gone(event.name)
         changed = [one.describe(event.name, labels) for one in (state.claims.tenants, state.singles.coming)]
         if any(changed) and state.changes.wary:
             # Whoever waits may be drawn to other pods by now, or kept away by them, or no longer.

@@ -97,8 +97,8 @@ class Commit:
     def _fill(self, workload: Workload, seats: Sequence[Seat], turns: Mapping[SlotKey, int], now: float) -> None:
         """Assume their nodes. A replacement uses up kept room of its node; what is left stays kept."""
         state, members = self._state, workload.members
-        for _, node in seats if workload.reserved else ():
-            state.use_kept(workload, node)
+        for pod, node in seats if workload.reserved else ():
+            state.use_kept(workload, pod, node)
         state.preemptions.use(workload.key, ((node, pod.requests) for pod, node in seats))
         placed = len(members.placed)
         # Whoever is told later gives those who are told by now no more time: they may have been refused.

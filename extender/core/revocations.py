@@ -102,12 +102,12 @@ class Revocations:
         """Give up room that is kept for more members than are missing, on a node that is gone, or taken by others. A
         cordoned node counts: it may be drained, and open again before the replacement comes."""
         claims = self._state.claims
+        while (surplus := workload.surplus_reserved) is not None:
+            self._state.unreserve(workload, surplus)
         for slot in list(workload.reserved):
             claim = claims.get(SlotOf(workload.key, slot))
             if claim is None or claim.node not in claims.nodes or claims.overcommitted(claim.node, claim.requests):
                 self._state.unreserve(workload, slot)
-        while (surplus := workload.surplus_reserved) is not None:
-            self._state.unreserve(workload, surplus)
 
     def take_back(self, workload: Workload, member: Member, now: float) -> None:
         """Take the room of one member back, for whoever comes first."""
@@ -231,7 +231,7 @@ class Revocations:
         """No promise is taken back while a release is under way or in doubt: what was noticed meanwhile counts now."""
         if workload.members.steps[Step.FAILED]:
             self._drop_unled(workload, now)
-        if workload.job is None:
+        if not workload.admitted:  # else ``Upkeep.keep`` does that
             self.leave_namespace(workload, now)
         if workload.unsettled:
             self._drop_unfit(workload, now)

@@ -264,17 +264,25 @@ class State:
         if not workload.reserved:
             del self.keeping[workload.key]
         self.free(SlotOf(workload.key, slot))
+        self.touch(workload)
 
     def kept_rooms(self, workload: Workload) -> list[Claim]:
         """The rooms that are kept for replacements of its lost members."""
         claims = (self.claims.get(SlotOf(workload.key, slot)) for slot in workload.reserved)
         return [claim for claim in claims if claim is not None]
 
-    def use_kept(self, workload: Workload, node: str) -> None:
-        """A member of it has room there now: one of those that room is kept for, if it is kept there."""
-        for slot in workload.reserved:
-            if (claim := self.claims.get(SlotOf(workload.key, slot))) is not None and claim.node == node:
-                return self.unreserve(workload, slot)
+    def use_kept(self, workload: Workload, pod: Pod, node: str) -> None:
+        """A member of it has room there now, and takes what is kept there for it, or for the lost member most like it,
+        unless it has room beside that."""
+        if self.claims.fits(node, pod.requests):
+            return
+        kept = [
+            slot
+            for slot in workload.reserved
+            if (claim := self.claims.get(SlotOf(workload.key, slot))) is not None and claim.node == node
+        ]
+        if kept:
+            self.unreserve(workload, min(kept, key=lambda slot: _unlike(workload.reserved[slot], pod)))
 
     def unreserve_all(self, workload: Workload) -> None:
         """No replacement is awaited any more."""
@@ -345,9 +353,15 @@ class State:
             if claim is not None and claim.node != pod.node:
                 self.free(pod.uid)
             if (claim is None or claim.node != pod.node) and (workload := self.workload_of(pod)) is not None:
-                self.use_kept(workload, pod.node)
+                self.use_kept(workload, pod, pod.node)
             self.changes.taken |= claim is None
             if pod.group_key is None and (claim is None or claim.promised):
                 self.preemptions.came(pod.priority)
             self.claims.confirm(pod)
             self.crowd_out(pod.node)
+
+
+def _unlike(lost: Pod, pod: Pod) -> tuple[bool, bool, bool]:
+    """How little a member can be the replacement of a lost one: the less, the sooner it takes the room kept for it."""
+    roles = [one.group.role if one.group is not None else "" for one in (lost, pod)]
+    return lost.identity != pod.identity, roles[0] != roles[1], lost.requests != pod.requests

@@ -72,12 +72,19 @@ class Workload:
 
     @property
     def surplus_reserved(self) -> SlotKey | None:
-        """A reservation beyond what is missing, if there is one: of a role that lacks nobody, else the oldest."""
+        """A reservation beyond what is missing, if there is one: of a role that lacks nobody, else of a member whose
+        replacement has a node, else the oldest."""
         if len(self.reserved) <= self.missing:
             return None
-        short = {role for role, count in lacking_roles(self.minima, self.members.slots) if count}
-        of_roles = {slot: lost.group.role if lost.group is not None else "" for slot, lost in self.reserved.items()}
-        return next((slot for slot, role in of_roles.items() if role not in short), next(iter(self.reserved)))
+        slots = self.members.slots
+        short = {role for role, count in lacking_roles(self.minima, slots) if count}
+
+        def is_needed(slot: SlotKey) -> tuple[bool, bool]:
+            lost = self.reserved[slot]
+            role = lost.group.role if lost.group is not None else ""
+            return role in short, lost.identity not in slots or lost.identity in slots.lacking
+
+        return min(self.reserved, key=is_needed)
 
     @property
     def resumes(self) -> bool:

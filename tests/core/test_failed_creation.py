@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.events import NamespaceSeen, QueueSeen
+from extender.core.events import NamespaceGone, NamespaceSeen, QueueSeen
 from extender.core.jobs.failed_creation import PROBATION_S, FailedCreation
 from extender.core.limits import Limits
 from policies.model import GroupKey, Job, PodSets
@@ -379,3 +379,14 @@ def test_a_small_job_that_runs_now_and_then_is_no_way_around_it() -> None:
         for one in (honest, squatter, small):
             one.delete()
             one.gone()
+
+
+def test_a_namespace_that_is_made_anew_begins_anew() -> None:
+    failed = FailedCreation()
+    assert failed.fail("team", 0.0, in_full=True)
+    failed.namespace_gone("team")
+    assert not failed.go_last("team")
+    script = Script()
+    script.core.state.failed_creation.fail("team", script.now, in_full=True)
+    script.feed(NamespaceGone("team"))
+    assert not script.core.state.failed_creation.on_probation("team")

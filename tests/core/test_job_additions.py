@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from extender.core.claim import SlotOf
 from policies.model import Constraints, HostPort, Job, Node, PodSet, PodSets, Requests, Selection, Taint, Toleration
-from tests.builders import cluster, key, single
+from tests.builders import cluster, key, reborn, single
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
 
@@ -159,3 +160,52 @@ def test_what_every_pod_gets_is_no_difference() -> None:
     )
     train.create(selection=Selection(tolerations=every))
     assert not script.core.state.additions.difference(train.seen.podsets)
+
+
+@pytest.mark.parametrize("larger", [False, True])
+def test_pods_of_another_job_are_no_reason_to_suspend_one_that_runs(*, larger: bool) -> None:
+    """A pod of it is to be replaced just then. ``larger``: so is the replacement, for which its node has no room."""
+    script = Script(*SMALL, *LARGE)
+    first, second = Controlled(script, shaped("first")), Controlled(script, shaped("second"))
+    lost, _ = first.run()
+    script.change(lost, phase="Failed")
+    script.gone(script.pods[lost.uid])
+    second.create(requests=LARGER)
+    first.settle()
+    assert not first.stops
+    again = replace(reborn(lost), requests=LARGER if larger else PLANNED)
+    script.see(again)
+    first.settle()
+    assert bool(first.stops) is larger
+    assert script.planned(again) == ("" if larger else "a-0")
+
+
+def test_room_for_pods_of_a_running_job_that_are_to_come_grows_with_its_own() -> None:
+    script = Script(*LARGE)
+    train = Controlled(script, shaped())
+    pods = train.run()
+    for pod in pods:
+        script.change(pod, phase="Failed")
+        script.gone(script.pods[pod.uid])
+    script.see(replace(reborn(pods[0]), requests=LARGER))
+    train.settle()
+    kept = script.core.state.claims.get(SlotOf(key("job"), pods[1].identity))
+    assert kept is not None
+    assert kept.requests == LARGER
+    assert not train.stops
+
+
+def test_a_job_that_ran_is_planned_again_with_what_pods_of_its_shape_ask_for() -> None:
+    script = Script(*SMALL, *LARGE)
+    first, second = Controlled(script, shaped("first")), Controlled(script, shaped("second"))
+    first.run()
+    second.create(requests=LARGER)
+    second.delete()
+    second.show(finished=True)
+    first.show(suspended=True)
+    first.delete()
+    first.show(stopped=True, plan=None)
+    first.wait(5)
+    first.show(marked=False)
+    first.wait(60)
+    assert set(first.starts[-1].plan[""]) == {"b-0", "b-1"}

@@ -194,3 +194,17 @@ def test_a_gang_gives_way_to_one_alone_whatever_kube_scheduler_asks_while_victim
         script.preempt(pod, {"a-0": (low.uid,)})
         script.advance(5)
         assert len(script.core.state.preemptions.under_way) == 1, steps
+
+
+def test_a_gang_gives_way_with_the_room_that_is_kept_for_its_lost_member() -> None:
+    script = Cluster(*cluster("a: 1x8"), limits=OFF)
+    lost, stays = running(script, "low", 2, gpus=4)
+    script.gone(script.pods[lost.uid])
+    assert script.gang("low").reserved
+    pod = urgent()
+    script.see(pod)
+    assert script.preempt(pod, {"a-0": (stays.uid,)}) == {}
+    assert script.evicted == [stays.name]
+    assert not script.gang("low").reserved
+    script.leave(script.pods[stays.uid])
+    assert script.filter(pod) == ("a-0",)

@@ -9,10 +9,10 @@ import pytest
 from extender.core.effects import Evict
 from extender.core.events import OwnerGone
 from extender.core.limits import Limits, Preempts
-from policies.model import Controller, Dialect, GroupRef, Order, Pod
+from policies.model import Controller, Dialect, GroupRef, Order, Pod, Selection
 from policies.model.eviction import EvictionTerms
 from policies.model.queues import Evicts, Preemption, Strategy
-from tests.builders import cluster, coscheduled, gang, key, podgroup, reborn, single
+from tests.builders import cluster, coscheduled, gang, key, podgroup, reborn, requests, single
 from tests.core.jobs import Controlled, job
 from tests.core.owned import owned, owner, told
 from tests.core.preempting import ON, Cluster
@@ -338,6 +338,67 @@ def test_the_reasons_say_what_is_kept_and_for_how_long() -> None:
     script.see(reborn(lost))
     assert script.reason("train") == "NoRoom"
     assert "; 2 of 3 members are bound; no room is kept for the others" in script.message("train")
+
+
+@pytest.mark.parametrize("steered", [True, False])
+def test_the_room_of_a_leader_is_not_used_up_by_the_replacement_of_a_worker(*, steered: bool) -> None:
+    """Both were on one node. ``steered``: Muster plans it, else another scheduler binds it there."""
+    roles = {0: ("leader", 6), 1: ("worker", 1), 2: ("worker", 1)}
+    pods = [
+        replace(pod, requests=requests(gpus), group=GroupRef("train", Dialect.ANNOTATION, 3, role=role))
+        for pod, (role, gpus) in zip(gang("train", 3), roles.values(), strict=True)
+    ]
+    script = Script(*cluster("a: 1x8"), *pods)
+    script.run(pods)
+    script.see(gang("filler", 1, gpus=5))
+    lose(script, member(script, 0), "is deleted")
+    lose(script, member(script, 1), "is deleted")
+    worker, leader = reborn(pods[1]), reborn(pods[0])
+    script.see(worker if steered else replace(worker, node="a-0"))
+    script.advance(1)
+    assert not filler(script)
+    script.see(leader)
+    assert script.planned(leader) == "a-0"
+
+
+def test_a_replacement_that_goes_elsewhere_leaves_the_room_of_another_lost_member() -> None:
+    """They differ in size, and say no role."""
+    pods = [replace(pod, requests=requests(6 if pod.index == 0 else 1)) for pod in gang("train", 3)]
+    script = Script(*cluster("a: 1x8"), *pods)
+    script.run(pods)
+    script.see(gang("filler", 1, gpus=5))
+    lose(script, member(script, 0), "is deleted")
+    lose(script, member(script, 1), "is deleted")
+    script.see(*cluster("b: 1x1"))
+    elsewhere = Selection(node_selector=(("kubernetes.io/hostname", "b-0"),))
+    small, large = replace(reborn(pods[1]), selection=elsewhere), reborn(pods[0])
+    script.see(small)
+    assert script.planned(small) == "b-0"
+    script.run([small])
+    script.advance(1)
+    assert not filler(script)
+    script.see(large)
+    assert script.planned(large) == "a-0"
+
+
+def test_a_replacement_that_fits_beside_kept_room_takes_none_of_it() -> None:
+    """Its own room is on another node, where it may not go."""
+    pods = [replace(pod, requests=requests(6 if pod.index == 0 else 1)) for pod in gang("train", 3)]
+    pods[1] = replace(pods[1], selection=Selection(node_selector=(("kubernetes.io/hostname", "b-0"),)))
+    script = Script(*cluster("a: 1x8", "b: 1x1"), *pods)
+    script.run(pods)
+    script.see(gang("filler", 1, gpus=5))
+    lose(script, member(script, 0), "is deleted")
+    lose(script, member(script, 1), "is deleted")
+    there = Selection(node_selector=(("kubernetes.io/hostname", "a-0"),))
+    small, large = replace(reborn(pods[1]), selection=there), reborn(pods[0])
+    script.see(small)
+    assert script.planned(small) == "a-0"
+    script.run([small])
+    script.advance(1)
+    assert not filler(script)
+    script.see(large)
+    assert script.planned(large) == "a-0"
 
 
 def test_a_member_of_a_gang_that_koordinator_or_a_podgroup_names_is_replaced_as_well() -> None:
@@ -691,3 +752,15 @@ def test_nobody_is_evicted_while_the_pod_that_is_replaced_terminates_on_an_open_
     if not cordoned:
         script.gone(script.pods[lost.uid])
         assert script.planned(again) == lost.node
+
+
+def test_a_replacement_is_looked_at_again_when_the_room_kept_for_another_one_goes_with_its_node() -> None:
+    """``Script`` checks after each event that somebody is going to look at whoever waits."""
+    script, pods = owned_and_running(2)
+    all_go(script, pods)
+    script.see(replace(pods[1], uid="uid-web-1-new", created=9.0))
+    kept = script.core.state.kept_rooms(script.gang("statefulset-web"))
+    assert len(kept) == 2
+    for claim in kept:
+        script.drop(claim.node)
+    assert not script.gang("statefulset-web").reserved

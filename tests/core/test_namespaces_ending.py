@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from extender.core.events import CapacityServed, NamespaceGone, NamespaceSeen, QueueSeen
 from extender.core.limits import Elasticity, Limits
-from policies.model import GroupKey, Job, PodSets
+from policies.model import Dialect, GroupKey, GroupRef, Job, PodSets
 from policies.model.queues import LocalQueue, Strategy
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job, template
@@ -130,6 +130,17 @@ def test_a_namespace_that_is_gone_or_made_anew() -> None:
     assert len(anew.starts) == 1
 
 
+def test_who_waits_is_told_when_the_namespace_is_gone() -> None:
+    script = Script(*cluster("a: 1x8"))
+    script.see(gang("gang", 2, namespace="doomed"))
+    script.feed(ENDING)
+    script.advance(0.1)
+    script.feed(NamespaceGone("doomed"))
+    script.advance(0.1)
+    text = script.core.state.workloads[GroupKey("doomed", "gang")].telling.reason.message
+    assert text.startswith("namespace doomed is deleted: ")
+
+
 def test_of_namespaces_that_are_gone_only_so_many_are_remembered() -> None:
     script = Script()
     for at in range(1100):
@@ -176,3 +187,37 @@ def test_no_nodes_are_asked_for_it_any_more() -> None:
     script.advance(0.5)
     assert not script.core.capacity_asks()
     assert used(script, "team", "spot") == 0
+
+
+def started_by_others() -> Job:
+    """A job that runs by no plan, whose two pods say that they are a gang."""
+    seen = doomed("gang")
+    (podset,) = seen.podsets.podsets
+    said = replace(podset, template=replace(podset.template, group=GroupRef("gang", Dialect.ANNOTATION, 2)))
+    return replace(
+        seen, podsets=PodSets(seen.podsets.key, (said,)), suspended=False, stopped=False, marked=False, running=True
+    )
+
+
+def test_pods_of_a_job_that_others_have_started_are_promised_nothing_any_more() -> None:
+    script = Script(*cluster("a: 2x8"))
+    pods = Controlled(script, started_by_others()).create()
+    other = gang("other", 2)
+    script.see(other)
+    assert script.planned(pods[0])
+    script.feed(ENDING)
+    script.advance(0.5)
+    assert not script.planned(pods[0])
+    assert script.planned(other[0])
+
+
+def test_nor_is_room_kept_for_one_that_is_lost() -> None:
+    script = Script(*cluster("a: 2x8"))
+    pods = Controlled(script, started_by_others()).run()
+    script.change(pods[0], phase="Failed")
+    other = gang("other", 1)
+    script.see(other)
+    assert not script.planned(other[0])
+    script.feed(ENDING)
+    script.advance(0.5)
+    assert script.planned(other[0])

@@ -20,9 +20,9 @@ class Namespaces:
         """Why nothing starts there. Namespaces that are gone are among them: watches of their objects may lag."""
 
     def note(self, event: NamespaceSeen | NamespaceGone) -> bool:
-        """Take over what the watch shows. Returns whether pods can be created there no longer, or can again."""
-        name, before = event.name, event.name in self._ending
-        self._ending.pop(name, None)
+        """Take over what the watch shows. Returns whether it is another reason by now why nothing starts there."""
+        name = event.name
+        before = self._ending.pop(name, None)
         if isinstance(event, NamespaceGone):
             self.labels.pop(name, None)
             self._ending[name] = _reason(f"namespace {name} is deleted")
@@ -33,7 +33,7 @@ class Namespaces:
             self.labels[name] = event.labels
             if event.terminating:
                 self._ending[name] = _reason(f"namespace {name} is being deleted")
-        return before is not (name in self._ending)
+        return before != self._ending.get(name)
 
     def ending(self, namespace: str) -> Reason | None:
         """Why no workload of that namespace starts: it is being deleted, so no pod can be created in it."""

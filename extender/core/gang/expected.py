@@ -9,6 +9,7 @@ from math import inf
 from typing import TypeVar
 
 from extender.core.cluster.volumes import anywhere
+from extender.core.jobs.additions import applied
 from extender.core.jobs.failed_creation import PROBATION_S
 from extender.core.jobs.job import JobRecord
 from extender.core.state import State
@@ -22,7 +23,7 @@ T = TypeVar("T")
 def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
     """What is planned for other podsets is taken back. Where their volumes are is kube-scheduler's to say by then."""
     if podsets is not None:
-        podsets = state.volumes.confined_all(state.additions.applied(podsets))
+        podsets = state.volumes.confined_all(_as_created(state, workload, podsets))
     if workload.podsets == podsets:
         return
     slots = workload.members.slots
@@ -35,6 +36,19 @@ def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
         state.put_pod(pod)
     finish(state, workload)
     state.touch(workload)
+
+
+def _as_created(state: State, workload: Workload, podsets: PodSets) -> PodSets:
+    """With the additions of the API server to their pods. Of a job that runs those are what was known before, and what
+    its own pods tell: those of other jobs are no reason to suspend it before its own have come."""
+    known, record = state.additions.of(podsets), workload.job
+    if record is None:
+        return applied(podsets, known)
+    if record.ran and workload.admitted:
+        own = {shape: one for shape, one in known.items() if one.source == record.source}
+        known = {**record.additions, **own}
+    record.learn(known)
+    return applied(podsets, known)
 
 
 def finish(state: State, workload: Workload) -> None:

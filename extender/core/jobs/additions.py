@@ -6,7 +6,7 @@ shape are planned with it from then on. It is kept in memory alone, so a restart
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ class PodDemand(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Addition:
+class Addition:
     """``planned``: what the template says; ``real``: what its pods ask for; ``source``: of which start they are."""
 
     planned: PodDemand
@@ -51,7 +51,7 @@ class Additions:
     """Differences between pods and their template, by shape."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Addition] = {}
+        self._known: dict[str, Addition] = {}
 
     def learn(self, podset: PodSet, pod: Pod, flavoring: Flavoring | None, source: Source) -> bool:
         """Take over what a created pod of the podset asks for; ``podset``: as its job says it. Returns whether podsets
@@ -69,7 +69,7 @@ class Additions:
         self._known.pop(podset.shape, None)
         if before is not None and before.source == source:
             real = _largest(planned, before.real, real)
-        after = None if real == planned else _Addition(planned, real, source)
+        after = None if real == planned else Addition(planned, real, source)
         if after is not None:
             self._known[podset.shape] = after
             if len(self._known) > _REMEMBERED:
@@ -77,33 +77,40 @@ class Additions:
         old, new = ((one and (one.planned, one.real)) for one in (before, after))
         return old != new
 
-    def applied(self, podsets: PodSets) -> PodSets:
-        """The podsets with what their pods ask for."""
-        if not any(one.shape in self._known for one in podsets.podsets):
-            return podsets
-        return PodSets(podsets.key, tuple(map(self._applied, podsets.podsets)))
+    def of(self, podsets: PodSets) -> Mapping[str, Addition]:
+        """What is known of their shapes."""
+        shapes = (one.shape for one in podsets.podsets)
+        return {shape: self._known[shape] for shape in shapes if shape in self._known}
 
     def difference(self, podsets: PodSets) -> str:
         """A sentence that says what their pods ask for beyond their templates; empty where nothing is known."""
         known = (self._known.get(one.shape) for one in podsets.podsets)
         return next((_difference(one) for one in known if one is not None), "")
 
-    def _applied(self, podset: PodSet) -> PodSet:
-        if (known := self._known.get(podset.shape)) is None:
-            return podset
-        template, planned, real = podset.template, known.planned, known.real
-        selection = template.selection
-        if planned.node_selector != real.node_selector:
-            selection = replace(selection, node_selector=real.node_selector)
-        if planned.affinity != real.affinity:
-            selection = replace(selection, affinity=real.affinity or None)
-        if planned.tolerations != real.tolerations:
-            selection = replace(selection, tolerations=real.tolerations)
-        constraints = template.constraints
-        if planned.ports != real.ports:
-            constraints = replace(constraints, ports=real.ports)
-        made = replace(template, requests=real.requests, selection=selection, constraints=constraints)
-        return replace(podset, template=made)
+
+def applied(podsets: PodSets, known: Mapping[str, Addition]) -> PodSets:
+    """The podsets with what their pods ask for, by shape."""
+    if not known:
+        return podsets
+    return PodSets(podsets.key, tuple(_applied(one, known.get(one.shape)) for one in podsets.podsets))
+
+
+def _applied(podset: PodSet, known: Addition | None) -> PodSet:
+    if known is None:
+        return podset
+    template, planned, real = podset.template, known.planned, known.real
+    selection = template.selection
+    if planned.node_selector != real.node_selector:
+        selection = replace(selection, node_selector=real.node_selector)
+    if planned.affinity != real.affinity:
+        selection = replace(selection, affinity=real.affinity or None)
+    if planned.tolerations != real.tolerations:
+        selection = replace(selection, tolerations=real.tolerations)
+    constraints = template.constraints
+    if planned.ports != real.ports:
+        constraints = replace(constraints, ports=real.ports)
+    made = replace(template, requests=real.requests, selection=selection, constraints=constraints)
+    return replace(podset, template=made)
 
 
 def demand_of(pod: Pod, template: Pod | None = None, flavoring: Flavoring | None = None) -> PodDemand:
@@ -137,7 +144,7 @@ def _largest(planned: PodDemand, one: PodDemand, other: PodDemand) -> PodDemand:
     return one._replace(**newer)._replace(requests=tuple(sorted(most.items())))
 
 
-def _difference(addition: _Addition) -> str:
+def _difference(addition: Addition) -> str:
     """Empty where the pods can go wherever their template could."""
     said, real = dict(addition.planned.requests), dict(addition.real.requests)
     names = [name for name in dict.fromkeys((*said, *real)) if said.get(name, 0) != real.get(name, 0)]

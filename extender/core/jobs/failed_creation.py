@@ -59,6 +59,10 @@ class FailedCreation:
         self._of[namespace] = after = _Failure(before.until, cured=True, priorities=still)
         return after != before
 
+    def namespace_gone(self, namespace: str) -> None:
+        """What kept pods from being created there is gone with it."""
+        self._of.pop(namespace, None)
+
     def go_last(self, namespace: str) -> bool:
         """Whether its jobs go after those of other namespaces."""
         failure = self._of.get(namespace)

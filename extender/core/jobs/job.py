@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import inf
 
+from extender.core.jobs.additions import Addition, Source
 from policies.model import Job, Pod, PodSets, SlotKey
 
 
@@ -65,6 +66,8 @@ class JobRecord:
     full_until: float = 0.0
     fewest: float = inf
     uncreated: bool = False
+    additions: Mapping[str, Addition] = field(default_factory=dict)
+    """By shape, what the API server is known to add to its pods."""
 
     @property
     def plannable(self) -> bool:
@@ -170,6 +173,11 @@ class JobRecord:
     def quorum(self) -> int:
         """How many have to start together at least, by what it was started with: less if it was made smaller since."""
         return min(self.started.first_wave if self.started is not None else 0, self.seen.podsets.first_wave)
+
+    @property
+    def source(self) -> Source:
+        """Of what the pods of its last start tell."""
+        return self.seen.uid, self.starts
 
     @property
     def falls_short(self) -> bool:
@@ -290,6 +298,10 @@ class JobRecord:
         fewer, self.fewest = lacking < self.fewest, lacking or inf
         self.uncreated = self.uncreated and lacking > 0
         return fewer
+
+    def learn(self, additions: Mapping[str, Addition]) -> None:
+        """The API server adds this to its pods."""
+        self.additions = additions
 
     def fail_creation(self) -> None:
         """Pods of it did not come in time."""

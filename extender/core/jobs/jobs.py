@@ -108,7 +108,7 @@ class Jobs:
             return  # without its flavors nobody can tell what of its demands was written for them
         podset = next((one for one in record.seen.podsets.podsets if one.prefix == f"{pod.owner}{pod.series}"), None)
         if podset is not None:
-            self._learn(podset, pod, workload.flavoring.get(podset.name), (record.seen.uid, record.starts))
+            self._learn(podset, pod, workload.flavoring.get(podset.name), record.source)
 
     def tried(self, event: PodTried, now: float) -> None:
         """A dry run has ended: what it tells of the pods counts like that of pods that were created."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
+from extender.core.claim import Owner, SlotOf
 from extender.core.effects import Reached
 from extender.core.gang.milestones import Milestone
 from extender.core.reasons import Reason
@@ -153,8 +154,10 @@ class KubePreemption:
         pods = [pod for workload in gangs.values() for pod in evicted(workload)]
         if self._state.budgets.forbids(pods, budgets_left(self._state)):
             return {}
-        members = dict.fromkeys(member.uid for workload in gangs.values() for member in workload.members)
-        leaving = {**members, **dict.fromkeys(uids)}
+        leaving: list[Owner] = [*uids]
+        for workload in gangs.values():
+            leaving += [member.uid for member in workload.members]
+            leaving += [SlotOf(workload.key, slot) for slot in workload.reserved]
         # kube-scheduler may know of more than we do, or of less when that was asked some time ago.
         fits = self._singles.may_preempt(pod, node, leaving) and self._singles.fits_without(pod, node, leaving)
         return gangs if fits else {}

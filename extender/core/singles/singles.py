@@ -53,7 +53,7 @@ class Singles:
         passed = tuple(node for node in event.candidates if node not in refused)
         state.out.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
 
-    def may_preempt(self, pod: Pod, node: str, victims: Iterable[str]) -> bool:
+    def may_preempt(self, pod: Pod, node: str, victims: Iterable[Owner]) -> bool:
         """Whether it fits there beside what is promised once these are gone: they would go for nothing where ``filter``
         keeps it out, or where they give way to somebody else. Where nothing is promised to others, room is
         kube-scheduler's business.
@@ -64,7 +64,7 @@ class Singles:
         leaving = {*uids, room_of(key_of(pod), node)}
         return claims.promised_nodes.get(node, {}).keys() <= leaving or self.fits_without(pod, node, uids)
 
-    def fits_without(self, pod: Pod, node: str, victims: Iterable[str]) -> bool:
+    def fits_without(self, pod: Pod, node: str, victims: Iterable[Owner]) -> bool:
         """Whether it fits there, as far as is known, once these are gone."""
         claims = self._state.claims
         room = claims.room(node)
