@@ -5,12 +5,18 @@ A text is made once, for all who will read it, and says which parts of it are na
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 _BEGIN, _END, _NEXT, _PART = "\ue000", "\ue001", "\ue002", "\ue003"
 """Characters for private use, which no name in Kubernetes has."""
 _NO_MARKS = dict.fromkeys(map(ord, (_BEGIN, _END, _NEXT, _PART)))
+_MARK = re.compile(f"[{_BEGIN}-{_PART}]")
+_WORD = f"[^{_BEGIN}-{_PART}]*"
+_ONE = f"{_WORD}{_PART}{_WORD}{_PART}{_WORD}"
+_MENTIONS = re.compile(f"{_BEGIN}({_ONE}(?:{_NEXT}{_ONE})*){_END}")
+"""What ``mentioned`` makes. Whatever else has marks is a text of somebody else that is quoted."""
 
 
 class Mention(NamedTuple):
@@ -52,16 +58,14 @@ def discreet(text: str, namespace: str) -> str:
 
 def mentions_of(text: str) -> Iterator[Mention]:
     """The workloads that the text names."""
-    for part in text.split(_BEGIN)[1:]:
-        yield from _mentions(part.partition(_END)[0])
+    for found in _MENTIONS.finditer(text):
+        yield from _mentions(found[1])
 
 
 def _rendered(text: str, said: Callable[[Sequence[Mention]], str]) -> str:
-    if _BEGIN not in text:
+    if _MARK.search(text) is None:
         return text
-    first, *parts = text.split(_BEGIN)
-    pairs = (part.partition(_END) for part in parts)
-    return first + "".join(said([*_mentions(inside)]) + after for inside, _, after in pairs)
+    return _MENTIONS.sub(lambda found: said([*_mentions(found[1])]), text).translate(_NO_MARKS)
 
 
 def _mentions(inside: str) -> Iterator[Mention]:
