@@ -52,7 +52,7 @@ def bare(event: Event) -> tuple[Event, ...]:
         case PodSeen(pod) if pod.node and not pod.ended:
             return (PodSeen(_bare_pod(pod)),)
         case NodeSeen(node):
-            closed = Node(node.name, (), node.labels, unschedulable=True, ready=node.ready)
+            closed = Node(node.name, (), node.labels, unschedulable=True, ready=node.ready, bare=True)
             return NodeSeen(closed), NodeSeen(replace(closed, labels={}))
         case JobSeen(job) if not (job.suspended and job.stopped) and not job.finished:
             return (JobSeen(_bare_job(job)),)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.core.bare import bare
-from extender.core.events import JobSeen
+from extender.core.events import JobSeen, NodeSeen
 from policies.model import Job, Node
 from policies.model.queues import QueueObject, Stop, Strategy
 from tests.builders import GPU, cluster
@@ -96,6 +96,22 @@ def test_a_start_that_is_shown_late_in_a_new_term(synced: str, held: bool) -> No
     train.show(**{name: getattr(seen, name) for name in STARTED})
     if synced == "after":
         later.feed_synced()
+    assert goes_on(later, train), train.stops
+
+
+@pytest.mark.parametrize("form", [0, 1])
+def test_on_nodes_that_the_quarantine_shows_as_bare(form: int) -> None:
+    """They may be suspects alone, and are shown as they are a moment later."""
+    seen = started(queues(), queued("train", 2))
+    later = again(queues(), ())
+    for one in NODES:
+        later.feed(bare(NodeSeen(one))[form])
+    train = Controlled(later, seen)
+    later.feed_synced()
+    train.settle()
+    assert (train.stops, used(later, "team")) == ([], 16)
+    come(later, in_queue("other", 6, "none"))
+    later.see(*NODES)
     assert goes_on(later, train), train.stops
 
 
