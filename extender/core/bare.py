@@ -13,6 +13,7 @@ from typing import Any
 from extender.core.events import (
     BudgetSeen,
     ClaimSeen,
+    DeviceClassSeen,
     Event,
     GroupJobSeen,
     GroupSeen,
@@ -156,4 +157,5 @@ _NAMES: dict[type[Event], Callable[[Any], Named]] = {
     BudgetSeen: lambda event: _unnumbered(
         "policy/v1", "PodDisruptionBudget", event.budget.namespace, event.budget.name
     ),
+    DeviceClassSeen: lambda event: _unnumbered("resource.k8s.io/v1", "DeviceClass", "", event.name),
 }
