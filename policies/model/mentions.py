@@ -14,17 +14,19 @@ _BEGIN, _END, _NEXT, _PART = "\ue000", "\ue001", "\ue002", "\ue003"
 _NO_MARKS = dict.fromkeys(map(ord, (_BEGIN, _END, _NEXT, _PART)))
 _MARK = re.compile(f"[{_BEGIN}-{_PART}]")
 _WORD = f"[^{_BEGIN}-{_PART}]*"
-_ONE = f"{_WORD}{_PART}{_WORD}{_PART}{_WORD}"
+_ONE = f"{_WORD}(?:{_PART}{_WORD}){{3}}"
 _MENTIONS = re.compile(f"{_BEGIN}({_ONE}(?:{_NEXT}{_ONE})*){_END}")
 """What ``mentioned`` makes. Whatever else has marks is a text of somebody else that is quoted."""
 
 
 class Mention(NamedTuple):
-    """A workload, or a pod of no gang. ``own``: how readers of its own namespace call it, if not ``text``."""
+    """A workload, or a pod of no gang. ``own``: how readers of its own namespace call it, if not ``text``. ``other``:
+    where it is something else, what those of other namespaces read of it."""
 
     namespace: str
     text: str
     own: str = ""
+    other: str = ""
 
     @property
     def name(self) -> str:
@@ -49,7 +51,9 @@ def discreet(text: str, namespace: str) -> str:
 
     def said(there: Sequence[Mention]) -> str:
         own = [_name(one, namespace) for one in there if one.namespace == namespace]
-        if others := len(there) - len(own):
+        theirs = [one.other for one in there if one.namespace != namespace]
+        own += dict.fromkeys(filter(None, theirs))
+        if others := theirs.count(""):
             own.append("a workload of another namespace" if others == 1 else f"{others} workloads of other namespaces")
         return ", ".join(own)
 

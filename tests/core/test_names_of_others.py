@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import AnswerBind, Evict, Report, SuspendJob
-from extender.core.events import QueueSeen
+from extender.core.events import BudgetSeen, NamespaceSeen, QueueSeen
 from extender.core.limits import Limits, Preempts
-from policies.model import CLIQUE, HostPort, Pod, PodSets, Topology
+from policies.model import CLIQUE, DisruptionBudget, GroupKey, HostPort, Pod, PodSets, Topology
 from policies.model.constraints import Constraints
 from policies.model.mentions import Mention, discreet, full, mentioned, mentions_of
 from policies.model.queues import LocalQueue, Strategy
@@ -113,8 +114,31 @@ def port(script: Cluster) -> str:
     return f"port 80 in use by {OTHER}/web"
 
 
+def unsuspended(script: Cluster) -> str:
+    seen = job(2, name="theirs")
+    script.feed(NamespaceSeen(OTHER, ()))
+    podsets = PodSets(
+        GroupKey(OTHER, "theirs"),
+        tuple(replace(one, template=replace(one.template, namespace=OTHER)) for one in seen.podsets.podsets),
+    )
+    theirs = Controlled(script, replace(seen, podsets=podsets))
+    theirs.run()
+    theirs.obeys = False
+    script.see(gang("mine", 1, priority=10))
+    script.feed(JobWritten(theirs.seen.key, theirs.seen.uid, Outcome.REFUSED, f"jobs {OTHER} may not be patched"))
+    script.advance(ON.preemption_s + 1)
+    return f"the suspension was refused: jobs {OTHER} may not be patched"
+
+
+def budgeted(script: Cluster) -> str:
+    script.feed(BudgetSeen(DisruptionBudget(OTHER, "all", (), 0)))
+    running(script, elsewhere(gang("theirs", 2)))
+    script.see(gang("mine", 1, priority=10))
+    return f"PodDisruptionBudget {OTHER}/all does not let all of its pods go"
+
+
 SCENES = [held, held_by_several, used, before, preempting, preempting_in_vain, preempting_a_pod, evicted, suspended]
-SCENES += [kept, port]
+SCENES += [kept, port, unsuspended, budgeted]
 
 
 def written(script: Cluster) -> list[str]:
@@ -218,7 +242,7 @@ MARKED = [
     "b\ue001",
     "\ue000b\ue002\ue001",
     "\ue000b\ue003c\ue001",
-    "\ue000b\ue003c\ue003d\ue003\ue001",
+    "\ue000b\ue003c\ue003d\ue003\ue003\ue001",
 ]
 
 
