@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from extender.core.bare import named
-from extender.core.effects import Effect
+from extender.core.effects import Effect, JobEffect
 from extender.core.engine import Engine
 from extender.core.events import (
     BudgetGone,
@@ -628,3 +628,37 @@ async def test_without_a_file_it_is_said_that_the_next_start_knows_nothing(caplo
     FailuresFile(None).write(Record())
     assert "failures_file is empty" in caplog.text
     assert FailuresFile(None).read() == Record()
+
+
+async def fails_twice(place: Place, *versions: PodSeen | JobSeen) -> Runner:
+    """The core has failed on two versions of it, so that a third one is not taken in at once."""
+    place.fails = lambda event: event in versions
+    for version, event in enumerate(versions):
+        runner = place.start()
+        runner.show(event, Source("all", "bad", f"{version}"))
+        await asyncio.sleep(0)
+        assert runner.failed.is_set()
+    runner = place.start()
+    runner.show(versions[-1], Source("all", "bad", "1"))
+    await read(runner, *cluster("a: 1x8"))
+    return runner
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_the_end_of_a_pod_that_is_left_out_frees_its_room(place: Place, phase: str) -> None:
+    pod = odd(single("bad", node="a-0", gpus=8))
+    runner = await fails_twice(place, PodSeen(pod), PodSeen(replace(pod, hint="changed")))
+    assert runner.core.state.claims.room("a-0")[GPU] == 0
+    runner.show(PodSeen(replace(pod, phase=phase)), Source("all", "bad", "2"))
+    assert len(runner.quarantine.left_out()) == 1
+    assert runner.core.state.claims.room("a-0")[GPU] == 8
+
+
+async def test_the_end_of_a_job_that_is_left_out_frees_its_room(place: Place) -> None:
+    one = replace(job(1), suspended=False, stopped=False, marked=True, plan={"": ("a-0",)})
+    runner = await fails_twice(place, JobSeen(one), JobSeen(replace(one, held=True)))
+    assert runner.core.state.claims.room("a-0")[GPU] == 0
+    runner.show(JobSeen(replace(one, finished=True)), Source("all", "bad", "2"))
+    assert len(runner.quarantine.left_out()) == 1
+    assert runner.core.state.claims.room("a-0")[GPU] == 8
+    assert not any(isinstance(asked, JobEffect) for asked in place.written.asked)
