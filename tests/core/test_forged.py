@@ -59,6 +59,17 @@ def test_nor_is_one_that_was_forged_while_muster_was_away() -> None:
     assert used(script, "team") == 0
 
 
+def test_nor_is_one_of_a_job_that_was_left_out_for_a_while() -> None:
+    script = two_teams(synced=False)
+    forged = queued(script, "forged", 4, **FORGED, flavors=GPUS, bare=True)
+    script.feed_synced()
+    forged.settle()
+    assert not forged.stops
+    forged.show(bare=False)
+    assert forged.stops
+    assert used(script, "team") == 0
+
+
 HINDERED: dict[str, dict[str, Any]] = {"held": {"held": True}, "of no queue": {"queue": "nowhere"}}
 
 

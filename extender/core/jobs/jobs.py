@@ -326,8 +326,8 @@ class Jobs:
         quota.
         """
         state, quotas, job = self._state, self._state.quotas, record.seen
-        if not record.unproven or not state.recovered or quotas.queues.stale:
-            return ""  # it is proven, or asked again when all is counted
+        if not record.unproven or job.bare or not state.recovered or quotas.queues.stale:
+            return ""  # it is proven, or asked again when all of it is known and counted
         record.unproven = False
         if job.plan is None and job.let_go is None:
             return ""
