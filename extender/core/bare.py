@@ -13,6 +13,7 @@ from typing import Any
 from extender.core.events import (
     BudgetSeen,
     ClaimSeen,
+    DeviceClassSeen,
     Event,
     GroupJobSeen,
     GroupSeen,
@@ -47,14 +48,17 @@ _PODGROUPS = {
 
 
 def bare(event: Event) -> tuple[Event, ...]:
-    """Return what may be shown in place of the event, the fullest first; nothing of what holds no room or quota."""
+    """Return what may be shown in place of the event, the fullest first; nothing of what has held no room or quota.
+
+    What has ended is shown, too: the core may know it as it was before.
+    """
     match event:
-        case PodSeen(pod) if pod.node and not pod.ended:
+        case PodSeen(pod) if pod.node:
             return (PodSeen(_bare_pod(pod)),)
         case NodeSeen(node):
-            closed = Node(node.name, (), node.labels, unschedulable=True, ready=node.ready)
+            closed = Node(node.name, (), node.labels, unschedulable=True, ready=node.ready, bare=True)
             return NodeSeen(closed), NodeSeen(replace(closed, labels={}))
-        case JobSeen(job) if not (job.suspended and job.stopped) and not job.finished:
+        case JobSeen(job) if job.finished or not (job.suspended and job.stopped):
             return (JobSeen(_bare_job(job)),)
         case _:
             return ()
@@ -100,6 +104,7 @@ def _bare_job(job: Job) -> Job:
         managed=job.managed,
         suspended=job.suspended,
         stopped=job.stopped,
+        finished=job.finished,
         running=job.running,
         marked=job.marked,
         plan=job.plan,
@@ -156,4 +161,5 @@ _NAMES: dict[type[Event], Callable[[Any], Named]] = {
     BudgetSeen: lambda event: _unnumbered(
         "policy/v1", "PodDisruptionBudget", event.budget.namespace, event.budget.name
     ),
+    DeviceClassSeen: lambda event: _unnumbered("resource.k8s.io/v1", "DeviceClass", "", event.name),
 }

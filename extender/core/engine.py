@@ -195,7 +195,7 @@ class Engine:
             self._settle(now)
             self._elastic.follow(now)
             self._settle(now)
-            if not state.trials.idle:
+            if not state.trials.idle and now >= state.paused_until:
                 self._jobs.follow_trials(now)
                 self._settle(now)
         except IllegalTransitionError as error:
@@ -275,12 +275,13 @@ class Engine:
         instants += self._repeats.next(), self._kube_preemption.next_look()
         instants += self._enqueues.next_retry(), self._reservations.next_end()
         instants += self.state.quotas.past.next_sample(), self._elastic.next_end(), *self.state.binds.instants()
-        instants.append(self.state.trials.next_end())
+        if (trial := self.state.trials.next_end()) is not None:
+            instants.append(max(trial, self.state.paused_until))
         return min((instant for instant in instants if instant is not None), default=None)
 
     def _synced(self, event: Synced, now: float) -> None:
         self._enqueues.begin(now)
-        self._recovery.begin(now - event.wall)
+        self._recovery.begin(now - event.wall, now)
         self._admission.recover(now, self._recovery)
 
     def _paused(self, event: Paused, _: float) -> None:

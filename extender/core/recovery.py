@@ -26,9 +26,9 @@ class Recovery:
         self._kube_preemption = kube_preemption
         self._unheard: dict[GroupKey, None] = {}
 
-    def begin(self, epoch: float) -> None:
+    def begin(self, epoch: float, now: float) -> None:
         """Every list is in."""
-        self._state.sync(epoch)
+        self._state.sync(epoch, now)
         self._unheard = dict.fromkeys(self._state.workloads)
 
     def find_out(self, key: GroupKey | None, now: float) -> None:
@@ -61,7 +61,9 @@ class Recovery:
         state = self._state
         self._kube_preemption.restore(now)
         state.recover()
-        for key, workload in list(state.workloads.items()):
+        # Of jobs that cannot all have been started, the one whose turn came last was not: it is judged first.
+        last_first = sorted(state.workloads.items(), key=lambda one: (one[1].priority, -one[1].created))
+        for key, workload in last_first:
             job = workload.job
             if state.workloads.get(key) is not workload or job is None:
                 continue

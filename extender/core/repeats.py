@@ -48,9 +48,14 @@ class Repeats:
 
     def put(self, effect: Repeatable, now: float) -> None:
         """Note that this could not be written."""
-        about = (
-            (effect.key, effect.pod and effect.pod.uid) if isinstance(effect, Reserve) else (effect.uid, effect.name)
-        )
+        about: object
+        match effect:
+            case Reserve(key=workload, pod=pod):
+                about = workload, pod and pod.uid
+            case Hint(uid="", owner=owner):
+                about = effect.namespace, owner
+            case _:
+                about = effect.uid
         key = type(effect), about
         known = self._later.get(key)
         times = 1 if known is None else known.times + known.asked
@@ -86,7 +91,7 @@ class Repeats:
         if isinstance(effect, Reserve):
             return self._left_over(effect)
         if isinstance(effect, Hint) and not effect.uid:
-            return effect
+            return effect if state.namespaces.ending(effect.namespace) is None else None
         found, pod = state.member(effect.uid), state.pods.get(effect.uid)
         if pod is None or not pod.live:
             return None

@@ -81,6 +81,8 @@ class State:
     paused_until: float = -inf
     """Before this instant nothing is planned that is not planned yet."""
     synced: bool = False
+    synced_at: float = 0.0
+    """When every list was in."""
     recovered: bool = False
     """What the objects tell of an earlier life of ours is known: calls can be answered."""
     epoch: float = 0.0
@@ -113,9 +115,9 @@ class State:
         """What has happened to it by now has been looked at."""
         self.touched.pop(key, None)
 
-    def sync(self, epoch: float) -> None:
+    def sync(self, epoch: float, now: float) -> None:
         """Every list is in."""
-        self.epoch, self.synced = epoch, True
+        self.epoch, self.synced, self.synced_at = epoch, True, now
 
     def recover(self) -> None:
         """From now on calls are answered."""

@@ -216,7 +216,7 @@ def bare_node_from(obj: NodeObject) -> Node | None:
     """Read which node it is: nothing is planned there, and what is there stays counted."""
     meta = obj.metadata or Meta()
     labels = {key: text for key, text in (meta.labels or {}).items() if key != KEPT_NODE}
-    return Node(meta.name, (), labels, unschedulable=True) if meta.name else None
+    return Node(meta.name, (), labels, unschedulable=True, bare=True) if meta.name else None
 
 
 def _if_readable(read: Callable[[], ValueT | None]) -> ValueT | None:

@@ -113,9 +113,11 @@ class Quarantine:
     def __init__(self, record: Record, save: Callable[[Record], None], clock: Callable[[], float]) -> None:
         self._save = save
         self._clock = clock
-        self._entries = {entry.uid: entry for entry in record.entries[-MOST_ENTRIES:]}
+        now = clock()  # It may have been put back since, and nothing is left out until an instant of then.
+        entries = record.entries[-MOST_ENTRIES:]
+        self._entries = {entry.uid: replace(entry, at=min(entry.at, now)) for entry in entries}
         self._failures = record.failures
-        self.paused_until = record.paused_until if record.paused_until <= clock() + WITHIN_S else 0.0
+        self.paused_until = record.paused_until if record.paused_until <= now + WITHIN_S else 0.0
         self._shown: dict[str, _Shown] = {}
 
     def start_over(self) -> None:

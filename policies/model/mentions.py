@@ -5,20 +5,28 @@ A text is made once, for all who will read it, and says which parts of it are na
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 _BEGIN, _END, _NEXT, _PART = "\ue000", "\ue001", "\ue002", "\ue003"
 """Characters for private use, which no name in Kubernetes has."""
 _NO_MARKS = dict.fromkeys(map(ord, (_BEGIN, _END, _NEXT, _PART)))
+_MARK = re.compile(f"[{_BEGIN}-{_PART}]")
+_WORD = f"[^{_BEGIN}-{_PART}]*"
+_ONE = f"{_WORD}(?:{_PART}{_WORD}){{3}}"
+_MENTIONS = re.compile(f"{_BEGIN}({_ONE}(?:{_NEXT}{_ONE})*){_END}")
+"""What ``mentioned`` makes. Whatever else has marks is a text of somebody else that is quoted."""
 
 
 class Mention(NamedTuple):
-    """A workload, or a pod of no gang. ``own``: how readers of its own namespace call it, if not ``text``."""
+    """A workload, or a pod of no gang. ``own``: how readers of its own namespace call it, if not ``text``. ``other``:
+    where it is something else, what those of other namespaces read of it."""
 
     namespace: str
     text: str
     own: str = ""
+    other: str = ""
 
     @property
     def name(self) -> str:
@@ -43,7 +51,9 @@ def discreet(text: str, namespace: str) -> str:
 
     def said(there: Sequence[Mention]) -> str:
         own = [_name(one, namespace) for one in there if one.namespace == namespace]
-        if others := len(there) - len(own):
+        theirs = [one.other for one in there if one.namespace != namespace]
+        own += dict.fromkeys(filter(None, theirs))
+        if others := theirs.count(""):
             own.append("a workload of another namespace" if others == 1 else f"{others} workloads of other namespaces")
         return ", ".join(own)
 
@@ -52,16 +62,14 @@ def discreet(text: str, namespace: str) -> str:
 
 def mentions_of(text: str) -> Iterator[Mention]:
     """The workloads that the text names."""
-    for part in text.split(_BEGIN)[1:]:
-        yield from _mentions(part.partition(_END)[0])
+    for found in _MENTIONS.finditer(text):
+        yield from _mentions(found[1])
 
 
 def _rendered(text: str, said: Callable[[Sequence[Mention]], str]) -> str:
-    if _BEGIN not in text:
+    if _MARK.search(text) is None:
         return text
-    first, *parts = text.split(_BEGIN)
-    pairs = (part.partition(_END) for part in parts)
-    return first + "".join(said([*_mentions(inside)]) + after for inside, _, after in pairs)
+    return _MENTIONS.sub(lambda found: said([*_mentions(found[1])]), text).translate(_NO_MARKS)
 
 
 def _mentions(inside: str) -> Iterator[Mention]:

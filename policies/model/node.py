@@ -74,7 +74,7 @@ ANY_NODE = Selection()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as the planner sees it."""
+    """A node as the planner sees it. ``bare``: the core has failed on it, and does not know what it has."""
 
     name: str
     allocatable: Requests
@@ -82,3 +82,4 @@ class Node:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     ready: bool = True
+    bare: bool = False

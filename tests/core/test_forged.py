@@ -24,6 +24,10 @@ def queued(script: Script, name: str, count: int, queue: str = "team", **facts: 
     return Controlled(script, replace(job(count, name=name), queue=queue, **facts))
 
 
+LATER_S = 6.0
+"""By then no start of an earlier life is on its way."""
+
+
 def two_teams(**facts: Any) -> Script:
     script = Script(*cluster("a: 4x8"), **facts)
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}), cluster_queue("honest", {"gpus": 24}))
@@ -55,12 +59,24 @@ def test_nor_is_one_that_was_forged_while_muster_was_away() -> None:
     assert used(script, "team") == 0
 
 
+def test_nor_is_one_of_a_job_that_was_left_out_for_a_while() -> None:
+    script = two_teams(synced=False)
+    forged = queued(script, "forged", 4, **FORGED, flavors=GPUS, bare=True)
+    script.feed_synced()
+    forged.settle()
+    assert not forged.stops
+    forged.show(bare=False)
+    assert forged.stops
+    assert used(script, "team") == 0
+
+
 HINDERED: dict[str, dict[str, Any]] = {"held": {"held": True}, "of no queue": {"queue": "nowhere"}}
 
 
 @pytest.mark.parametrize("why", HINDERED)
 def test_nor_is_one_of_a_job_that_may_not_start(why: str) -> None:
     script = two_teams()
+    script.advance(LATER_S)
     forged = queued(script, "forged", 1, **HINDERED[why])
     forged.show(suspended=False, stopped=False, plan={"": ("a-0",)}, marked=True, flavors=GPUS)
     assert forged.stops
@@ -70,6 +86,7 @@ def test_nor_is_one_of_a_job_that_may_not_start(why: str) -> None:
 def test_nor_is_one_in_a_queue_that_is_stopped() -> None:
     script = two_teams()
     show(script, cluster_queue("team", {"gpus": 8}, stop=Stop.HOLD))
+    script.advance(LATER_S)
     forged = queued(script, "forged", 1)
     forged.show(suspended=False, stopped=False, plan={"": ("a-0",)}, marked=True, flavors=GPUS)
     assert forged.stops
@@ -83,6 +100,7 @@ def test_nor_is_one_that_passes_by_whoever_waits_before_it() -> None:
     first = queued(script, "first", 2)
     forged = queued(script, "forged", 1)
     assert not first.starts + forged.starts
+    script.advance(LATER_S)
     forged.show(suspended=False, stopped=False, plan={"": ("a-3",)}, marked=True, flavors=GPUS)
     assert (len(forged.stops), used(script, "team")) == (1, 8)
     leave(script, runs)

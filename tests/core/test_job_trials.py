@@ -9,7 +9,7 @@ import pytest
 
 from extender.core.answers import PodTried, Verdict
 from extender.core.effects import TryPod
-from extender.core.events import JobGone, JobSeen, NamespaceSeen
+from extender.core.events import JobGone, JobSeen, NamespaceSeen, Paused
 from extender.core.limits import Limits, Preempts
 from policies.model import GroupKey, Pod, PodSets
 from tests.core.jobs import Controlled
@@ -281,3 +281,18 @@ def test_pods_that_were_created_count_for_more_than_a_dry_run() -> None:
     script.feed(PodTried(train.seen.key, "S", Verdict.PASSED, train.seen.podsets.podsets[0].template))
     train.wait(5)
     assert set(train.starts[-1].plan[""]) == {"b-0", "b-1"}
+
+
+def test_nothing_is_tried_while_nothing_new_is_planned() -> None:
+    """What a dry run tells may be what the core has failed on, again and again: for an answer no object is to blame."""
+    script = Script(*SMALL, limits=LIMITS, synced=False)
+    script.feed(Paused(script.now + 300.0))
+    script.feed_synced()
+    server, train = Server(script), Controlled(script, shaped())
+    train.wait(5)
+    assert (server.pending(), train.starts) == ([], [])
+    assert (due := script.core.next_wake()) is None or due > script.now
+    train.wait(300)
+    assert server.answer() == 1
+    train.settle()
+    assert train.starts

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import AnswerBind, Evict, Report, SuspendJob
-from extender.core.events import QueueSeen
+from extender.core.events import BudgetSeen, NamespaceSeen, QueueSeen
 from extender.core.limits import Limits, Preempts
-from policies.model import CLIQUE, HostPort, Pod, PodSets, Topology
+from policies.model import CLIQUE, DisruptionBudget, GroupKey, HostPort, Pod, PodSets, Topology
 from policies.model.constraints import Constraints
-from policies.model.mentions import Mention, discreet, full, mentioned
+from policies.model.mentions import Mention, discreet, full, mentioned, mentions_of
 from policies.model.queues import LocalQueue, Strategy
 from tests.builders import cluster, gang, key, single
 from tests.core.jobs import Controlled, job
@@ -113,8 +114,31 @@ def port(script: Cluster) -> str:
     return f"port 80 in use by {OTHER}/web"
 
 
+def unsuspended(script: Cluster) -> str:
+    seen = job(2, name="theirs")
+    script.feed(NamespaceSeen(OTHER, ()))
+    podsets = PodSets(
+        GroupKey(OTHER, "theirs"),
+        tuple(replace(one, template=replace(one.template, namespace=OTHER)) for one in seen.podsets.podsets),
+    )
+    theirs = Controlled(script, replace(seen, podsets=podsets))
+    theirs.run()
+    theirs.obeys = False
+    script.see(gang("mine", 1, priority=10))
+    script.feed(JobWritten(theirs.seen.key, theirs.seen.uid, Outcome.REFUSED, f"jobs {OTHER} may not be patched"))
+    script.advance(ON.preemption_s + 1)
+    return f"the suspension was refused: jobs {OTHER} may not be patched"
+
+
+def budgeted(script: Cluster) -> str:
+    script.feed(BudgetSeen(DisruptionBudget(OTHER, "all", (), 0)))
+    running(script, elsewhere(gang("theirs", 2)))
+    script.see(gang("mine", 1, priority=10))
+    return f"PodDisruptionBudget {OTHER}/all does not let all of its pods go"
+
+
 SCENES = [held, held_by_several, used, before, preempting, preempting_in_vain, preempting_a_pod, evicted, suspended]
-SCENES += [kept, port]
+SCENES += [kept, port, unsuspended, budgeted]
 
 
 def written(script: Cluster) -> list[str]:
@@ -210,3 +234,26 @@ def test_a_name_with_marks_in_it_is_a_name() -> None:
     odd = mentioned([Mention("b", "b/\ue001\ue000a\ue003x")])
     assert full(odd) == "b/ax"
     assert discreet(odd, "a") == "a workload of another namespace"
+
+
+MARKED = [
+    "\ue000",
+    "\ue000b",
+    "b\ue001",
+    "\ue000b\ue002\ue001",
+    "\ue000b\ue003c\ue001",
+    "\ue000b\ue003c\ue003d\ue003\ue003\ue001",
+]
+
+
+@pytest.mark.parametrize("said", MARKED, ids=ascii)
+def test_a_text_of_a_tenant_with_marks_in_it_is_a_text(said: str) -> None:
+    """It is quoted in a reason, which is rendered at an instant for which no object is to blame."""
+    script = Cluster(*cluster("a: 2x8"))
+    script.see(gang("mine", 2, topology=Topology(required=said)))
+    script.advance(LONG_S)
+    plain = "".join(letter for letter in said if letter in "bcd")
+    assert any(f'unknown topology level "{plain}"' in text for text in written(script)), written(script)
+    assert all(text.isprintable() for text in written(script))
+    assert full(f"{said}; {mentioned([Mention('a', 'a/x')])}") == f"{plain}; a/x"
+    assert [one.text for one in mentions_of(f"{said}; {mentioned([Mention('a', 'a/x')])}")] == ["a/x"]

@@ -10,8 +10,8 @@ import pytest
 from extender.core.advisory import Mode
 from extender.core.answers import Nominated, Reserved, Ungated, Unwritten
 from extender.core.effects import Confirm, Effect, Hint, Nominate, Reserve, Ungate, Wake
-from extender.core.events import Event
-from policies.model import GANG_GATE, Reservation
+from extender.core.events import Event, NamespaceGone, NamespaceSeen
+from policies.model import GANG_GATE, Controller, Reservation
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
 from tests.core.preempting import Cluster, running
@@ -151,3 +151,25 @@ def test_a_gate_in_advisory_mode() -> None:
     (pod,) = gang("train", 1, min_member=2, gates=(GANG_GATE,))
     script = Script(*cluster("a: 1x8"), pod, mode=Mode.ADVISE)
     assert_backs_off(course(script, Ungated(pod.uid, "403 Forbidden"), Ungate))
+
+
+LEFT_OUT = Hint("", "a", "train", "it is left out", Controller("batch/v1", "Job", "train", "uid-1"), "LeftOut")
+
+
+def test_what_is_told_of_an_object_without_a_pod_ends_with_its_namespace() -> None:
+    script = Script(*cluster("a: 1x8"))
+    script.feed(NamespaceSeen("a", ()))
+    script.feed(Unwritten(LEFT_OUT))
+    script.feed(NamespaceGone("a"))
+    script.advance(900)
+    assert asked(script, Hint) == 0
+
+
+def test_objects_of_one_name_are_each_told_of() -> None:
+    script = Script(*cluster("a: 1x8"))
+    assert LEFT_OUT.owner is not None
+    others = replace(LEFT_OUT, namespace="b"), replace(LEFT_OUT, owner=LEFT_OUT.owner._replace(kind="JobSet"))
+    for hint in (LEFT_OUT, *others):
+        script.feed(Unwritten(hint))
+    script.advance(10)
+    assert [one for one in script.effects if isinstance(one, Hint)] == [LEFT_OUT, *others]

@@ -60,7 +60,7 @@ def test_an_object_that_nothing_is_in_use_by_is_skipped(caplog: pytest.LogCaptur
 def test_a_node_is_closed_and_known() -> None:
     odd, other = seen(failing(NODES), node("odd", zone="z"), node("other"))
     assert isinstance(odd, NodeSeen)
-    assert odd.node == Node("odd", (), odd.node.labels, unschedulable=True)
+    assert odd.node == Node("odd", (), odd.node.labels, unschedulable=True, bare=True)
     assert odd.node.labels["zone"] == "z"
     assert isinstance(other, NodeSeen)
     assert not other.node.unschedulable

@@ -8,18 +8,20 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import pytest
 
 from extender.core.bare import named
-from extender.core.effects import Effect
+from extender.core.effects import Effect, JobEffect
 from extender.core.engine import Engine
 from extender.core.events import (
     BudgetGone,
     BudgetSeen,
     ClaimGone,
     ClaimSeen,
+    DeviceClassGone,
+    DeviceClassSeen,
     Event,
     GroupGone,
     GroupJobGone,
@@ -204,6 +206,7 @@ KINDS = (
         BudgetGone("default", "bad"),
         BudgetSeen(DisruptionBudget("default", "bad", (), 2)),
     ),
+    Kind("DeviceClass", DeviceClassSeen("bad", "a/b"), DeviceClassGone("bad"), DeviceClassSeen("bad", "")),
     *(Kind(type(one).__name__, QueueSeen(one), QueueGone(one), QueueSeen(one, ("odd",))) for one in QUEUES),
 )
 
@@ -264,6 +267,12 @@ def test_every_object_has_a_name_for_people(kind: Kind) -> None:
     assert whose is not None
     assert whose[1].kind
     assert whose[1].name
+
+
+def test_every_kind_that_is_followed_is_tried_here() -> None:
+    shown = {type(kind.seen) for kind in KINDS}
+    followed = {one for one in get_args(Event) if one.__name__.endswith("Seen") and one is not PodsSeen}
+    assert followed == shown
 
 
 def bad(event: Event) -> bool:
@@ -587,6 +596,26 @@ def test_a_pause_of_the_far_future_is_none(tmp_path: Path) -> None:
     assert Quarantine(Record(paused_until=1e300), lambda _: None, lambda: 1e9).pause_s == 0
 
 
+async def test_nothing_is_left_out_until_an_instant_of_a_clock_that_was_put_back(place: Place) -> None:
+    place.fails = bad
+    first, second, good = (
+        replace(single("bad"), labels=labels) for labels in ((("odd", ""),), (("odd", ""), ("a", "b")), ())
+    )
+    place.now += 1e9
+    for version, pod in enumerate((first, second)):
+        place.start().show(PodSeen(pod), Source("all", pod.uid, f"{version}"))
+        await asyncio.sleep(0)
+    place.now -= 1e9
+    runner = place.start()
+    runner.show(PodSeen(second), Source("all", second.uid, "1"))
+    await read(runner, *cluster("a: 1x8"))
+    assert len(runner.quarantine.left_out()) == 1
+    place.now += 3600.0
+    runner.show(PodSeen(good), Source("all", good.uid, "2"))
+    await asyncio.sleep(0)
+    assert good.uid in runner.core.state.pods
+
+
 async def test_a_file_that_cannot_be_written_ends_nothing(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     place.path = place.path / "no" / "such" / "directory"
     place.fails = bad
@@ -599,3 +628,37 @@ async def test_without_a_file_it_is_said_that_the_next_start_knows_nothing(caplo
     FailuresFile(None).write(Record())
     assert "failures_file is empty" in caplog.text
     assert FailuresFile(None).read() == Record()
+
+
+async def fails_twice(place: Place, *versions: PodSeen | JobSeen) -> Runner:
+    """The core has failed on two versions of it, so that a third one is not taken in at once."""
+    place.fails = lambda event: event in versions
+    for version, event in enumerate(versions):
+        runner = place.start()
+        runner.show(event, Source("all", "bad", f"{version}"))
+        await asyncio.sleep(0)
+        assert runner.failed.is_set()
+    runner = place.start()
+    runner.show(versions[-1], Source("all", "bad", "1"))
+    await read(runner, *cluster("a: 1x8"))
+    return runner
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_the_end_of_a_pod_that_is_left_out_frees_its_room(place: Place, phase: str) -> None:
+    pod = odd(single("bad", node="a-0", gpus=8))
+    runner = await fails_twice(place, PodSeen(pod), PodSeen(replace(pod, hint="changed")))
+    assert runner.core.state.claims.room("a-0")[GPU] == 0
+    runner.show(PodSeen(replace(pod, phase=phase)), Source("all", "bad", "2"))
+    assert len(runner.quarantine.left_out()) == 1
+    assert runner.core.state.claims.room("a-0")[GPU] == 8
+
+
+async def test_the_end_of_a_job_that_is_left_out_frees_its_room(place: Place) -> None:
+    one = replace(job(1), suspended=False, stopped=False, marked=True, plan={"": ("a-0",)})
+    runner = await fails_twice(place, JobSeen(one), JobSeen(replace(one, held=True)))
+    assert runner.core.state.claims.room("a-0")[GPU] == 0
+    runner.show(JobSeen(replace(one, finished=True)), Source("all", "bad", "2"))
+    assert len(runner.quarantine.left_out()) == 1
+    assert runner.core.state.claims.room("a-0")[GPU] == 8
+    assert not any(isinstance(asked, JobEffect) for asked in place.written.asked)

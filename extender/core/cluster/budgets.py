@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from extender.core.events import BudgetGone, BudgetSeen
 from policies.model import DisruptionBudget, Labels, Pod
 from policies.model.constraints import selects
+from policies.model.mentions import Mention, mentioned
 from policies.words import listed
 
 Counts = tuple[tuple[str, int], ...]
@@ -38,7 +39,7 @@ class DisruptionBudgets:
     @property
     def left(self) -> Counter[str]:
         """How many more pods each of them lets go, by name."""
-        return Counter({f"{one}": one.allowed for there in self.seen.values() for one in there.values()})
+        return Counter({_name(one): one.allowed for there in self.seen.values() for one in there.values()})
 
     def counts(self, pods: Iterable[Pod]) -> Counts:
         """Those that go already count no more."""
@@ -67,5 +68,10 @@ class DisruptionBudgets:
             about = pod.namespace, pod.labels
             if about not in known:
                 labels = dict(pod.labels)
-                known[about] = [f"{one}" for one in there.values() if selects(one.selector, labels)]
+                known[about] = [_name(one) for one in there.values() if selects(one.selector, labels)]
             yield known[about]
+
+
+def _name(budget: DisruptionBudget) -> str:
+    """As texts name it, which may be read in other namespaces."""
+    return mentioned([Mention(budget.namespace, f"{budget}", other="of another namespace")])

@@ -34,6 +34,10 @@ from policies.model import GroupKey, Pod, PodSet, PodSets, SlotKey, Victim
 
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
+_INHERITED_S = 5.0
+"""So long after a restart, or the begin of a term, a start may be shown that was under way in the life before."""
+_KEEP_NO_START = ("Held", "QueueStopped")
+"""Reasons that keep a job from being started, and none that stop one that was started before."""
 _UNFOUNDED = "the start that is written on it does not hold"
 _STARTED = Reason("Placed", "it is started with the plan that is written on it", warning=False)
 
@@ -322,8 +326,8 @@ class Jobs:
         quota.
         """
         state, quotas, job = self._state, self._state.quotas, record.seen
-        if not record.unproven or not state.recovered or quotas.queues.stale:
-            return ""  # it is proven, or asked again when all is counted
+        if not record.unproven or job.bare or not state.recovered or quotas.queues.stale:
+            return ""  # it is proven, or asked again when all of it is known and counted
         record.unproven = False
         if job.plan is None and job.let_go is None:
             return ""
@@ -338,14 +342,15 @@ class Jobs:
                 record.let_go([slot for slot in record.plan if slot not in there])
             return ""
         why = quotas.route(workload).why or (HELD if job.held else None)
-        first = why.message if why is not None else lacks or self._passed_by(workload, record)
+        # A restart hides when it was started: others may have come since, and a hold or a stop of its queue.
+        inherited = not record.began_suspended or now < state.synced_at + _INHERITED_S
+        if inherited and why is not None and why.code in _KEEP_NO_START:
+            why = None
+        first = why.message if why is not None else lacks or ("" if inherited else self._passed_by(workload))
         return first and f"{_UNFOUNDED}: {first}"
 
-    def _passed_by(self, workload: Workload, record: JobRecord) -> str:
-        """Whether others that wait come before it, had somebody else started it just now. A restart hides when it was
-        started: then nobody is passed by."""
-        if not record.began_suspended:
-            return ""
+    def _passed_by(self, workload: Workload) -> str:
+        """Whether others that wait come before it."""
         rank = -workload.priority, workload.created
         others = (self._state.workloads.get(key) for key in self._state.waiting.keys if key != workload.key)
         before = any(other is not None and (-other.priority, other.created) <= rank for other in others)

@@ -44,7 +44,9 @@ class Upkeep:
                 continue  # beside its predecessor it may have had no room: other plans come first (``Recovery.end``)
             pod = workload.asking(workload.members.stands_for(slot))
             needed, admitted = needs(workload, slot), state.claims.admits(node, pod.selection)
-            if (
+            known = state.claims.nodes.get(node)
+            # On a node that is left out nobody else has been planned since.
+            if (known is not None and known.bare) or (
                 admitted
                 and state.claims.fits(node, pod.requests)
                 and (

@@ -85,11 +85,16 @@ class Quotas:
         return lambda what, amount: node is not None and amount <= node.left(what)
 
     def overdrawn(self, key: GroupKey) -> str:
-        """A sentence on the first of its resources of which its queue uses more than it may; empty if there is none."""
+        """A sentence on the first of its resources of which its queue uses more than it may; empty if there is none.
+
+        A queue that uses no more than its own is not to blame for what its cohort lacks.
+        """
         name, uses = self.members.queue_of(key), self.uses.of(key).values()
         node = None if name is None else self.node_of(name)
         whats = dict.fromkeys(what for use in uses for what in use.usage)
-        lacking = next((what for what in whats if node is not None and node.left(what) < 0), None)
+        lacking = next(
+            (what for what in whats if node is not None and node.left(what) < 0 and node.borrows(what)), None
+        )
         return f"ClusterQueue {name} has no quota for its {lacking[1]} in flavor {lacking[0]}" if lacking else ""
 
     def local_of(self, key: GroupKey) -> str:

@@ -124,9 +124,14 @@ class Reservations:
         """Who is still there, and of a job what has kept it from being suspended."""
         some = list(preemption.left)[:_NAMED]
         said = f"{_named(some)} had yet to go"
-        jobs = [workload.job for one in some if not one.pod and (workload := self._state.workloads.get(one.key))]
-        refused = next((job.refused for job in jobs if job is not None and job.refused), "")
-        return f"{said}: the suspension was refused: {refused}" if refused else said
+        gangs = [gang for one in some if not one.pod and (gang := self._state.workloads.get(one.key)) is not None]
+        for gang in gangs:
+            if gang.job is not None and gang.job.refused:
+                # What the API server says names the job.
+                why = "the suspension was refused"
+                told = mentioned([Mention(gang.key.namespace, f"{why}: {gang.job.refused}", other=why)])
+                return f"{said}: {told}"
+        return said
 
     def next_end(self) -> float | None:
         """When the next one ends, or its victims are told again, or another one is tried."""

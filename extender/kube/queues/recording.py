@@ -143,17 +143,29 @@ class WorkloadWriter:
             if self._refused.get(key, 0) > 0:
                 self._refused[key] -= 1
                 continue
-            report, kept = core.workload_report(key), self._kept.get(key)
-            if report is None or (kept is not None and kept.foreign and kept.uid == report.job.uid):
+            try:
+                one = self._due_of(core, key, places.get(key), now)
+            except Exception as error:  # Of one object, such as one that somebody else has written in.
+                self._complain(key, error)
+                self._kept.pop(key, None)
+                self._refused[key] = _RESTS
                 continue
-            kept = kept if kept is not None and kept.uid == report.job.uid else None
-            if kept is None and report.finished:
-                continue  # It goes when its job does.
-            status = record_status(report, kept.status["conditions"] if kept else (), places.get(key), now)
-            told = kept is not None and all(kept.status.get(field) == value for field, value in status.items())
-            if kept is None or not told or (not report.finished and kept.spec != spec_of(report)):
-                found.append(_Due(report, kept, status))
+            if one is not None:
+                found.append(one)
         return found
+
+    def _due_of(self, core: Core, key: GroupKey, place: int | None, now: str) -> _Due | None:
+        """What is to be written of this job, if anything is."""
+        report, kept = core.workload_report(key), self._kept.get(key)
+        if report is None or (kept is not None and kept.foreign and kept.uid == report.job.uid):
+            return None
+        kept = kept if kept is not None and kept.uid == report.job.uid else None
+        if kept is None and report.finished:
+            return None  # It goes when its job does.
+        status = record_status(report, kept.status["conditions"] if kept else (), place, now)
+        told = kept is not None and all(kept.status.get(field) == value for field, value in status.items())
+        is_due = kept is None or not told or (not report.finished and kept.spec != spec_of(report))
+        return _Due(report, kept, status) if is_due else None
 
     async def _write(self, one: _Due, version: str) -> _Kept:
         report, kept, spec, status = one.report, one.kept, spec_of(one.report), one.status

@@ -232,6 +232,16 @@ def test_an_object_that_is_refused_keeps_no_other_from_being_written(status: int
     played(check)
 
 
+def test_nor_does_one_of_which_the_core_cannot_say_how_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(one: Played) -> None:
+        bad = replace_key(0)
+        one.reports = {bad.key: bad, WAITS.key: WAITS}
+        monkeypatch.setattr(one, "workload_report", lambda key: {WAITS.key: WAITS}[key])
+        assert await one.asked() == [MADE, TOLD]
+
+    played(check)
+
+
 def test_no_error_ends_the_rounds_and_unforeseen_ones_come_farther_and_farther_apart() -> None:
     pauses: list[float] = []
 
