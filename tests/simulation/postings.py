@@ -136,8 +136,10 @@ class Postings:
         fellows = [one for one in fellows if self._wholeness.asked_for.get(one.uid) == effect.group]
         gang, posting, nodes = effect.annotations[GANG_UID], self._claims.posting, self._shown.nodes
         places = {pod.node for pod in fellows if pod.node and pod.stamp and pod.stamp.gang == gang}
-        places |= {effect.node, *(posting[pod.uid].node for pod in fellows if pod.uid in posting)}
-        domains = {nodes[place].labels.get(CLIQUE) for place in places if place in nodes}
+        places |= {posting[pod.uid].node for pod in fellows if pod.uid in posting and pod.uid != effect.uid}
+        if len({nodes[place].labels.get(CLIQUE) for place in places if place in nodes}) > 1:
+            return  # a node of it was gone when others came, and is back
+        domains = {nodes[place].labels.get(CLIQUE) for place in (*places, effect.node) if place in nodes}
         if len(domains) > 1 or None in domains:
             raise BrokenPromiseError(f"{effect.uid} goes to {effect.node}: its gang would be in cliques {domains}")
 

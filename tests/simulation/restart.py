@@ -61,16 +61,26 @@ class Restart:
     def state(self) -> State:
         return self.driver.core.state
 
-    def play(self, now: float, until: float, *, served: bool | None) -> None:
-        """From the lists on. ``served``: whether nodes can be asked for; None where nobody says so."""
+    def play(self, known: State, now: float, until: float, *, served: bool | None) -> None:
+        """From the lists on. ``known``: of the old life. ``served``: whether nodes can be asked for; None where nobody
+        says so."""
         for event in self._objects():
             self._do(self.driver.handle(event, now), now)
+        self._remember(known)
         self._do(self.driver.handle(Synced(now), now), now)
         if served is not None:
             self._do(self.driver.handle(CapacityServed(served), now), now)
         while (due := self.driver.next_wake()) is not None and due < until and not self.wrote:
             now = max(now, due)
             self._do(self.driver.wake(now), now)
+
+    def _remember(self, known: State) -> None:
+        """The nodes that kube-scheduler has refused are in no object: they are tried again when their time is over."""
+        for key in self.state.workloads.keys() & known.workloads.keys():
+            nodes = known.workloads[key].retries.nodes
+            self.state.workloads[key].retries.nodes.update(nodes)
+            for node, _ in nodes:
+                self.state.refusing.remember(node, key)
 
     def _objects(self) -> Iterator[Event]:
         api = self.api
@@ -114,7 +124,7 @@ def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, serv
     """What a restart at rest would change: writes, who waits, why, and for whom room is kept."""
     restart = Restart(api, Driver(fresh))
     due = known.next_wake()
-    restart.play(now, now + LASTS_S if due is None else min(due, now + LASTS_S), served=served)
+    restart.play(known.state, now, now + LASTS_S if due is None else min(due, now + LASTS_S), served=served)
     before, after = known.state, restart.state
     if after.waiting.keys.keys() != before.waiting.keys.keys():
         yield f"{[*before.waiting.keys]} wait, and after a restart {[*after.waiting.keys]} do"
@@ -134,8 +144,8 @@ def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, serv
 
 
 def _is_explained(state: State, key: GroupKey) -> bool:
-    """Whether a new life may say otherwise why it waits or runs. It knows of no node that kube-scheduler has refused.
-    And where its PodGroup is gone while it runs, the old life tells what was so then, and a new one what is stamped."""
+    """Whether a new life may say otherwise why it waits or runs. It does not know in what words nodes were refused. And
+    where its PodGroup is gone while it runs, the old life tells what was so then, and a new one what is stamped."""
     workload = state.workloads[key]
     orphaned = workload.min_member is None and bool(workload.members.bound)
     return orphaned or bool(workload.retries.nodes)
