@@ -274,8 +274,8 @@ class State:
         return [claim for claim in claims if claim is not None]
 
     def use_kept(self, workload: Workload, pod: Pod, node: str) -> None:
-        """A member of it has room there now, and takes what is kept there for it, or for the lost member most like it,
-        unless it has room beside that."""
+        """Give up kept room that a member needs on its node: that of the lost member most like it. A member that fits
+        beside the kept room needs none."""
         if self.claims.fits(node, pod.requests):
             return
         kept = [

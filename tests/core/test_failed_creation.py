@@ -383,10 +383,10 @@ def test_a_small_job_that_runs_now_and_then_is_no_way_around_it() -> None:
 
 def test_a_namespace_that_is_made_anew_begins_anew() -> None:
     failed = FailedCreation()
-    assert failed.fail("team", 0.0, in_full=True)
+    assert failed.fail("team", 0, 0.0, in_full=True)
     failed.namespace_gone("team")
     assert not failed.go_last("team")
     script = Script()
-    script.core.state.failed_creation.fail("team", script.now, in_full=True)
+    script.core.state.failed_creation.fail("team", 0, script.now, in_full=True)
     script.feed(NamespaceGone("team"))
     assert not script.core.state.failed_creation.on_probation("team")

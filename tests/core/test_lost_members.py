@@ -755,7 +755,7 @@ def test_nobody_is_evicted_while_the_pod_that_is_replaced_terminates_on_an_open_
 
 
 def test_a_replacement_is_looked_at_again_when_the_room_kept_for_another_one_goes_with_its_node() -> None:
-    """``Script`` checks after each event that somebody is going to look at whoever waits."""
+    """``Script`` checks after each event that each waiting gang is going to be looked at."""
     script, pods = owned_and_running(2)
     all_go(script, pods)
     script.see(replace(pods[1], uid="uid-web-1-new", created=9.0))

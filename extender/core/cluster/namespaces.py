@@ -20,7 +20,7 @@ class Namespaces:
         """Why nothing starts there. Namespaces that are gone are among them: watches of their objects may lag."""
 
     def note(self, event: NamespaceSeen | NamespaceGone) -> bool:
-        """Take over what the watch shows. Returns whether it is another reason by now why nothing starts there."""
+        """Take over what the watch shows. Returns whether the reason why nothing starts there has changed."""
         name = event.name
         before = self._ending.pop(name, None)
         if isinstance(event, NamespaceGone):

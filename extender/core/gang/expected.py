@@ -39,8 +39,8 @@ def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
 
 
 def _as_created(state: State, workload: Workload, podsets: PodSets) -> PodSets:
-    """With the additions of the API server to their pods. Of a job that runs those are what was known before, and what
-    its own pods tell: those of other jobs are no reason to suspend it before its own have come."""
+    """Return the podsets with the additions of the API server to their pods. For a job that runs, only its own pods add
+    to what was known when it started: pods of other jobs are no reason to suspend it."""
     known, record = state.additions.of(podsets), workload.job
     if record is None:
         return applied(podsets, known)

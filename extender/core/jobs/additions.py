@@ -78,7 +78,7 @@ class Additions:
         return old != new
 
     def of(self, podsets: PodSets) -> Mapping[str, Addition]:
-        """What is known of their shapes."""
+        """Return the known additions to pods of these podsets, by shape."""
         shapes = (one.shape for one in podsets.podsets)
         return {shape: self._known[shape] for shape in shapes if shape in self._known}
 

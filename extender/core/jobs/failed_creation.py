@@ -60,7 +60,7 @@ class FailedCreation:
         return after != before
 
     def namespace_gone(self, namespace: str) -> None:
-        """What kept pods from being created there is gone with it."""
+        """Forget a namespace that was deleted, and with it the reason why pods were not created."""
         self._of.pop(namespace, None)
 
     def go_last(self, namespace: str) -> bool:

@@ -67,7 +67,7 @@ class JobRecord:
     fewest: float = inf
     uncreated: bool = False
     additions: Mapping[str, Addition] = field(default_factory=dict)
-    """By shape, what the API server is known to add to its pods."""
+    """Known additions of the API server to its pods, by shape."""
 
     @property
     def plannable(self) -> bool:
@@ -176,7 +176,7 @@ class JobRecord:
 
     @property
     def source(self) -> Source:
-        """Of what the pods of its last start tell."""
+        """Name the last start, whose pods tell what the API server adds."""
         return self.seen.uid, self.starts
 
     @property
