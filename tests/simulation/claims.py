@@ -187,7 +187,10 @@ class Claims:
         self._new[uid] = not (used or self.seats.use(pod.group_key, node))
         for lost in used[:1]:
             del self.kept[lost]
-        self._end(self.kept, uid)  # it has room elsewhere by now
+        if (elsewhere := self.kept.pop(uid, None)) is not None:
+            # It lacks no room any more: what was kept for it, or for another one of its gang, may be free.
+            self.seats.maybe[uid] = elsewhere
+            self.freed_at = self._now
 
     def _filtered(self, uid: str, passed: tuple[str, ...]) -> None:
         if len(passed) == 1:
@@ -215,11 +218,12 @@ class Claims:
         sight = self._shown.sight(key)
         if sight is not None and any(pod.uid not in self.promised for pod in sight.waiting):
             self._untold[key] = None
-        for uid, claim in list(self.kept.items()):
-            if claim.gang == key and claim.node in self._shown.nodes:
-                left = self.left((claim.node,), surely=True)[claim.node]
-                if any(left.get(name, 0) < 0 for name, amount in claim.requests if amount):
-                    self._end(self.kept, uid)
+        for book in (self.kept, self.seats.maybe):
+            for uid, claim in list(book.items()):
+                if claim.gang == key and claim.node in self._shown.nodes:
+                    left = self.left((claim.node,), surely=book is self.kept)[claim.node]
+                    if any(left.get(name, 0) < 0 for name, amount in claim.requests if amount):
+                        self._end(book, uid)
 
     def _forgotten(self, key: GroupKey) -> None:
         self.releases.forget(key)
@@ -304,8 +308,9 @@ class Claims:
                 self.releases.end(claim.gang)
 
     def _keep_no_longer(self, key: GroupKey) -> None:
-        for uid in [uid for uid, claim in self.kept.items() if claim.gang == key]:
-            self._end(self.kept, uid)
+        for book in (self.kept, self.seats.maybe):
+            for uid in [uid for uid, claim in book.items() if claim.gang == key]:
+                self._end(book, uid)
 
     def _end(self, book: dict[str, Claim], uid: str) -> None:
         if book.pop(uid, None) is not None:

@@ -86,6 +86,8 @@ class Seats:
         self._seated.pop(uid, None)
         if pod is None or pod.node is None or pod.group_key is None or uid in self._ended:
             return None
+        if pod.phase == "Succeeded":
+            return self._doubt(pod.group_key)  # nobody replaces it
         self._ended.add(uid)
         key = pod.group_key
         if uid in self._evicted:

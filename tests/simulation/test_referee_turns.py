@@ -20,7 +20,7 @@ from extender.core.events import (
 )
 from extender.core.gang.milestones import Milestone
 from policies.model import GANG_GATE, Controller, Dialect, PodGroup, Stamp
-from tests.builders import cluster, gang, key, node, single
+from tests.builders import GPU, cluster, gang, key, node, single
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.fairness import Fairness
 from tests.simulation.lives import Life, nomination, pin, posting, reached
@@ -159,7 +159,7 @@ def test_all_that_those_behind_are_given_at_once_counts_as_one_could_have_starte
 
 
 def test_nobody_could_have_started_in_the_room_that_is_kept_for_a_lost_member() -> None:
-    """It is kept while another member of its gang may be bound. Where else its replacement goes, they could."""
+    """It is kept while another member of its gang may be bound. If that one goes elsewhere, it is theirs by then."""
     (first,), pods = gang("first", 1, priority=10), gang("train", 2)
     for nodes, where in (2, "a-0"), (3, "a-2"):
         life = Life(*cluster(f"a: {nodes}x8"), *pods, first)
@@ -170,7 +170,8 @@ def test_nobody_could_have_started_in_the_room_that_is_kept_for_a_lost_member() 
         life.end(pods[1], Outcome.UNKNOWN)
         life.now += 1
         said = life.tell(Tick(), nomination(pods[0], where), reached(pods[0], Milestone.PLANNED))
-        assert bool(said) is (where == "a-2")
+        assert not said
+        assert life.claims.left(["a-0"], surely=True)["a-0"][GPU] == (8 if where == "a-2" else 0)
 
 
 def test_nobody_can_know_that_a_release_was_whole_when_the_only_member_that_said_so_is_gone() -> None:
