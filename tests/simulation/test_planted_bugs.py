@@ -132,7 +132,11 @@ FOUND: list[tuple[Plant, int, str]] = [
     ),
     (relations.rounds_let_in_at_once, 187, "waits, and there is room for|is given up, and nothing has changed"),
     (relations.related_pods_that_come_are_not_noticed, 11, "could have been planned for"),
-    (relations.members_that_others_keep_away_are_not_woken, 360001497, "wait, and after a restart"),
+    (
+        relations.members_that_others_keep_away_are_not_woken,
+        360001497,
+        "wait, and after a restart|waits, and there is room",
+    ),
     (jobs.plans_not_read_after_a_restart, 20, "is to be suspended without a cause"),
     (jobs.stopped_when_it_is_suspended, 18, "is cleaned while it runs|is to be started as it is"),
     (jobs.held_jobs_do_not_wait, 8, "is to be started as it is|waits for no reason"),
