@@ -45,8 +45,8 @@ class Upkeep:
             pod = workload.asking(workload.members.stands_for(slot))
             needed, admitted = needs(workload, slot), state.claims.admits(node, pod.selection)
             known = state.claims.nodes.get(node)
-            # On a node that is left out nobody else has been planned since.
-            if (known is not None and known.bare) or (
+            # What is left of a node that is left out nobody knows: the life before has planned there with all of it.
+            if (known is not None and known.bare and not state.recovered) or (
                 admitted
                 and state.claims.fits(node, pod.requests)
                 and (
