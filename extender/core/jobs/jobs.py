@@ -231,12 +231,14 @@ class Jobs:
             rests = Reason("Refused", text) if workload.retries.resting else Reason("Forgotten", text)
             explain(self._state, workload, rests, now)
         podsets, planned = to_come(workload, job), bool(workload.members.slots.planned)
-        if (keeps := self._state.trials.keeps(workload.key, podsets, now, planned=planned)) is not None:
+        recovered = self._state.recovered
+        keeps = self._state.trials.keeps(workload.key, podsets, now, planned=planned, recovered=recovered)
+        if keeps is not None:
             expect(self._state, workload, None)
             explain(self._state, workload, keeps, now)
             return
         expect(self._state, workload, podsets)
-        if workload.seated and not workload.filling and self._state.recovered:
+        if workload.seated and not workload.filling and recovered:
             self._start(workload, record, podsets, workload.members.slots.planned)
 
     def _start(self, workload: Workload, record: JobRecord, podsets: PodSets, nodes: Mapping[SlotKey, str]) -> None:

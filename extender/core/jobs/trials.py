@@ -72,11 +72,13 @@ class Trials:
         """Whether there is nothing to ask for, and nothing to wait for."""
         return not (self._urgent or self._line or self._ends)
 
-    def keeps(self, key: GroupKey, podsets: PodSets, now: float, *, planned: bool) -> Reason | None:
+    def keeps(self, key: GroupKey, podsets: PodSets, now: float, *, planned: bool, recovered: bool) -> Reason | None:
         """Why the workload is not planned: the API server refuses its pods, or is being asked. Asks where nobody has.
-        ``planned``: it has nodes already, so it is not held up by a question."""
+        ``planned``: it has nodes already, so it is not held up by a question. Nor does it wait for one that is asked
+        before the core has ``recovered``: another workload would get the room that is kept for it, or its turn.
+        """
         why: Reason | None = None
-        for shape, trial in self._shapes(key, podsets, now):
+        for shape, trial in self._shapes(key, podsets, now, recovered=recovered):
             if trial.verdict is Verdict.REFUSED:
                 trial.wanted[key] = None
                 return _refused(trial.detail)
@@ -158,17 +160,19 @@ class Trials:
         instants += [self._ends[0][0]] if self._ends else []
         return min(instants, default=None)
 
-    def _shapes(self, key: GroupKey, podsets: PodSets, now: float) -> Iterator[tuple[str, _Trial]]:
+    def _shapes(
+        self, key: GroupKey, podsets: PodSets, now: float, *, recovered: bool = True
+    ) -> Iterator[tuple[str, _Trial]]:
         if not self._enabled or now < self._unavailable_until:
             return
         for shape in dict.fromkeys(one.shape for one in podsets.podsets if one.shape and one.size):
-            trial = self._known.get(shape) or self._begin(shape, key.namespace, now)
+            trial = self._known.get(shape) or self._begin(shape, key.namespace, now if recovered else now - _WAIT_S)
             yield shape, trial
 
-    def _begin(self, shape: str, namespace: str, now: float) -> _Trial:
-        trial = self._known[shape] = _Trial(namespace, now)
+    def _begin(self, shape: str, namespace: str, begun: float) -> _Trial:
+        trial = self._known[shape] = _Trial(namespace, begun)
         self._line.setdefault(namespace, {})[shape] = None
-        heapq.heappush(self._ends, (now + _WAIT_S, shape))
+        heapq.heappush(self._ends, (begun + _WAIT_S, shape))
         if len(self._known) > _REMEMBERED:
             del self._known[next(iter(self._known))]
         return trial
