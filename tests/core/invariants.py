@@ -64,7 +64,9 @@ def _member(state: State, workload: Workload, member: Member) -> Iterator[str]:
         if claim is None or (claim.node, claim.state) != (node, ClaimState.ASSUMED):
             yield f"the promise of {node} to {uid} is claimed as {claim}"
         settled = not workload.releasing and member.state is not MemberState.UNKNOWN
-        if claim is not None and settled and state.claims.overcommitted(node, claim.requests):
+        known = state.claims.nodes.get(node)
+        counted = settled and (known is None or not known.bare)  # what one that is left out has is not known
+        if claim is not None and counted and state.claims.overcommitted(node, claim.requests):
             yield f"node {node} is overcommitted by the promise to {uid}"
     yield from _hold(state, member)
     if member.state is MemberState.BINDING and (binding is None or binding.node != node):

@@ -9,6 +9,7 @@ import pytest
 from extender.core.bare import bare
 from extender.core.effects import CleanJob, Evict, StartJob, SuspendJob
 from extender.core.events import JobSeen, QueueSeen
+from extender.core.jobs.job import JobRecord
 from extender.core.limits import Limits, Preempts
 from policies.model import Job, Node, Pod
 from policies.model.queues import Stop
@@ -87,3 +88,13 @@ def test_it_is_taken_in_again_with_all_that_it_says() -> None:
     script.drop(pods[0].node or "")
     script.advance(5)
     assert [type(one) for one in stops(script)] == [SuspendJob]
+
+
+def test_nothing_is_due_for_it() -> None:
+    """Seed 830009594 of the campaign: it awaited nodes, and was looked at again and again after its time."""
+    seen, _ = running()
+    record = JobRecord(seen)
+    record.expect(50.0)
+    assert [*record.deadlines(20.0, 0.0)] == [50.0]
+    record.seen = replace(seen, bare=True)
+    assert not [*record.deadlines(20.0, 0.0)]

@@ -131,7 +131,7 @@ class LetGoJobs:
         """``waiting``: those of which nothing is asked for just now, and until when each may be left alone."""
         for key, one in self.of.items():
             due = max(one.until, one.since + _SLOW_S, waiting.get(key, 0.0)) + _SLOW_S
-            if one.shown and key in waiting and now > due:
+            if one.shown and not one.job.bare and key in waiting and now > due:
                 return f"{key} awaits nodes, and that it did so until {one.until:.1f} s only"
         return None
 

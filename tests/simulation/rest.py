@@ -174,6 +174,7 @@ def _names_complaints(world: World, key: GroupKey, message: str) -> Iterator[str
     """A reason names those that are there, and keeps room for pods that have no node."""
     pods = {str(pod): pod for pod in world.api.pods.values()}
     there = {str(pod.group_key) for pod in pods.values()} | {str(job) for job in world.api.jobs} | pods.keys()
+    there |= set(map(str, world.api.budgets.values()))
     for one in mentions_of(message):
         if one.name.removeprefix("pod ") not in there:
             yield f"{key} waits, and its reason names {one.name}, which is gone: {full(message)}"

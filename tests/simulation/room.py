@@ -131,8 +131,8 @@ def _short(pod: Pod, node: str, shown: Shown, claims: Claims, *, again: bool = F
     ``again``: it may have had that room all the time, together with its fellows: the node may have shrunk since.
     """
     left = claims.left((node,), pod, again=again, surely=True)[node]
-    if fits(left, pod.requests):
-        return None
+    if fits(left, pod.requests) or shown.nodes[node].bare:
+        return None  # what a node has that is left out is not known: a started job keeps its plan there
     free = shown.free(node)
     books = {"kept for": claims.kept, "in doubt for": claims.doubts.minded, "promised to": claims.promised}
     books["kept for the replacement of"] = claims.seats.sure

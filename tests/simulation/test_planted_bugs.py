@@ -141,7 +141,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.stopped_when_it_is_suspended, 18, "is cleaned while it runs|is to be started as it is"),
     (jobs.held_jobs_do_not_wait, 8, "is to be started as it is|waits for no reason"),
     (jobs.terminating_pods_of_jobs_are_gone, 100, r"is to be started on .*, where|of its last start are there"),
-    (jobs.refusals_of_nodes_of_a_plan_not_heard_of, 310, "waits, and there is room for|is started, and"),
+    (jobs.refusals_of_nodes_of_a_plan_not_heard_of, 4270, "waits, and there is room for|is started, and"),
     (jobs.edited_jobs_not_heard_of, 10, "is to be started with a plan for other pods"),
     (jobs.required_level_of_jobs_ignored, 8, "is to be started with a plan for other pods|is to be started in cliques"),
     (jobs.started_without_a_node_for_the_last, 6, r"is to be started with \d+ nodes for"),

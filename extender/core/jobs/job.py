@@ -236,6 +236,8 @@ class JobRecord:
             if self.written:
                 yield self.until
             return
+        if self.seen.bare:
+            return  # nothing is done for one that is left out: it is looked at when it is taken in
         if self.not_before:
             yield self.not_before
             return
