@@ -12,6 +12,7 @@ from extender.core.effects import TryPod
 from extender.core.events import JobGone, JobSeen, NamespaceSeen, Paused
 from extender.core.limits import Limits, Preempts
 from policies.model import GroupKey, Pod, PodSets
+from tests.builders import gang
 from tests.core.jobs import Controlled
 from tests.core.preempting import Cluster
 from tests.core.script import Script
@@ -296,3 +297,16 @@ def test_nothing_is_tried_while_nothing_new_is_planned() -> None:
     assert server.answer() == 1
     train.settle()
     assert train.starts
+
+
+def test_after_a_restart_no_job_loses_its_turn_to_a_question() -> None:
+    """The job came first, and a gang of pods that waits, too, would take its node while it is asked for."""
+    script = Script(*SMALL, limits=LIMITS, synced=False)
+    job = Controlled(script, shaped())
+    script.see(*gang("later", 1, created=5000.0))
+    script.feed_synced()
+    server = Server(script)
+    assert script.reason("later") != "Placed", "the job has the nodes"
+    server.answer()
+    job.settle()
+    assert len(job.starts) == 1
