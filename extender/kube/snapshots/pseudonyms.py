@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from extender.core.binds.stamps import GANG_NAME, GANG_UID, RELEASE
+from extender.core.binds.stamps import GANG_NAME, GANG_QUEUE, GANG_UID, RELEASE
 from extender.kube.dialects import NAMES, koordinator, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
 from extender.kube.dialects.words import TASK_SPEC
@@ -79,7 +79,7 @@ _SAY_ROLES = TASK_SPEC, KAI_SUBGROUP, yunikorn.TASK_GROUP_NAME, PODSET, RAY_GROU
 _MARKS |= dict.fromkeys(_SAY_ROLES, "role")
 _MARKS |= {INDEX_LABEL: "key", LWS_NAME: "owner", VOLCANO_JOB: "owner", TEMPLATE_HASH: "template"}
 _MARKS[PRIORITY_CLASS] = "class"
-_MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group") | dict.fromkeys((*QUEUES, OF_VOLCANO), "queue")
+_MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group") | dict.fromkeys((*QUEUES, OF_VOLCANO, GANG_QUEUE), "queue")
 _MARKS |= {key: "key" for keys in TOPOLOGY for key in (keys.required, keys.preferred, keys.slice_topology)}
 """Labels and annotations of pods, groups and jobs whose value names something."""
 _UNTOLD = "it cannot be planned; why would name what is in it"
