@@ -284,7 +284,17 @@ class Claims:
         # Slots of jobs keep their nodes anyway.
         of_job = claim.gang in self.admissions.slots.of or self.admissions.stops(claim.gang)
         if not of_job and self.releases.keeps_room(claim.gang):
-            self.kept[uid] = Claim(claim.gang, claim.node, claim.requests, self._now + self._grace_s)
+            book = self.kept if self._is_missed(claim.gang) else self.seats.maybe
+            book[uid] = Claim(claim.gang, claim.node, claim.requests, self._now + self._grace_s)
+
+    def _is_missed(self, key: GroupKey) -> bool:
+        """Whether too few have a node, or room that is kept: none is kept for others."""
+        sight = self._shown.sight(key)
+        if sight is None:
+            return False
+        there = [*sight.bound, *(pod for pod in sight.waiting if pod.uid in self.promised or pod.uid in self.posting)]
+        kept = sum(claim.gang == key for claim in self.kept.values())
+        return sight.count(there) + kept < (sight.needed or 0)
 
     def _settle(self, uid: str) -> None:
         """It is bound: what was promised is kept, and nothing is in doubt any more."""
