@@ -67,7 +67,6 @@ FOUND: list[tuple[Plant, int, str]] = [
     (changes.edited_podgroups_are_not_noticed, 12, _TOO_FEW),
     (changes.refused_nodes_never_forgiven, 5, "could have been planned for"),
     (changes.singles_stand_in_no_line, 123, "default/single.*, of priority .*, could have started"),
-    (changes.singles_that_ask_to_preempt_stay_aside, 397001837, "default/single.*, of priority .*, could have started"),
     (changes.later_releases_are_not_confirmed, 700000037, "a restart would have the consequence Confirm"),
     (changes.what_could_not_be_written_is_not_asked_for_again, 3802, "a restart would have the consequence Confirm"),
     (changes.stamps_not_read_after_a_restart, 1259, _TOO_FEW),

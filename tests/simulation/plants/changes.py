@@ -13,7 +13,6 @@ from extender.core.effects import Confirm, Effect
 from extender.core.events import Event, GroupSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
 from extender.core.planner import Planner
 from extender.core.repeats import Repeats
-from extender.core.singles.waiting import WaitingSingles
 from policies.model import Node
 from tests.simulation.plants.mutants import Core, asks, hears
 
@@ -111,10 +110,6 @@ def singles_stand_in_no_line(event: Event, core: Core) -> Iterable[Event]:
     if isinstance(event, PodSeen) and event.pod.group is None and not event.pod.node:
         event = PodSeen(replace(event.pod, priority=-1))
     yield event
-
-
-def singles_that_ask_to_preempt_stay_aside(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(WaitingSingles, "would_go", lambda self, uid, nodes: None)
 
 
 # Recovery: what is found by a core that has yet to act.
