@@ -268,7 +268,7 @@ class Lifecycle:
             reached(self._state, workload, Milestone.BROKEN, now)
             self._revocations.take_back_unlike_bound(workload, now)
             workload.nudge()  # whatever becomes of its queue it is to be completed now
-        elif release.partial_count == count:
+        elif release.partial_count == count and (workload.starting or workload.members.slots.lacking):
             return  # that was said; what has been said since is news about its replacements
         release.break_off(since if release.partial_since is None else release.partial_since, count)
         message = f"its start broke off with {workload.share(Stage.BOUND)} bound; replacements are placed first"

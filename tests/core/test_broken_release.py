@@ -12,7 +12,7 @@ from extender.core.effects import Confirm
 from extender.core.events import QueueGone
 from policies.model import Pod
 from policies.model.queues import LocalQueue
-from tests.builders import cluster, coscheduled, gang, reborn
+from tests.builders import cluster, coscheduled, gang, reborn, requests
 from tests.core.queues import cluster_queue, come, flavor, in_queue, show
 from tests.core.script import Script, stamp_of
 
@@ -96,6 +96,21 @@ def test_a_replacement_completes_a_release_that_broke_off() -> None:
     script.advance(300)
     assert script.reason("train") == "Running"
     assert not script.evicted
+
+
+@pytest.mark.parametrize(("gpus", "reason"), [(8, "Placed"), (16, "NoRoom")])
+def test_news_of_a_replacement_is_news_no_more_once_it_is_gone(gpus: int, reason: str) -> None:
+    """The reason is then the one that a restart would give."""
+    script = broken_off(gang("train", 3))
+    last = script.pods[next(iter(script.bindings))]
+    script.gone(last)
+    assert script.reason("train") == "Partial"
+    replacement = replace(reborn(last), requests=requests(gpus))
+    script.see(replacement)
+    script.advance(1)
+    assert script.reason("train") == reason
+    script.gone(replacement)
+    assert script.reason("train") == restarted(script).reason("train") == "Partial"
 
 
 def test_two_members_on_two_nodes_say_that_their_release_is_whole() -> None:
