@@ -116,6 +116,12 @@ class Admissions:
         if unsure or any(amount < 0 for amounts in room.values() for amount in amounts.values()):
             admission.note("its room was promised to others while it was stopped")
 
+    def crowd(self, node: str) -> None:
+        """A pod there takes what others were promised: any job with slots there may lose its plan."""
+        for key, admission in self.slots.of.items():
+            if any(where == node for _, where, _ in self.slots.unfilled(key, {})):
+                admission.note(f"others take more of node {node} than was left")
+
     def post(self, binding: PostBinding) -> None:
         """A pod of no gang may be bound where there is no room for it as far as the watch shows: kube-scheduler knows
         of a pod that has ended, maybe one whose slot another one of its job is to fill."""

@@ -170,6 +170,13 @@ class Claims:
         self.admissions.slots.take(room, self.on_their_way | own, surely=surely)
         return room
 
+    def short_of_room(self, node: str) -> bool:
+        """Whether the node has less than is promised there, as when a pod is shown that an earlier life has bound. The
+        core takes the youngest promise back first, even where an older one fits no more."""
+        free = self._shown.free(node)
+        ousted = any(one.node == node and not fits(free, one.requests) for one in self.promised.values())
+        return ousted or any(amount < 0 for amount in self.left([node])[node].values())
+
     @property
     def on_their_way(self) -> dict[str, str]:
         """Pods that are promised a node, or may be bound there."""

@@ -51,6 +51,8 @@ class Life:
         if isinstance(event, FilterCalled):
             self.admissions.ask(event, self.claims.on_their_way)
         self.admissions.compare(self.claims.left, unsure=self.unsure)
+        if isinstance(event, PodSeen) and event.pod.node and self.claims.short_of_room(event.pod.node):
+            self.admissions.crowd(event.pod.node)
 
     def ask(self, write: Write) -> str | None:
         """The core asks for a write. What is wrong with it."""

@@ -24,7 +24,7 @@ from extender.core.effects import (
     Ungate,
     Wake,
 )
-from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, PreemptCalled
+from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, PodSeen, PreemptCalled
 from extender.core.gang.milestones import Milestone
 from extender.core.quota.asking import CapacityAsk
 from extender.runtime.quarantine import Source
@@ -216,6 +216,8 @@ class Referee:
             self._admissions.ask(event, self._claims.on_their_way)
         if isinstance(event, JobSeen):
             self._admissions.compare(self._claims.left, unsure=self._terms.vague or self._fairness.unsure)
+        if isinstance(event, PodSeen) and event.pod.node and self._claims.short_of_room(event.pod.node):
+            self._admissions.crowd(event.pod.node)
         self._losses.hear(event, now)
         self._evictions.hear(event)
 

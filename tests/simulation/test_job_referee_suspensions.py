@@ -23,7 +23,7 @@ from tests.simulation.admissions import Admissions
 from tests.simulation.doubts import DOUBT_S
 from tests.simulation.job_orders import judge_job
 from tests.simulation.judged_life import Life, batch
-from tests.simulation.lives import posting
+from tests.simulation.lives import nomination, posting
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -49,6 +49,20 @@ def test_a_job_may_be_suspended_for_a_node_that_has_another_slot_beside_one_that
     life.show(done=frozenset({life.job.podsets[0].slot(0)}))
     life.tell(NodeGone("a-0"))
     assert not life.suspend()
+
+
+@pytest.mark.parametrize(("bound", "promised", "wrong"), [(2, 4, True), (4, 4, False), (4, 6, False)])
+def test_a_job_may_be_suspended_when_a_pod_that_an_earlier_life_has_bound_takes_promised_room(
+    bound: int, promised: int, *, wrong: bool
+) -> None:
+    """Node a-0 has room for the job beside that pod, and not for what a gang was promised there, too."""
+    life = Life(batch(1, gpus=2), "a-0")
+    life.show()
+    (waiting,), (earlier,) = gang("other", 1, gpus=promised), gang("earlier", 1, gpus=bound)
+    life.tell(PodSeen(waiting))
+    life.claims.apply(nomination(waiting, "a-0"), Tick())
+    life.tell(PodSeen(replace(earlier, node="a-0")))
+    assert ("without a cause" in (life.suspend() or "")) is wrong
 
 
 @pytest.mark.parametrize("read_before", [False, True])
