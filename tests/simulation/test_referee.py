@@ -176,6 +176,23 @@ def test_kept_room_that_others_have_taken_is_free_once_the_gang_is_planned_anew(
     assert life.gpus("a-0") == left
 
 
+def test_room_stays_kept_for_one_lost_member_when_the_replacement_of_another_one_is_bound() -> None:
+    """Seed 398000191 of the campaign: the second one is lost while the first replacement is on its way."""
+    stamp = Stamp("g", "r", complete=True, quorum=3, size=3, at=0.0)
+    *running, replacement, another = gang("train", 5, min_member=3)
+    life = Life(*cluster("a: 3x8"), *running, replacement)
+    for pod in running:
+        life.see(replace(pod, node=f"a-{pod.index}", stamp=stamp))
+    for pod in running[:2]:
+        life.see(replace(pod, node=f"a-{pod.index}", stamp=stamp, phase="Failed"))
+        if pod is running[0]:
+            life.tell(Tick(), nomination(replacement, "a-0"))
+    life.see(replace(replacement, node="a-0", stamp=stamp))
+    assert [claim.node for claim in life.claims.kept_for(key("train"))] == ["a-1"]
+    life.see(replace(another, node="a-2", stamp=stamp))
+    assert not life.claims.kept_for(key("train")), "as many as have to start together have a node"
+
+
 def test_no_room_is_kept_when_those_who_were_bound_go_before_the_answers_to_their_bindings_come() -> None:
     lost, other = pods = gang("train", 2)
     life = Life(*cluster("a: 2x8"), *pods)
