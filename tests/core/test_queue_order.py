@@ -57,6 +57,19 @@ def test_whoever_cannot_be_planned_says_so_and_not_who_is_before_it() -> None:
     assert reason(script, "small").code == "QueueOrder"
 
 
+def test_whoever_comes_before_the_first_of_a_strict_queue_is_named_to_all_who_wait_in_it() -> None:
+    """Seed 398000474 of the campaign: the one that was first before said NoQuota, and QueueOrder after a restart."""
+    script = Script(*cluster("a: 8x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}, strategy=Strategy.STRICT))
+    come(script, in_queue("first", 4))
+    come(script, in_queue("second", 1, created=1.0))
+    assert [reason(script, name).code for name in ("first", "second")] == ["NoQuota", "QueueOrder"]
+    come(script, in_queue("urgent", 3, created=2.0, priority=10))
+    assert reason(script, "urgent").code == "NoQuota"
+    for name in ("first", "second"):
+        assert reason(script, name).message.startswith("default/urgent is before it in ClusterQueue team")
+
+
 def test_who_waits_first_in_a_strict_queue_and_is_gone_lets_the_others_go_on() -> None:
     script = Script(*cluster("a: 8x8"))
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 16}, strategy=Strategy.STRICT))

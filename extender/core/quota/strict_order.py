@@ -43,6 +43,7 @@ class StrictOrder:
             return None
         if self.held_up(queue.name, workload) is None and (known is None or known.first != workload.key):
             text = f"{workload.key.mention} is before it in {queue.title}, which is {Strategy.STRICT}"
+            self._take_place_of(known, workload.key)
             known = self.first[queue.name] = HeldUp(queue.name, workload.key, Reason("QueueOrder", text))
         return known
 
@@ -67,6 +68,12 @@ class StrictOrder:
         self.first.pop(queue, None)
         for key in self._state.quotas.members.of(queue):
             self._state.waiting.look_again(key)
+
+    def _take_place_of(self, before: HeldUp | None, key: GroupKey) -> None:
+        """Look again at all others of the queue, the one that was first too: each has to name the new first one."""
+        for other in self._state.quotas.members.of(before.queue) if before is not None else ():
+            if other != key:
+                self._state.waiting.look_again(other)
 
     def _place(self, workload: Workload) -> tuple[int, float, SortKey]:
         put_off, order = self._turns.of(workload)
