@@ -70,11 +70,14 @@ class PastKeeper:
 
     def _used(self, queue: LocalQueue) -> float:
         """GPUs of pods on nodes of a flavor. Of a gang whose pods name several queues, because some were moved to it,
-        nobody can say which of them it uses. The pods of a job need not name its queue."""
+        it cannot be told which of them it uses; the stamp of a pod names one, too. The pods of a job need not name its
+        queue.
+        """
         api = self._world.api
         named: dict[GroupKey | None, set[str]] = {}
         for pod in api.pods.values():
-            named.setdefault(pod.group_key, set()).add(pod.queue)
+            stamped = pod.stamp.queue if pod.stamp is not None else ""
+            named.setdefault(pod.group_key, set()).update({pod.queue, stamped or pod.queue})
         if not any(isinstance(one, ClusterQueue) and one.name == queue.queue for one in api.queues.values()):
             return 0.0
         used = 0
