@@ -61,7 +61,7 @@ class Claims:
         """Open bind requests -> pod UID."""
         self.freed_at = 0.0
         """When room last became free."""
-        self.releases = Releases(shown, self.doubts, self.posting, self._keep_no_longer)
+        self.releases = Releases(shown, self.doubts, self.posting, self._end_release)
         self._untold: dict[GroupKey, None] = {}
         """Gangs that were planned, and not all told of it at once."""
         self._shown = shown
@@ -324,8 +324,15 @@ class Claims:
                 self.promised.setdefault(uid, claim)
                 self.releases.end(claim.gang)
 
-    def _keep_no_longer(self, key: GroupKey) -> None:
-        for book in (self.kept, self.seats.maybe):
+    def _end_release(self, key: GroupKey) -> None:
+        """The gang is whole, or nothing of it is bound. Where it was whole and lacks somebody, his room may be kept."""
+        sight = self._shown.sight(key)
+        books = (self.kept,) if sight is not None and sight.partial else (self.kept, self.seats.maybe)
+        self._keep_no_longer(key, *books)
+
+    def _keep_no_longer(self, key: GroupKey, *books: dict[str, Claim]) -> None:
+        """``books``: of what is kept in these, if not in all."""
+        for book in books or (self.kept, self.seats.maybe):
             for uid in [uid for uid, claim in book.items() if claim.gang == key]:
                 self._end(book, uid)
 

@@ -76,8 +76,6 @@ class Releases:
         sight = self._shown.sight(key) if key is not None else None
         if key is None or sight is None or not sight.bound:
             return
-        if key in self.whole and sight.partial:
-            return  # it was whole before, and room may be kept for members that it has lost since
         # What was needed when the last Binding was posted counts; its stamp is judged then.
         said = [pod.stamp for pod in sight.bound if pod.stamp is not None and pod.stamp.complete]
         declared = any(stamp.name in ("", key.name) for stamp in said)  # not that of one that was moved since
