@@ -124,7 +124,7 @@ class Creation:
         return False
 
     def refuse(self, key: GroupKey, now: float) -> None:
-        """It is to be looked at again in a moment."""
+        """Have the workload looked at again in a moment."""
         if not self._refused:
             self._refused_at = now
         self._refused[key] = None

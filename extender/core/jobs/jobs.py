@@ -35,7 +35,7 @@ from policies.model import GroupKey, Pod, PodSet, PodSets, SlotKey, Victim
 _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
 _INHERITED_S = 5.0
-"""So long after a restart, or the begin of a term, a start may be shown that was under way in the life before."""
+"""A start that the life before had under way may be shown this long after a restart or the begin of a term."""
 _KEEP_NO_START = ("Held", "QueueStopped")
 """Reasons that keep a job from being started, and none that stop one that was started before."""
 _UNFOUNDED = "the start that is written on it does not hold"
@@ -149,7 +149,7 @@ class Jobs:
         return None
 
     def _podsets_of(self, key: GroupKey, shape: str) -> Iterator[PodSet]:
-        """Of the job of that workload, if it has such."""
+        """Return the podsets of this shape that the job of the workload has."""
         workload = self._state.workloads.get(key)
         podsets = workload.job.seen.podsets.podsets if workload is not None and workload.job is not None else ()
         return (one for one in podsets if one.shape == shape)
