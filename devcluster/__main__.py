@@ -1,5 +1,6 @@
 """`python -m devcluster`: a cluster to play with from another terminal, until Ctrl-C."""
 
+import os
 import signal
 import sys
 import threading
@@ -26,6 +27,9 @@ def main(
     clique: Annotated[int, typer.Option(min=0, help="Nodes to an NVLink clique; 0: they have no such label.")] = 4,
     scheduler: Annotated[bool, typer.Option(help="Also run a stock kube-scheduler.")] = True,
     muster: Annotated[bool, typer.Option("--muster", help="Also run Muster, installed as it ships.")] = False,
+    kubernetes: Annotated[
+        str | None, typer.Option(help=f"The minor version of Kubernetes to run: {', '.join(binaries.minors())}.")
+    ] = None,
     build_only: Annotated[bool, typer.Option("--build-only", help="Build the programs and stop.")] = False,
 ) -> None:
     """Run a real Kubernetes control plane on loopback, with nodes that kwok simulates, until Ctrl-C.
@@ -34,6 +38,8 @@ def main(
     Pods run at once, and succeed after the duration in their annotation devcluster.muster.dev/run-for ("30s").
     """
     progress = Terminal()
+    if kubernetes is not None:
+        os.environ[binaries.ASKED_BY] = kubernetes
     try:
         if build_only:
             binaries.locate(progress)

