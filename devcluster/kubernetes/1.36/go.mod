@@ -1,5 +1,5 @@
-// Kubernetes 1.36, as devcluster builds it: every program is a Go tool of this module, so one file pins them all.
-module muster.dev/devcluster/kubernetes/1.36
+// The control plane that devcluster builds: every program is a Go tool of this module, so one file pins them all.
+module muster.dev/devcluster
 
 go 1.26.0
 
@@ -217,6 +217,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
+// Kubernetes names its staging modules at v0.0.0; outside its own tree each is the release of the same number.
 replace (
 	k8s.io/api => k8s.io/api v0.36.3
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.36.3
@@ -248,7 +249,5 @@ replace (
 	k8s.io/mount-utils => k8s.io/mount-utils v0.36.3
 	k8s.io/pod-security-admission => k8s.io/pod-security-admission v0.36.3
 	k8s.io/sample-apiserver => k8s.io/sample-apiserver v0.36.3
-	k8s.io/sample-cli-plugin => k8s.io/sample-cli-plugin v0.36.3
-	k8s.io/sample-controller => k8s.io/sample-controller v0.36.3
 	k8s.io/streaming => k8s.io/streaming v0.36.3
 )
