@@ -5,8 +5,9 @@
         cluster.start_scheduler()
 
 etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok are the programs their projects release, built
-once from the versions in `go.mod`. Nodes and containers are played by kwok; everything else is as in production. When
-the creator of a cluster ends, however it ends, every process and file of the cluster goes with it.
+once from the versions that `kubernetes/1.37/go.mod` pins, or another go.mod there. Nodes and containers are played by
+kwok; everything else is as in production. When the creator of a cluster ends, however it ends, every process and file
+of the cluster goes with it.
 """
 
 from devcluster.api import Api, ApiError

@@ -84,7 +84,7 @@ def digests(root: Path, *args: str, registry: str = "") -> subprocess.CompletedP
 def test_no_release_names_an_image_by_its_tag_alone(shipped: Path) -> None:
     refused = digests(shipped)
     assert refused.returncode == 1
-    for image in ("python:3.11-slim-trixie", "registry.k8s.io/kube-scheduler:v1.36.3", "ghcr.io/muster-dev/muster:"):
+    for image in ("python:3.11-slim-trixie", "registry.k8s.io/kube-scheduler:v1.37.2", "ghcr.io/muster-dev/muster:"):
         assert image in refused.stderr
     assert ".ci/digests" in (ROOT / ".ci" / "release").read_text()
 

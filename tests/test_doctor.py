@@ -53,6 +53,25 @@ def test_the_rights_are_those_that_the_shipped_role_gives() -> None:
     assert asked == given
 
 
+@pytest.mark.parametrize(
+    ("server", "scheduler", "found"),
+    [
+        ("v1.37.2", "v1.37.2", []),
+        ("v1.37.0-gke.100", "v1.36.3@sha256:0123", []),
+        ("v1.36.3", "v1.37.2", ["SchedulerVersion"]),
+        ("v1.36.3-eks-1a2b", "v1.35.4", ["SchedulerVersion"]),
+        ("v1.38.0", "v1.37.2", ["ServerVersion"]),
+    ],
+)
+def test_kube_scheduler_is_tested_and_no_newer_than_the_api_server(
+    server: str, scheduler: str, found: list[str]
+) -> None:
+    container = {"name": "kube-scheduler", "image": f"registry.k8s.io/kube-scheduler:{scheduler}"}
+    deployment = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    facts = Facts(load(None), version=server, deployment=deployment)
+    assert [one for one in codes(facts) if one.endswith("Version")] == found
+
+
 def pod(name: str, *, age_s: float = 600, looked_at: bool = False, **spec: Any) -> PodObject:
     created = (NOW - timedelta(seconds=age_s)).isoformat()
     conditions = [Condition(type="PodScheduled", status="False")] if looked_at else None

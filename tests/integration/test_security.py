@@ -117,7 +117,7 @@ def test_the_pod_is_admitted_where_pod_security_is_restricted(cluster: Cluster) 
     [template] = [one["spec"]["template"] for one in shipped(cluster) if one["kind"] == "Deployment"]
     enforce = {
         "pod-security.kubernetes.io/enforce": "restricted",
-        "pod-security.kubernetes.io/enforce-version": "v1.36",
+        "pod-security.kubernetes.io/enforce-version": "v1.37",
     }
     cluster.api.create("/api/v1/namespaces", {"metadata": {"name": "strict", "labels": enforce}})
     cluster.api.create("/api/v1/namespaces/strict/serviceaccounts", {"metadata": {"name": "muster-scheduler"}})

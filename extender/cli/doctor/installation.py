@@ -18,8 +18,8 @@ from extender.kube.kinds.registry import KINDS
 from policies.model import GANG_GATE
 from policies.words import listed
 
-TESTED = (1, 36)
-"""The Kubernetes release whose kube-scheduler Muster is written for, and tested on."""
+TESTED = ((1, 37), (1, 36))
+"""The minor versions of Kubernetes on which Muster is tested, the reference first."""
 POLICY = "muster-gang-gate"
 _GUARDED = "jobs podgroups workloads pods pod-status bindings eviction-labels evictions events"
 GUARDS = tuple(f"muster-extender-{what}" for what in _GUARDED.split())
@@ -58,15 +58,22 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _versions(facts: Facts) -> Iterator[Finding]:
-    release = ".".join(map(str, TESTED))
-    if facts.version is not None and _minor(facts.version) != TESTED:
-        what = f"the API server is not {release}, on which Muster is tested"
+    tested = " or ".join(f"{major}.{minor}" for major, minor in TESTED)
+    server = None if facts.version is None else _minor(facts.version)
+    if facts.version is not None and server not in TESTED:
+        what = f"the API server is not {tested}, on which Muster is tested"
         yield warning("ServerVersion", facts.version, what, "try it in advisory mode first (mode: advise)")
     for container in pod_spec(facts.deployment).get("containers") or []:
         image = str(container.get("image", ""))
-        if container.get("name") == "kube-scheduler" and _minor(image.rpartition(":")[2]) != TESTED:
-            what = f"this kube-scheduler is not {release}: the calls to extenders change between releases"
-            yield warning("SchedulerVersion", image, what, f"use registry.k8s.io/kube-scheduler:v{release}.x")
+        if container.get("name") != "kube-scheduler":
+            continue
+        minor = _minor(image.partition("@")[0].rpartition(":")[2])
+        fix = "use registry.k8s.io/kube-scheduler of the API server's minor version"
+        if minor not in TESTED:
+            what = f"this kube-scheduler is not {tested}: the calls to extenders change between releases"
+            yield warning("SchedulerVersion", image, what, fix)
+        elif server is not None and minor > server:
+            yield warning("SchedulerVersion", image, f"this kube-scheduler is newer than {facts.version}", fix)
 
 
 def _gate(facts: Facts) -> Iterator[Finding]:
