@@ -18,7 +18,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test soak faults facts check help format devcluster python clean fuzz
+.PHONY: demo test versions soak faults facts check help format devcluster python clean fuzz
 
 demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on a real control plane (ARGS="--help")
 	@$(BIN)/python -m devcluster --build-only
@@ -33,6 +33,9 @@ test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" 
 	@# GOGC: control planes that live for a minute need not collect garbage as often; it saves a tenth of their processor time.
 	@# The order of files is that of tests/conftest.py, and not that of how many tests each has.
 	GOGC=400 env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+versions: $(SYNC) ## Run the integration tests on older versions of Kubernetes; takes an hour (ARGS="--only 1.35")
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.versions $(ARGS)
 
 soak: $(SYNC) ## Inject faults into simulated clusters until stopped or a guarantee is violated (ARGS="--seed 7" replays)
 	@$(BIN)/python -m tests.simulation.soak $(ARGS)

@@ -43,7 +43,7 @@ def locate(progress: Progress = silent) -> dict[str, Path]:
 def minors() -> list[str]:
     """Return the minor versions of Kubernetes that can be run, the newest first."""
     known = [folder.name for folder in _MODULES.iterdir()]
-    return sorted(known, key=lambda minor: [int(part) for part in minor.split(".")], reverse=True)
+    return sorted(known, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
 
 
 def kubernetes_version() -> str:
@@ -54,12 +54,18 @@ def kubernetes_version() -> str:
     return pinned[1]
 
 
+def minor() -> tuple[int, int]:
+    """Return the minor version of Kubernetes that is run, as in (1, 37)."""
+    major, minor, *_ = kubernetes_version().removeprefix("v").split(".")
+    return int(major), int(minor)
+
+
 def _module() -> Path:
     """Return the folder with the go.mod of the minor version that is asked for."""
-    minor = os.environ.get(ASKED_BY) or REFERENCE
-    if minor not in minors():
-        raise ClusterError(f"Kubernetes {minor} cannot be run: choose {', '.join(minors())}")
-    return _MODULES / minor
+    asked = os.environ.get(ASKED_BY) or REFERENCE
+    if asked not in minors():
+        raise ClusterError(f"Kubernetes {asked} cannot be run: choose {', '.join(minors())}")
+    return _MODULES / asked
 
 
 def _named_by_user(name: str) -> Path | None:
@@ -72,8 +78,7 @@ def _named_by_user(name: str) -> Path | None:
 
 def _linker_flags() -> str:
     """No symbols, and the version that the programs report: without it Kubernetes calls itself v0.0.0."""
-    version = kubernetes_version()
-    major, minor, _ = version.removeprefix("v").split(".", 2)
-    settings = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    major, minor_of_it = map(str, minor())
+    settings = {"gitVersion": kubernetes_version(), "gitMajor": major, "gitMinor": minor_of_it, "gitTreeState": "clean"}
     named = [f"-X k8s.io/component-base/version.{name}={value}" for name, value in settings.items()]
     return " ".join(["-s", "-w", *named])

@@ -3,11 +3,16 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from devcluster import binaries
 from devcluster.certificates import KeyPair
 
 KWOK_CONFIG = Path(__file__).with_name("kwok.yaml")
 AUDIT_POLICY = Path(__file__).with_name("audit-policy.yaml")
 
+MUTATING_POLICIES = (1, 36)
+"""The first minor version that serves MutatingAdmissionPolicies as v1, and does so by itself."""
+MUTATING_POLICIES_BEFORE = "v1beta1"
+"""The version of them that 1.34 and 1.35 serve if one turns it on, as devcluster does."""
 # How long a node may be silent and still count as Ready: longer than the pause between the heartbeats in kwok.yaml.
 NODE_GRACE_PERIOD = "1h"
 
@@ -80,6 +85,14 @@ def apiserver(files: Files, port: int, etcd_port: int, *, audited: bool = False)
         # It taints every new node until the controller manager has seen it Ready; ours are Ready when they are created,
         # and thousands of writes that take the taint away again are a minute of waiting.
         "--disable-admission-plugins=TaintNodesByCondition",
+        *(_mutating_policies() if binaries.minor() < MUTATING_POLICIES else ()),
+    ]
+
+
+def _mutating_policies() -> list[str]:
+    return [
+        "--feature-gates=MutatingAdmissionPolicy=true",
+        f"--runtime-config=admissionregistration.k8s.io/{MUTATING_POLICIES_BEFORE}=true",
     ]
 
 

@@ -10,7 +10,9 @@ import httpx
 import yaml
 
 from devcluster.api import ApiError
+from devcluster.binaries import minor
 from devcluster.cluster import Cluster
+from devcluster.components import MUTATING_POLICIES, MUTATING_POLICIES_BEFORE
 from devcluster.crds import until_established
 from devcluster.documents import read_all, write_all
 from devcluster.errors import ClusterError
@@ -24,7 +26,6 @@ POLL_EVERY_S = 0.05  # readiness is a page that one has to ask for
 
 Tree = dict[str, Any]
 
-_GATE = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/muster-gang-gate"
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 _CONTAINERS = [{"name": "main", "image": "none"}]
@@ -199,10 +200,11 @@ def install_gate(cluster: Cluster, *others: str) -> None:
     _apply_component(cluster, "admission-gate")
     until_created_so(cluster, _PODS, _pod({"muster.dev/pod-group": "probe"}), _is_gated)
     if others:
-        conditions = cluster.api.get(_GATE)["spec"]["matchConditions"]
+        gate = f"/apis/admissionregistration.k8s.io/{_mutating_version()}/mutatingadmissionpolicies/muster-gang-gate"
+        conditions = cluster.api.get(gate)["spec"]["matchConditions"]
         for one in conditions:
             one["expression"] = one["expression"].replace("['muster']", str(["muster", *others]))
-        cluster.api.patch(_GATE, {"spec": {"matchConditions": conditions}})
+        cluster.api.patch(gate, {"spec": {"matchConditions": conditions}})
     for name in others:
         until_created_so(cluster, _PODS, _pod({"muster.dev/pod-group": "probe"}, name), _is_gated)
 
@@ -254,7 +256,16 @@ def keep_managed_fields(cluster: Cluster) -> None:
 
 
 def _apply_component(cluster: Cluster, name: str) -> None:
-    cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "components" / name))
+    """Apply it in the version in which the API server serves mutating policies."""
+    manifests = list(read_all(cluster.kubectl("kustomize", str(MANIFESTS / "components" / name))))
+    for one in manifests:
+        if one["kind"].startswith("MutatingAdmissionPolicy"):
+            one["apiVersion"] = f"admissionregistration.k8s.io/{_mutating_version()}"
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=write_all(manifests))
+
+
+def _mutating_version() -> str:
+    return MUTATING_POLICIES_BEFORE if minor() < MUTATING_POLICIES else "v1"
 
 
 def _pod(annotations: Tree, scheduler: str = "muster") -> Tree:
