@@ -1,0 +1,1 @@
+"""Nodes as clouds and data centres have them: one YAML file for each platform, made into Node objects by `nodes`."""
