@@ -9,10 +9,10 @@ import pytest
 from extender.core.advisory import Mode
 from extender.core.effects import Nominate
 from extender.core.gang.milestones import Milestone
-from policies.model import Victim
+from policies.model import CLIQUE, Constraints, Term, Victim
 from tests.builders import GPU, cluster, gang, key, single
 from tests.core.preempting import Cluster, running
-from tests.core.relations import APART
+from tests.core.relations import APART, HOST, TRAIN
 from tests.core.script import Script
 from tests.core.urgent import OFF, Asked, urgent
 
@@ -105,6 +105,22 @@ def test_a_gang_goes_for_nobody_whom_promised_room_would_keep_out() -> None:
     pod = urgent()
     script.see(pod)
     assert script.preempt(pod, {"a-0": ("uid-low-0",)}) == {}
+    assert not script.written
+
+
+@pytest.mark.parametrize("away", [HOST, CLIQUE])
+def test_a_gang_goes_for_nobody_whom_the_anti_affinity_to_one_that_starts_would_keep_out(away: str) -> None:
+    """kube-scheduler does not know of members whose Bindings are yet to come."""
+    script = Cluster(*cluster("a: 2x8"), limits=OFF)
+    low = running(script, "low", 1, gpus=4)
+    starting = [replace(one, labels=(("app", "train"),)) for one in gang("starting", 3, gpus=4, priority=20)]
+    script.see(starting)
+    assert {script.planned(one) for one in starting} == {"a-0", "a-1"}
+    terms = (Term(away, TRAIN, ("default",)),)
+    pod = replace(urgent(gpus=4), constraints=Constraints(anti_affinity=terms))
+    script.see(pod)
+    node = script.pods[low[0].uid].node or ""
+    assert script.preempt(pod, {node: (low[0].uid,)}) == {}
     assert not script.written
 
 

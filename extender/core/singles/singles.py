@@ -15,8 +15,9 @@ from extender.core.victims.preemptions import key_of, room_of
 from extender.core.waiting.line import Line
 from policies.api import PolicyError
 from policies.model import Pod, Requests, Selection
+from policies.placement.relations import hindrances_of
 from policies.placement.request import shape_of
-from policies.steps import AT_ONCE, Steps
+from policies.steps import AT_ONCE, Steps, finish
 
 ROOM_KEPT = "Muster: the room here is kept for a gang that is starting"
 """Constant on purpose: kube-scheduler retries a pod at once when the text of its refusal changes."""
@@ -61,18 +62,32 @@ class Singles:
         claims, preemptions = self._state.claims, self._state.preemptions
         if not preemptions.pods.isdisjoint(uids := (pod.uid, *victims)):
             return False
-        leaving = {*uids, room_of(key_of(pod), node)}
-        return claims.promised_nodes.get(node, {}).keys() <= leaving or self.fits_without(pod, node, uids)
+        leaving: dict[Owner, None] = dict.fromkeys((*uids, room_of(key_of(pod), node)))
+        roomy = claims.promised_nodes.get(node, {}).keys() <= leaving.keys() or self._has_room(pod, node, leaving)
+        return roomy and not self._is_hindered(pod, node, leaving)
 
     def fits_without(self, pod: Pod, node: str, victims: Iterable[Owner]) -> bool:
-        """Whether it fits there, as far as is known, once these are gone."""
+        """Say whether it fits there, as far as is known, once these are gone."""
+        leaving: dict[Owner, None] = dict.fromkeys((pod.uid, *victims, room_of(key_of(pod), node)))
+        return self._has_room(pod, node, leaving) and not self._is_hindered(pod, node, leaving)
+
+    def _has_room(self, pod: Pod, node: str, leaving: Iterable[Owner]) -> bool:
         claims = self._state.claims
         room = claims.room(node)
-        leaving: dict[Owner, None] = dict.fromkeys((pod.uid, *victims, room_of(key_of(pod), node)))
         for owner in leaving:
             if (claim := claims.get(owner)) is not None and claim.node == node:
                 room |= {name: room.get(name, 0) + amount for name, amount in claim.requests}
         return all(room.get(name, 0) >= amount for name, amount in pod.requests if amount)
+
+    def _is_hindered(self, pod: Pod, node: str, leaving: Iterable[Owner]) -> bool:
+        """Say whether somebody who stays keeps it away, by ports or anti-affinity. What is only promised is seen here
+        alone: kube-scheduler learns of it when it is bound."""
+        claims = self._state.claims
+        if not claims.promised_nodes:
+            return False
+        view = claims.without(leaving)
+        row = view.rows.get(node)
+        return row is not None and any(one.rows[row] for one in finish(hindrances_of(pod, view)))
 
     def wake(self) -> None:
         """Touch, once, each that was kept out and that some room would take whose promise has ended."""
