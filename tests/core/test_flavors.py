@@ -157,6 +157,25 @@ def test_a_member_more_that_was_promised_another_flavor_does_not_complete_a_gang
     assert sorted((script.planned(lost), script.planned(more))) == ["", "a-1"]
 
 
+def test_a_member_that_uses_no_quota_completes_a_gang_whose_start_broke_off_on_nodes_of_any_flavor() -> None:
+    nodes = sorted_nodes(slow="a: 2x8", fast="b: 1x8")
+    script = Script(*nodes)
+    show(script, sort("slow"), sort("fast"), cluster_queue("team", {"slow": 64, "fast": 64}))
+    here, large, there = pods = in_queue("train", 3, min_member=2)
+    for at, name in ((0, "a-0"), (2, "b-0")):
+        held = Selection((("kubernetes.io/hostname", name),))
+        pods[at] = replace(pods[at], requests=(("cpu", 1000),), selection=held)
+    come(script, pods)
+    script.advance(1)
+    assert script.planned(there) == "b-0"
+    script.bind_all(pods[:2])
+    script.post(here)
+    script.see(*(replace(one, unschedulable=one.name == script.planned(large)) for one in nodes))
+    script.post(large, Outcome.REFUSED)
+    assert script.gang("train").phase is Phase.PARTIAL
+    assert script.planned(there) == "b-0"
+
+
 def test_a_gang_whose_start_broke_off_is_completed_by_the_members_that_find_room() -> None:
     """It lacks one, and two wait. The node of the first one has been closed."""
     nodes = sorted_nodes(slow="a: 2x8", fast="b: 2x8")

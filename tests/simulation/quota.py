@@ -177,7 +177,8 @@ class QuotaJudge:
         """Whether it completes a gang with another flavor than those of its pods that ask for the same."""
         since, book = self._books[-1]
         unsure = book.queue_of(pod.queue) is None or (len(self._books) > 1 and since >= now - _LATE_S)
-        if unsure or pod.group_key not in self._broken or pod.group_key in self.jobs:
+        uses_none = not dict(pod.requests).get(GPU)
+        if uses_none or unsure or pod.group_key not in self._broken or pod.group_key in self.jobs:
             return None
         bound = [one for uid in self._broken[pod.group_key] if (one := self._shown.pods.get(uid)) is not None]
         flavors = self._flavors_of(

@@ -213,3 +213,16 @@ def test_what_already_gives_way_to_others_does_not_saturate_a_queue(*, given_way
     others = [Reservation((), (Victim(key("going")),), 60.0)] if given_way else []
     reclaims = Reclaims(life.shown, life.quota, fair=True, saturation=Fraction(1))
     assert bool([*reclaims.judge(key("new"), reservation, others, life.now)]) is not given_way
+
+
+@pytest.mark.parametrize("gpus", [0, 8])
+def test_a_member_that_asks_for_no_gpu_completes_a_broken_start_on_a_node_of_any_flavor(gpus: int) -> None:
+    queue = cluster_queue("team", {"fast": 64, "slow": 64})
+    life = Life("fast", flavor("fast"), flavor("slow"), queue, LocalQueue("default", "team", "team"))
+    (slow,) = cluster("b: 1x16")
+    life.tell(NodeSeen(replace(slow, labels={**slow.labels, FLAVOR: "slow"})))
+    here, there = (replace(one, queue="team", requests=requests(gpus)) for one in gang("train", 2))
+    for pod in (replace(here, node="a-0"), there):
+        life.tell(PodSeen(pod))
+    life.ask(Reached(key("train"), Milestone.BROKEN, 2, 0.0))
+    assert bool(life.ask(nomination(there, "b-0"))) is bool(gpus)

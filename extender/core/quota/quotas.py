@@ -164,16 +164,20 @@ class Quotas:
         """Members (by UID) that have been promised nodes of other flavors than its bound pods that ask for the same."""
         told, uses = self._flavors_of_bound(workload), self.uses.of(workload.key)
         placed = ((uid, uses.get(uid)) for uid in workload.members.placed)
-        return [uid for uid, use in placed if use is not None and use.flavors not in told.get(use.part, [use.flavors])]
+        return [
+            uid
+            for uid, use in placed
+            if use is not None and (counted := _counted(use)) and counted not in told.get(use.part, [counted])
+        ]
 
     def _flavors_of_bound(self, workload: Workload) -> dict[PartKey, list[Mapping[str, str]]]:
         uses = self.uses.of(workload.key)
         told: dict[PartKey, list[Mapping[str, str]]] = {}
         for pod in sorted(workload.bound, key=attrgetter("rank")):
-            if (use := uses.get(pod.uid)) is not None and use.flavors:
+            if (use := uses.get(pod.uid)) is not None and (counted := _counted(use)):
                 some = told.setdefault(use.part, [])
-                if use.flavors not in some:
-                    some.append(use.flavors)
+                if counted not in some:
+                    some.append(counted)
         return told
 
     def keep(self, key: GroupKey, usage: Usage) -> None:
@@ -328,3 +332,8 @@ def _is_leaving(workload: Workload) -> bool:
 
 def _is_volcanos(workload: Workload) -> bool:
     return workload.job is None and workload.group is not None and workload.group.dialect is Dialect.VOLCANO
+
+
+def _counted(use: Use) -> Mapping[str, str]:
+    """The flavors of what it uses quota of. A pod that uses none may be on a node of any flavor."""
+    return {resource: flavor for flavor, resource in use.usage}
