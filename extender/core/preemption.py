@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from extender.core.gang.demands import Demands, to_complete
 from extender.core.gang.milestones import Milestone
 from extender.core.gang.shape import Demand, Shape
-from extender.core.jobs.job import JobRecord
 from extender.core.limits import Preempts
 from extender.core.planner import Planner
 from extender.core.quota.reclaiming import evicts
@@ -148,7 +147,7 @@ class Preempting:
             return preemption.reason
         if demand is None or may_not_preempt(workload, demand) or self._awaits_own_room(workload):
             return why
-        if workload.job is not None and (doubt := self._creation_doubt(workload, workload.job)):
+        if workload.job is not None and (doubt := self._creation_doubt(workload)):
             return why._replace(message=f"{why.message}; {doubt}")
         if self._as_of != self._state.preemptions.epoch:
             self._vain, self._as_of = {}, self._state.preemptions.epoch
@@ -157,11 +156,11 @@ class Preempting:
             return why._replace(message=f"{why.message}{self._vain.get(asks, '')}")
         return None
 
-    def _creation_doubt(self, workload: Workload, job: JobRecord) -> str:
+    def _creation_doubt(self, workload: Workload) -> str:
         """Why its pods may never be created, so that nobody is evicted for them; empty if nothing says so."""
-        if job.uncreated:
-            return _UNCREATED
         failed, key = self._state.failed_creation, workload.key
+        if failed.has_failed(key):
+            return _UNCREATED
         return "" if workload.members.live or failed.may_evict(key.namespace, workload.priority) else _UNCREATED_THERE
 
     def _awaits_own_room(self, workload: Workload) -> bool:

@@ -210,16 +210,14 @@ class State:
 
     def fail_creation(self, workload: Workload, now: float, *, in_full: bool) -> None:
         """Pods of it were not created in time. ``in_full``: it had the full time."""
-        again, namespace = workload.job is not None and workload.job.uncreated, workload.key.namespace
-        if workload.job is not None:
-            workload.job.fail_creation()
-        self.creation.doubt(namespace)
-        if self.failed_creation.fail(namespace, workload.priority, now, in_full=in_full, again=again):
-            self.reorder(namespace)
+        self.creation.doubt(workload.key.namespace)
+        job = workload.job is not None
+        if self.failed_creation.fail(workload.key, workload.priority, now, in_full=in_full, job=job):
+            self.reorder(workload.key.namespace)
 
     def cure_creation(self, workload: Workload) -> None:
         """All pods of it were created."""
-        if self.failed_creation.cure(workload.key.namespace, workload.priority):
+        if self.failed_creation.cure(workload.key, workload.priority):
             self.reorder(workload.key.namespace)
 
     def nudge(self, workload: Workload) -> None:

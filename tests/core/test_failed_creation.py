@@ -132,20 +132,17 @@ def test_all_pods_of_a_job_end_it_for_its_namespace_and_one_of_several_does_not(
     assert failed.go_last("tenant"), "a ResourceQuota for one pod"
     first.create()
     assert not failed.go_last("tenant")
-    record = script.core.state.workloads[GroupKey("tenant", "first")].job
-    assert record is not None
-    assert not record.uncreated
+    assert not failed.has_failed(GroupKey("tenant", "first"))
 
 
 def test_an_edited_job_is_no_longer_behind_the_others_of_its_namespace() -> None:
     script = Script(*cluster("a: 2x8"))
     first = Controlled(script, of_tenant("first"))
     wait(script, 31, first)
-    record = script.core.state.workloads[GroupKey("tenant", "first")].job
-    assert record is not None
-    assert record.uncreated
+    failed = script.core.state.failed_creation
+    assert failed.has_failed(GroupKey("tenant", "first"))
     first.show(podsets=of_tenant("first", count=1).podsets)
-    assert not record.uncreated
+    assert not failed.has_failed(GroupKey("tenant", "first"))
 
 
 def test_a_pod_that_is_deleted_and_made_again_gives_the_others_no_more_time() -> None:
@@ -273,7 +270,7 @@ def test_a_job_that_borrows_goes_before_one_that_need_not(fair: bool) -> None:
 def test_only_so_many_namespaces_are_remembered_and_none_for_ever() -> None:
     failed = FailedCreation()
     for at in range(1100):
-        assert failed.fail(f"n{at}", 0, 0.0, in_full=True)
+        assert failed.fail(GroupKey(f"n{at}", "job"), 0, 0.0, in_full=True)
     assert failed.on_probation("n1099")
     assert not failed.on_probation("n0")
     assert len(list(failed.lapse(601.0))) == 1000
@@ -282,8 +279,8 @@ def test_only_so_many_namespaces_are_remembered_and_none_for_ever() -> None:
 
 def test_less_than_the_full_time_renews_nothing() -> None:
     failed = FailedCreation()
-    failed.fail("slow", 0, 0.0, in_full=True)
-    assert not failed.fail("slow", 0, 300.0, in_full=False), "they went last before"
+    failed.fail(GroupKey("slow", "job"), 0, 0.0, in_full=True)
+    assert not failed.fail(GroupKey("slow", "other"), 0, 300.0, in_full=False), "they went last before"
     assert list(failed.lapse(600.0)) == ["slow"]
     assert PROBATION_S < 10
 
@@ -383,10 +380,10 @@ def test_a_small_job_that_runs_now_and_then_is_no_way_around_it() -> None:
 
 def test_a_namespace_that_is_made_anew_begins_anew() -> None:
     failed = FailedCreation()
-    assert failed.fail("team", 0, 0.0, in_full=True)
+    assert failed.fail(GroupKey("team", "job"), 0, 0.0, in_full=True)
     failed.namespace_gone("team")
     assert not failed.go_last("team")
     script = Script()
-    script.core.state.failed_creation.fail("team", 0, script.now, in_full=True)
+    script.core.state.failed_creation.fail(GroupKey("team", "job"), 0, script.now, in_full=True)
     script.feed(NamespaceGone("team"))
     assert not script.core.state.failed_creation.on_probation("team")

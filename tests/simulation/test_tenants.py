@@ -17,7 +17,6 @@ from extender.core.events import Event, JobSeen
 from extender.core.gang import expected
 from extender.core.jobs import upkeep
 from extender.core.jobs.failed_creation import FailedCreation
-from extender.core.jobs.job import JobRecord
 from extender.core.limits import Limits, Preempts
 from policies.model import GroupKey
 from tests.builders import cluster
@@ -90,7 +89,7 @@ def test_the_first_start_of_a_tenant_keeps_its_room_no_longer_than_for_its_pods_
 def jobs_that_make_no_pods_go_first(patch: pytest.MonkeyPatch) -> None:
     """The line knows nothing of it: whoever is older or more urgent goes first."""
     patch.setattr(FailedCreation, "go_last", lambda self, namespace: False)
-    patch.setattr(JobRecord, "fail_creation", lambda self: None)
+    patch.setattr(FailedCreation, "has_failed", lambda self, key: False)
 
 
 def new_jobs_of_the_namespace_go_first(patch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,14 @@
-"""Namespaces that had jobs whose pods were not created: a ResourceQuota, a missing ServiceAccount or an admission
-policy refuses them. Their jobs go after those of other namespaces, hold room for less long while others wait, and
-evict nobody by that priority or a higher one.
+"""Jobs whose pods were not created, and their namespaces: a ResourceQuota, a missing ServiceAccount or an admission
+policy refuses the pods. Such a job goes after all others and evicts nobody. Other jobs of its namespace go after those
+of other namespaces, hold room for less long while others wait, and evict nobody by that priority or a higher one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from policies.model import GroupKey
 
 PROBATION_S = 5.0
 """Time for the next pod of a started job of such a namespace while others wait."""
@@ -27,16 +29,21 @@ class _Failure:
 
 
 class FailedCreation:
-    """Remembers a namespace for some time after a job there had the full time for its pods, and they did not come. A
-    job that had less time renews nothing: so a slow controller has the full time again."""
+    """Remembers a job until all of its pods come, its author edits it, or it goes. Remembers a namespace for some time
+    after a job there had the full time for its pods, and they did not come. A job that had less time renews nothing: so
+    a slow controller has the full time again."""
 
     def __init__(self) -> None:
+        self._jobs: dict[GroupKey, None] = {}
         self._of: dict[str, _Failure] = {}
 
-    def fail(self, namespace: str, priority: int, now: float, *, in_full: bool, again: bool = False) -> bool:
-        """Pods of a job there were not created. ``again``: the job goes last anyway; if it had the full time, no other
-        waited, and the failure says nothing of the namespace. Returns whether the jobs of the namespace go after others
-        from now on, and did not before."""
+    def fail(self, key: GroupKey, priority: int, now: float, *, in_full: bool, job: bool = True) -> bool:
+        """Pods of a workload were not created; ``job``: it is a job that may be started again. If that had failed
+        before, it went last anyway: with the full time no other waited, and the failure says nothing of the namespace.
+        Returns whether the jobs of the namespace go after others from now on, and did not before."""
+        namespace, again = key.namespace, key in self._jobs
+        if job:
+            self._jobs[key] = None
         before = self._of.pop(namespace, None)
         until = now + _REMEMBERED_S if in_full or before is None else before.until
         went_last = before is not None and not before.cured
@@ -49,9 +56,11 @@ class FailedCreation:
             del self._of[next(iter(self._of))]
         return not (went_last or cured)
 
-    def cure(self, namespace: str, priority: int) -> bool:
-        """All pods of a job there were created. Returns whether its jobs went after others, or might not evict anybody,
-        until now."""
+    def cure(self, key: GroupKey, priority: int) -> bool:
+        """All pods of a workload were created. Returns whether the jobs of its namespace went after others, or might
+        not evict anybody, until now."""
+        self.forget(key)
+        namespace = key.namespace
         before = self._of.get(namespace)
         if before is None:
             return False
@@ -59,9 +68,17 @@ class FailedCreation:
         self._of[namespace] = after = _Failure(before.until, cured=True, priorities=still)
         return after != before
 
+    def forget(self, key: GroupKey) -> None:
+        """Forget that pods of the job were not created: it is gone, or another one by now."""
+        self._jobs.pop(key, None)
+
     def namespace_gone(self, namespace: str) -> None:
         """Forget a namespace that was deleted, and with it the reason why pods were not created."""
         self._of.pop(namespace, None)
+
+    def has_failed(self, key: GroupKey) -> bool:
+        """Return whether pods of the job itself were not created when it was started last."""
+        return key in self._jobs
 
     def go_last(self, namespace: str) -> bool:
         """Whether its jobs go after those of other namespaces."""

@@ -34,8 +34,7 @@ class JobRecord:
     anybody's word, not of a start of ours; ``began_suspended``: somebody else has unsuspended it since it is known.
     ``shown``: pods of one that was let go, for whoever makes nodes to see. ``starts``: how often it was admitted.
     ``full_until``: until then ``coming_until`` is put off while nobody else waits. ``fewest``: how few of its pods have
-    been lacking since its start. ``uncreated``: pods of it did not come in time, and there has not been a start since
-    of which all came.
+    been lacking since its start.
     """
 
     seen: Job
@@ -65,7 +64,6 @@ class JobRecord:
     starts: int = 0
     full_until: float = 0.0
     fewest: float = inf
-    uncreated: bool = False
     additions: Mapping[str, Addition] = field(default_factory=dict)
     """Known additions of the API server to its pods, by shape."""
 
@@ -100,13 +98,15 @@ class JobRecord:
         ours = not (self.seen.finished or self.taken or self.stop)
         return self.plan is None and ours and (let_go or self.writing is JobWrite.START)
 
+    def asks_otherwise(self, job: Job) -> bool:
+        """Return whether the job, as shown now, asks for other pods than before, or names another queue."""
+        return _asked(self.seen) != _asked(job)
+
     def see(self, job: Job) -> None:
         """The watch shows it."""
         taken_in = self.seen.bare != job.bare
-        if self.awaits_nodes and not taken_in and _asked(self.seen) != _asked(job):
+        if self.awaits_nodes and not taken_in and self.asks_otherwise(job):
             self.take_back("it asks for other pods, or names another queue, than when it was let go without a plan")
-        if self.uncreated and _asked(self.seen) != _asked(job):
-            self.uncreated = False  # what kept its pods from being created may be mended
         if self.seen.suspended and not job.suspended:
             self.unproven = self.began_suspended = self.writing is not JobWrite.START
         before, self.seen = self.seen.podsets, job
@@ -298,16 +298,11 @@ class JobRecord:
         replaces another one gives those that lack no more time."""
         self.came_at = now
         fewer, self.fewest = lacking < self.fewest, lacking or inf
-        self.uncreated = self.uncreated and lacking > 0
         return fewer
 
     def learn(self, additions: Mapping[str, Addition]) -> None:
         """The API server adds this to its pods."""
         self.additions = additions
-
-    def fail_creation(self) -> None:
-        """Pods of it did not come in time."""
-        self.uncreated = True
 
     def lose(self, node: str, now: float) -> None:
         """Pods of it are on a node that is gone or not ready."""

@@ -72,6 +72,8 @@ class JobNaming:
         if known is not None and known.seen == job and known.taken == taken:
             return
         state.preemptions.edited(job.eviction if known is None else known.seen.eviction, job.eviction)
+        if known is not None and (known.seen.uid != job.uid or known.asks_otherwise(job)):
+            state.failed_creation.forget(key)  # what kept its pods from being created may be mended
         workload.follow_job(job, taken)
         finish(state, workload)
         state.nudge(workload)
@@ -85,4 +87,5 @@ class JobNaming:
         workload.telling.note(now, "its job is gone")
         workload.follow_job(None, left_in=queue)
         self._state.creation.forget(key)
+        self._state.failed_creation.forget(key)
         self._state.touch(workload)

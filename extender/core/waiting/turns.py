@@ -28,7 +28,7 @@ def put_off(state: State, workload: Workload) -> int:
     job whose own pods were not created. 1: another one of its namespace that has no pod."""
     if workload.podsets is None or workload.admitted:
         return 0
-    if workload.job is not None and workload.job.uncreated:
+    if state.failed_creation.has_failed(workload.key):
         return 2
     return int(not workload.members.live and state.failed_creation.go_last(workload.key.namespace))
 

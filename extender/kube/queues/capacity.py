@@ -103,7 +103,7 @@ class CapacityKeeper:
         await go_round(self.look, self._pause, "nodes cannot be asked for")
 
     async def look(self) -> None:
-        """One round. Raises ApiError."""
+        """One round. Raises TurnError or ApiError."""
         core, served = self._core(), self._served()
         if core is not self._of:
             self._of, self._told, self._strange = core, None, None
@@ -117,13 +117,13 @@ class CapacityKeeper:
             return
         asks, turns = core.capacity_asks(), Turns()
         for ask in [one for one in self._made if one not in asks]:
-            await turns.take(self._end(ask, core.capacity_rest(ask.key)))
+            await turns.take(f"attempt {ask.attempt} of {ask.key}", self._end(ask, core.capacity_rest(ask.key)))
         for ask in asks:
             if ask not in self._made:
-                await turns.take(self._make(ask))
+                await turns.take(f"attempt {ask.attempt} of {ask.key}", self._make(ask))
             elif self._made[ask].told != "Failed":
-                await turns.take(self._follow(ask, self._made[ask]))
-        await turns.take(self._clear())
+                await turns.take(f"attempt {ask.attempt} of {ask.key}", self._follow(ask, self._made[ask]))
+        await turns.take("those that nobody asks for any more", self._clear())
         turns.end()
 
     async def _end(self, ask: CapacityAsk, rest: InVain | None) -> None:

@@ -53,7 +53,7 @@ class NodeKeeper:
         await go_round(self.look, self._pause, "nodes that are planned with cannot be kept, or given back")
 
     async def look(self) -> None:
-        """One round. Raises ApiError."""
+        """One round. Raises TurnError or ApiError."""
         core = self._core()
         if core is not self._of:
             self._of, self._kept = core, None
@@ -66,9 +66,9 @@ class NodeKeeper:
         self._before = tuple(wanted)
         turns = Turns()
         for name in [one for one in kept if one not in wanted and one not in before]:
-            await turns.take(self._give_back(name, kept))
+            await turns.take(name, self._give_back(name, kept))
         for name in [one for one in wanted if one in before and one not in kept]:
-            await turns.take(self._keep(name, kept))
+            await turns.take(name, self._keep(name, kept))
         turns.end()
 
     async def _give_back(self, name: str, kept: dict[str, None]) -> None:

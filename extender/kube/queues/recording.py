@@ -6,7 +6,6 @@ People and their tools look at them. No start waits for one, and what is in them
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,19 +14,18 @@ from extender.core.quota.workload_reports import WorkloadReport
 from extender.kube.api.connection import ApiError, decoded
 from extender.kube.client import Kube
 from extender.kube.queues.resources import path_of
-from extender.kube.queues.rounds import go_round, is_of_one_object
+from extender.kube.queues.rounds import Turns, go_round
 from extender.kube.queues.workloads import RECORD, metadata_of, name_of, record_status, spec_of
 from extender.kube.reports import instant
 from policies.model import GroupKey
 
-log = logging.getLogger("muster")
 EVERY_S = 1.0
 LOOKED_AT = 500
 """Jobs in one round: their reports are made in the thread that decides."""
 WRITTEN = 20
 """Objects in one round. Those of which a condition has changed come first."""
 _RESTS = 10
-"""Rounds that are left out after all writes of one were refused, and turns of an object whose own write was."""
+"""Rounds that are left out after all writes of a round were refused, and turns of an object after its own was."""
 _MERGE = "application/merge-patch+json"
 
 
@@ -83,50 +81,27 @@ class WorkloadWriter:
         self._kept: dict[GroupKey, _Kept] = {}
         self._of: Core | None = None
         self._next = 0
-        self._rests = 0
-        self._refused: dict[GroupKey, int] = {}
-        """Jobs whose own object was refused, and for how many of their turns they are left out yet."""
-        self._complaint = ""
+        self._turns = Turns(_RESTS)
 
     async def run(self) -> None:
         """Until cancelled."""
         await go_round(self.write, self._pause, "the Workloads of jobs could not be written", every_s=EVERY_S)
 
     async def write(self) -> None:
-        """One round."""
+        """One round. Raises TurnError or ApiError."""
         core, version = self._core(), self._version()
         if core is not self._of or not version:
             self._kept.clear()
-            self._refused.clear()
-            self._of, self._next, self._rests = core, 0, 0
+            self._turns = Turns(_RESTS)
+            self._of, self._next = core, 0
         if core is None or not version:
             return
-        if self._rests:
-            self._rests -= 1
-            return
-        due = self._due(core)
-        due.sort(key=lambda one: not one.is_urgent)
-        failed, written = False, False
-        for one in due[:WRITTEN]:
-            key = one.report.key
-            try:
-                self._kept[key] = await self._write(one, version)
-                self._refused.pop(key, None)
-                written = True
-            except Exception as error:
-                self._kept.pop(key, None)
-                if isinstance(error, ApiError) and error.status == 404:
-                    continue  # Its namespace or its job is about to be gone, or somebody has deleted it.
-                failed = True
-                self._complain(key, error)
-                if not is_of_one_object(error):
-                    self._rests = _RESTS
-                    return
-                self._refused[key] = _RESTS
-        if failed and not written:
-            self._rests = _RESTS
-        if not failed and not self._refused:
-            self._complaint = ""
+        if self._turns.begin():
+            due = self._due(core)
+            due.sort(key=lambda one: not one.is_urgent)
+            for one in due[:WRITTEN]:
+                await self._turns.take(one.report.key, self._update(one, version))
+        self._turns.end()
 
     def _due(self, core: Core) -> list[_Due]:
         """Of the next jobs, in their turn."""
@@ -135,23 +110,19 @@ class WorkloadWriter:
             self._next = 0
             known = set(keys)
             self._kept = {key: kept for key, kept in self._kept.items() if key in known}
-            self._refused = {key: rests for key, rests in self._refused.items() if key in known}
+            self._turns.keep_only(known)
         batch = keys[self._next : self._next + LOOKED_AT]
         self._next += LOOKED_AT
         places, now, found = self._places(), instant("seconds"), list[_Due]()
         for key in batch:
-            if self._refused.get(key, 0) > 0:
-                self._refused[key] -= 1
+            if not self._turns.comes(key):
                 continue
             try:
-                one = self._due_of(core, key, places.get(key), now)
+                if (one := self._due_of(core, key, places.get(key), now)) is not None:
+                    found.append(one)
             except Exception as error:  # Of one object, such as one that somebody else has written in.
-                self._complain(key, error)
                 self._kept.pop(key, None)
-                self._refused[key] = _RESTS
-                continue
-            if one is not None:
-                found.append(one)
+                self._turns.fail(key, error)
         return found
 
     def _due_of(self, core: Core, key: GroupKey, place: int | None, now: str) -> _Due | None:
@@ -166,6 +137,14 @@ class WorkloadWriter:
         told = kept is not None and all(kept.status.get(field) == value for field, value in status.items())
         is_due = kept is None or not told or (not report.finished and kept.spec != spec_of(report))
         return _Due(report, kept, status) if is_due else None
+
+    async def _update(self, one: _Due, version: str) -> None:
+        self._kept.pop(one.report.key, None)  # until it is known what is written
+        try:
+            self._kept[one.report.key] = await self._write(one, version)
+        except ApiError as error:
+            if error.status != 404:  # Its namespace or its job is about to be gone, or somebody has deleted it.
+                raise
 
     async def _write(self, one: _Due, version: str) -> _Kept:
         report, kept, spec, status = one.report, one.kept, spec_of(one.report), one.status
@@ -199,13 +178,6 @@ class WorkloadWriter:
         return _Kept(
             report.job.uid, found.get("spec") or {}, {**status, "conditions": status.get("conditions") or []}, foreign
         )
-
-    def _complain(self, key: GroupKey, error: Exception) -> None:
-        if not self._complaint:
-            known = isinstance(error, ApiError)
-            text = "the Workload of a job could not be written: %s: %s"
-            log.warning(text, key, error, exc_info=None if known else error)
-        self._complaint = str(error) or type(error).__name__
 
 
 def _states(status: Mapping[str, Any]) -> list[tuple[str, str]]:

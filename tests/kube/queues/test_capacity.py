@@ -16,6 +16,7 @@ from extender.kube.api.connection import ApiError
 from extender.kube.kinds.registry import Registry
 from extender.kube.queues import capacity
 from extender.kube.queues.capacity import CapacityKeeper
+from extender.kube.queues.rounds import TurnError
 from policies.model import Controller, GroupKey, InVain, Toleration
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
 
@@ -164,7 +165,7 @@ def test_an_object_that_may_not_be_deleted_keeps_nobody_from_asking() -> None:
         former = one.name
         one.api.on("DELETE", f"{REQUESTS}/{former}", refused(403, "Forbidden"))
         one.core.asks = (replace(ASK, attempt=2),)
-        with pytest.raises(ApiError):
+        with pytest.raises(TurnError):
             await one.keeper.look()
         assert one.name != former
         one.api.on("DELETE", f"{REQUESTS}/{former}", OK)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from extender.core.engine import Engine
-from extender.kube.api.connection import ApiError
 from extender.kube.convert import node_from
 from extender.kube.queues.protection import NodeKeeper
+from extender.kube.queues.rounds import TurnError
 from extender.kube.reading.objects import Meta, NodeObject
 from tests.core.script import Script
 from tests.core.test_elastic import come, of, scene
@@ -131,7 +131,7 @@ def test_a_write_that_is_refused_is_told_and_tried_again() -> None:
         one.plan()
         await one.rounds(1)
         for _ in range(2):
-            with pytest.raises(ApiError):
+            with pytest.raises(TurnError):
                 await one.keeper.look()
 
     run(work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from extender.core.quota.workload_reports import PodSetReport, WorkloadReport
 from extender.core.reasons import Reason
 from extender.kube.queues import recording
 from extender.kube.queues.recording import WorkloadWriter
-from extender.kube.queues.rounds import go_round
+from extender.kube.queues.rounds import TurnError, Turns, go_round
 from extender.kube.queues.workloads import name_of, record_status, spec_of
 from policies.model import GroupKey
 from policies.model.group import Controller
@@ -121,7 +122,8 @@ class Played:
 
     async def asked(self) -> list[tuple[str, str]]:
         before = len(self.api.asked)
-        await self.writer.write()
+        with suppress(TurnError):
+            await self.writer.write()
         return [(one.method, one.path) for one in self.api.asked[before:]]
 
 
@@ -240,6 +242,38 @@ def test_nor_does_one_of_which_the_core_cannot_say_how_it_stands(monkeypatch: py
         assert await one.asked() == [MADE, TOLD]
 
     played(check)
+
+
+def test_what_one_object_makes_fail_is_logged_once_and_slows_no_round(caplog: pytest.LogCaptureFixture) -> None:
+    pauses, left_out, turns = list[float](), list[int](), Turns(2)
+
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    async def do() -> None:
+        pass
+
+    async def look() -> None:
+        turns.begin()
+        await turns.take("good", do())
+        if turns.comes("bad"):
+            await turns.take("bad", fail())
+        else:
+            left_out.append(len(pauses))
+        turns.end()
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 6:
+            raise asyncio.CancelledError
+
+    async def scenario() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await go_round(look, pause, "it failed", every_s=1.0)
+
+    asyncio.run(scenario())
+    assert (pauses, left_out) == ([1.0] * 6, [2, 3, 5])
+    assert [one.getMessage().partition(":")[::2] for one in caplog.records] == [("it failed", " bad: ")]
 
 
 def test_no_error_ends_the_rounds_and_unforeseen_ones_come_farther_and_farther_apart() -> None:
