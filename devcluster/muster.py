@@ -29,6 +29,8 @@ Tree = dict[str, Any]
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 _CONTAINERS = [{"name": "main", "image": "none"}]
+_TRIAL = "muster-trial"
+APPLY = "application/apply-patch+yaml"
 _LAST_POLICY = "muster-extender-events"
 _FORGED: Tree = {
     "apiVersion": "events.k8s.io/v1",
@@ -234,12 +236,13 @@ def install_pod_trials(cluster: Cluster) -> None:
     """Apply the account as which pods are tried, and its policy, and return when the policy is in force."""
     _apply_component(cluster, "pod-trials")
     account, deadline = f"system:serviceaccount:{NAMESPACE}:muster-trials", time.monotonic() + PATIENCE_S
+    path, pod = f"{_PODS}/{_TRIAL}", {"apiVersion": "v1", "kind": "Pod", **_pod({}), "metadata": {"name": _TRIAL}}
     while time.monotonic() < deadline:
         try:
-            cluster.api.create(_PODS, _pod({}), user=account)
-            cluster.api.delete(f"{_PODS}/muster-probe")
+            cluster.api.patch(f"{path}?fieldManager=muster", pod, APPLY, user=account)
+            cluster.api.delete(path)
         except ApiError as refusal:
-            if "by a dry run only" in str(refusal):
+            if "for dry runs only" in str(refusal):
                 return
             if refusal.code not in (httpx.codes.FORBIDDEN, httpx.codes.CONFLICT):
                 raise

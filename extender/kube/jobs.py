@@ -35,7 +35,7 @@ class JobWriter:
         self._kube = kube
         self._reader = reader
         self._reporter = reporter
-        self._trials = PodTrials(kube, reader.registry)
+        self._trials = PodTrials(kube, reader)
 
     async def write(self, effect: JobEffect | Reserve | Enqueue | TryPod, timeout_s: float) -> Response:
         """One attempt. 409: somebody has written to the job meanwhile; 412: it is not to be written to as it is. Of a

@@ -1,6 +1,7 @@
 """Jobs whose pods were not created, and their namespaces: a ResourceQuota, a missing ServiceAccount or an admission
-policy refuses the pods. Such a job goes after all others and evicts nobody. Other jobs of its namespace go after those
-of other namespaces, hold room for less long while others wait, and evict nobody by that priority or a higher one.
+policy refuses the pods. Such a job goes after all others and evicts no other workload. Other jobs of its namespace go
+after those of other namespaces and hold room for less long while others wait. With the same or a higher priority they
+evict no other workload either.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class FailedCreation:
         return after != before
 
     def forget(self, key: GroupKey) -> None:
-        """Forget that pods of the job were not created: it is gone, or another one by now."""
+        """Forget that pods of the job were not created: it is gone, or its author has changed it."""
         self._jobs.pop(key, None)
 
     def namespace_gone(self, namespace: str) -> None:

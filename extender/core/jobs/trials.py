@@ -28,6 +28,7 @@ _REMEMBERED = 10_000
 TRYING = Reason("Trying", "the API server is asked by a dry run what it makes of its pods", warning=False)
 _FIRST = "nobody is evicted for it before the API server has been asked about its pods"
 _REMEDIES = (
+    ("there is a pod muster-trial", "delete that pod"),
     ("PodSecurity", "change its pod template, or the pod-security labels of its namespace"),
     ("service account", "create the ServiceAccount, or name another one in its pod template"),
     ("usage per", "ask for what the LimitRanges of its namespace allow"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -36,6 +37,8 @@ ANOTHER_SCHEDULER = "its pod template names the scheduler {}, which Muster does 
 
 
 _REMEMBERED = 10_000
+_TEMPLATES = 2_000
+"""Shapes of which a template is kept: a few KiB each."""
 
 
 class TemplateObject(msgspec.Struct):
@@ -73,6 +76,12 @@ class Reader:
         self.registry = registry or Registry()
         self.completion = completion or Completion()
         self._said: dict[str, tuple[tuple[object, ...], Completion, _Said]] = {}
+        self._templates: dict[str, str] = {}
+
+    def template_of(self, shape: str) -> Object | None:
+        """Return a template of that shape as its author wrote it; None where it is not known any more."""
+        text = self._templates.get(shape)
+        return None if text is None else json.loads(text)
 
     def read(self, kind: Kind, obj: Object, *, managed: bool = True) -> Job:
         """What in it keeps it from being planned is its ``problem``. Raises UnreadableError if nobody can say which
@@ -169,9 +178,17 @@ class Reader:
             problems += [problem, not_before_it_exists(shape)]
         names = key.name, owner.name, owner.uid, meta.name or "", meta.uid or ""
         keys = [shape_key(key.namespace, names, pod, shape) for pod, shape in zip(made_of, shapes, strict=True)]
+        for shape_of_pod, template in zip(keys, made_of, strict=True):
+            self._keep(shape_of_pod, template)
         by_series = {name: one for template, one in zip(templates, keys, strict=True) for name in template.series}
         podsets = (replace(one, shape=by_series[one.name]) for one in podsets_of(templates, shapes, least, minimum))
         return key, tuple(podsets), next(filter(None, problems), "")
+
+    def _keep(self, shape: str, template: Object) -> None:
+        text = self._templates.pop(shape, None)
+        self._templates[shape] = json.dumps(template) if text is None else text  # escapes what cannot be encoded
+        if len(self._templates) > _TEMPLATES:
+            del self._templates[next(iter(self._templates))]
 
     def shape_of(self, meta: Meta, key: GroupKey, owner: Controller, template: Object) -> tuple[Pod, str]:
         """A pod of that template, without a number, and what is wrong with it. Raises UnreadableJobError."""

@@ -103,7 +103,7 @@ class CapacityKeeper:
         await go_round(self.look, self._pause, "nodes cannot be asked for")
 
     async def look(self) -> None:
-        """One round. Raises TurnError or ApiError."""
+        """Play one round. Raises TurnError or ApiError."""
         core, served = self._core(), self._served()
         if core is not self._of:
             self._of, self._told, self._strange = core, None, None

@@ -53,7 +53,7 @@ class NodeKeeper:
         await go_round(self.look, self._pause, "nodes that are planned with cannot be kept, or given back")
 
     async def look(self) -> None:
-        """One round. Raises TurnError or ApiError."""
+        """Play one round. Raises TurnError or ApiError."""
         core = self._core()
         if core is not self._of:
             self._of, self._kept = core, None

@@ -88,7 +88,7 @@ class WorkloadWriter:
         await go_round(self.write, self._pause, "the Workloads of jobs could not be written", every_s=EVERY_S)
 
     async def write(self) -> None:
-        """One round. Raises TurnError or ApiError."""
+        """Play one round. Raises TurnError or ApiError."""
         core, version = self._core(), self._version()
         if core is not self._of or not version:
             self._kept.clear()

@@ -19,8 +19,8 @@ class TurnError(Exception):
 class Turns:
     """Gives each of several objects its turn, round after round: one that fails costs no other its own.
 
-    ``rest``: so many turns an object is left out of after its turn has failed, and so many rounds all objects are left
-    out of after a round in which every turn has failed.
+    ``rest``: after its turn has failed, an object is left out for so many turns. After a round in which every turn has
+    failed, so many rounds are left out.
     """
 
     def __init__(self, rest: int = 0) -> None:
