@@ -201,6 +201,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (preemption.nobody_is_too_young_for_a_pod, 8988, "is to give way to .*/pod .* after"),
     (preemption.one_gang_too_few_for_a_pod, 7000, "/pod .* has no room for it even then"),
     (preemption.room_of_a_pod_kept_from_itself, 4704, "were evicted for .*/pod .*, and it is not planned"),
+    (preemption.promised_members_keep_no_pod_away, 830001984, "were evicted for .*/pod .*, and it is not planned"),
     (queues.quota_not_given_back, 109, "waits, and there is room for"),
     (queues.quota_that_is_given_back_is_not_noticed, 864, _IDLE),
     (queues.refusal_of_one_queue_holds_for_all, 864, _IDLE),

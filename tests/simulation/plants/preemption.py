@@ -14,6 +14,7 @@ from extender.core.cluster.budgets import DisruptionBudgets
 from extender.core.effects import Effect, Evict, Reserve, SuspendJob
 from extender.core.gang import surplus
 from extender.core.kube_scheduler.kube_preemption import KubePreemption
+from extender.core.singles.singles import Singles
 from extender.core.state import State
 from extender.core.victims import candidates as candidates_of_all
 from extender.core.victims import search as victim_search
@@ -209,3 +210,8 @@ def one_gang_too_few_for_a_pod(patch: pytest.MonkeyPatch) -> None:
 def room_of_a_pod_kept_from_itself(patch: pytest.MonkeyPatch) -> None:
     """What is kept for it counts as promised to others."""
     patch.setattr(Preemptions, "of_pod", lambda self, pod: None)
+
+
+def promised_members_keep_no_pod_away(patch: pytest.MonkeyPatch) -> None:
+    """Evict for a pod of no gang whose anti-affinity means a member that is promised a node, and is not bound."""
+    patch.setattr(Singles, "_is_hindered", lambda self, pod, node, leaving: False)
