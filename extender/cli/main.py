@@ -23,6 +23,7 @@ _DEFERRED = {
     ),
     "queues": ("extender.cli.inspection.commands:queues", "Show the queues, their quota and who waits in them."),
     "doctor": ("extender.cli.doctor.command:doctor", "Check installation and configuration, and say what to fix."),
+    "convert": ("extender.cli.convert.command:convert", "Rewrite files with objects of Kueue's v1beta1 to v1beta2."),
     "release": ("extender.cli.release.command:release", "Give back what waits, before Muster is uninstalled."),
     "token": ("extender.cli.token:token", "Keep a short-lived token of a ServiceAccount in a directory."),
     "snapshot": ("extender.cli.snapshot:snapshot", "Write a cluster to a file, as far as a decision reads it."),

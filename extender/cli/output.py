@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -51,6 +52,8 @@ class Output:
                 self._end.write_bytes(content)
             else:
                 self._part.write_bytes(content)
+                if self._end.exists():
+                    shutil.copymode(self._end, self._part)
                 self._part.replace(self._end)
         except OSError as error:
             raise OutputError(f"{self.path}: {error.strerror}") from None
