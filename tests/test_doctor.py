@@ -72,6 +72,15 @@ def test_kube_scheduler_is_tested_and_no_newer_than_the_api_server(
     assert [one for one in codes(facts) if one.endswith("Version")] == found
 
 
+def test_where_the_api_server_has_no_mutating_policies_another_way_is_named() -> None:
+    def fix(version: str) -> str:
+        facts = Facts(load(None), version=version, policies={}, policy_bindings={})
+        return next(one.fix for one in examine(facts).findings if one.code == "NoGate")
+
+    assert "docs/kyverno.md" in fix("v1.35.4")
+    assert fix("v1.37.2") == fix("unknown") == "kubectl apply -k manifests/components/admission-gate"
+
+
 def pod(name: str, *, age_s: float = 600, looked_at: bool = False, **spec: Any) -> PodObject:
     created = (NOW - timedelta(seconds=age_s)).isoformat()
     conditions = [Condition(type="PodScheduled", status="False")] if looked_at else None

@@ -195,7 +195,7 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
         *("list persistentvolumes", "watch persistentvolumes"),
         *("list poddisruptionbudgets", "watch poddisruptionbudgets", "list deviceclasses", "watch deviceclasses"),
         *("list podgroups", "watch podgroups", "patch podgroups/status", "get podgroups", "patch podgroups"),
-        *("patch pods/status", "create pods/binding", "create pods/eviction"),
+        *("patch pods/status", "create pods/binding", "create pods/eviction", "patch jobs/status"),
         *("create events", "list limitranges", "watch limitranges", "list runtimeclasses", "watch runtimeclasses"),
         *("list priorityclasses", "watch priorityclasses"),
         *(f"{verb} {kind}" for kind in JOBS for verb in ("get", "list", "watch", "patch")),

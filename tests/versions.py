@@ -26,10 +26,11 @@ TRIED = {
     "1.36": (INTEGRATION,),
     "1.35": tuple(
         f"{INTEGRATION}/test_{name}.py"
-        for name in ("scenarios", "jobs", "queues", "reclaim", "preemption", "kube_preemption")
+        for name in ("scenarios", "jobs", "older_jobs", "queues", "reclaim", "preemption", "kube_preemption")
     ),
     "1.34": (
         f"{INTEGRATION}/test_jobs.py::test_a_job_is_started_whole_with_nothing_written_on_its_pods",
+        f"{INTEGRATION}/test_older_jobs.py",
         f"{INTEGRATION}/test_preemption.py::test_exactly_the_dev_pods_give_way_to_a_gang",
         f"{INTEGRATION}/test_queues.py::test_the_tutorials_job_twice",
     ),

@@ -20,6 +20,7 @@ from extender.kube.reading.objects import UNDECODABLE, Meta
 from extender.kube.reading.reserved import PREEMPTING, reservation_text
 from extender.kube.reports import Reporter
 from extender.kube.source_job import SourceJob
+from extender.kube.thawing import thaw
 from extender.kube.trials import PodTrials
 from extender.runtime.requests import OK, Response
 from policies.model import Job
@@ -84,7 +85,8 @@ class JobWriter:
             leads = isinstance(effect, StartJob) and not now.suspended
             changed = await source.write(before, after, entry=not isinstance(effect, SuspendJob), leads=leads)
         elif changed := merge_patch(before, after):
-            await self._kube.patch_job(path, before["metadata"], changed, timeout_s=timeout_s)
+            meta = await thaw(self._kube, kind, path, before, changed, timeout_s=timeout_s)
+            await self._kube.patch_job(path, meta, changed, timeout_s=timeout_s)
         if isinstance(effect, SuspendJob) and "spec" in changed:
             with suppress(ApiError):
                 await self._reporter.tell_suspended(effect)

@@ -23,6 +23,7 @@ from devcluster.muster import MANIFESTS, NAMESPACE, install, install_crds_of
 from extender.core.effects import PostBinding
 from extender.kube.api.connection import ApiError as Refused
 from extender.kube.client import Kube
+from extender.kube.kinds.job import JOB
 from extender.kube.kinds.registry import KINDS
 from extender.kube.podgroups.volcano import JOBS, PODGROUPS
 from extender.kube.queues.protection import NODES
@@ -157,8 +158,9 @@ def test_a_release_needs_its_roles_and_no_more(cluster: Cluster) -> None:
         try:
             await kube.patch_status(TEAM, "released", uid, {"nominatedNodeName": ""})
             await kube.ungate(TEAM, "released", uid)
-            with pytest.raises(Refused, match="not found"):
-                await kube.patch_job(f"{NODES}/kept", {}, {})
+            for path in (f"{NODES}/kept", f"{JOB.path_of(TEAM, 'train')}/status"):
+                with pytest.raises(Refused, match="not found"):
+                    await kube.patch_job(path, {}, {})
             for path in MADE:
                 with pytest.raises(Refused, match="not found"):
                     await kube.call("DELETE", path)
@@ -207,6 +209,7 @@ async def ask_for_everything(cluster: Cluster) -> None:
     uid, node = bound["metadata"]["uid"], bound["spec"]["nodeName"]
     group = cluster.api.get(f"{GROUPS}/mpi")["metadata"]["uid"]
     jobs = [kind.path_of(TEAM, "train") for kind in KINDS]
+    status = f"{JOB.path_of(TEAM, 'train')}/status"
 
     async def write_to_jobs() -> None:
         """As JobWriter does; there are none."""
@@ -214,6 +217,8 @@ async def ask_for_everything(cluster: Cluster) -> None:
             for write in (kube.call("GET", path), kube.patch_job(path, {}, {})):
                 with pytest.raises(Refused, match="not found"):
                     await write
+        with pytest.raises(Refused, match="not found"):
+            await kube.patch_job(status, {}, {})
 
     async def take_up() -> None:
         """As a PodGroup of Volcano is taken up; there is none."""

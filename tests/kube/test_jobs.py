@@ -35,12 +35,13 @@ SUSPEND = SuspendJob(START.job, "node n1 is lost")
 CLEAN = CleanJob(START.job)
 
 
-def answered(effect: JobEffect, obj: Object | None, *patched: Answer) -> tuple[Response, FakeApi]:
+def answered(effect: JobEffect, obj: Object | None, *patched: Answer, status: Answer = OK) -> tuple[Response, FakeApi]:
     async def scenario() -> tuple[Response, FakeApi]:
         async with fake_api() as (api, kube):
             if obj is not None:
                 api.on("GET", PATH, Answer(body=obj))
             api.on("PATCH", PATH, *(patched or (OK,)))
+            api.on("PATCH", f"{PATH}/status", status)
             api.on("POST", EVENTS, OK)
             return await KubeApi(kube).send(effect, 5.0), api
 
@@ -219,3 +220,43 @@ def test_a_plan_that_does_not_fit_is_refused_with_that_reason() -> None:
 def test_a_kind_that_nobody_knows_is_gone() -> None:
     foreign = replace(START.job, owner=START.job.owner._replace(kind="Knot"))
     assert answered(CleanJob(foreign), None)[0].status == 404
+
+
+RAN: Object = {**SUSPENDED, "startTime": "2026-01-02T03:04:05Z"}
+"""The status of a suspended Job by the controllers before Kubernetes 1.36."""
+
+
+@pytest.mark.parametrize("effect", [START, CLEAN])
+def test_before_the_template_of_a_job_that_ran_is_written_its_start_time_is_cleared(effect: JobEffect) -> None:
+    stopped = waiting() if effect is START else changed(started(JOB, waiting()), spec={"suspend": True})
+    cleared = Answer(body={"metadata": {"resourceVersion": "8"}})
+    response, api = answered(effect, changed(stopped, status=RAN), status=cleared)
+    status, written = (one for one in api.asked if one.method == "PATCH")
+    assert response.done
+    meta = {"uid": START.job.uid, "resourceVersion": "7"}
+    assert (status.path, status.body) == (f"{PATH}/status", {"status": {"startTime": None}, "metadata": meta})
+    assert (written.path, written.body["metadata"]["resourceVersion"]) == (PATH, "8")
+    assert "template" in written.body["spec"]
+
+
+def test_where_it_may_not_be_cleared_the_write_itself_is_answered() -> None:
+    response, api = answered(START, changed(waiting(), status=RAN), status=refused(403))
+    assert response.done
+    assert [body["metadata"]["resourceVersion"] for body in api.bodies("PATCH")] == ["7", "7"]
+    response, api = answered(START, changed(waiting(), status=RAN), status=refused(409))
+    assert (response.status, len(api.bodies("PATCH"))) == (409, 1)
+
+
+@pytest.mark.parametrize(
+    ("effect", "obj"),
+    [
+        (START, changed(waiting(), status=SUSPENDED)),
+        (SUSPEND, changed(started(JOB, waiting()), status={"startTime": RAN["startTime"], "active": 5})),
+        (CLEAN, changed(waiting(), status=RAN, metadata={"annotations": {"muster.dev/plan": "{}"}})),
+    ],
+    ids=["cleared by its controller", "runs", "nothing is written on its template"],
+)
+def test_else_its_status_is_left_alone(effect: JobEffect, obj: Object) -> None:
+    response, api = answered(effect, obj, status=refused(500))
+    assert response.done
+    assert [one.path for one in api.asked if one.method == "PATCH"] == [PATH]

@@ -20,8 +20,10 @@ from policies.words import listed
 
 TESTED = ((1, 37), (1, 36))
 """The minor versions of Kubernetes on which Muster is tested, the reference first."""
+_MUTATES = (1, 36)
+"""From here on the API server has what the admission components are made of."""
 POLICY = "muster-gang-gate"
-_GUARDED = "jobs podgroups workloads pods pod-status bindings eviction-labels evictions events"
+_GUARDED = "jobs job-status podgroups workloads pods pod-status bindings eviction-labels evictions events"
 GUARDS = tuple(f"muster-extender-{what}" for what in _GUARDED.split())
 """The policies of the base on what Muster's account may write."""
 _EVICTIONS, _GIVES_WAY = "muster-extender-evictions", "that-may-not-give-way"
@@ -80,6 +82,8 @@ def _gate(facts: Facts) -> Iterator[Finding]:
     if facts.policies is None or facts.policy_bindings is None:
         return
     install = "kubectl apply -k manifests/components/admission-gate"
+    if facts.version is not None and (_minor(facts.version) or _MUTATES) < _MUTATES:
+        install = "this API server knows no MutatingAdmissionPolicy v1: let a policy engine do it (docs/kyverno.md)"
     ours = {name: one for name, one in facts.policies.items() if GANG_GATE in str(one.get("spec"))}
     if facts.settings.mode is Mode.ENFORCE and not any(map(_gates_gangs, ours.values())):
         slower = "pods are not gated at admission: gangs start as safely, and several times slower"

@@ -40,6 +40,7 @@ _ALWAYS = (
     (EXTENDER, "list watch", "limitranges", ""),
     (EXTENDER, "list watch", "runtimeclasses", "node.k8s.io"),
     (EXTENDER, "list watch", "priorityclasses", "scheduling.k8s.io"),
+    (EXTENDER, "patch", "jobs/status", "batch"),
     *((EXTENDER, "get patch" if kind.shown_in else "get list watch patch", kind.plural, kind.group) for kind in KINDS),
     *((EXTENDER, "list watch", kind.plural, kind.group) for kind in OWNER_KINDS),
     (SCHEDULER, "list watch", "pods", ""),

@@ -25,6 +25,7 @@ from extender.kube.reading.eviction import EVICTED_AT
 from extender.kube.reading.objects import Meta, PodObject
 from extender.kube.reading.reserved import PREEMPTING
 from extender.kube.source_job import SourceJob
+from extender.kube.thawing import thaw
 from policies.model import GANG_GATE, Job, Pod
 
 CLEANED = "what Muster wrote on it comes off"
@@ -105,7 +106,7 @@ class Planner:
         patch = merge_patch(obj, after)
         if patch and kind.shown_in is not None:
             return step(tuple(says), partial(self._carry, kind, obj, after, job))
-        return step(tuple(says), partial(_patch_job, kind, obj["metadata"], patch, job) if patch else None)
+        return step(tuple(says), partial(_patch_job, kind, obj, patch, job) if patch else None)
 
     def of_pod(self, obj: PodObject) -> Step | None:
         """None: nothing of ours is on it. Raises UnreadableError."""
@@ -156,8 +157,9 @@ async def _patch_node(seen: dict[str, Any], change: Object, kube: Kube) -> None:
     await kube.patch_job(f"{NODES}/{seen['name']}", seen, change)
 
 
-async def _patch_job(kind: Kind, seen: dict[str, Any], patch: Object, job: Job, kube: Kube) -> None:
-    await kube.patch_job(kind.path_of(job.key.namespace, job.owner.name), seen, patch)
+async def _patch_job(kind: Kind, obj: Object, patch: Object, job: Job, kube: Kube) -> None:
+    path = kind.path_of(job.key.namespace, job.owner.name)
+    await kube.patch_job(path, await thaw(kube, kind, path, obj, patch), patch)
     await _check_start(kind, patch, job, kube)
 
 

@@ -73,6 +73,7 @@ JOB = Kind(
     managed_by="spec.managedBy",
     managers=(CONTROLLER,),
     frozen=True,
+    freezes="startTime",
     min_parallelism=True,
     progress=(_COMPLETED, _FAILED, _SUCCEEDED),
     tries_first=True,

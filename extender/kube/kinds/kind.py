@@ -69,6 +69,7 @@ class Kind:
     there; ``ran``: pods of it run or have run; ``empty``: it ends without a pod as soon as it is started.
 
     ``templates`` raises UnreadableJobError. ``frozen``: its templates may be written only while it is suspended.
+    ``freezes``: a field of its status with which some API servers refuse such a write, suspended or not.
     ``managed_by``: the field by which somebody else can be named to look after it; ``managers``: who may stand there.
     ``suspendable``: its controller lets it be suspended. ``min_parallelism``: Kueue's annotation for the least number
     of pods is read. ``progress``: what ``templates`` reads of the status. ``resumes``: its status does not tell which
@@ -94,6 +95,7 @@ class Kind:
     stopped: str = "Suspended"
     began: tuple[str, ...] = ("status.startTime",)
     frozen: bool = False
+    freezes: str = ""
     suspendable: Callable[[Object], bool] = lambda _: True
     min_parallelism: bool = False
     progress: tuple[str, ...] = ()

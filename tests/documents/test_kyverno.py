@@ -1,0 +1,113 @@
+"""docs/kyverno.md: its kustomization makes policies of Kyverno that say the same as those of the components."""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.documents.pages import ROOT, blocks
+from tests.test_manifests import MANIFESTS, documents
+
+PAGE = ROOT / "docs" / "kyverno.md"
+Object = dict[str, Any]
+NO_AUTHORIZER = {("muster-jobs", "waits"), ("muster-job-keys", "kept")}
+"""The variables of policies that ask what an account may write."""
+
+
+def built(folder: str) -> list[Object]:
+    """Build the kustomization as `kubectl kustomize` does: it has patches that change fields, and one that deletes.
+    tests/integration/test_older_jobs.py holds this against kubectl."""
+    kustomization = yaml.safe_load((MANIFESTS / folder / "kustomization.yaml").read_text())
+    found = [one for component in kustomization["components"] for one in _component(folder, component)]
+    for patch in kustomization["patches"]:
+        changes = yaml.safe_load(patch["patch"])
+        for obj in [one for one in found if _is_meant(patch["target"], one)]:
+            if isinstance(changes, dict):
+                assert changes["$patch"] == "delete"
+                found.remove(obj)
+                continue
+            for change in changes:
+                _apply(obj, **change)
+    return found
+
+
+def _component(folder: str, component: str) -> list[Object]:
+    path = (MANIFESTS / folder / component).resolve()
+    named = yaml.safe_load((path / "kustomization.yaml").read_text())["resources"]
+    return [deepcopy(one) for file in named for one in documents(str(path / file))]
+
+
+def _is_meant(target: Object, obj: Object) -> bool:
+    kind, name = target["kind"], target.get("name", ".*")
+    return bool(re.fullmatch(kind, obj["kind"]) and re.fullmatch(name, obj["metadata"]["name"]))
+
+
+def _apply(obj: Any, op: str, path: str, value: Any) -> None:
+    *above, last = path.strip("/").split("/")
+    for part in above:
+        obj = obj[int(part)] if isinstance(obj, list) else obj[part]
+    if op == "test":
+        assert obj[last] == value, f"{path} is not {value}: the component has changed"
+    else:
+        assert op == "add" or last in obj
+        obj[last] = value
+
+
+@pytest.fixture(scope="module")
+def made() -> list[Object]:
+    return built("examples/kyverno")
+
+
+def test_each_policy_that_changes_objects_is_kyvernos_with_the_same_rules(made: list[Object]) -> None:
+    ours = {
+        one["metadata"]["name"]: one["spec"]
+        for component in ("admission-gate", "job-admission")
+        for one in _component("components", component)
+        if one["kind"] == "MutatingAdmissionPolicy"
+    }
+    theirs = {one["metadata"]["name"]: one for one in made if one["kind"] == "MutatingPolicy"}
+    assert theirs.keys() == ours.keys()
+    changed = set()
+    for name, policy in theirs.items():
+        assert policy["apiVersion"] == "policies.kyverno.io/v1"
+        spec = policy["spec"]
+        assert spec.pop("autogen") == {"podControllers": {"controllers": []}}
+        pairs = zip(spec.pop("variables", []), ours[name].pop("variables", []), strict=True)
+        changed |= {(name, one["name"]) for one, was in pairs if one != was}
+        assert spec == ours[name]
+    assert changed == NO_AUTHORIZER
+
+
+def test_nothing_is_asked_that_kyverno_cannot_answer(made: list[Object]) -> None:
+    for policy in made:
+        said = str(policy["spec"])
+        assert policy["kind"] != "MutatingPolicy" or "authorizer" not in said
+        assert policy["kind"] not in ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
+        assert "params." not in said
+
+
+def test_what_refuses_stays_the_api_servers(made: list[Object]) -> None:
+    names = {(one["kind"], one["metadata"]["name"]) for one in made if one["kind"].startswith("Validating")}
+    ours = [one for component in ("admission-gate", "job-admission") for one in _component("components", component)]
+    assert names == {(one["kind"], one["metadata"]["name"]) for one in ours if one["kind"].startswith("Validating")}
+
+
+def test_the_page_shows_the_policy_for_gangs_and_names_the_others(made: list[Object]) -> None:
+    (shown,) = (yaml.safe_load(block.text) for block in blocks(PAGE) if block.language == "yaml")
+    policies = {one["metadata"]["name"]: one for one in built("examples/kyverno") if one["kind"] == "MutatingPolicy"}
+    assert shown == policies["muster-gang-gate"]
+    told = dict(re.findall(r"^\| `(muster-[\w-]+)` \|.*\| ([^|]+) \|$", PAGE.read_text(), re.MULTILINE))
+    assert told.keys() == policies.keys()
+    refuses = {name for name, policy in policies.items() if policy["spec"]["failurePolicy"] == "Fail"}
+    assert {name for name, result in told.items() if "refused" in result} == refuses
+
+
+def test_the_same_in_v1beta1_for_servers_with_the_gate() -> None:
+    ours = [one for component in ("admission-gate", "job-admission") for one in _component("components", component)]
+    for made, was in zip(built("examples/policies-v1beta1"), ours, strict=True):
+        version = "v1beta1" if was["kind"].startswith("Mutating") else "v1"
+        assert made == {**was, "apiVersion": f"admissionregistration.k8s.io/{version}"}
