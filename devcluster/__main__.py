@@ -13,6 +13,7 @@ from devcluster import binaries
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
 from devcluster.muster import install_gate, install_job_admission, install_pod_trials, start_muster
+from devcluster.profiles import PROFILES
 from devcluster.progress import Terminal
 
 CLIQUE = "nvidia.com/gpu.clique"
@@ -30,6 +31,9 @@ def main(
     kubernetes: Annotated[
         str | None, typer.Option(help=f"The minor version of Kubernetes to run: {', '.join(binaries.minors())}.")
     ] = None,
+    profile: Annotated[
+        str, typer.Option(help=f"How the API server is run, as in devcluster/profiles.py: {', '.join(PROFILES)}.")
+    ] = "plain",
     build_only: Annotated[bool, typer.Option("--build-only", help="Build the programs and stop.")] = False,
 ) -> None:
     """Run a real Kubernetes control plane on loopback, with nodes that kwok simulates, until Ctrl-C.
@@ -38,13 +42,15 @@ def main(
     Pods run at once, and succeed after the duration in their annotation devcluster.muster.dev/run-for ("30s").
     """
     progress = Terminal()
+    if profile not in PROFILES:
+        raise typer.BadParameter(f"one of {', '.join(PROFILES)}", param_hint="--profile")
     if kubernetes is not None:
         os.environ[binaries.ASKED_BY] = kubernetes
     try:
         if build_only:
             binaries.locate(progress)
             return
-        _run(progress, nodes, gpus, clique, scheduler=scheduler, muster=muster)
+        _run(progress, profile, nodes, gpus, clique, scheduler=scheduler, muster=muster)
     except ClusterError as error:
         progress.done()
         typer.secho(f"devcluster: {error}", err=True, fg=typer.colors.RED)
@@ -54,10 +60,12 @@ def main(
         raise typer.Exit(130) from None
 
 
-def _run(progress: Terminal, nodes: int, gpus: int, clique: int, *, scheduler: bool, muster: bool) -> None:
+def _run(
+    progress: Terminal, profile: str, nodes: int, gpus: int, clique: int, *, scheduler: bool, muster: bool
+) -> None:
     for ending in (signal.SIGINT, signal.SIGTERM):  # both are a Ctrl-C, also while starting and in the background
         signal.signal(ending, signal.default_int_handler)
-    with Cluster(progress) as cluster:
+    with Cluster(progress, profile=profile) as cluster:
         if scheduler:
             progress("starting kube-scheduler")
             cluster.start_scheduler()

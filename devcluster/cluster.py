@@ -1,10 +1,11 @@
 """A control plane of one's own: starts with the `with` block, and nothing of it is left behind it."""
 
+import base64
 import json
 import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,10 +13,12 @@ from typing import Any, Self
 from devcluster import binaries, components, kubeconfig, nodes, scheduler
 from devcluster.api import Api
 from devcluster.boot import ControlPlane, boot
+from devcluster.certificates import KeyPair
 from devcluster.errors import ClusterError
 from devcluster.health import start_on_free_port
 from devcluster.ports import free_port
 from devcluster.process import Process, Supervised
+from devcluster.profiles import PROFILES, Profile
 from devcluster.progress import Progress, silent
 from devcluster.proxy import Proxy
 from devcluster.scheduler import Scheduler
@@ -34,22 +37,31 @@ class Cluster:
     server: str  # the API server's URL
     kubeconfig: Path  # the administrator's
     api: Api  # as the administrator
+    profile: Profile
     ready_after_s: float  # how long the control plane took to start, builds not counted
 
     def __init__(
         self,
         progress: Progress | None = None,
         *,
+        profile: str = "plain",
         audited: bool = False,
         flags: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """`audited`: have the API server write down what ServiceAccounts ask of it, for `audit()`.
+        """`profile`: how the API server is run, as in `devcluster.profiles`.
+
+        `audited`: have the API server write down what ServiceAccounts ask of it, for `audit()`.
 
         `flags`: what follows the usual command line of a component, by its name; the last of two equal flags counts.
         """
         self._progress = progress or silent
-        self._audited = audited
-        self._flags = flags or {}
+        self.profile = PROFILES[profile]()
+        self._audited = audited or self.profile.audited
+        given = flags or {}
+        self._flags = {
+            name: [*self.profile.flags.get(name, ()), *given.get(name, ())]
+            for name in dict.fromkeys((*self.profile.flags, *given))
+        }
 
     def __enter__(self) -> Self:
         self._binaries = binaries.locate(self._progress)
@@ -57,11 +69,12 @@ class Cluster:
         self._supervised = Supervised()
         try:
             plane = boot(self._supervised, self._binaries, self._progress, self._flags, audited=self._audited)
+            self._adopt(plane)
+            self.profile.prepare(self)
         except BaseException:
             self._supervised.stop()
             raise
         self.ready_after_s = time.monotonic() - began
-        self._adopt(plane)
         self._progress(f"control plane ready, {self.ready_after_s:.1f} s")
         return self
 
@@ -138,6 +151,19 @@ class Cluster:
         started.port, started.tls = port, tls
         return started
 
+    def start_server(self, name: str, argv: Callable[[int, KeyPair], Sequence[str]]) -> tuple[int, str]:
+        """Run a server of webhooks that answers GET /healthz over TLS, with a certificate of this cluster.
+
+        Returns its port, and what its clients trust.
+        """
+        pair = self._files.serving
+        _, port = start_on_free_port(
+            lambda port: self._supervised.start(name, argv(port, pair)),
+            "https://127.0.0.1:{port}/healthz",
+            client_context(self._files.authority, self._admin),
+        )
+        return port, base64.b64encode(self._files.authority.read_bytes()).decode()
+
     def service_account_kubeconfig(self, namespace: str, name: str, server: str = "") -> Path:
         """A kubeconfig that is this ServiceAccount, which has to exist: its holder has the rights RBAC gives it.
 
@@ -168,6 +194,19 @@ class Cluster:
             raise ClusterError(f"kubectl {' '.join(args)} failed ({done.returncode}):\n{done.stderr.strip()}")
         return done.stdout
 
+    def add_namespace(self, name: str, labels: Mapping[str, str] | None = None, *, node_selector: str = "") -> None:
+        """Create a namespace as the administrator of this profile does, and return when pods can be created in it.
+
+        `labels` go over those of the profile. `node_selector`: for all pods in it, as in "pool=a", where
+        `profile.selects_nodes`.
+        """
+        meta = {"name": name, "labels": {**self.profile.labels(), **(labels or {})}}
+        meta |= {"annotations": self.profile.annotations(node_selector)}
+        self.api.create("/api/v1/namespaces", {"metadata": meta})
+        # Without this account the API server refuses pods; the controller makes it a moment after the namespace.
+        self.api.wait_for(f"/api/v1/namespaces/{name}/serviceaccounts/default", bool)
+        self.profile.furnish(self, name)
+
     def add_nodes(
         self,
         count: int,
@@ -192,5 +231,8 @@ class Cluster:
             nodes.node(f"{prefix}-{i}", resources, (labels(i) if callable(labels) else labels) or {}, version)
             for i in range(count)
         ]
+        if taints := self.profile.taints(resources):
+            for one in new:
+                one["spec"] = {"taints": taints}
         nodes.add(self.api, new, timeout_s)
         return [node["metadata"]["name"] for node in new]

@@ -2,13 +2,14 @@
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import yaml
 
+from devcluster.admission import PATIENCE_S, until_created_so
 from devcluster.api import ApiError
 from devcluster.binaries import minor
 from devcluster.cluster import Cluster
@@ -21,16 +22,27 @@ from devcluster.scheduler import Scheduler
 
 MANIFESTS = Path(__file__).parent.parent / "manifests"
 NAMESPACE = "kube-system"
-PATIENCE_S = 60.0
 POLL_EVERY_S = 0.05  # readiness is a page that one has to ask for
 
 Tree = dict[str, Any]
 
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
-_CONTAINERS = [{"name": "main", "image": "none"}]
 _TRIAL = "muster-trial"
 APPLY = "application/apply-patch+yaml"
+_CONTAINERS = [
+    {
+        "name": "main",
+        "image": "none",
+        "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+]
+_PROBED = {
+    "containers": _CONTAINERS,
+    "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+}
+"""What no quota and no PodSecurity refuses."""
 _LAST_POLICY = "muster-extender-events"
 _FORGED: Tree = {
     "apiVersion": "events.k8s.io/v1",
@@ -200,7 +212,7 @@ def install_gate(cluster: Cluster, *others: str) -> None:
     """Apply the admission policy that gates members of gangs, and return when it is in force. ``others``: the names of
     schedulers that are served besides."""
     _apply_component(cluster, "admission-gate")
-    until_created_so(cluster, _PODS, _pod({"muster.dev/pod-group": "probe"}), _is_gated)
+    until_created_so(cluster.api, _PODS, _pod({"muster.dev/pod-group": "probe"}), _is_gated)
     if others:
         gate = f"/apis/admissionregistration.k8s.io/{_mutating_version()}/mutatingadmissionpolicies/muster-gang-gate"
         conditions = cluster.api.get(gate)["spec"]["matchConditions"]
@@ -208,28 +220,28 @@ def install_gate(cluster: Cluster, *others: str) -> None:
             one["expression"] = one["expression"].replace("['muster']", str(["muster", *others]))
         cluster.api.patch(gate, {"spec": {"matchConditions": conditions}})
     for name in others:
-        until_created_so(cluster, _PODS, _pod({"muster.dev/pod-group": "probe"}, name), _is_gated)
+        until_created_so(cluster.api, _PODS, _pod({"muster.dev/pod-group": "probe"}, name), _is_gated)
 
 
 def install_job_admission(cluster: Cluster) -> None:
     """Apply the admission policies for jobs, owners of gangs and pods, and return when they are in force."""
     _apply_component(cluster, "job-admission")
     meta = {"name": "muster-probe", "labels": {"muster.dev/gang": "true"}}
-    template = {"spec": {"restartPolicy": "Never", "containers": _CONTAINERS}}
+    template = {"spec": {"restartPolicy": "Never", **_PROBED}}
     job = {"metadata": meta, "spec": {"template": template}}
     until_created_so(
-        cluster, f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", job, lambda one: bool(one["spec"]["suspend"])
+        cluster.api, f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", job, lambda one: bool(one["spec"]["suspend"])
     )
     labels = {"app": "muster-probe"}
-    pods: Tree = {"metadata": {"labels": labels}, "spec": {"containers": _CONTAINERS}}
+    pods: Tree = {"metadata": {"labels": labels}, "spec": _PROBED}
     owner: Tree = {"metadata": meta, "spec": {"selector": {"matchLabels": labels}, "template": pods}}
     until_created_so(
-        cluster,
+        cluster.api,
         f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets",
         owner,
         lambda one: "muster.dev/gang" in one["spec"]["template"]["metadata"]["labels"],
     )
-    until_created_so(cluster, _PODS, _pod({"muster.dev/workload": "probe"}), _is_gated)
+    until_created_so(cluster.api, _PODS, _pod({"muster.dev/workload": "probe"}), _is_gated)
 
 
 def install_pod_trials(cluster: Cluster) -> None:
@@ -255,7 +267,7 @@ def keep_managed_fields(cluster: Cluster) -> None:
     cluster.kubectl("delete", "mutatingadmissionpolicies,mutatingadmissionpolicybindings", "muster-untracked-pods")
     led = _pod({})
     led["metadata"]["labels"] = {"muster.dev/led": "true"}
-    until_created_so(cluster, _PODS, led, lambda pod: "managedFields" in pod["metadata"])
+    until_created_so(cluster.api, _PODS, led, lambda pod: "managedFields" in pod["metadata"])
 
 
 def _apply_component(cluster: Cluster, name: str) -> None:
@@ -273,30 +285,11 @@ def _mutating_version() -> str:
 
 def _pod(annotations: Tree, scheduler: str = "muster") -> Tree:
     meta = {"name": "muster-probe", "annotations": annotations}
-    return {"metadata": meta, "spec": {"schedulerName": scheduler, "containers": _CONTAINERS}}
+    return {"metadata": meta, "spec": {"schedulerName": scheduler, **_PROBED}}
 
 
 def _is_gated(pod: Tree) -> bool:
     return "schedulingGates" in pod["spec"]
-
-
-def until_created_so(cluster: Cluster, collection: str, probe: Tree, holds: Callable[[Tree], bool]) -> None:
-    """The API server takes a policy up a while after it is written, and says so nowhere: try, without creating."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not _is_created_so(cluster, collection, probe, holds):
-        if time.monotonic() > deadline:
-            raise ClusterError(f"the admission policy was not in force after {PATIENCE_S:.0f} s")
-        time.sleep(POLL_EVERY_S)
-
-
-def _is_created_so(cluster: Cluster, collection: str, probe: Tree, holds: Callable[[Tree], bool]) -> bool:
-    """Not while the API server lacks the schema of a new kind, by which it applies policies."""
-    try:
-        return holds(cluster.api.create(f"{collection}?dryRun=All", probe))
-    except ApiError as refusal:
-        if refusal.code == httpx.codes.SERVICE_UNAVAILABLE:
-            return False
-        raise
 
 
 def merged(tree: Tree, patch: Mapping[str, Any]) -> Tree:

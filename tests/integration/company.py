@@ -20,11 +20,12 @@ from tests.scenarios.walk import Step
 class Company:
     """On one cluster. What runs is ended and started anew when a scenario asks for another setting."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, muster: RunningMuster | None = None) -> None:
+        """``muster``: one that runs already, in the usual setting and without the toll gate."""
         self._cluster = cluster
         self._tollgate = TollGate()
-        self._setting: Setting | None = None
-        self._muster: RunningMuster | None = None
+        self._setting = None if muster is None else Setting()
+        self._muster = muster
         self._alone: Scheduler | None = None
 
     def __enter__(self) -> Self:

@@ -9,9 +9,10 @@ from threading import Thread
 import yaml
 
 from devcluster import Cluster
+from devcluster.admission import until_created_so
 from devcluster.api import Api, ApiError, Object
 from devcluster.crds import CRDS, until_established
-from devcluster.muster import MANIFESTS, until_created_so
+from devcluster.muster import MANIFESTS
 from extender.config.job_kinds import JobKind
 from extender.kube.kinds.kind import Kind
 from extender.kube.kinds.own import own_kinds
@@ -74,7 +75,7 @@ def install_kind(cluster: Cluster) -> None:
     cluster.api.create(CRDS, _CRD)
     until_established(cluster.api, _CRD["metadata"]["name"])
     collection = kind().path_of("kube-system", "x").rpartition("/")[0]
-    until_created_so(cluster, collection, yaml.safe_load(MANIFEST), lambda one: bool(one["spec"]["suspend"]))
+    until_created_so(cluster.api, collection, yaml.safe_load(MANIFEST), lambda one: bool(one["spec"]["suspend"]))
 
 
 @contextmanager

@@ -44,9 +44,8 @@ class RealStage:
         self._added = 0
 
     def __enter__(self) -> Self:
-        self.api.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
-        # Without this account the API server refuses pods; the controller makes it a moment after the namespace.
-        self.api.wait_for(f"/api/v1/namespaces/{self.namespace}/serviceaccounts/default", bool)
+        selector = f"stage={self.namespace}" if self.cluster.profile.selects_nodes else ""
+        self.cluster.add_namespace(self.namespace, node_selector=selector)
         return self
 
     def __exit__(
@@ -63,6 +62,11 @@ class RealStage:
     def muster(self) -> RunningMuster:
         assert self._muster is not None, "kube-scheduler is alone"
         return self._muster
+
+    @property
+    def at_home(self) -> Object:
+        """The part of a pod's spec that keeps it on this stage's nodes, where its namespace does not."""
+        return {} if self.cluster.profile.selects_nodes else {"nodeSelector": {"stage": self.namespace}}
 
     @property
     def pods_path(self) -> str:
@@ -224,7 +228,7 @@ class RealStage:
         """On this stage's nodes alone, whatever other tests have left behind for a moment."""
         pod = copy.deepcopy(written)
         scheduler = "default-scheduler" if self._muster is None else "muster"
-        pod["spec"] = {"schedulerName": scheduler, "nodeSelector": {"stage": self.namespace}} | pod["spec"]
+        pod["spec"] = {"schedulerName": scheduler, **self.at_home} | pod["spec"]
         return pod
 
     def _group(self, name: str = "") -> str:

@@ -29,9 +29,7 @@ class Team:
         self.api = cluster.api
         self._kubectl = cluster.kubectl
         self.name = f"team-{next(_numbers)}"
-        named = {"name": self.name, "labels": {f"muster.dev/{key.replace('_', '-')}": labels[key] for key in labels}}
-        self.api.create("/api/v1/namespaces", {"metadata": named})
-        self.api.wait_for(f"/api/v1/namespaces/{self.name}/serviceaccounts/default", bool)
+        cluster.add_namespace(self.name, {f"muster.dev/{key.replace('_', '-')}": labels[key] for key in labels})
         self.jobs = f"/apis/batch/v1/namespaces/{self.name}/jobs"
         self.pods = f"/api/v1/namespaces/{self.name}/pods"
 

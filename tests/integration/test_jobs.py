@@ -42,7 +42,7 @@ class Jobs:
     ) -> Object:
         """As a user writes it: nothing on its pods but what they ask for, of other pods by these fields of a pod."""
         made = pod(name, gpus=gpus)["spec"]
-        template: Object = {"spec": {**made, "nodeSelector": {"stage": self.stage.namespace}, "restartPolicy": "Never"}}
+        template: Object = {"spec": {**made, **self.stage.at_home, "restartPolicy": "Never"}}
         if level:
             template["metadata"] = {"annotations": {"muster.dev/required-topology": level}}
         template["spec"] |= demands or {}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from devcluster import Cluster
+from devcluster.admission import until_created_so
 from devcluster.api import Object
 from devcluster.muster import (
     RunningMuster,
@@ -16,7 +17,6 @@ from devcluster.muster import (
     install_job_admission,
     install_pod_trials,
     start_muster,
-    until_created_so,
 )
 from devcluster.nodes import add, node
 from tests.integration.team import GANG, Team
@@ -58,7 +58,9 @@ def cluster() -> Iterator[Cluster]:
         assert injected
         running.api.wait_for("/api/v1/namespaces/probe/serviceaccounts/default", bool)
         probe = {"metadata": {"name": "probe"}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
-        until_created_so(running, "/api/v1/namespaces/probe/pods", probe, lambda pod: "initContainers" in pod["spec"])
+        until_created_so(
+            running.api, "/api/v1/namespaces/probe/pods", probe, lambda pod: "initContainers" in pod["spec"]
+        )
         yield running
 
 
