@@ -106,8 +106,8 @@ class Verdict(Enum):
     PASSED = auto()
     REFUSED = auto()
     """The API server refuses every pod of that shape, as far as is known."""
-    QUOTA = auto()
-    """A ResourceQuota has no room for it now."""
+    NOT_NOW = auto()
+    """A ResourceQuota has no room for it, or an admission webhook does not answer: that may pass at any moment."""
     UNANSWERED = auto()
     """No answer came that says anything of the pod."""
     UNAVAILABLE = auto()

@@ -156,16 +156,17 @@ class Apply:
     def owner_gone(self, event: OwnerGone, _: float) -> None:
         self._owners.gone(event.key, event.uid)
 
-    def namespace_noted(self, event: NamespaceSeen | NamespaceGone, _: float) -> None:
+    def namespace_noted(self, event: NamespaceSeen | NamespaceGone, now: float) -> None:
         """ClusterQueues choose by its labels whom they serve, and pod affinity terms whom they mean. Nothing starts in
         one that is being deleted."""
         state, labels = self._state, event.labels if isinstance(event, NamespaceSeen) else ()
         if isinstance(event, NamespaceSeen) and state.namespaces.labels.get(event.name) != labels:
             state.quotas.queues.relabelled()
+        if state.namespaces.changes(event):
+            self._jobs.namespace_changed(event.name, now)
         if state.namespaces.note(event):
             for workload in [one for key, one in state.workloads.items() if key.namespace == event.name]:
                 state.nudge(workload)
-        state.trials.namespace_changed(event.name)
         if isinstance(event, NamespaceGone):
             state.failed_creation.namespace_gone(event.name)
         changed = [one.describe(event.name, labels) for one in (state.claims.tenants, state.singles.coming)]

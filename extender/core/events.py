@@ -136,12 +136,13 @@ class QueueGone:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceSeen:
-    """A namespace was added or changed; ClusterQueues and pod affinity terms choose by label. ``terminating``: it is
-    being deleted."""
+    """A namespace was added or changed; ClusterQueues and pod affinity terms choose by label, and what the API server
+    does to pods may go by labels and annotations. ``terminating``: it is being deleted."""
 
     name: str
     labels: Labels
     terminating: bool = False
+    annotations: Labels = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,6 +212,9 @@ class State:
         """Pods of it were not created in time. ``in_full``: it had the full time."""
         self.creation.doubt(workload.key.namespace)
         job = workload.job is not None
+        if workload.job is not None:
+            # What was tried before it was started is no longer so.
+            self.trials.forget(one.shape for one in workload.job.seen.podsets.podsets)
         if self.failed_creation.fail(workload.key, workload.priority, now, in_full=in_full, job=job):
             self.reorder(workload.key.namespace)
 

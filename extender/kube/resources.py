@@ -122,9 +122,11 @@ def _bare_reader(
 
 
 def namespace_from(obj: AnyObject) -> NamespaceSeen:
-    """Pod affinity terms and ClusterQueues choose by its labels. Raises UnreadableError without a name."""
+    """Raises UnreadableError without a name."""
     meta = obj.metadata or Meta()
-    return NamespaceSeen(name_of(meta, "namespace"), labels_of(meta), meta.deletion_timestamp is not None)
+    annotations = tuple(sorted((meta.annotations or {}).items()))
+    name = name_of(meta, "namespace")
+    return NamespaceSeen(name, labels_of(meta), meta.deletion_timestamp is not None, annotations)
 
 
 NODES: Resource[Node, Event] = Resource(

@@ -41,8 +41,9 @@ _APPLY: dict[str, Any] = {
 _OURS = ("muster.dev/", "kueue.x-k8s.io/")
 _NAMED = re.compile(r'( "[^"]*")? is (forbidden|invalid): ')
 """The name of a pod that is tried says nothing."""
-_DENIED = re.compile(r"denied (the )?request: ")
-"""Said by admission webhooks and policies, with any status."""
+_NOT_NOW = re.compile("exceeded quota|status unknown for quota|failed calling webhook")
+_DENIED = re.compile(r"denied (the )?request: |tolerations .*conflict")
+"""Said by admission webhooks and policies, and by PodTolerationRestriction, with any status."""
 _MAY_NOT = re.compile(r'cannot (create|patch) resource "pods"')
 _LONGEST = 500
 
@@ -60,8 +61,8 @@ class PodTrials:
         self._guarded_until = 0.0
 
     async def send(self, effect: TryPod, timeout_s: float) -> Response:
-        """One attempt. 412: no pod may be tried; 429: a ResourceQuota has no room; 503: nothing was said of the pod;
-        403: what the API server says of such pods."""
+        """One attempt. 412: no pod may be tried; 429: such pods are refused for now; 503: nothing was said of the
+        pod; 403: what the API server says of such pods."""
         until = time.monotonic() + timeout_s
         try:
             if not await self._is_guarded(timeout_s):
@@ -193,10 +194,12 @@ def _said(error: ApiError) -> Response:
         return _UNAVAILABLE
     if error.status == 409 or "pod updates may not" in text:
         return _TAKEN
-    if "exceeded quota" in text or "failed quota" in text:
-        return Response(429, detail)
     denied = error.status == 403 and error.reason == "Forbidden"
+    if "does not support dry run" in text:
+        return Response(503, detail)
+    if _NOT_NOW.search(text):
+        return Response(429, detail)
     # What is merely invalid may be completed by the controller of the job.
-    if "does not support dry run" in text or not (denied or _DENIED.search(text)):
+    if not (denied or _DENIED.search(text)):
         return Response(503, detail)
     return Response(403, detail)

@@ -155,9 +155,9 @@ class Writes:
         return "" if answer.done else answer.detail or "no answer"
 
     def try_pod(self, effect: TryPod) -> Procedure[PodTried]:
-        """Create a pod by a dry run, once. 412: that is not possible here; 429: a ResourceQuota has no room for it."""
+        """Create a pod by a dry run, once. 412: that is not possible here; 429: it is refused for now."""
         answer = yield Request(effect, TRIAL_S)
-        verdicts = {412: Verdict.UNAVAILABLE, 429: Verdict.QUOTA}
+        verdicts = {412: Verdict.UNAVAILABLE, 429: Verdict.NOT_NOW}
         verdict = Verdict.PASSED if answer.done else verdicts.get(answer.status, Verdict.REFUSED)
         if answer.outage or answer.status == 404:
             verdict = Verdict.UNANSWERED

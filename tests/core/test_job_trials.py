@@ -63,7 +63,7 @@ def test_a_job_is_planned_for_what_the_api_server_would_make_of_its_pods() -> No
     assert (script.reason("job"), train.stops) == ("Running", [])
 
 
-@pytest.mark.parametrize("verdict", [Verdict.UNANSWERED, Verdict.UNAVAILABLE, Verdict.QUOTA, None])
+@pytest.mark.parametrize("verdict", [Verdict.UNANSWERED, Verdict.UNAVAILABLE, None])
 def test_without_an_answer_the_template_counts(verdict: Verdict | None) -> None:
     script = Script(*SMALL, limits=LIMITS)
     server, train = Server(script), Controlled(script, shaped())
@@ -127,9 +127,77 @@ def test_a_refusal_is_asked_for_again_when_the_namespace_changes() -> None:
     server.answer(Verdict.REFUSED, PSA)
     script.feed(NamespaceSeen("default", (("pod-security.kubernetes.io/enforce", "privileged"),)))
     script.advance(0.2)
+    assert server.answer() == 0, "the API server may not have seen that yet"
+    script.advance(0.4)
     assert server.answer() == 1
     train.settle()
     assert len(train.starts) == 1
+
+
+def test_what_is_refused_for_now_is_the_reason_and_holds_no_room() -> None:
+    """A ResourceQuota is used up. Who has quota gets the nodes meanwhile, and the job starts soon after it has some."""
+    script = Script(*SMALL, limits=LIMITS)
+    server, train = Server(script), Controlled(script, shaped())
+    server.answer(Verdict.NOT_NOW, QUOTA)
+    script.advance(14)
+    train.settle()
+    assert (script.reason("job"), train.starts, server.answer()) == ("PodsRefused", [], 0)
+    assert f"the API server refuses its pods: {QUOTA}; it is tried again" in script.message("job")
+    other = Controlled(script, shaped("other", shape="T"))
+    server.answer()
+    other.settle()
+    assert len(other.starts) == 1
+    script.advance(2)
+    assert server.answer() == 1
+    train.settle()
+    assert script.reason("job") == "NoRoom"
+
+
+POOL = (("scheduler.alpha.kubernetes.io/node-selector", "pool=mine"),)
+
+
+@pytest.mark.parametrize("known_by", ["trial", "pods"])
+def test_what_a_namespace_added_is_asked_for_again_when_its_annotations_change(known_by: str) -> None:
+    script = Script(*SMALL, limits=LIMITS)
+    script.feed(NamespaceSeen("default", (), annotations=POOL))
+    server, train = Server(script), Controlled(script, shaped())
+    chosen = replace(shaped().podsets.podsets[0].template.selection, node_selector=(("pool", "mine"),))
+    if known_by == "trial":
+        server.answer(selection=chosen)
+        train.settle()
+    else:
+        server.answer(Verdict.UNANSWERED)
+        train.settle()
+        train.create(selection=chosen)
+        train.delete()
+        train.show(stopped=True)
+        train.wait(10)
+    assert script.reason("job") == "NoRoom"
+    assert "node selector pool=mine" in script.message("job")
+    before = len(train.starts)
+    script.feed(NamespaceSeen("default", (), annotations=POOL))
+    assert script.reason("job") == "NoRoom", "nothing has changed"
+    script.feed(NamespaceSeen("default", ()))
+    assert script.reason("job") == "Trying"
+    script.advance(1)
+    assert server.answer() == 1
+    train.settle()
+    assert len(train.starts) == before + 1
+
+
+def test_pods_that_were_not_created_are_tried_once_more() -> None:
+    """Something refuses them by now: its words are the reason, and the job is not started in vain again and again."""
+    script = Script(*SMALL, limits=LIMITS)
+    server, train = Server(script), Controlled(script, shaped())
+    server.answer()
+    train.settle()
+    while not train.stops:
+        train.wait(0.25)
+    train.wait(1)
+    assert (len(train.starts), script.reason("job")) == (1, "Trying")
+    server.answer(Verdict.REFUSED, PSA)
+    train.wait(30)
+    assert (len(train.starts), script.reason("job")) == (1, "PodsRefused")
 
 
 def test_another_template_is_another_shape() -> None:
@@ -188,11 +256,11 @@ def test_nobody_is_evicted_for_pods_that_a_resource_quota_refuses() -> None:
     server = Server(script)
     low, high = low_and_high(script, server)
     for _ in range(20):
-        server.answer(Verdict.QUOTA, QUOTA)
+        server.answer(Verdict.NOT_NOW, QUOTA)
         high.wait(5)
         low.settle()
     assert (low.stops, high.starts) == ([], [])
-    assert f"because the API server would refuse its pods: {QUOTA}" in script.message("high")
+    assert f"the API server refuses its pods: {QUOTA}" in script.message("high")
     assert 5 <= len(server.asked) <= 10, "it is asked every 15 s"
     for _ in range(4):
         server.answer()
@@ -254,7 +322,7 @@ def test_nobody_is_evicted_twice_for_pods_that_were_not_created(trials: bool) ->
     assert "its pods were not created in time" in script.message("high")
 
 
-@pytest.mark.parametrize("verdict", [Verdict.UNANSWERED, Verdict.UNAVAILABLE, Verdict.QUOTA])
+@pytest.mark.parametrize("verdict", [Verdict.UNANSWERED, Verdict.UNAVAILABLE])
 def test_what_is_not_remembered_is_asked_again_without_holding_anybody_up(verdict: Verdict) -> None:
     script = Script(limits=LIMITS)
     server, train = Server(script), Controlled(script, shaped())

@@ -240,7 +240,7 @@ def test_nobody_is_evicted_for_pods_that_a_quota_refuses(cluster: Cluster, tried
     job(victims, "victim")
     assert nodes(victims) == {"a-0", "a-1"}
     job(attackers, "evil", pod={"priorityClassName": "high"})
-    until_said(attackers, "because the API server would refuse its pods", "evil")
+    until_said(attackers, "the API server refuses its pods", "evil")
     assert not victims.now("victim")["spec"]["suspend"]
     assert nodes(victims) == {"a-0", "a-1"}
     cluster.api.delete(f"{quotas}/none")

@@ -145,6 +145,9 @@ def test_nothing_is_tried_where_the_policy_is_not_as_it_ships(how: str) -> None:
 
 
 FORBIDDEN = 'pods "muster-trial" is forbidden: '
+WHITELIST = (
+    "pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist"
+)
 ACCOUNT_TEXT = f'User "{ACCOUNT}" cannot create resource "pods" in API group "" in the namespace "team"'
 
 
@@ -168,7 +171,10 @@ ACCOUNT_TEXT = f'User "{ACCOUNT}" cannot create resource "pods" in API group "" 
         (refused(400, "BadRequest", 'admission webhook "w" denied the request: no'), 403, "denied the request: no"),
         (refused(403, "Standby", "another replica leads"), 503, ""),
         (refused(403, "Forbidden", f"{FORBIDDEN}exceeded quota: q, requested: pods=1"), 429, "exceeded quota"),
-        (refused(403, "Forbidden", f"{FORBIDDEN}failed quota: q: must specify limits.cpu"), 429, "failed quota"),
+        (refused(403, "Forbidden", f"{FORBIDDEN}status unknown for quota: q, resources: pods"), 429, "status unknown"),
+        (refused(403, "Forbidden", f"{FORBIDDEN}failed quota: q: must specify limits.cpu"), 403, "failed quota"),
+        (refused(500, "", WHITELIST), 403, WHITELIST),
+        (refused(500, "", "namespace tolerations and pod tolerations conflict"), 403, "tolerations conflict"),
         (refused(403, "Forbidden", f"pods is forbidden: {ACCOUNT_TEXT}"), 412, ""),
         (refused(403, "Forbidden", f"pods is forbidden: {ACCOUNT_TEXT.replace('create', 'patch')}"), 412, ""),
         (refused(409, "Conflict", "Apply failed with 1 conflict"), 403, "there is a pod muster-trial"),
@@ -176,7 +182,8 @@ ACCOUNT_TEXT = f'User "{ACCOUNT}" cannot create resource "pods" in API group "" 
         (Answer(200, {"metadata": {"name": NAME, "resourceVersion": "7"}}), 403, "there is a pod muster-trial"),
         (refused(403, "Forbidden", 'serviceaccounts "muster-trials" is forbidden: cannot impersonate it'), 412, ""),
         (refused(400, "BadRequest", 'admission webhook "w" does not support dry run'), 503, ""),
-        (refused(500, "InternalError", "failed calling webhook"), 503, ""),
+        (refused(500, "InternalError", "Internal error occurred: failed calling webhook"), 429, "failed calling"),
+        (refused(500, "InternalError", "etcdserver: request timed out"), 503, ""),
         (refused(429, "TooManyRequests", "later"), 503, ""),
         (Answer(cut=True), 503, ""),
         (Answer(201, {"metadata": {}}), 503, ""),
@@ -198,7 +205,7 @@ def test_a_job_that_was_made_anew_says_nothing_of_its_pods() -> None:
 
 def test_what_a_trial_meets_is_no_outage_of_the_api_server() -> None:
     """Else nobody would be evicted for a while."""
-    *_, away = tried(answer=refused(500, "InternalError", "failed calling webhook"))
+    *_, away = tried(answer=refused(500, "InternalError", "etcdserver: request timed out"))
     assert not away
 
 

@@ -16,8 +16,16 @@ class Namespaces:
 
     def __init__(self) -> None:
         self.labels: dict[str, Labels] = {}
+        self._annotations: dict[str, Labels] = {}
         self._ending: dict[str, Reason] = {}
         """Why nothing starts there. Namespaces that are gone are among them: watches of their objects may lag."""
+
+    def changes(self, event: NamespaceSeen | NamespaceGone) -> bool:
+        """Whether the API server may do something else to new pods of the namespace from now on."""
+        if isinstance(event, NamespaceGone):
+            return True
+        known = self.labels.get(event.name), self._annotations.get(event.name)
+        return known != (event.labels, event.annotations)
 
     def note(self, event: NamespaceSeen | NamespaceGone) -> bool:
         """Take over what the watch shows. Returns whether the reason why nothing starts there has changed."""
@@ -25,12 +33,14 @@ class Namespaces:
         before = self._ending.pop(name, None)
         if isinstance(event, NamespaceGone):
             self.labels.pop(name, None)
+            self._annotations.pop(name, None)
             self._ending[name] = _reason(f"namespace {name} is deleted")
             gone = [one for one in self._ending if one not in self.labels]
             for one in gone[:-_REMEMBERED]:
                 del self._ending[one]
         else:
             self.labels[name] = event.labels
+            self._annotations[name] = event.annotations
             if event.terminating:
                 self._ending[name] = _reason(f"namespace {name} is being deleted")
         return before != self._ending.get(name)

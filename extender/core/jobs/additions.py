@@ -77,6 +77,10 @@ class Additions:
         old, new = ((one and (one.planned, one.real)) for one in (before, after))
         return old != new
 
+    def forget(self, shape: str) -> None:
+        """Go by the template again: what the API server adds may be something else by now."""
+        self._known.pop(shape, None)
+
     def of(self, podsets: PodSets) -> Mapping[str, Addition]:
         """Return the known additions to pods of these podsets, by shape."""
         shapes = (one.shape for one in podsets.podsets)

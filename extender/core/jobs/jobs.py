@@ -127,6 +127,17 @@ class Jobs:
             if (waiting := state.workloads.get(key)) is not None:
                 state.nudge(waiting)
 
+    def namespace_changed(self, namespace: str, now: float) -> None:
+        """Forget what the API server was known to add to pods there. Jobs that wait ask anew."""
+        state = self._state
+        state.trials.namespace_changed(namespace, now)
+        for key, workload in state.workloads.items():
+            if key.namespace != namespace or workload.job is None or not workload.job.waits:
+                continue
+            for podset in workload.job.seen.podsets.podsets:
+                state.additions.forget(podset.shape)
+            state.touch(workload)
+
     def follow_trials(self, now: float) -> None:
         """Have pods tried whose turn it is. Called after every event while there are such."""
         state, trials = self._state, self._state.trials

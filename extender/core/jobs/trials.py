@@ -1,15 +1,15 @@
 """Trials: dry-run creations of one pod of a shape that nobody has seen, which tell what the API server makes of it.
 
 The core asks, at most five times a second, and goes on by the template where no answer comes. What a pod would be is
-learnt as if it had been created. What is refused for good is the reason why its jobs wait; a ResourceQuota or an outage
-may pass at any moment, so neither is remembered.
+learnt as if it had been created. What is refused is the reason why its jobs wait, and is tried again after a while:
+soon, if it is for want of quota or of an answer from a webhook.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from extender.core.answers import Verdict
@@ -21,7 +21,9 @@ _EACH_S = 0.2
 _WAIT_S = 2.0
 """A job is not planned for so long while its pods are to be tried."""
 _AGAIN_S = 60.0
-_QUOTA_AGAIN_S = 15.0
+_SOON_AGAIN_S = 15.0
+_TAKEN_UP_S = 0.5
+"""The API server may see a change of a namespace later than Muster does."""
 _FRESH_S = 30.0
 """Before others are evicted, pods are tried again whose last trial is longer ago."""
 _REMEMBERED = 10_000
@@ -32,7 +34,12 @@ _REMEDIES = (
     ("PodSecurity", "change its pod template, or the pod-security labels of its namespace"),
     ("service account", "create the ServiceAccount, or name another one in its pod template"),
     ("usage per", "ask for what the LimitRanges of its namespace allow"),
+    ("exceeded quota", "it is tried again when other pods of its namespace may have ended; or raise the quota"),
+    ("failed quota", "say in its pod template what the ResourceQuota counts, or have a LimitRange say it"),
+    ("tolerations", "take the toleration out of its pod template, or let the namespace have it"),
+    ("calling webhook", "the webhook has to answer, or to be taken out"),
 )
+_KEPT = (Verdict.REFUSED, Verdict.NOT_NOW)
 _REMEDY = "change its pod template, or what refuses it"
 
 
@@ -80,7 +87,7 @@ class Trials:
         """
         why: Reason | None = None
         for shape, trial in self._shapes(key, podsets, now, recovered=recovered):
-            if trial.verdict is Verdict.REFUSED:
+            if trial.verdict in _KEPT:
                 trial.wanted[key] = None
                 return _refused(trial.detail)
             if trial.verdict is None or now >= trial.again:
@@ -95,7 +102,7 @@ class Trials:
         that was long ago."""
         pending = ""
         for shape, trial in self._shapes(key, podsets, now):
-            if trial.verdict in (Verdict.QUOTA, Verdict.REFUSED):
+            if trial.verdict in _KEPT:
                 trial.wanted[key] = None
                 return f"nobody is evicted for it, because the API server would refuse its pods: {trial.detail}"
             if trial.verdict is not None and now < trial.at + _FRESH_S:
@@ -127,7 +134,7 @@ class Trials:
         if (trial := self._known.get(shape)) is None:
             return ()
         trial.verdict, trial.detail, trial.at, trial.pending = verdict, detail, now, False
-        pauses = {Verdict.REFUSED: _AGAIN_S, Verdict.UNANSWERED: _AGAIN_S, Verdict.QUOTA: _QUOTA_AGAIN_S}
+        pauses = {Verdict.REFUSED: _AGAIN_S, Verdict.UNANSWERED: _AGAIN_S, Verdict.NOT_NOW: _SOON_AGAIN_S}
         trial.again = now + pauses.get(verdict, math.inf)
         if trial.again < math.inf:
             heapq.heappush(self._ends, (trial.again, shape))
@@ -149,11 +156,23 @@ class Trials:
                 self._urge(shape, trial)
         return found
 
-    def namespace_changed(self, namespace: str) -> None:
-        """Have what was refused there tried again."""
-        for shape, trial in self._known.items():
-            if trial.verdict is Verdict.REFUSED and trial.namespace == namespace:
-                self._urge(shape, trial)
+    def namespace_changed(self, namespace: str, now: float) -> None:
+        """Have all shapes tried again there: admission may go by what the namespace says. A refusal stands until the
+        next answer."""
+        there = [shape for shape, one in self._known.items() if one.namespace == namespace]
+        if there:
+            self._next = max(self._next, now + _TAKEN_UP_S)
+        for shape in there:
+            if self._known[shape].verdict in _KEPT:
+                self._urge(shape, self._known[shape])
+        self.forget(there)
+
+    def forget(self, shapes: Iterable[str]) -> None:
+        """Have those of the shapes that were not refused tried anew when a job wants them."""
+        for shape in shapes:
+            trial = self._known.get(shape)
+            if trial is not None and not trial.pending and trial.verdict not in _KEPT:
+                del self._known[shape]
 
     def next_end(self) -> float | None:
         """When a trial is to be asked for, or is no longer waited for."""
