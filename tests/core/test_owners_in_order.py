@@ -14,6 +14,8 @@ from policies.model import (
     Pod,
     Requirement,
     Selection,
+    Taint,
+    Toleration,
 )
 from tests.builders import cluster, gang, requests
 from tests.core.owned import free, owned, owner, scripted, told
@@ -71,6 +73,34 @@ def test_the_workers_come_when_their_leader_runs() -> None:
     script.see(*workers)
     script.run(workers)
     assert sorted(script.bound([leader, *workers]))[1:] == ["b-0", "b-1"]
+
+
+ADDED = Selection(node_selector=(("pool", "mine"),), tolerations=(Toleration("gpu", "Exists", "", "NoSchedule"),))
+
+
+def test_pods_that_are_yet_to_come_get_what_the_api_server_has_added_to_the_first() -> None:
+    """A sidecar, the node selector of the namespace, a toleration: the template says nothing of it."""
+    closed = [replace(one, taints=(Taint("gpu", "yes", "NoSchedule"),)) for one in cluster("b: 3x8")]
+    mine = [replace(one, labels={**one.labels, "pool": "mine"}) for one in closed]
+    script = Script(*cluster("a: 3x8"), *mine)
+    told(script, owner(3, order=Order.ONE_BY_ONE))
+    pods = [owned(number, selection=ADDED) for number in range(3)]
+    for pod in pods:
+        script.see(pod)
+        script.run([pod])
+    assert sorted(script.bound(pods)) == ["b-0", "b-1", "b-2"]
+
+
+def test_room_is_kept_for_the_sidecars_of_workers_that_come_after_their_leader() -> None:
+    seen = owner(3, order=Order.LEADER_FIRST, minimum=None)
+    assert seen.podset is not None
+    small = replace(seen.podset.template, requests=requests(0))
+    template = replace(seen.podset.template, requests=requests(7))
+    seen = replace(seen, podset=replace(seen.podset, template=template, leader=small))
+    script = scripted(seen, owned(0, requests=requests(2), size=3, series="000000005"), nodes="a: 3x8")
+    assert "0 of 3 nodes have room for" in script.message("statefulset-web")
+    script.see(*cluster("b: 3x9"))
+    assert script.planned(script.pods["uid-web-0"])
 
 
 def test_a_member_that_is_made_again_finds_its_room_kept() -> None:

@@ -145,9 +145,7 @@ def test_nothing_is_tried_where_the_policy_is_not_as_it_ships(how: str) -> None:
 
 
 FORBIDDEN = 'pods "muster-trial" is forbidden: '
-WHITELIST = (
-    "pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist"
-)
+WHITELIST = "pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist"
 ACCOUNT_TEXT = f'User "{ACCOUNT}" cannot create resource "pods" in API group "" in the namespace "team"'
 
 

@@ -72,16 +72,21 @@ class Members:
         return self._first.pod if self._first is not None else None
 
     @property
+    def newest(self) -> Pod | None:
+        """The live member that was created last."""
+        if self._newest is None:
+            self._newest = max(self.live.values(), key=attrgetter("age"), default=None)
+        return self._newest.pod if self._newest is not None else None
+
+    @property
     def size(self) -> int | Minima | None:
         """The minMember that they say: those that wait, else all, else the newest. None if they disagree."""
         sizes = self.wanted.stated or self.said.stated
         if len(sizes) == 1:
             return sizes[0]
-        if self.wanted.stated or not sizes:
+        if self.wanted.stated or not sizes or (newest := self.newest) is None:
             return None
-        if self._newest is None:
-            self._newest = max(self.live.values(), key=attrgetter("age"))
-        group = self._newest.pod.group
+        group = newest.group
         return (group.minima or group.min_member) if group is not None else None
 
     @property
@@ -244,13 +249,13 @@ class Members:
         if before is not None and self._done.pop(uid, None) is not None:
             self._starts.drop(before)
             changed = True
-        self._newest = None
         if new is not None:
             self._note(member, new, is_new=old is None or old.created != new.created)
         elif old is not None:
             for index in (self.live, self.bound, self.confirmed, self.odd):
                 index.pop(uid, None)
             self._first = None if self._first is member else self._first
+            self._newest = None if self._newest is member else self._newest
         if new is None and after is not None and self._finish(member, after):
             changed = True
         if changed:
@@ -264,6 +269,10 @@ class Members:
                 self._first = None
             elif self._first is not None and member.age < self._first.age:
                 self._first = member
+            if self._newest is member:
+                self._newest = None
+            elif self._newest is not None and member.age > self._newest.age:
+                self._newest = member
         confirmed = pod.node and (stamp := pod.own_stamp) is not None and stamp.complete
         odd = pod.device_claims or pod.claims or pod.foreign_gates or (pod.group is not None and pod.group.problem)
         for index, belongs in ((self.bound, pod.node), (self.confirmed, confirmed), (self.odd, odd)):

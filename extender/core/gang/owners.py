@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from extender.core.jobs.additions import carried_over
 from extender.core.member import MemberState
 from extender.core.state import State
 from extender.core.steering import Leading
@@ -22,8 +23,9 @@ class Owners:
         self._state = state
         self._steering = steering
         self.known: dict[GroupKey, GangOwner] = {}
-        self._gangs: dict[GroupKey, dict[GroupKey, PodSets | None]] = {}
-        """The gangs of each, whether it is known or not; and what comes of a gang, once that was worked out."""
+        self._gangs: dict[GroupKey, dict[GroupKey, tuple[str, PodSets] | None]] = {}
+        """The gangs of each, whether it is known or not; and what comes of a gang, once that was worked out: by the
+        newest of its pods (its UID), which shows what the API server adds to them."""
         self._owner_of: dict[GroupKey, GroupKey] = {}
 
     def see(self, owner: GangOwner) -> list[Pod]:
@@ -104,22 +106,24 @@ class Owners:
 
     def to_come(self, workload: Workload) -> PodSets | None:
         """What is to be expected of it: while a pod of it is there, all that its owner makes in order."""
-        key, first = self._owner_of.get(workload.key), workload.members.first
+        key, newest = self._owner_of.get(workload.key), workload.members.newest
         owner = self.known.get(key) if key is not None else None
-        if owner is None or owner.podset is None or first is None:
+        if owner is None or owner.podset is None or newest is None:
             return None
         gangs = self._gangs[owner.key]
-        if (found := gangs[workload.key]) is None:
+        if (worked_out := gangs[workload.key]) is None or worked_out[0] != newest.uid:
             podset, gang = owner.podset, GroupRef(workload.key.name, Dialect.OWNER, owner=owner.key.name)
+            said = podset.template if podset.leader is None or newest.index else podset.leader
 
             def like(template: Pod) -> Pod:
                 """Whoever gates its pods does so when they are there."""
-                return replace(template, series=first.series, group=gang, gates=())
+                made = carried_over(template, said, newest)
+                return replace(made, series=newest.series, group=gang, gates=())
 
             leader = None if podset.leader is None else like(podset.leader)
             made = replace(podset, template=like(podset.template), leader=leader)
-            found = gangs[workload.key] = PodSets(workload.key, (made,))
-        return found
+            worked_out = gangs[workload.key] = newest.uid, PodSets(workload.key, (made,))
+        return worked_out[1]
 
 
 def fills_up(workload: Workload) -> bool:

@@ -117,6 +117,25 @@ def _applied(podset: PodSet, known: Addition | None) -> PodSet:
     return replace(podset, template=made)
 
 
+def carried_over(template: Pod, said: Pod, made: Pod) -> Pod:
+    """The template with what the API server has added to a pod that was ``made`` of ``said``, which may be another
+    template of the same owner. What a template says itself stands: the pod may be of an earlier one."""
+    planned, real = demand_of(said), demand_of(made, said)
+    if planned == real:
+        return template
+    requests, before, selection = dict(template.requests), dict(planned.requests), template.selection
+    for name, much in real.requests:
+        requests[name] = requests.get(name, 0) + max(0, much - before.get(name, 0))
+    added = [one for one in real.node_selector if one not in planned.node_selector]
+    tolerated = [one for one in real.tolerations if one not in (*planned.tolerations, *selection.tolerations)]
+    selection = replace(
+        selection,
+        node_selector=tuple(sorted({**dict(added), **dict(selection.node_selector)}.items())),
+        tolerations=(*selection.tolerations, *tolerated),
+    )
+    return replace(template, requests=tuple(sorted(requests.items())), selection=selection)
+
+
 def demand_of(pod: Pod, template: Pod | None = None, flavoring: Flavoring | None = None) -> PodDemand:
     """``template``: what the pod was made of, with what Muster wrote on it for its nodes and for its flavors."""
     selection = pod.selection
