@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from extender.core.advisory import Mode
-from extender.core.answers import CapacityAnswered
+from extender.core.answers import CapacityAnswered, PodTried, Verdict
 from extender.core.events import CapacityServed, QueueGone, QueueSeen
 from extender.core.limits import Elasticity, Limits
 from extender.core.quota import elastic
 from extender.core.quota.asking import CapacityAsk
-from policies.model import Node, PodSet, Toleration
+from policies.model import Node, PodSet, PodSets, Selection, Toleration
 from policies.model.mentions import full
 from policies.model.queues import ClusterQueue, Stop, Strategy
 from tests.builders import key, node
@@ -47,6 +47,23 @@ def come(script: Script, name: str, size: int = 2) -> Controlled:
 
 def asks(script: Script) -> dict[str, CapacityAsk]:
     return {one.key.name: one for one in script.core.capacity_asks()}
+
+
+def test_nodes_are_asked_for_with_what_the_api_server_adds_to_the_pods() -> None:
+    """Else an autoscaler makes none, because their taint is not tolerated by a template."""
+    script = scene(limits=replace(LIMITS, trials=True))
+    plain = job(2, name="first")
+    podset = replace(plain.podsets.podsets[0], shape="S")
+    made = Controlled(script, replace(plain, podsets=PodSets(plain.key, (podset,)), queue="team"))
+    gpu = Toleration("nvidia.com/gpu", "Exists", "", "NoSchedule")
+    added = Selection(node_selector=(("pool", "mine"),), tolerations=(gpu,))
+    pod = replace(podset.template, uid="tried", selection=added)
+    script.feed(PodTried(plain.key, "S", Verdict.PASSED, pod))
+    made.wait(0.5)
+    (pods,) = asks(script)["first"].pods
+    assert pods.labels == (("pool", "mine"), (FLAVOR, "spot"))
+    assert pods.tolerations == (gpu, SPOT)
+    assert pods.requests == pod.requests
 
 
 def reason(script: Script, name: str) -> tuple[str, str]:

@@ -10,18 +10,20 @@ from extender.core.gang.letting_go import awaiting, shown
 from extender.core.gang.shape import Demand, Shape
 from extender.core.quota.flavoring import Flavoring, PartKey
 from extender.core.reasons import Reason
-from policies.model import Controller, GroupKey, Pod, Toleration
+from policies.model import Controller, GroupKey, Pod, Requests, Toleration
 from policies.words import many
 
 
 @dataclass(frozen=True, slots=True)
 class AskedPods:
-    """Pods of one podset: what their flavor demands of their nodes, and what it lets them tolerate."""
+    """Pods of one podset: what they select and tolerate, by their flavor and by what the API server adds to them.
+    ``requests``: what each asks for, also where its template says less."""
 
     podset: str
     count: int
     labels: tuple[tuple[str, str], ...]
     tolerations: tuple[Toleration, ...]
+    requests: Requests = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,10 @@ class Asking:
 def asked_pods(demand: Demand, made: Mapping[PartKey, Flavoring]) -> tuple[AskedPods, ...]:
     """Of a job: its podsets."""
     found = []
+    pods = {pod.series: pod for pod in demand.pods}
     for name, count in sorted(Counter(pod.series for pod in demand.pods).items()):
-        one = made.get(name)
-        found.append(AskedPods(name, count, one.labels if one else (), one.tolerations if one else ()))
+        one, selection = made.get(name), pods[name].selection
+        labels = dict(selection.node_selector) | dict(one.labels if one else ())
+        tolerations = dict.fromkeys((*selection.tolerations, *(one.tolerations if one else ())))
+        found.append(AskedPods(name, count, tuple(labels.items()), tuple(tolerations), pods[name].requests))
     return tuple(found)

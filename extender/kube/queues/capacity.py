@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from hashlib import sha1
 from typing import Any, Protocol
 
+import msgspec
+
 from extender.core.answers import CapacityAnswered
 from extender.core.events import CapacityServed, Event
 from extender.core.quota.asking import AskedPods, CapacityAsk
@@ -28,7 +30,9 @@ from extender.kube.kinds.template import bare, kept_of
 from extender.kube.kinds.tolerated import tolerate
 from extender.kube.queues.resources import PROVISIONING
 from extender.kube.queues.rounds import Turns, go_round
-from policies.model import Controller, GroupKey, InVain
+from extender.kube.reading.objects import PodSpec
+from extender.kube.reading.requests import requests_of
+from policies.model import Controller, GroupKey, InVain, Requests
 
 VERSION, PLURAL = PROVISIONING
 CAPACITY = "muster.dev/capacity"
@@ -250,7 +254,7 @@ class CapacityKeeper:
         for template in templates_of(kind, obj):
             counts: dict[tuple[Any, ...], tuple[AskedPods, int]] = {}
             for one in (asked[name] for name in template.series if name in asked):
-                sort = one.labels, one.tolerations
+                sort = one.labels, one.tolerations, one.requests
                 counts[sort] = one, counts.get(sort, (one, 0))[1] + one.count
             pod = bare(template, kept.get(template.name, {}))
             found += [(_as_created(pod, one), count) for one, count in counts.values()]
@@ -272,7 +276,20 @@ def _as_created(pod: Object, asked: AskedPods) -> Object:
     }
     made["spec"] = spec
     tolerate(made, asked.tolerations)
+    if more := _beyond(spec, asked.requests):
+        # Nothing is added to a template when it is created, as it will be to its pods.
+        spec["overhead"] = more
     return made
+
+
+def _beyond(spec: Object, requests: Requests) -> dict[str, str]:
+    """What pods ask for in all beyond the containers of their template: LimitRanges, sidecars, a RuntimeClass."""
+    try:
+        said = dict(requests_of(msgspec.convert({**spec, "overhead": None}, PodSpec)))
+    except (ValueError, msgspec.ValidationError) as error:
+        raise UnreadableJobError(str(error)) from None
+    beyond = {name: much - said.get(name, 0) for name, much in requests}
+    return {name: f"{much}m" if name == "cpu" else str(much) for name, much in beyond.items() if much > 0}
 
 
 def _name(ask: CapacityAsk, sorts: Sequence[tuple[Object, int]]) -> str:

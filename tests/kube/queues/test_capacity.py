@@ -128,6 +128,19 @@ def test_it_asks_for_pods_as_they_will_be_with_their_flavor() -> None:
     assert run(work, ASK)[:1] == [CapacityServed(served=True)]
 
 
+def test_it_asks_for_what_is_added_to_its_pods_when_they_are_created() -> None:
+    """A sidecar of 100m: an autoscaler that goes by the containers makes nodes that are too small."""
+    asks = (("cpu", 100), ("memory", 1 << 27), ("nvidia.com/gpu", 8), ("pods", 1))
+
+    async def work(one: Keeping) -> None:
+        await one.keeper.look()
+        spec = one.api.bodies("POST")[0]["template"]["spec"]
+        assert spec["overhead"] == {"cpu": "100m", "memory": str(1 << 27)}
+        assert spec["containers"] == JOB["spec"]["template"]["spec"]["containers"]
+
+    run(work, replace(ASK, pods=(replace(SPOT, requests=asks),)))
+
+
 def test_what_has_become_of_it_is_told_once() -> None:
     async def work(one: Keeping) -> None:
         await one.keeper.look()
