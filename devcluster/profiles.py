@@ -129,7 +129,7 @@ def _limit(cluster: Cluster, namespace: str) -> None:
     limits = {
         "type": "Container",
         "defaultRequest": {"cpu": "250m", "memory": "256Mi"},
-        "default": {"cpu": "8", "memory": "16Gi"},
+        "default": {"cpu": "64", "memory": "256Gi"},
     }
     cluster.api.create(f"{path}/limitranges", {"metadata": {"name": "defaults"}, "spec": {"limits": [limits]}})
     hard = {"pods": "500", "cpu": "2k", "memory": "4Ti", "requests.nvidia.com/gpu": "1k"}

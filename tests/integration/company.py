@@ -20,12 +20,11 @@ from tests.scenarios.walk import Step
 class Company:
     """On one cluster. What runs is ended and started anew when a scenario asks for another setting."""
 
-    def __init__(self, cluster: Cluster, muster: RunningMuster | None = None) -> None:
-        """``muster``: one that runs already, in the usual setting and without the toll gate."""
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._tollgate = TollGate()
-        self._setting = None if muster is None else Setting()
-        self._muster = muster
+        self._setting: Setting | None = None
+        self._muster: RunningMuster | None = None
         self._alone: Scheduler | None = None
 
     def __enter__(self) -> Self:
@@ -53,7 +52,7 @@ class Company:
 
     def _stage(self, setting: Setting) -> RealStage:
         if setting != self._setting:
-            self._dismiss()
+            self.dismiss()
             self._hire(setting)
         return RealStage(self._cluster, self._muster, self._tollgate)
 
@@ -65,7 +64,8 @@ class Company:
             self._alone = self._cluster.start_scheduler(name="kube-scheduler-alone")
         self._setting = setting
 
-    def _dismiss(self) -> None:
+    def dismiss(self) -> None:
+        """End what runs."""
         if self._muster is not None:
             self._muster.stop()
         if self._alone is not None:

@@ -1,4 +1,4 @@
-"""A real API server accepts what ships: the manifests, the CRD and the examples."""
+"""A real API server accepts what ships: the manifests, the CRD and the examples, where PodSecurity and quotas are on."""
 
 import os
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 import yaml
 
 from devcluster import Cluster
-from devcluster.muster import MANIFESTS, install
+from devcluster.muster import MANIFESTS, NAMESPACE, install
 
 
 def test_the_api_server_accepts_every_manifest(tmp_path: Path) -> None:
-    with Cluster() as cluster:
+    with Cluster(profile="cloud") as cluster:
         install(cluster)
         install(cluster)  # and once more: an upgrade applies what is there
         dry_run = ("--dry-run=server", "--validate=strict")
@@ -36,3 +36,8 @@ def test_the_api_server_accepts_every_manifest(tmp_path: Path) -> None:
         (deployment,) = [one for one in built if one["kind"] == "Deployment"]
         ports = [port["name"] for one in deployment["spec"]["template"]["spec"]["containers"] for port in one["ports"]]
         assert sorted(ports) == ["metrics", "muster-metrics"]
+
+        # Its namespace enforces "restricted", and has a ResourceQuota: the pods are created all the same.
+        cluster.kubectl("apply", "-k", str(MANIFESTS / "base"))
+        made = cluster.api.wait_for(f"/api/v1/namespaces/{NAMESPACE}/pods", lambda pods: len(pods) == 2)
+        assert {one["metadata"]["labels"]["app.kubernetes.io/name"] for one in made} == {"muster"}
