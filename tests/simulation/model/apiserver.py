@@ -54,6 +54,8 @@ class ApiServer:
         """By namespace and name."""
         self.lets_go: Callable[[Pod], bool] = lambda _: True
         """What the Eviction API asks about a pod."""
+        self.blocked: dict[GroupKey, None] = {}
+        """Jobs of which no pod can be created, as a ResourceQuota does it; a dry run says so."""
         self.failing: dict[str, str] = {}
         """UIDs of objects that the core fails on, each with the version, or empty for every version."""
         self.changes: dict[Kind, dict[str, Change]] = {kind: {} for kind in Kind}

@@ -41,7 +41,7 @@ class JobController:
     """
 
     def __init__(self, api: ApiServer, clock: Clock, lag: Callable[[], float], rate: float = 20.0) -> None:
-        self.blocked: dict[GroupKey, None] = {}
+        self.blocked = api.blocked
         self._api = api
         self._clock = clock
         self._lag = lag

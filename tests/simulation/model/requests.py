@@ -29,6 +29,8 @@ from tests.simulation.model.batch import BatchJob, Write
 from tests.simulation.model.network import Network
 from tests.simulation.model.tasks import Process
 
+_NO_QUOTA = 429
+
 
 def carry_out(
     asked: Asked, timeout_s: float, api: ApiServer, network: Network, rests: Callable[[], float]
@@ -40,7 +42,8 @@ def carry_out(
     if isinstance(asked, StartJob | SuspendJob | CleanJob) or (isinstance(asked, Reserve) and asked.job is not None):
         return (yield from _write_job(asked, timeout_s, api, network, rests))
     if isinstance(asked, TryPod):
-        status = yield from (network.hung if network.hanging else network.request)(lambda: OK, timeout_s)
+        send, tries = network.hung if network.hanging else network.request, asked.job.key
+        status = yield from send(lambda: _NO_QUOTA if tries in api.blocked else OK, timeout_s)
         podset = next(one for one in asked.job.podsets.podsets if one.name == asked.podset)
         made = as_created(podset, podset.template) if status == OK else None
         return Response(status, f"the API server said {status}", pod=made)
