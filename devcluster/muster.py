@@ -42,7 +42,7 @@ _PROBED = {
     "containers": _CONTAINERS,
     "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
 }
-"""What no quota and no PodSecurity refuses."""
+"""Neither a quota nor PodSecurity refuses such pods."""
 _LAST_POLICY = "muster-extender-events"
 _FORGED: Tree = {
     "apiVersion": "events.k8s.io/v1",

@@ -39,7 +39,7 @@ class Profile:
     """The control plane as it is without any flag: what a profile adds to it is nothing here."""
 
     flags: Mapping[str, Sequence[str]] = {}
-    """By component."""
+    """More of the command line, by component."""
     audited = False
     selects_nodes = False
     """Whether a namespace may have a node selector for all of its pods."""

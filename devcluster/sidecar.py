@@ -62,7 +62,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Does each handshake in the thread of its connection, so that a silent client holds up nobody."""
+    """Does each handshake in the thread of its connection, so that a silent client holds up no other."""
 
     daemon_threads = True
     context: ssl.SSLContext

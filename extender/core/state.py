@@ -211,10 +211,9 @@ class State:
     def fail_creation(self, workload: Workload, now: float, *, in_full: bool) -> None:
         """Pods of it were not created in time. ``in_full``: it had the full time."""
         self.creation.doubt(workload.key.namespace)
-        job = workload.job is not None
         if workload.job is not None:
-            # What was tried before it was started is no longer so.
-            self.trials.forget(one.shape for one in workload.job.seen.podsets.podsets)
+            self.trials.fail_creation(workload.key, workload.job.seen.podsets, now)
+        job = workload.job is not None
         if self.failed_creation.fail(workload.key, workload.priority, now, in_full=in_full, job=job):
             self.reorder(workload.key.namespace)
 

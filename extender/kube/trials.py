@@ -61,7 +61,7 @@ class PodTrials:
         self._guarded_until = 0.0
 
     async def send(self, effect: TryPod, timeout_s: float) -> Response:
-        """One attempt. 412: no pod may be tried; 429: such pods are refused for now; 503: nothing was said of the
+        """Try the pod once. 412: no pod may be tried; 429: such pods are refused for now; 503: nothing was said of the
         pod; 403: what the API server says of such pods."""
         until = time.monotonic() + timeout_s
         try:

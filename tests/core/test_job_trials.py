@@ -123,6 +123,7 @@ def test_a_refusal_is_the_reason_and_is_asked_for_again_after_a_minute() -> None
 
 def test_a_refusal_is_asked_for_again_when_the_namespace_changes() -> None:
     script = Script(*SMALL, limits=LIMITS)
+    script.feed(NamespaceSeen("default", ()))
     server, train = Server(script), Controlled(script, shaped())
     server.answer(Verdict.REFUSED, PSA)
     script.feed(NamespaceSeen("default", (("pod-security.kubernetes.io/enforce", "privileged"),)))
@@ -186,18 +187,37 @@ def test_what_a_namespace_added_is_asked_for_again_when_its_annotations_change(k
 
 
 def test_pods_that_were_not_created_are_tried_once_more() -> None:
-    """Something refuses them by now: its words are the reason, and the job is not started in vain again and again."""
+    """The reason has the words of what refuses them now, and the job is not started again and again."""
     script = Script(*SMALL, limits=LIMITS)
     server, train = Server(script), Controlled(script, shaped())
     server.answer()
     train.settle()
     while not train.stops:
         train.wait(0.25)
-    train.wait(1)
-    assert (len(train.starts), script.reason("job")) == (1, "Trying")
-    server.answer(Verdict.REFUSED, PSA)
+    assert server.answer(Verdict.REFUSED, PSA) == 1
     train.wait(30)
     assert (len(train.starts), script.reason("job")) == (1, "PodsRefused")
+
+
+def test_a_quota_with_room_for_one_of_two_pods_is_named_when_the_other_does_not_come() -> None:
+    script = Script(*SMALL, limits=LIMITS)
+    server, train = Server(script), Controlled(script, shaped())
+    server.answer()
+    train.settle()
+    train.create(only=1)
+    script.bind_all(list(script.pods.values()), expires_s=600)
+    while not train.stops:
+        train.wait(0.25)
+    assert server.answer(Verdict.NOT_NOW, QUOTA) == 1
+    train.delete()
+    train.show(stopped=True)
+    train.wait(2)
+    assert script.reason("job") == "PodsRefused"
+    assert QUOTA in script.message("job")
+    while not server.answer():
+        train.wait(1)
+    train.settle()
+    assert len(train.starts) == 2
 
 
 def test_another_template_is_another_shape() -> None:

@@ -77,12 +77,15 @@ def muster(cluster: Cluster) -> RunningMuster:
 
 # Tests of other files, on this cluster.
 from tests.integration.test_jobs import (  # noqa: E402
+    Jobs,
     jobs,  # noqa: F401
     test_a_deleted_node_under_a_running_job_starts_it_over_whole,  # noqa: F401
     test_a_job_that_its_owner_holds_is_as_its_user_wrote_it,  # noqa: F401
     test_a_job_waits_suspended_and_says_why,  # noqa: F401
-    test_a_quota_that_keeps_its_pods_from_being_created_suspends_it_again,  # noqa: F401
     test_two_jobs_that_fit_only_one_at_a_time_never_share_the_room,  # noqa: F401
+)
+from tests.integration.test_jobs import (  # noqa: E402
+    test_a_quota_that_keeps_its_pods_from_being_created_suspends_it_again as suspended_for_its_quota,
 )
 from tests.integration.test_preemption import (  # noqa: E402
     test_a_stateful_set_gives_up_a_pod_beyond_its_minimum_and_grows_back,  # noqa: F401
@@ -121,7 +124,7 @@ def test_a_jobset_runs_whole_and_is_given_back_as_it_was_written(cluster: Cluste
 
 
 def test_a_job_goes_by_the_priority_of_the_default_class(stage: RealStage) -> None:
-    """It names none. Others that name a lower one give way to it."""
+    """The job names none. Jobs of a lower priority give way to it."""
     add_priorities(stage.cluster, {"spare": 10})
     stage.add_nodes(2)
     create_job(stage, "cheap", 2, "spare")
@@ -132,7 +135,7 @@ def test_a_job_goes_by_the_priority_of_the_default_class(stage: RealStage) -> No
 
 
 def test_a_job_waits_while_the_quota_of_its_namespace_is_used_up(stage: RealStage) -> None:
-    """It is not started in vain, and holds no node: another namespace gets them."""
+    """The job is not started in vain, so it holds no node that others could use."""
     stage.add_nodes(4)
     quotas = f"/api/v1/namespaces/{stage.namespace}/resourcequotas"
     stage.api.patch(f"{quotas}/team", {"spec": {"hard": {"requests.nvidia.com/gpu": "16"}}})
@@ -149,6 +152,15 @@ def test_a_job_waits_while_the_quota_of_its_namespace_is_used_up(stage: RealStag
     assert job["metadata"]["annotations"]["muster.dev/plan"]
     started = [one for one in _events(stage, "second") if one["reason"] == "Resumed"]
     assert len(started) == 1, "it is started once"
+
+
+def test_a_job_that_was_started_without_quota_for_all_of_its_pods_names_the_quota(
+    stage: RealStage,
+    jobs: Jobs,  # noqa: F811
+) -> None:
+    suspended_for_its_quota(stage, jobs)
+    said = stage.until_noted("train", "PodsRefused")
+    assert "exceeded quota: pods, requested: pods=1, used: pods=2, limited: pods=2" in said, said
 
 
 def test_a_job_waits_while_a_webhook_does_not_answer(cluster: Cluster, stage: RealStage) -> None:
@@ -177,7 +189,7 @@ def test_what_the_namespace_does_not_let_its_pods_tolerate_is_the_reason(stage: 
 
 
 def test_a_job_follows_the_node_selector_of_its_namespace(stage: RealStage) -> None:
-    """It waits for nodes that match, and is asked about anew when the namespace selects others."""
+    """The job waits for nodes that match. Its pods are tried again when the namespace selects others."""
     stage.add_nodes(2)
     namespace = f"/api/v1/namespaces/{stage.namespace}"
     stage.api.patch(namespace, {"metadata": {"annotations": {NODE_SELECTOR: "stage=nowhere"}}})

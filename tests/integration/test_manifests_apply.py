@@ -1,4 +1,4 @@
-"""A real API server accepts what ships: the manifests, the CRD and the examples, where PodSecurity and quotas are on."""
+"""A real API server accepts what ships, also where PodSecurity and quotas are on: manifests, CRD and examples."""
 
 import os
 from pathlib import Path

@@ -21,11 +21,11 @@ class Namespaces:
         """Why nothing starts there. Namespaces that are gone are among them: watches of their objects may lag."""
 
     def changes(self, event: NamespaceSeen | NamespaceGone) -> bool:
-        """Whether the API server may do something else to new pods of the namespace from now on."""
-        if isinstance(event, NamespaceGone):
-            return True
-        known = self.labels.get(event.name), self._annotations.get(event.name)
-        return known != (event.labels, event.annotations)
+        """Tell whether the API server may do something else to new pods of a known namespace after this event."""
+        if event.name not in self.labels:
+            return False
+        known = self.labels[event.name], self._annotations[event.name]
+        return isinstance(event, NamespaceGone) or known != (event.labels, event.annotations)
 
     def note(self, event: NamespaceSeen | NamespaceGone) -> bool:
         """Take over what the watch shows. Returns whether the reason why nothing starts there has changed."""

@@ -78,7 +78,7 @@ class Additions:
         return old != new
 
     def forget(self, shape: str) -> None:
-        """Go by the template again: what the API server adds may be something else by now."""
+        """Go by the template again: the API server may add something else now."""
         self._known.pop(shape, None)
 
     def of(self, podsets: PodSets) -> Mapping[str, Addition]:
@@ -118,8 +118,8 @@ def _applied(podset: PodSet, known: Addition | None) -> PodSet:
 
 
 def carried_over(template: Pod, said: Pod, made: Pod) -> Pod:
-    """The template with what the API server has added to a pod that was ``made`` of ``said``, which may be another
-    template of the same owner. What a template says itself stands: the pod may be of an earlier one."""
+    """Return the template with the additions of the API server to a pod that was ``made`` of ``said``, which may be
+    another template of the same owner. A template's own words stand: the pod may be of an earlier version of it."""
     planned, real = demand_of(said), demand_of(made, said)
     if planned == real:
         return template

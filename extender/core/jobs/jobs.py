@@ -128,7 +128,7 @@ class Jobs:
                 state.nudge(waiting)
 
     def namespace_changed(self, namespace: str, now: float) -> None:
-        """Forget what the API server was known to add to pods there. Jobs that wait ask anew."""
+        """Forget the additions of the API server to pods there. Jobs that wait have their pods tried again."""
         state = self._state
         state.trials.namespace_changed(namespace, now)
         for key, workload in state.workloads.items():
@@ -151,12 +151,13 @@ class Jobs:
                 state.out.append(asked)
 
     def _asked_with(self, shape: str, keys: Iterable[GroupKey]) -> TryPod | None:
-        """The dry run, with the first of these jobs that still waits and has such pods."""
+        """The dry run, with the first of these jobs that still waits, or is being stopped, and has such pods."""
         for key in keys:
             workload = self._state.workloads.get(key)
             podset = next(self._podsets_of(key, shape), None)
-            if podset is not None and workload is not None and workload.job is not None and workload.job.waits:
-                return TryPod(workload.job.seen, podset.name, shape)
+            record = workload.job if workload is not None else None
+            if podset is not None and record is not None and (record.waits or record.stop):
+                return TryPod(record.seen, podset.name, shape)
         return None
 
     def _podsets_of(self, key: GroupKey, shape: str) -> Iterator[PodSet]:

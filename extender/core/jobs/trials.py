@@ -1,15 +1,15 @@
-"""Trials: dry-run creations of one pod of a shape that nobody has seen, which tell what the API server makes of it.
+"""Trials: dry-run creations of one pod of a shape that is new, which tell what the API server makes of it.
 
 The core asks, at most five times a second, and goes on by the template where no answer comes. What a pod would be is
-learnt as if it had been created. What is refused is the reason why its jobs wait, and is tried again after a while:
-soon, if it is for want of quota or of an answer from a webhook.
+learnt as if it had been created. A refusal is the reason why its jobs wait. It is tried again after a minute, or after
+15 s if a ResourceQuota is used up, or a webhook does not answer.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from extender.core.answers import Verdict
@@ -70,7 +70,7 @@ class Trials:
         self._line: dict[str, dict[str, None]] = {}
         """Shapes by namespace: each namespace has its turn, however many shapes it has."""
         self._ends: list[tuple[float, str]] = []
-        self._next = -math.inf
+        self._next = self._quiet_until = -math.inf
         self._unavailable_until = -math.inf
         self._answers = True
         """Whether pods could be tried when that was asked for last: else nobody is held up by a question."""
@@ -111,6 +111,13 @@ class Trials:
             self._urge(shape, trial)
             pending = _FIRST
         return pending
+
+    def fail_creation(self, key: GroupKey, podsets: PodSets, now: float) -> None:
+        """Pods of the workload were not created in time. Have one of each shape tried at once: others of them may be
+        there yet, and use up a ResourceQuota."""
+        for shape, trial in self._shapes(key, podsets, now):
+            trial.wanted[key] = None
+            self._urge(shape, trial)
 
     def due(self, now: float) -> Iterator[tuple[str, tuple[GroupKey, ...]]]:
         """The shapes that are to be tried now, and who wants them. The caller says if nobody does any more."""
@@ -160,18 +167,14 @@ class Trials:
         """Have all shapes tried again there: admission may go by what the namespace says. A refusal stands until the
         next answer."""
         there = [shape for shape, one in self._known.items() if one.namespace == namespace]
-        if there:
-            self._next = max(self._next, now + _TAKEN_UP_S)
+        if there and now >= self._quiet_until:
+            self._quiet_until = now + _TAKEN_UP_S
+            self._next = max(self._next, self._quiet_until)
         for shape in there:
-            if self._known[shape].verdict in _KEPT:
-                self._urge(shape, self._known[shape])
-        self.forget(there)
-
-    def forget(self, shapes: Iterable[str]) -> None:
-        """Have those of the shapes that were not refused tried anew when a job wants them."""
-        for shape in shapes:
-            trial = self._known.get(shape)
-            if trial is not None and not trial.pending and trial.verdict not in _KEPT:
+            trial = self._known[shape]
+            if trial.verdict in _KEPT:
+                self._urge(shape, trial)
+            elif not trial.pending:
                 del self._known[shape]
 
     def next_end(self) -> float | None:

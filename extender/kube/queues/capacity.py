@@ -283,7 +283,7 @@ def _as_created(pod: Object, asked: AskedPods) -> Object:
 
 
 def _beyond(spec: Object, requests: Requests) -> dict[str, str]:
-    """What pods ask for in all beyond the containers of their template: LimitRanges, sidecars, a RuntimeClass."""
+    """Return the requests of its pods beyond the containers of a template: LimitRanges, sidecars, a RuntimeClass."""
     try:
         said = dict(requests_of(msgspec.convert({**spec, "overhead": None}, PodSpec)))
     except (ValueError, msgspec.ValidationError) as error:
