@@ -154,6 +154,20 @@ def test_what_is_refused_for_now_is_the_reason_and_holds_no_room() -> None:
     assert script.reason("job") == "NoRoom"
 
 
+def test_podsets_that_are_refused_are_all_tried_again() -> None:
+    """One passes before the other: that one had been refused when the job waited for the first alone."""
+    script = Script(*SMALL, limits=LIMITS)
+    server, first = Server(script), shaped(count=1)
+    podset = first.podsets.podsets[0]
+    second = replace(podset, template=replace(podset.template, series="1"), shape="T")
+    train = Controlled(script, replace(first, podsets=PodSets(first.key, (podset, second))))
+    for seconds in range(100):
+        script.advance(1)
+        server.answer(Verdict.NOT_NOW if seconds < 40 else Verdict.PASSED, QUOTA)
+    train.settle()
+    assert len(train.starts) == 1
+
+
 POOL = (("scheduler.alpha.kubernetes.io/node-selector", "pool=mine"),)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from extender.core.answers import BindingPosted, JobWritten, Outcome, PodTried
+from extender.core.answers import BindingPosted, JobWritten, Outcome, PodTried, Verdict
 from extender.core.effects import CleanJob, PostBinding, StartJob, SuspendJob
 from extender.core.events import Event, FilterCalled, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from policies.model import GroupKey, Job, Node, PlannedNodes, Pod, PodSets, Requests
@@ -18,6 +18,8 @@ from tests.simulation.sight import Room, fits, lets_in, take, tolerating
 from tests.simulation.slots import Slots
 
 OURS = "muster"
+_TRIED_AGAIN_S = 30.0
+"""15 s, and the time of those that are tried before it, or are not answered."""
 
 
 @dataclass(slots=True)
@@ -46,6 +48,8 @@ class Admissions:
     """UIDs of jobs that were suspended because pods of them did not come, until one does."""
     learnt: dict[str, None] = field(default_factory=dict)
     """Shapes of which a pod was seen, or tried, that asks for something else than its template."""
+    without_quota: dict[str, float] = field(default_factory=dict)
+    """Shapes of which the API server has refused the last dry run for now, and until when it may be left at that."""
     slots: Slots = field(init=False)
     _size: dict[str, Requests] = field(default_factory=dict)
 
@@ -72,8 +76,8 @@ class Admissions:
                 self._look_at_nodes(name)
             case PodSeen(pod):
                 self._pod_seen(pod, now)
-            case PodTried(shape=shape, pod=Pod()):
-                self.learnt[shape] = None
+            case PodTried():
+                self._tried(event, now)
             case _:
                 self._hear_more(event)
 
@@ -90,6 +94,18 @@ class Admissions:
                     failed.note(f"{uid} could not be bound")
             case _:
                 pass
+
+    def _tried(self, event: PodTried, now: float) -> None:
+        self.without_quota.pop(event.shape, None)
+        if event.pod is not None:
+            self.learnt[event.shape] = None
+        if event.verdict is Verdict.NOT_NOW:
+            self.without_quota[event.shape] = now + _TRIED_AGAIN_S
+
+    def refused_for_now(self, job: Job) -> list[float]:
+        """Until when each of its podsets of which the last dry run was refused may be left alone."""
+        known = (self.without_quota.get(one.shape) for one in job.podsets.podsets)
+        return [until for until in known if until is not None]
 
     def ask(self, call: FilterCalled, on_their_way: Mapping[str, str]) -> None:
         """``on_their_way``: pods that have room of their own by now, there.
@@ -330,4 +346,5 @@ class Admissions:
         job = self.jobs[key]
         ready = job.managed and job.suspended and job.stopped and not (job.marked or job.held or job.finished)
         idle = key not in self.writing and key not in self.slots.of and now >= self.excused.get(key, 0.0)
+        ready &= all(now >= until for until in self.refused_for_now(job))
         return ready and idle and not self.known.left_over(key) and not self.slots.awaited

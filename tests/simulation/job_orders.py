@@ -48,6 +48,8 @@ def _judge_start(effect: StartJob, job: Job, admissions: Admissions, now: float)
         return f"{key} is to be started with a plan for other pods"
     if left := [pod.uid for pod in admissions.known.left_over(key)]:
         return f"{key} is to be started while {left} of its last start are there"
+    if admissions.refused_for_now(job):
+        return f"{key} is to be started although the API server has refused its pods"
     if effect.let_go is not None:
         admissions.end(key)
         return complaint

@@ -250,6 +250,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (jobs.pods_unlike_their_template_are_planned_by_it_again, 68, _UNLIKE),
     (jobs.what_pods_ask_for_is_learnt_of_their_requests_alone, 278, _UNLIKE),
     (jobs.dry_runs_that_tell_what_pods_ask_for_are_not_heard, 1088, _UNLIKE),
+    (jobs.refused_dry_runs_are_not_heeded, 10298, "although the API server has refused its pods"),
     (jobs.jobs_evict_again_although_their_pods_did_not_come, 2996, "whose pods were not created"),
     (
         queues.changed_queues_are_not_noticed,

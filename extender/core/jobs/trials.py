@@ -85,17 +85,17 @@ class Trials:
         ``planned``: it has nodes already, so it is not held up by a question. Nor does it wait for one that is asked
         before the core has ``recovered``: another workload would get the room that is kept for it, or its turn.
         """
-        why: Reason | None = None
+        why, refused = None, None
         for shape, trial in self._shapes(key, podsets, now, recovered=recovered):
-            if trial.verdict in _KEPT:
+            if trial.verdict is None or trial.verdict in _KEPT or now >= trial.again:
                 trial.wanted[key] = None
-                return _refused(trial.detail)
             if trial.verdict is None or now >= trial.again:
-                trial.wanted[key] = None
                 self._urge(shape, trial)
+            if trial.verdict in _KEPT and refused is None:
+                refused = _refused(trial.detail)
             if trial.verdict is None and now < trial.begun + _WAIT_S and self._answers and not planned:
                 why = TRYING
-        return why
+        return refused or why
 
     def spares(self, key: GroupKey, podsets: PodSets, now: float) -> str:
         """Why nobody is evicted for the workload now; empty if others may be. Its pods are tried for it once more if

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from extender.core import lifecycle
-from extender.core.answers import JobWritten, Outcome, PodTried
+from extender.core.answers import JobWritten, Outcome, PodTried, Verdict
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
 from extender.core.gang.members import Members
@@ -124,6 +124,14 @@ def writes_that_were_not_sent_are_believed(event: Event, core: Core) -> Iterable
 @hears
 def dry_runs_that_tell_what_pods_ask_for_are_not_heard(event: Event, core: Core) -> Iterable[Event]:
     yield replace(event, pod=None) if isinstance(event, PodTried) else event
+
+
+@hears
+def refused_dry_runs_are_not_heeded(event: Event, core: Core) -> Iterable[Event]:
+    """A ResourceQuota is used up, and the job is started all the same."""
+    if isinstance(event, PodTried) and event.verdict is Verdict.NOT_NOW:
+        event = replace(event, verdict=Verdict.UNANSWERED)
+    yield event
 
 
 # What is asked for.
