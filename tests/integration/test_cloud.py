@@ -1,6 +1,6 @@
 """Gangs, jobs, queues and preemption on an API server as clouds run it: its admission changes each pod.
 
-What is played here is told elsewhere, on a plain API server. Gangs come first, with a Muster of their own.
+Most tests come from other files, where the API server is plain. Gangs come first, with a Muster of their own.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ from tests.integration.test_queues import (  # noqa: E402
 
 
 def until_job(stage: RealStage, name: str, size: int) -> Object:
-    """Wait until so many pods of the job run."""
+    """Wait until that number of pods of the job run."""
     path = f"/apis/batch/v1/namespaces/{stage.namespace}/jobs/{name}"
     found: Object = stage.api.wait_for(path, lambda one: bool(one) and one["status"].get("ready") == size)
     return found
@@ -135,7 +135,7 @@ def test_a_job_goes_by_the_priority_of_the_default_class(stage: RealStage) -> No
 
 
 def test_a_job_waits_while_the_quota_of_its_namespace_is_used_up(stage: RealStage) -> None:
-    """The job is not started in vain, so it holds no node that others could use."""
+    """The job is not started without its pods, so it holds no node that others could use."""
     stage.add_nodes(4)
     quotas = f"/api/v1/namespaces/{stage.namespace}/resourcequotas"
     stage.api.patch(f"{quotas}/team", {"spec": {"hard": {"requests.nvidia.com/gpu": "16"}}})

@@ -19,7 +19,7 @@ from tests.simulation.slots import Slots
 
 OURS = "muster"
 _TRIED_AGAIN_S = 30.0
-"""15 s, and the time of those that are tried before it, or are not answered."""
+"""15 s, and the time of dry runs before it, and of requests without an answer."""
 
 
 @dataclass(slots=True)
