@@ -57,7 +57,7 @@ def check_topology(printed: Manifest, pod: Pod) -> None:
 
 def existing(printed: Manifest) -> Object:
     """As the API server stores it, suspended by the admission policy."""
-    obj = printed.with_lines()
+    obj = printed.members[0]
     meta = obj["metadata"]
     meta |= {"name": meta.pop("generateName", "") + "x" if "name" not in meta else meta["name"], "namespace": "team"}
     meta |= {"uid": "uid", "generation": 1}
@@ -199,9 +199,8 @@ def test_an_owner_makes_the_gangs_that_the_table_says(printed: Manifest) -> None
 
 @of_kinds(["Pod"])
 def test_pods_are_the_gang_that_the_table_says(printed: Manifest) -> None:
-    objects = [printed.with_lines(), *(one for one in printed.beside if one["kind"] == "Pod")]
     pods = []
-    for at, obj in enumerate(objects):
+    for at, obj in enumerate(printed.members):
         meta = {**obj["metadata"], "name": f"pod-{at}", "namespace": "team", "uid": f"pod-{at}"}
         pods.append(pod_from(msgspec.convert({"metadata": meta, "spec": obj["spec"]}, PodObject)))
     amounts = [asks(one) for one in printed.podsets for _ in range(one["pods"])]

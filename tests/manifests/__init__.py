@@ -85,9 +85,14 @@ class Manifest:
         """How many of them are enough."""
         return sum(int(one.get("least", one["pods"])) for one in self.podsets)
 
-    def with_lines(self) -> Object:
-        """The object with the lines that a user adds to it."""
-        obj = deepcopy(self.obj)
+    @property
+    def members(self) -> list[Object]:
+        """The object, and beside one that is a pod the other pods, with the lines that a user adds to each."""
+        others = [obj for obj in self.beside if obj["kind"] == "Pod"] if self.kind == "Pod" else []
+        return [self._with_lines(obj) for obj in (self.obj, *others)]
+
+    def _with_lines(self, obj: Object) -> Object:
+        obj = deepcopy(obj)
         for line in self.lines:
             if line in LINES:
                 obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), **LINES[line]}
