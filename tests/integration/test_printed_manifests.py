@@ -143,8 +143,9 @@ class Stage:
         self.open(opened=False)
         for one in self.applied:
             if one.obj and one.printed.kind not in ONLY_TRIED:
-                path = f"{path_of(one.obj, one.namespace)}/{one.obj['metadata']['name']}"
-                self.api.delete(path, propagationPolicy="Background")
+                path = path_of(one.obj, one.namespace)
+                name = "" if one.printed.kind == "Pod" else f"/{one.obj['metadata']['name']}"
+                self.api.delete(path + name, propagationPolicy="Background")
         self._client.close()
 
     def open(self, *, opened: bool = True) -> None:
@@ -198,11 +199,11 @@ class Stage:
 
     def pods(self) -> dict[str, list[Pod]]:
         """Those of Muster's that live, by namespace."""
-        found: dict[str, list[Pod]] = {}
+        found: dict[str, list[Pod]] = {one.namespace: [] for one in self.applied}
         for obj in self.api.list("/api/v1/pods"):
             pod = pod_from(msgspec.convert(obj, PodObject))
-            if pod.live and pod.scheduler == "muster":
-                found.setdefault(pod.namespace, []).append(pod)
+            if pod.namespace in found and pod.live and pod.scheduler == "muster":
+                found[pod.namespace].append(pod)
         return found
 
     def until_bound(self) -> dict[str, list[Pod]]:
@@ -212,9 +213,9 @@ class Stage:
             pods = self.pods()
             bound = {namespace: [pod for pod in some if pod.node] for namespace, some in pods.items()}
             off = {
-                one.printed.name: (one.coming, len(bound.get(one.namespace, ())), len(pods.get(one.namespace, ())))
+                one.printed.name: (one.coming, len(bound[one.namespace]), len(pods[one.namespace]))
                 for one in self.applied
-                if one.is_gang and len(bound.get(one.namespace, ())) != one.coming
+                if one.is_gang and len(bound[one.namespace]) != one.coming
             }
             if not off:
                 return bound
@@ -298,7 +299,7 @@ def check_waiting(stage: Stage) -> None:
     pods = stage.pods()
     for one in stage.applied:
         if one.is_gang and "apps" not in one.obj["apiVersion"] and one.printed.kind not in ("LeaderWorkerSet", "Pod"):
-            assert pods.get(one.namespace, []) == [], one.printed.name
+            assert pods[one.namespace] == [], one.printed.name
     assert [pod.name for some in pods.values() for pod in some if pod.node] == []
 
 
@@ -320,7 +321,7 @@ def check_places(stage: Stage, bound: Mapping[str, list[Pod]]) -> None:
     labels = {one["metadata"]["name"]: one["metadata"]["labels"] for one in stage.api.list(nodes.NODES)}
     for one in stage.applied:
         gangs: dict[str, list[Pod]] = {}
-        for pod in bound.get(one.namespace, ()):
+        for pod in bound[one.namespace]:
             gangs.setdefault(pod.group.name if pod.group is not None else "", []).append(pod)
         for pods in gangs.values():
             if level := one.printed.must.get("together"):
