@@ -142,7 +142,7 @@ def test_what_cannot_be_read_of_the_owner_is_the_reason() -> None:
 
 
 def test_a_gang_is_in_the_queue_that_its_owner_names() -> None:
-    """Its pods name none, or else theirs counts; what runs stays in the queue by which it came."""
+    """The pods name none. A gang that runs stays in the queue by which it came."""
     script = Script(*cluster("a: 4x8"))
     show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}), cluster_queue("other", {"gpus": 32}))
     told(script, owner(2, queue="team"))

@@ -6,7 +6,7 @@ Those of one folder are applied at once, each in a namespace of its own, while n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,7 @@ CONTROLLERS = {
     "volcano": ("training-operator",),
     "nvidia": ("mpi-operator", "lws"),
 }
-"""What each folder needs. JobSet's controller comes with Trainer's."""
+"""The controllers of each folder. JobSet's comes with Trainer's."""
 LEVELS = {
     "rack": "cloud.provider.com/topology-rack",
     "pool": "cloud.google.com/gke-nodepool",
@@ -75,7 +75,7 @@ POOLS: tuple[tuple[str, int, dict[str, str], dict[str, str]], ...] = (
 
 
 def path_of(obj: Object, namespace: str) -> str:
-    """Of the collection that the object is in."""
+    """The path of the collection that the object is in."""
     base = f"/apis/{obj['apiVersion']}" if "/" in obj["apiVersion"] else f"/api/{obj['apiVersion']}"
     plural = f"{obj['kind'].lower()}s".replace("topologys", "topologies")
     if obj["kind"] in (*SHARED, "ClusterQueue", "Queue"):
@@ -197,6 +197,12 @@ class Stage:
             assert time.monotonic() < deadline, "\n".join(f"{name}: {said}" for name, said in off.items())
             time.sleep(POLL_EVERY_S)  # a page that one has to ask for
 
+    def told(self, names: Container[str]) -> str:
+        """How the gangs of these manifests stand."""
+        gangs = self.gangs()
+        asked = [(one.namespace, name) for one in self.applied if one.printed.name in names for name in one.gangs]
+        return "\n".join(f"{key}: {gangs[key]['state']}: {gangs[key]['message']}" for key in asked if key in gangs)
+
     def pods(self) -> dict[str, list[Pod]]:
         """Those of Muster's that live, by namespace."""
         found: dict[str, list[Pod]] = {one.namespace: [] for one in self.applied}
@@ -219,7 +225,7 @@ class Stage:
             }
             if not off:
                 return bound
-            assert time.monotonic() < deadline, f"to run, bound, there: {off}"
+            assert time.monotonic() < deadline, f"to run, bound, there: {off}\n{self.told(off)}"
             time.sleep(POLL_EVERY_S)
 
 
@@ -278,7 +284,7 @@ def test_each_does_what_the_table_says(stage: Stage) -> None:
 
 
 def check_answers(stage: Stage) -> None:
-    """What the API server refuses with strict validation it refuses in the words of the table, and nothing else."""
+    """The API server refuses with strict validation what the table says, in its words, and nothing else."""
     wrong = {}
     for one in stage.applied:
         must = one.printed.must
@@ -304,7 +310,7 @@ def check_waiting(stage: Stage) -> None:
 
 
 def check_trainjobs(stage: Stage) -> None:
-    """It is read in the JobSet that its controller has made of it."""
+    """Each TrainJob is read in the JobSet that its controller has made of it."""
     for one in stage.applied:
         if one.printed.kind == "TrainJob" and one.is_gang:
             name = one.obj["metadata"]["name"]
@@ -316,7 +322,7 @@ def check_trainjobs(stage: Stage) -> None:
 
 
 def check_places(stage: Stage, bound: Mapping[str, list[Pod]]) -> None:
-    """Whoever waits on says why; a gang is in one domain, and each of its slices, where they ask for that."""
+    """The gangs that still wait say why. Others, and their slices, are in one domain each where they ask for it."""
     stage.until(Applied.still_waits, lambda one: str(one.printed.must.get("because", "")))
     labels = {one["metadata"]["name"]: one["metadata"]["labels"] for one in stage.api.list(nodes.NODES)}
     for one in stage.applied:

@@ -16,7 +16,7 @@ A file begins with the page and a document ``must``: one entry for each workload
 | ``queue`` | the queue that the manifest names itself |
 | ``waits``, ``because`` | the reason for which it waits, and words of it |
 | ``refused`` | words by which the API server refuses it, with strict validation |
-| ``warns`` | words by which the API server warns whoever creates it |
+| ``warns`` | words of a warning that its author gets when it is created |
 | ``unplanned`` | why it could not be planned, whether Muster is to admit it or not |
 | ``quota``, ``cohort``, ``strict``, ``weight``, ``most`` | of a queue |
 """
