@@ -83,7 +83,8 @@ class Manifest:
     @property
     def least(self) -> int:
         """How many of them are enough."""
-        return sum(int(one.get("least", one["pods"])) for one in self.podsets)
+        numbers: list[int] = [one["least"] if "least" in one else one["pods"] for one in self.podsets]
+        return sum(numbers)
 
     @property
     def members(self) -> list[Object]:
