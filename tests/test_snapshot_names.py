@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from extender.kube.reading.objects import ClaimObject, NodeObject, PodObject, VolumeObject
+from extender.kube.reading.topology import LWS_EXCLUSIVE
 from extender.kube.snapshots.pseudonyms import anonymise
 from extender.kube.snapshots.snapshot import decode, encode, reduced
 from tests.snapshots import Tree, answers, crowded, node, pod, simulate, taken
@@ -107,6 +108,23 @@ def test_the_levels_of_slices_in_layers_get_the_pseudonyms_of_the_labels() -> No
     assert file.nodes[0].metadata is not None
     assert set(said) <= set(file.nodes[0].metadata.labels or {})
     assert len(set(said)) == 2
+
+
+def test_the_levels_of_slices_in_layers_in_kueues_words_have_the_pseudonyms_of_the_labels() -> None:
+    labels = {"corp.example/row": "r", "corp.example/hall": "h", "corp.example/pool": "p"}
+    key, exclusive = "kueue.x-k8s.io/podset-slice-required-topology-constraints", LWS_EXCLUSIVE
+    layers = [{"topology": "corp.example/hall", "size": 4}, {"topology": "corp.example/row", "size": 2}]
+    one = pod("train", 0, 4)
+    one["metadata"]["annotations"] |= {key: json.dumps(layers), exclusive: "corp.example/pool"}
+    file = anonymise(taken([node("gpu-1", "rack", **labels)], [one]))
+    assert b"corp.example" not in encode(file)
+    assert file.pods[0].metadata is not None
+    assert file.nodes[0].metadata is not None
+    said = file.pods[0].metadata.annotations or {}
+    levels = [layer["topology"] for layer in json.loads(said[key])]
+    assert [layer["size"] for layer in json.loads(said[key])] == [4, 2]
+    assert {*levels, said[exclusive]} <= set(file.nodes[0].metadata.labels or {})
+    assert len({*levels, said[exclusive]}) == 3
 
 
 def test_an_application_of_yunikorn_is_in_it_under_other_names(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class GroupRef(NamedTuple):
 
     ``role``: what it is in the gang, where the gang's minimum is said for each role. ``minima``: the pod says that
     itself, for the whole gang. ``owner``: in the owner dialect, the name of the ``GangOwner`` that says the size, and
-    ``restarts``, as it says that.
+    ``restarts`` and ``queue``, as it says that.
     """
 
     name: str
@@ -67,6 +67,7 @@ class GroupRef(NamedTuple):
     minima: Minima = ()
     owner: str = ""
     restarts: bool = False
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)

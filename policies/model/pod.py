@@ -112,6 +112,11 @@ class Pod:
         object.__setattr__(self, "live", not ended and not self.deleting)
 
     @property
+    def named_queue(self) -> str:
+        """The queue that it names, or else the one that the owner of its gang names; empty without one."""
+        return self.queue or (self.group.queue if self.group is not None else "")
+
+    @property
     def terminal(self) -> bool:
         return bool(self.ended)
 

@@ -135,7 +135,7 @@ def _said(pods: list[Pod]) -> list[object]:
             group.minima or group.min_member,
             pod.topology,
             _release(pod),
-            pod.queue,
+            pod.queue or ("" if pod.group is None else pod.group.queue),
         )
         for pod, group in zip(pods, groups, strict=True)
     ]

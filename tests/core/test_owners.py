@@ -13,6 +13,7 @@ from policies.model import (
 )
 from tests.builders import cluster, key
 from tests.core.owned import SET, moved, owned, owner, scripted, told
+from tests.core.queues import cluster_queue, flavor, show, used
 from tests.core.script import Script
 
 
@@ -138,6 +139,32 @@ def test_what_cannot_be_read_of_the_owner_is_the_reason() -> None:
     assert script.message("statefulset-web") == "pod web-0: it is a riddle"
     told(script, owner(1))
     assert script.reason("statefulset-web") == "Placed"
+
+
+def test_a_gang_is_in_the_queue_that_its_owner_names() -> None:
+    """The pods name none. A gang that runs stays in the queue by which it came."""
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}), cluster_queue("other", {"gpus": 32}))
+    told(script, owner(2, queue="team"))
+    pods = [owned(number) for number in range(2)]
+    script.see(*pods)
+    script.advance(0.5)
+    assert script.reason("statefulset-web") == "NoQuota"
+    told(script, owner(2, queue="other"))
+    script.run(pods)
+    assert (len(script.bound(pods)), used(script, "other"), used(script, "team")) == (2, 16, 0)
+    told(script, owner(2, queue="team"))
+    assert (used(script, "other"), used(script, "team")) == (16, 0)
+
+
+def test_the_queue_that_pods_name_goes_before_that_of_their_owner() -> None:
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}), cluster_queue("other", {"gpus": 32}))
+    told(script, owner(2, queue="team"))
+    pods = [owned(number, queue="other") for number in range(2)]
+    script.see(*pods)
+    script.run(pods)
+    assert used(script, "other") == 16
 
 
 def test_events_are_about_the_owner() -> None:

@@ -62,7 +62,16 @@ from extender.kube.queues.naming import OF_VOLCANO
 from extender.kube.reading.eviction import CHECKPOINTED, EVICT_INCOMPLETE, EVICTED_AT, MIN_RUNTIME
 from extender.kube.reading.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
 from extender.kube.reading.reserved import PREEMPTING
-from extender.kube.reading.topology import KAI, KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from extender.kube.reading.topology import (
+    KAI,
+    KUEUE,
+    KUEUE_LAYERS,
+    LWS_EXCLUSIVE,
+    PREFERRED,
+    REQUIRED,
+    SLICE_SIZE,
+    SLICE_TOPOLOGY,
+)
 from extender.kube.reading.topology import OWN as TOPOLOGY
 from policies.model import GANG_GATE, NO_LEVEL
 from tests.documents.pages import ROOT
@@ -106,6 +115,9 @@ SAID_TO_OTHERS = {
     KUEUE_TOTAL_COUNT: "Kueue's plain pod groups: its minMember.",
     KUEUE_INDEX: "Kueue's plain pod groups: the index of the pod.",
     **{key: f"As `{ours}`, unless Kueue manages the pod." for key, ours in zip(KUEUE, TOPOLOGY, strict=True)},
+    KUEUE_LAYERS: f"As `{SLICE_SIZE}` and `{SLICE_TOPOLOGY}` (not if Kueue manages the pod): JSON, size and topology "
+    "for each layer, the farthest level first.",
+    LWS_EXCLUSIVE: f"LeaderWorkerSet: as `{REQUIRED}`, where that is not said.",
     **{key: f"KAI-Scheduler: as `{ours}`." for key, ours in zip(KAI, TOPOLOGY, strict=True)},
 }
 """What is read of other projects' words."""

@@ -48,11 +48,6 @@ def hint(annotations: dict[str, str], labels: dict[str, str] | None = None) -> s
             "gang.scheduling.koordinator.sh/network-topology-spec",
             "write muster.dev/required-topology",
         ),
-        (
-            GANG | {"kueue.x-k8s.io/podset-slice-required-topology-constraints": "[]"},
-            "kueue.x-k8s.io/podset-slice-required-topology-constraints",
-            "write muster.dev/slice-topology",
-        ),
     ],
 )
 def test_a_key_that_nothing_reads_is_told_with_the_right_one(said: dict[str, str], key: str, instead: str) -> None:

@@ -8,8 +8,12 @@ from extender.kube.dialects import group_of
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import quoted
 from extender.kube.reading.topology import (
+    BAD_LAYERS,
     BAD_LEVEL,
     BAD_SLICE_SIZE,
+    KUEUE,
+    KUEUE_LAYERS,
+    LWS_EXCLUSIVE,
     PREFERRED,
     REQUIRED,
     SLICE_SIZE,
@@ -34,6 +38,49 @@ def test_levels_are_called_by_name_or_key_in_annotations_or_labels() -> None:
     layers = Meta(annotations={SLICE_SIZE: "8,64,256", SLICE_TOPOLOGY: "clique,block,dc.example/hall"})
     assert topology_of(layers) == Topology(None, None, 8, "clique", ((64, "block"), (256, "dc.example/hall")))
     assert str(topology_of(layers)) == "slices of 8, in clique, of 64 in block, of 256 in dc.example/hall"
+
+
+LAYERS = '[{"topology": "block", "size": 32}, {"topology": "dc.example/rack", "size": 16}]'
+
+
+def test_layers_in_kueues_words_are_slices_the_farthest_level_first() -> None:
+    assert topology_of(Meta(annotations={KUEUE_LAYERS: LAYERS})) == Topology(
+        None, None, 16, "dc.example/rack", ((32, "block"),)
+    )
+    whole = Meta(annotations={KUEUE_LAYERS: LAYERS, KUEUE.required: "hall"})
+    assert (topology_of(whole).required, topology_of(whole).slice_size) == ("hall", 16)
+    managed = Meta(annotations={KUEUE_LAYERS: LAYERS}, labels={"kueue.x-k8s.io/managed": "true"})
+    assert topology_of(managed) == Topology()
+    ours = Meta(annotations={KUEUE_LAYERS: LAYERS, SLICE_SIZE: "4"})
+    assert topology_of(ours) == Topology(None, None, 4)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "", "{}", "[" * 5000, '[{"topology": "rack"}]', '[{"topology": "rack", "size": "16"}]', "null"]
+)
+def test_layers_that_are_no_such_json_are_told(text: str) -> None:
+    assert topology_problem(Meta(annotations={KUEUE_LAYERS: text})) == BAD_LAYERS.format(KUEUE_LAYERS, quoted(text))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "more", "problem"),
+    [
+        ((16, 32), {}, UNDIVIDED_SLICES.format(KUEUE.slice_size, quoted("32,16"))),
+        ((32, 0), {}, BAD_SLICE_SIZE.format(KUEUE.slice_size, quoted("0"))),
+        ((32, 16), {KUEUE.slice_size: "8"}, TWO_VALUES.format(KUEUE.slice_size)),
+    ],
+)
+def test_layers_that_contradict_themselves_are_told(sizes: tuple[int, int], more: dict[str, str], problem: str) -> None:
+    text = LAYERS.replace("32", "x").replace("16", str(sizes[1])).replace("x", str(sizes[0]))
+    assert topology_problem(Meta(annotations={KUEUE_LAYERS: text, **more})) == problem
+
+
+def test_a_group_of_a_leader_worker_set_with_a_domain_for_itself_is_in_one() -> None:
+    assert topology_of(Meta(annotations={LWS_EXCLUSIVE: "dc.example/pool"})) == Topology("dc.example/pool")
+    sliced = Meta(annotations={LWS_EXCLUSIVE: "dc.example/pool", SLICE_SIZE: "4"})
+    assert topology_of(sliced) == Topology("dc.example/pool", None, 4)
+    nearer = Meta(annotations={LWS_EXCLUSIVE: "dc.example/pool", REQUIRED: CLIQUE})
+    assert topology_of(nearer) == Topology(CLIQUE)
 
 
 @pytest.mark.parametrize(

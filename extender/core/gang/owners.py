@@ -54,7 +54,7 @@ class Owners:
             return pod
         size = ref.min_member if owner.minimum is None else owner.minimum
         problem = ref.problem or owner.problem or None
-        ref = ref._replace(min_member=size, problem=problem, restarts=owner.restarts)
+        ref = ref._replace(min_member=size, problem=problem, restarts=owner.restarts, queue=owner.queue)
         return replace(pod, owner=owner.uid, controller=owner.controller, group=ref)
 
     def move_up(self, workload: Workload, now: float) -> None:

@@ -84,7 +84,7 @@ def words_of(pod: Pod | None) -> Words:
     group = pod.group
     dialect, size = (None, None) if group is None else (group.dialect, group.minima or group.min_member)
     release = "" if pod.stamp is None else pod.stamp.release
-    return pod.scheduler, pod.owner, pod.priority, dialect, size, pod.topology, release, pod.queue
+    return pod.scheduler, pod.owner, pod.priority, dialect, size, pod.topology, release, pod.named_queue
 
 
 def means(pod: Pod, group: PodGroup) -> bool:

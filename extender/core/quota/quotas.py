@@ -130,7 +130,8 @@ class Quotas:
 
     def _left_by(self, workload: Workload) -> str:
         """After a restart: what its last pods name, which terminate and have their nodes yet."""
-        return next((one.pod.queue for one in workload.members if one.pod.queue and self._claims.get(one.uid)), "")
+        held = (one.pod.named_queue for one in workload.members if self._claims.get(one.uid))
+        return next(filter(None, held), "")
 
     def forget(self, key: GroupKey) -> None:
         """Nothing is left of the workload."""

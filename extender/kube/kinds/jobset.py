@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extender.kube.kinds.job import size_of
-from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, part_of
+from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, name_of, part_of
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.reading.numbering import series_of_job
+from extender.kube.reading.objects import Meta
 
 TOO_MANY_JOBS = f"it has more than {MOST_PODS:,} Jobs, and no more pods can be planned together"
 
+_LABELS = "jobset.sigs.k8s.io/"
+"""Labels that JobSet gives its pods begin with it."""
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 PLACES_THEM = (
     f"with the annotation {EXCLUSIVE} JobSet chooses nodes itself, for most pods when the first of their Job is bound, "
@@ -47,6 +50,7 @@ def _templates(obj: Object) -> Iterator[Template]:
             affinity=False,
             emptied=True,
             completions=completions,
+            meta=Meta(labels={f"{_LABELS}jobset-name": name_of(obj), f"{_LABELS}replicatedjob-name": name}),
             problem=PLACES_THEM if any(map(_is_exclusive, (obj, replicated["template"], job["template"]))) else "",
         )
 

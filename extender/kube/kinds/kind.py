@@ -205,6 +205,11 @@ def part_of(obj: Object, *path: str) -> Object:
     return obj
 
 
+def name_of(obj: Object) -> str:
+    """Its name; empty where there is none, as in another object before that is created."""
+    return str(next(found(obj, "metadata.name"), ""))
+
+
 def count_in(obj: Object, field: str, default: int) -> int:
     """A field that counts pods, or the default. Raises UnreadableJobError for what is no such number."""
     value = obj.get(field)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from extender.kube.kinds.kind import Object, Template, count_in, part_of
-from extender.kube.kinds.training import TRAINING, roles_of
+from extender.kube.kinds.kind import Object, Template, count_in, name_of, part_of
+from extender.kube.kinds.training import JOB_NAME, TRAINING, roles_of
 from extender.kube.reading.numbering import series_of_role
+from extender.kube.reading.objects import Meta
+
+_ROLE = "training.kubeflow.org/job-role"
 
 
 def _templates(obj: Object) -> Iterator[Template]:
@@ -29,6 +32,7 @@ def _templates(obj: Object) -> Iterator[Template]:
             # The launcher is worker 0 then.
             first_index=int(together and not launches),
             grows=not launches,
+            meta=Meta(labels={JOB_NAME: name_of(obj), _ROLE: role.lower()}),
         )
 
 

@@ -21,7 +21,9 @@ from extender.kube.kinds.keys import GANG
 from extender.kube.kinds.kind import Object, UnreadableJobError, count_in, found, part_of
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.kinds.read import Reader, meta_of
+from extender.kube.queues.naming import any_queue_of
 from extender.kube.reading.objects import Meta
+from extender.kube.reading.topology import LWS_EXCLUSIVE
 from extender.kube.resources import Resource
 from policies.model import Controller, GangOwner, GroupKey, Order, PodSet
 
@@ -88,15 +90,16 @@ def owner_from(kind: OwnerKind, obj: Object, reader: Reader) -> GangOwner:
     try:
         count = kind.numbers(obj)[1]
         said, problem = size_of(meta, (MIN_MEMBER,))
-        if problem is not None:
-            raise UnreadableJobError(problem)
+        queue, contradiction = any_queue_of(meta)
+        if problem is not None or contradiction:
+            raise UnreadableJobError(problem or contradiction)
         minimum = max(1, count if said is None else min(said, count))
         podset = None
         if count and kind.order(obj) is not Order.TOGETHER:
             podset = _podset(kind, obj, meta, key, made_by, minimum, reader)
         stated = None if kind.told and said is None else minimum
         ends = bool(meta.deletion_timestamp) or not count or not kind.groups(obj)
-        return GangOwner(key, made_by, stated, podset, restarts=kind.restarts(obj), ends=ends)
+        return GangOwner(key, made_by, stated, podset, restarts=kind.restarts(obj), ends=ends, queue=queue)
     except UnreadableJobError as error:
         return GangOwner(key, made_by, problem=f"{kind.name} {made_by.name}: {error}")
 
@@ -147,7 +150,21 @@ def _template(obj: Object) -> tuple[Object, Object]:
 def _leader_and_workers(obj: Object) -> tuple[Object, Object]:
     both = part_of(obj, "spec", "leaderWorkerTemplate")
     workers = part_of(both, "workerTemplate")
-    return part_of(both, "leaderTemplate") if both.get("leaderTemplate") else workers, workers
+    leader = part_of(both, "leaderTemplate") if both.get("leaderTemplate") else workers
+    if not (level := _exclusive(obj)):
+        return leader, workers
+    return _with_annotation(leader, level), _with_annotation(workers, level)
+
+
+def _exclusive(obj: Object) -> str:
+    """The level that its groups do not share, empty without one. Its controller writes it on all pods."""
+    return str((next(found(obj, "metadata.annotations"), None) or {}).get(LWS_EXCLUSIVE, ""))
+
+
+def _with_annotation(template: Object, level: str) -> Object:
+    meta = template.get("metadata") or {}
+    annotations = {**(meta.get("annotations") or {}), LWS_EXCLUSIVE: level}
+    return {**template, "metadata": {**meta, "annotations": annotations}}
 
 
 def _pod_management(obj: Object) -> Order:
@@ -156,7 +173,9 @@ def _pod_management(obj: Object) -> Order:
 
 
 def _startup(obj: Object) -> Order:
-    return Order.LEADER_FIRST if "LeaderReady" in found(obj, "spec.startupPolicy") else Order.TOGETHER
+    """With a domain for each group the workers are made when their leader is on a node."""
+    leader_first = _exclusive(obj) or "LeaderReady" in found(obj, "spec.startupPolicy")
+    return Order.LEADER_FIRST if leader_first else Order.TOGETHER
 
 
 def _restarts_groups(obj: Object) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, part_of
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.reading.numbering import RAY_HEAD, series_of_ray
+from extender.kube.reading.objects import Meta
 
 _WAITS_FOR_HEAD: Object = {"name": "wait-gcs-ready", "resources": {"requests": {"cpu": "200m", "memory": "256Mi"}}}
 """What ray-operator v1.6.0 adds to workers, unless ENABLE_INIT_CONTAINER_INJECTION says otherwise."""
@@ -34,7 +35,8 @@ def _cluster(spec: Object, *sidecars: Object) -> Iterator[Template]:
         own = next(found(spec, "autoscalerOptions.resources"), None)
         sidecars = (*sidecars, {"name": "autoscaler", "resources": own or _AUTOSCALER})
     head = series_of_ray(RAY_HEAD)
-    yield Template(RAY_HEAD, part_of(spec, "headGroupSpec", "template"), (head,), 1, indexed=False, sidecars=sidecars)
+    pods, labels = part_of(spec, "headGroupSpec", "template"), _labels("head", RAY_HEAD)
+    yield Template(RAY_HEAD, pods, (head,), 1, indexed=False, sidecars=sidecars, meta=labels)
     named = {RAY_HEAD}
     for group in found(spec, "workerGroupSpecs.*"):
         if not isinstance(group, dict) or not isinstance(name := group.get("groupName"), str) or not name:
@@ -45,6 +47,11 @@ def _cluster(spec: Object, *sidecars: Object) -> Iterator[Template]:
         yield _workers(group, name, scales)
 
 
+def _labels(node_type: str, group: str) -> Meta:
+    """The labels that ray-operator gives its pods, by which their spread and affinity may select them."""
+    return Meta(labels={"ray.io/node-type": node_type, "ray.io/group": group, "ray.io/is-ray-node": "yes"})
+
+
 def _workers(group: Object, name: str, scales: bool) -> Template:
     """What the autoscaler adds later is made of the same template: it must not be led to the nodes of the others."""
     replicas, hosts = _replicas(group), max(1, count_in(group, "numOfHosts", 1))
@@ -52,12 +59,14 @@ def _workers(group: Object, name: str, scales: bool) -> Template:
     if hosts == 1:
         least = min(count_in(group, "minReplicas", 0), replicas) if scales else None
         one = (series_of_ray(name),)
-        return Template(name, pods, one, replicas, indexed=False, added=added, led=not scales, minimum=least)
+        led, labels = not scales, _labels("worker", name)
+        return Template(name, pods, one, replicas, indexed=False, added=added, led=led, minimum=least, meta=labels)
     if replicas > MOST_PODS:
         raise UnreadableJobError(f"it has more than {MOST_PODS:,} replicas, and no more pods can be planned together")
     # A replica is one machine of several hosts. The indexes of the replicas lead only those that were planned.
     series = tuple(series_of_ray(name, at) for at in range(replicas))
-    return Template(name, pods, series, hosts, affinity=not scales, added=added, grows=True)
+    labels = _labels("worker", name)
+    return Template(name, pods, series, hosts, affinity=not scales, added=added, grows=True, meta=labels)
 
 
 def _replicas(group: Object) -> int:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from extender.kube.kinds.kind import Kind, Object, Template, count_in, part_of
-from extender.kube.reading.numbering import series_of_role
+from extender.kube.kinds.kind import Kind, Object, Template, count_in, name_of, part_of
+from extender.kube.reading.numbering import REPLICA_TYPE, series_of_role
+from extender.kube.reading.objects import Meta
+
+JOB_NAME = "training.kubeflow.org/job-name"
+"""A label that training-operator and mpi-operator give all pods of a job."""
 
 _WAITS_FOR_MASTER: tuple[Object, ...] = (
     {"name": "init-pytorch", "resources": {"requests": {"cpu": "50m", "memory": "10Mi"}}},
@@ -28,7 +32,8 @@ def _kind(name: str, field: str) -> Kind:
             waits = name == "PyTorchJob" and role == "Worker" and has_master
             least = _least(obj, count) if role == "Worker" else None
             added = _WAITS_FOR_MASTER if waits else ()
-            yield Template(role, pods, series, count, added=added, minimum=least, grows=True)
+            labels = Meta(labels={JOB_NAME: name_of(obj), REPLICA_TYPE: role.lower()})
+            yield Template(role, pods, series, count, added=added, minimum=least, grows=True, meta=labels)
 
     return Kind(
         version="kubeflow.org/v1",

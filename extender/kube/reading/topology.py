@@ -2,6 +2,7 @@
 
 Muster's own keys win, all together; where there is none of them, those of Kueue and of KAI-Scheduler are read, which
 mean the same. Of a pod that Kueue manages Kueue has assigned the domain, by node selector: its keys are not read there.
+A LeaderWorkerSet that gives each group a domain for itself keeps the group in one: that level is required, too.
 
 What cannot be read becomes a problem, one sentence that quotes it, never a guess. Whether a level exists is not
 known here.
@@ -10,9 +11,14 @@ known here.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
+from msgspec import Struct
+
+from extender.kube.reading.annotated import json_of
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import quoted
 from policies.model import NO_LEVEL, Topology
@@ -45,13 +51,23 @@ KAI = Keys(
     f"{_KAI}segment-size", f"{_KAI}segment-topology-required-placement",
 )  # fmt: skip
 TOPOLOGY = (OWN, KUEUE, KAI)
+KUEUE_LAYERS = f"{_KUEUE}-slice-required-topology-constraints"
+"""Slices in layers in Kueue's words: JSON with the size and the level of each, the farthest level first."""
+LWS_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+"""The level that the groups of a LeaderWorkerSet do not share. Its controller writes it on the pods."""
 MANAGED_BY_KUEUE = ("kueue.x-k8s.io/managed", _KUEUE, "kueue.x-k8s.io/workload")
 """What Kueue itself writes on the pods that it manages."""
-_ANY, _MANAGED = frozenset((*OWN, *KUEUE, *KAI)), frozenset(MANAGED_BY_KUEUE)
+_OF_KUEUE = frozenset((*KUEUE, KUEUE_LAYERS))
+_ANY, _MANAGED = _OF_KUEUE.union(OWN, KAI, (LWS_EXCLUSIVE,)), frozenset(MANAGED_BY_KUEUE)
+READ = tuple(sorted(_ANY))
+"""Every key that is read here."""
 
 BAD_LEVEL = "{} is {}, which is neither the name of a level nor a label key"
 MOST_LAYERS = 3
 BAD_SLICE_SIZE = "{} is {}, which is not a whole number from 1 to 999999999"
+BAD_LAYERS = (
+    '{} is {}, which is not JSON such as [{{"topology": "block", "size": 32}}, {{"topology": "rack", "size": 16}}]'
+)
 UNLIKE_SLICES = (
     "{} is {} and {} is {}: slices in layers need a size and a level each, at most "
     f"{MOST_LAYERS}, separated by commas, the nearest level first"
@@ -65,6 +81,11 @@ LONGEST_LEVEL = 317
 """Characters of a label's key: a prefix of 253, a slash, a name of 63."""
 _LEVEL = re.compile(rf"[A-Za-z0-9]([-A-Za-z0-9_./]{{0,{LONGEST_LEVEL - 2}}}[A-Za-z0-9])?", re.ASCII)
 _POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+
+
+class _Layer(Struct):
+    topology: str
+    size: int
 
 
 def topology_of(meta: Meta) -> Topology:
@@ -81,6 +102,12 @@ def _read(meta: Meta) -> tuple[Topology, str | None]:
         return SILENT, None
     keys = _spoken(meta)
     said = [meta.said(key) for key in keys]
+    if keys is KUEUE and (layered := meta.said(KUEUE_LAYERS)):
+        if (layers := layers_from(layered[0])) is None or layered[0] != layered[-1]:
+            return SILENT, BAD_LAYERS.format(KUEUE_LAYERS, quoted(layered[0]))
+        for at, texts in enumerate(zip(*layers, strict=True), 2):
+            said[at] = [*said[at], ",".join(texts)]
+    said[0] = said[0] or meta.said(LWS_EXCLUSIVE)
     problem = next((one for key, values in zip(keys, said, strict=True) if (one := _problem(keys, key, values))), None)
     required, preferred, size, level = (next(iter(values), None) for values in said)
     if problem is None:
@@ -98,7 +125,19 @@ def _spoken(meta: Meta) -> Keys:
     """Whose keys count."""
     if meta.says(frozenset(OWN)):
         return OWN
-    return KUEUE if meta.says(frozenset(KUEUE)) and not meta.says(_MANAGED) else KAI
+    return KUEUE if meta.says(_OF_KUEUE) and not meta.says(_MANAGED) else KAI
+
+
+def layers_from(text: str) -> list[tuple[str, str]] | None:
+    """The size and the level of each layer in Kueue's words, the nearest level first; None if they cannot be read."""
+    layers = json_of(text, list[_Layer])
+    return [(str(one.size), one.topology) for one in reversed(layers)] if layers else None
+
+
+def layers_renamed(text: str, rename: Callable[[str], str]) -> str:
+    """The same layers with other levels; nothing if they cannot be read."""
+    layers = [_Layer(rename(level), int(size)) for size, level in reversed(layers_from(text) or ())]
+    return msgspec.json.encode(layers).decode() if layers else ""
 
 
 def _layers(text: str) -> list[str]:

@@ -34,7 +34,7 @@ from extender.kube.reading.numbering import ROLE
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import plain, quoted
 from extender.kube.reading.reserved import PREEMPTING
-from extender.kube.reading.topology import MANAGED_BY_KUEUE, PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
+from extender.kube.reading.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 
 SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
 SAID_OF_JOBS = (GANG, HOLD, QUEUES[1], MIN_MEMBER, *TERMS)
@@ -51,7 +51,6 @@ _THEIRS = {
     "scheduling.volcano.sh/group-min-member": MIN_MEMBER,
     "hivedscheduler.microsoft.com/pod-scheduling-spec": POD_GROUP,
     NETWORK_TOPOLOGY: REQUIRED,
-    "kueue.x-k8s.io/podset-slice-required-topology-constraints": SLICE_TOPOLOGY,
 }
 """Keys that people write for other projects and that nothing reads here -> ours for the same."""
 _NAMES = frozenset(NAMES)
@@ -110,11 +109,10 @@ def of_others(meta: Meta) -> Iterator[Unread]:
     theirs = [key for key in _keys(meta) if key in _THEIRS]
     if not theirs:
         return
-    said = frozenset(_keys(meta))
-    named, managed = meta.says(_NAMES), meta.says(frozenset(MANAGED_BY_KUEUE))
+    said, named = frozenset(_keys(meta)), meta.says(_NAMES)
     for key in theirs:
         ours = _THEIRS[key]
-        told = ours in said or (named and ours in (POD_GROUP, MIN_MEMBER)) or (managed and "kueue" in key)
+        told = ours in said or (named and ours in (POD_GROUP, MIN_MEMBER))
         if not told:
             yield Unread(key, "is not read by Muster", f"write {ours}")
 

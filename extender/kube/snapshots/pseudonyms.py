@@ -21,7 +21,7 @@ from extender.kube.queues.flavors import flavors_from, flavors_text
 from extender.kube.queues.naming import OF_VOLCANO
 from extender.kube.reading.numbering import KAI_SUBGROUP, RAY_GROUP, RAY_HEAD, REPLICA_TYPE, ROLE, VOLCANO_JOB
 from extender.kube.reading.reserved import PREEMPTING, reservation_of, reservation_text
-from extender.kube.reading.topology import TOPOLOGY
+from extender.kube.reading.topology import KUEUE_LAYERS, LWS_EXCLUSIVE, TOPOLOGY, layers_renamed
 from extender.kube.snapshots.reduction import READ
 from extender.kube.snapshots.snapshot import ClusterFile
 from policies.model import GroupKey, Reservation, Victim
@@ -80,6 +80,7 @@ _MARKS |= dict.fromkeys(_SAY_ROLES, "role")
 _MARKS |= {INDEX_LABEL: "key", LWS_NAME: "owner", VOLCANO_JOB: "owner", TEMPLATE_HASH: "template"}
 _MARKS[PRIORITY_CLASS] = "class"
 _MARKS |= dict.fromkeys(yunikorn.APPLICATION_IDS, "group") | dict.fromkeys((*QUEUES, OF_VOLCANO, GANG_QUEUE), "queue")
+_MARKS[LWS_EXCLUSIVE] = "key"
 _MARKS |= {key: "key" for keys in TOPOLOGY for key in (keys.required, keys.preferred, keys.slice_topology)}
 """Labels and annotations of pods, groups and jobs whose value names something."""
 _UNTOLD = "it cannot be planned; why would name what is in it"
@@ -238,5 +239,6 @@ RENAMED: dict[str, Callable[[str, Say], str]] = {
     FLAVORS: _flavors,
     PREEMPTING: _reservation,
     yunikorn.TASK_GROUPS: lambda text, say: yunikorn.renamed(text, lambda role: say("role", role)),
+    KUEUE_LAYERS: lambda text, say: layers_renamed(text, lambda level: say("key", level)),
 }
 """By key. What cannot be read is left out."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from itertools import chain
 
 from msgspec import Struct
 
@@ -37,11 +36,12 @@ from extender.kube.reading.objects import (
     VolumeObject,
 )
 from extender.kube.reading.reserved import PREEMPTING
-from extender.kube.reading.topology import MANAGED_BY_KUEUE, TOPOLOGY
+from extender.kube.reading.topology import MANAGED_BY_KUEUE
+from extender.kube.reading.topology import READ as TOPOLOGY_READ
 
 _OF_JOBS = (PLAN, FLAVORS, HOLD, MIN_PARALLELISM, PRIORITY_CLASS, WORKLOAD, EVICTED_AT, IN_VAIN)
 READ = frozenset(
-    (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *chain(*TOPOLOGY), *MANAGED_BY_KUEUE, *QUEUES, *TERMS, PREEMPTING)
+    (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *TOPOLOGY_READ, *MANAGED_BY_KUEUE, *QUEUES, *TERMS, PREEMPTING)
 ).union(_OF_JOBS, (OF_VOLCANO,))
 """Every annotation or label of a pod, a PodGroup, an owner or a job that a decision reads. No other one is written, but
 for labels that some pod selects others by."""

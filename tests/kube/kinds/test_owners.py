@@ -16,7 +16,8 @@ from extender.kube.kinds.owners import OWNER_KINDS, TOO_MANY_PODS, owner_from, o
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.kinds.read import ANOTHER_SCHEDULER, Reader
 from extender.kube.reading.plain import quoted
-from policies.model import Controller, GangOwner, GroupKey, Order, PodSets
+from extender.kube.reading.topology import LWS_EXCLUSIVE
+from policies.model import Controller, GangOwner, GroupKey, Order, PodSets, Topology
 from tests.kube.kinds.manifests import DEPLOYMENT, LEADER_WORKER_SET, REPLICA_SET, STATEFUL_SET
 
 
@@ -104,6 +105,28 @@ def test_its_workers_may_come_when_the_leader_is_ready() -> None:
     podset = read(obj).podset
     assert podset is not None
     assert [dict(pod.requests).get("cpu") for pod in podset.pods()] == [None, 50, 50, 50]
+
+
+def test_with_a_domain_for_each_group_the_workers_come_when_the_leader_has_a_node() -> None:
+    obj = stored(LEADER_WORKER_SET)
+    obj["metadata"]["annotations"] = {LWS_EXCLUSIVE: "dc.example/pool"}
+    obj["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = {"annotations": {"kept": "yes"}}
+    podset = read(obj).podset
+    assert podset is not None
+    assert [pod.wave for pod in podset.pods()] == [0, 1, 1, 1]
+    assert {pod.topology for pod in podset.pods()} == {Topology("dc.example/pool")}
+    assert obj["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] == {"annotations": {"kept": "yes"}}
+
+
+def test_it_may_name_the_queue_of_its_pods() -> None:
+    obj = stored(STATEFUL_SET)
+    assert read(obj).queue == ""
+    obj["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
+    assert read(obj).queue == "team"
+    obj["metadata"] |= {"labels": {}, "annotations": {"scheduling.volcano.sh/queue-name": "test"}}
+    assert read(obj).queue == "volcano/test"
+    obj["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team", "muster.dev/queue-name": "other"}
+    assert "name different queues" in read(obj).problem
 
 
 @pytest.mark.parametrize(("said", "minimum"), [("2", 2), ("3", 3), ("1", 1), ("4", 3)])

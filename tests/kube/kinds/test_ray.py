@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.ray import RAY_CLUSTER, RAY_JOB
+from extender.kube.kinds.read import Reader
 from policies.model import GroupKey
 from tests.kube.kinds.jobs import (
     affinity_names,
@@ -252,3 +254,12 @@ def test_another_manager_keeps_it(kind: Kind, manifest: str) -> None:
 )
 def test_groups_that_cannot_be_planned_are_the_reason(groups: list[Object], problem: str) -> None:
     assert read(RAY_CLUSTER, cluster(*groups)).problem.startswith(problem)
+
+
+def test_its_pods_have_the_labels_of_ray_operator_by_which_a_spread_may_select_them() -> None:
+    """They are in no template. Without them a planner puts two such workers on one node, and kube-scheduler refuses."""
+    obj = yaml.safe_load(CLUSTER)
+    obj["metadata"] |= {"namespace": "team", "uid": "uid"}
+    podsets = Reader().read(RAY_CLUSTER, obj).podsets.podsets
+    types = [dict(one.template.labels).get("ray.io/node-type") for one in podsets]
+    assert types == ["head", *["worker"] * (len(podsets) - 1)]
