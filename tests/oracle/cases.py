@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from devcluster import platforms
+from extender.kube.reading.quantity import milli, whole
 
 MANIFESTS = Path(__file__).parent / "manifests"
 HOSTNAME = "kubernetes.io/hostname"
@@ -53,12 +53,17 @@ class Case:
         spec: Object = deepcopy(value)
         return spec
 
-    def stored(self) -> Object:
-        """The spec of the pod as an API server of this cluster stores it: its RuntimeClass, its host ports and its
-        controller's containers are in it, and requests where only limits were."""
+    def written(self) -> Object:
+        """The spec of the pod as its controller creates it."""
         spec = self.template()
         if self.added is not None:
             spec.setdefault(self.added[0], []).append(deepcopy(self.added[1]))
+        return spec
+
+    def stored(self) -> Object:
+        """The spec of the pod as an API server of this cluster stores it: with what its RuntimeClass says, with host
+        ports, and with requests where only limits were."""
+        spec = self.written()
         for container in (*spec.get("initContainers", ()), *spec["containers"]):
             resources = container.setdefault("resources", {})
             if resources.get("limits"):
@@ -129,6 +134,11 @@ def numbers(text: str) -> list[str]:
     return found
 
 
+def requests_in(amounts: dict[str, str]) -> dict[str, int]:
+    """These amounts as Muster counts them, with the slot of a pod."""
+    return {name: (milli if name == "cpu" else whole)(much) for name, much in amounts.items()} | {"pods": 1}
+
+
 def runtimes() -> dict[str, Object]:
     """The RuntimeClasses, by name."""
     return {one["metadata"]["name"]: one for one in manifest("runtimes") if one["kind"] == "RuntimeClass"}
@@ -142,10 +152,6 @@ def opened(node: Object) -> Object:
 def pinned(spec: Object, node: str) -> Object:
     """A copy that no other node will do for."""
     return spec | {"nodeSelector": {**spec.get("nodeSelector", {}), HOSTNAME: node}}
-
-
-def nodes() -> list[Object]:
-    return platforms.examples()
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from devcluster.platforms import examples
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import StartJob
 from extender.core.events import JobGone, JobSeen
@@ -17,19 +18,18 @@ from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS
 from extender.kube.reading.objects import NodeObject, PodObject
-from extender.kube.reading.quantity import milli, whole
 from policies.model import Job, Node, Pod
 from policies.placement.fitting import fits
 from policies.placement.place import Placed, place
 from tests.core.script import Script
-from tests.oracle.cases import CASES, Case, Object, manifest, nodes, numbers, opened, pinned, runtimes
+from tests.oracle.cases import CASES, Case, Object, manifest, numbers, opened, pinned, requests_in, runtimes
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 NAMES = [f"node-{number}" for number in range(1, 23)]
 
 
 def read_nodes(*, open_: bool = False) -> list[Node]:
-    return [node_from(msgspec.convert(opened(node) if open_ else node, NodeObject)) for node in nodes()]
+    return [node_from(msgspec.convert(opened(node) if open_ else node, NodeObject)) for node in examples()]
 
 
 def completion() -> Completion:
@@ -46,10 +46,6 @@ def pod(name: str, spec: Object, annotations: dict[str, str] | None = None) -> P
 def member(spec: Object, name: str = "g", size: int = 1, index: int = 0) -> Pod:
     marks = {"muster.dev/pod-group": name, "muster.dev/min-member": str(size)}
     return pod(f"{name}-{index}", spec, marks)
-
-
-def amounts(asked: dict[str, str]) -> dict[str, int]:
-    return {name: (milli if name == "cpu" else whole)(much) for name, much in asked.items()} | {"pods": 1}
 
 
 def job(spec: Object, count: int = 1) -> Job:
@@ -98,7 +94,7 @@ def columns(request: pytest.FixtureRequest) -> tuple[str, Script]:
 
 @each_case
 def test_the_requests_of_a_pod_are_what_kube_scheduler_sums_up(case: Case) -> None:
-    assert dict(pod("p", case.stored()).requests) == amounts(case.asks)
+    assert dict(pod("p", case.stored()).requests) == requests_in(case.asks)
 
 
 @each_case
@@ -108,10 +104,10 @@ def test_the_requests_of_a_template_are_those_of_its_pods(case: Case) -> None:
     if case.path and obj["kind"] in {kind.name for kind in KINDS}:
         seen = read(obj | {"spec": obj["spec"] | {"suspend": True}}, "whole")
         assert not seen.problem
-        assert amounts(case.asks) in [dict(podset.template.requests) for podset in seen.podsets.podsets]
+        assert requests_in(case.asks) in [dict(podset.template.requests) for podset in seen.podsets.podsets]
     else:
         (podset,) = job(case.template()).podsets.podsets
-        assert dict(podset.template.requests) == amounts(case.asks)
+        assert dict(podset.template.requests) == requests_in(case.asks)
 
 
 @each_case
@@ -124,8 +120,7 @@ def test_a_gang_is_planned_for_the_nodes_that_kube_scheduler_allows(case: Case, 
 @each_case
 def test_a_job_is_planned_for_the_nodes_that_its_pods_will_get(case: Case, columns: tuple[str, Script]) -> None:
     column, script = columns
-    spec = case.template() if case.added is None else case.stored()
-    allowed = [name for name in NAMES if planned_for_job(script, job(pinned(spec, name))) == [name]]
+    allowed = [name for name in NAMES if planned_for_job(script, job(pinned(case.written(), name))) == [name]]
     assert allowed == numbers(getattr(case, column))
 
 
