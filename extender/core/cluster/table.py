@@ -67,7 +67,8 @@ class Table:
 
     def take(self, row: int, requests: Requests, sign: int) -> None:
         """Take the room off a node, or with -1 give it back."""
-        self._own_free()
+        if self._free_lent:
+            self._own_free()
         for name, amount in requests:
             # What no node offers has no line: anybody can write names of resources into a pod, without end.
             if (line := self.resources.get(name)) is not None:
@@ -107,7 +108,8 @@ class Table:
         return self._facts.levels()
 
     def _own_all(self) -> None:
-        self._own_free()
+        if self._free_lent:
+            self._own_free()
         if self._facts_lent:
             self.allocatable = self.allocatable.copy()
             self._facts, self.resources = self._facts.copy(), dict(self.resources)
@@ -115,8 +117,7 @@ class Table:
             self._facts_lent = False
 
     def _own_free(self) -> None:
-        if self._free_lent:
-            self.free, self._free_lent = self.free.copy(), False
+        self.free, self._free_lent = self.free.copy(), False
 
     def _make_room(self, offered: Requests, row: int) -> None:
         """Give each new name of a resource a line, and the row a place. Larger arrays replace the present ones."""
