@@ -104,7 +104,7 @@ OTHER_NAMES: Requests = (
     *(("ephemeral-storage", 2**42), ("hugepages-1Gi", 0), ("hugepages-2Mi", 10 * 2**30), ("hugepages-32Mi", 0)),
     *(("hugepages-64Ki", 0), ("nvidia.com/rdma-vf", 16), ("rdma/ib", 1000), ("vpc.amazonaws.com/efa", 32)),
 )
-"""What nodes with twelve names list beside the four."""
+"""The eight resources that nodes with twelve names list beside the four."""
 
 
 class Names(Struct, frozen=True):
@@ -186,7 +186,7 @@ def _alone(work: Callable[..., ResultT], *args: object) -> ResultT:
 
 
 def _memory_of(nodes: int, more: Requests) -> float:
-    """What a cluster whose nodes list these resources besides adds to the memory of this process, in MiB."""
+    """Return the MiB that a cluster adds to this process; its nodes list these resources besides."""
     garbage.collect_hardly_ever()
     core = Core()
     before, _ = memory_mib(os.getpid())

@@ -21,7 +21,7 @@ CALM_S, CALM_SHARE = 3.0, 0.2
 start of 20,000 pods goes on for a minute after the last of them runs, and is no part of a start of the extender."""
 STARTS = 3
 PLATFORM = "dgx-b200"
-"""Whose nodes have eight GPUs, sixteen names of resources, sixty labels and no taint."""
+"""Nodes of this platform have eight GPUs, sixteen names of resources, sixty labels and no taint."""
 
 
 class Run(Struct, frozen=True):

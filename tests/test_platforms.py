@@ -6,15 +6,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
 from devcluster import platforms
+from devcluster.__main__ import app
 from extender.kube.convert import node_from, pod_from
 from extender.kube.reading.objects import NodeObject, PodObject
 from policies.model import CLIQUE, Node
 
 
 def read(node: dict[str, Any]) -> Node:
-    """As the watch shows it: every text is decoded anew."""
+    """As the watch shows it: with texts of its own."""
     return node_from(msgspec.json.decode(msgspec.json.encode(node), type=NodeObject))
 
 
@@ -77,6 +79,12 @@ def test_nodes_that_are_added_later_continue_the_numbers() -> None:
 def test_an_unknown_platform_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(platforms.UnknownPlatformError, match=r"no platform 'gke-a5'; there are gke-a3, .*hami"):
         platforms.nodes("gke-a5", 1)
+
+
+def test_devcluster_refuses_an_unknown_platform_before_it_starts_anything() -> None:
+    ended = CliRunner().invoke(app, ["--platform", "gke-a5"])
+    assert ended.exit_code == 2
+    assert "there is no platform gke-a5" in " ".join(ended.output.replace("│", " ").split())
 
 
 def test_daemons_leave_what_a_real_node_has_left() -> None:

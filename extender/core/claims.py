@@ -146,7 +146,7 @@ class Claims:
         return self._promised_on
 
     def room(self, node: str, requests: Requests | None = None) -> dict[str, int]:
-        """What is free there beside everything bound or assumed, by resource; nothing on an unknown node.
+        """Return the free amounts there beside everything bound or assumed, by resource; nothing on an unknown node.
 
         ``requests``: only of what they ask for and some node offers.
         """

@@ -305,7 +305,7 @@ class State:
             self._forget_refusals(claim.node, claim)
 
     def _left(self, node: str, requests: Requests) -> dict[str, int]:
-        """What is free there, of what they ask for, and for no pod of no gang: a gang is planned with that."""
+        """Return the free amounts of what they ask for, without room kept for single pods, as gangs are planned."""
         return self.singles.left(node, self.claims.room(node, requests))
 
     def end_kept(self, uid: str) -> None:

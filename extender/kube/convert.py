@@ -226,7 +226,7 @@ def _labels_of_node(meta: Meta) -> dict[str, str]:
 
 @lru_cache(maxsize=4096)
 def _one_for_all_nodes(amounts: Requests) -> Requests:
-    """One object for all nodes that offer the same."""
+    """Return one object for all nodes that offer the same."""
     return amounts
 
 

@@ -61,8 +61,10 @@ class Case:
         return spec
 
     def stored(self) -> Object:
-        """The spec of the pod as an API server of this cluster stores it: with what its RuntimeClass says, with host
-        ports, and with requests where only limits were."""
+        """The spec of the pod as an API server stores it.
+
+        It has what its RuntimeClass says, host ports, and requests where only limits were.
+        """
         spec = self.written()
         for container in (*spec.get("initContainers", ()), *spec["containers"]):
             resources = container.setdefault("resources", {})

@@ -1,6 +1,6 @@
 """Muster reads the requests that kube-scheduler sums up, and plans each pod for the nodes where it may go.
 
-As a gang, as a job that is planned before its pods exist, and as a pod of no gang.
+As a gang, as a job that is planned before its pods exist, and as a single pod.
 """
 
 from __future__ import annotations

@@ -56,14 +56,14 @@ class Changes:
             self.met += old, pod
 
     def will_free(self, node: str, left: Amounts) -> None:
-        """A node is about to get back room of these resources, of which so much is ``left``. A verdict may be of any
+        """Call before a node gets back room of these resources; ``left`` is what is free now. A verdict may be of any
         moment since: the least there was counts."""
         known = self.freed.setdefault(node, {})
         for name, amount in left.items():
             known[name] = min(amount, known.get(name, amount))
 
     def in_the_end(self, left: Callable[[str], Amounts]) -> list[Freed]:
-        """Where there is more room now than before; what was freed and taken again is no change.
+        """Return the nodes with more room now than before; room that was freed and taken again is no change.
 
         Of what was never freed there is the least now.
         """

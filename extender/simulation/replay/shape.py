@@ -62,7 +62,7 @@ def _pool_from(part: str) -> Pool:
 
 
 def pool_of(platform: str, nodes: int, name: str = "", labels: tuple[tuple[str, str], ...] = ()) -> Pool:
-    """So many nodes of a platform; its accelerators are the GPUs. Raises InputError, which lists the platforms."""
+    """Return a pool of a platform; its accelerators are the GPUs. Raises InputError, which lists the platforms."""
     platform = platform.lower()
     try:
         (node,) = platforms.nodes(platform, 1)
