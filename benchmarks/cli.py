@@ -214,10 +214,13 @@ def courses_command(
 def memory_command(
     nodes: Nodes = 5000,
     pods: Annotated[int, typer.Option(min=1, help="Pods that run on them.")] = 20000,
+    platform: Annotated[
+        str, typer.Option(help='Whose nodes; "" for nodes with four names of resources.')
+    ] = memory.PLATFORM,
     output: Output = None,
 ) -> None:
     """The memory of the extender on a large cluster in use, and how soon it is ready."""
-    run(memory.benchmark(nodes, pods), output)
+    run(memory.benchmark(nodes, pods, platform), output)
 
 
 @main.command("takeover")

@@ -2,6 +2,9 @@
 
 The clusters are half full and fragmented: on average four of a node's eight GPUs are taken, from none to all of them.
 They have three levels: 16 nodes to a clique, ten cliques to a block, ten blocks to a zone.
+
+Their nodes list four names of resources. Nodes of clouds list many more: what twelve names cost against four is
+measured on two such clusters in turn.
 """
 
 from __future__ import annotations
@@ -9,11 +12,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from benchmarks.benchmark import Benchmark, Kind, Table, middle
 from benchmarks.meter import memory_mib
@@ -42,6 +46,8 @@ from policies.model import (
 from policies.model.levels import levels_from
 from policies.strategies.balanced import Balanced
 from policies.strategies.best_fit import BestFit
+
+ResultT = TypeVar("ResultT")
 
 SMALL, MEDIUM, LARGE = 8, 64, 512
 FEWEST = 200
@@ -94,6 +100,27 @@ RELATED = (
 )
 
 
+OTHER_NAMES: Requests = (
+    *(("ephemeral-storage", 2**42), ("hugepages-1Gi", 0), ("hugepages-2Mi", 10 * 2**30), ("hugepages-32Mi", 0)),
+    *(("hugepages-64Ki", 0), ("nvidia.com/rdma-vf", 16), ("rdma/ib", 1000), ("vpc.amazonaws.com/efa", 32)),
+)
+"""The eight resources that nodes with twelve names list beside the four."""
+
+
+class Names(Struct, frozen=True):
+    """Nodes with four names of resources, and with twelve: processor time of the same decisions, and memory."""
+
+    few_ms: dict[str, list[float]]
+    many_ms: dict[str, list[float]]
+    few_mib: float
+    many_mib: float
+
+    def ratios(self) -> dict[str, float]:
+        """How many times as much the same takes with twelve names."""
+        times = {what: middle(self.many_ms[what]) / middle(few) for what, few in self.few_ms.items()}
+        return times | {"memory": self.many_mib / self.few_mib}
+
+
 class Run(Struct, frozen=True):
     """One size. Times are of the core's own code; ``asking_ms``: the decisions about gangs that ask something of the
     levels or of other pods, by what they ask. ``pass_ms``: one admission pass over the gangs that wait, ``longest_ms``
@@ -110,21 +137,24 @@ class Run(Struct, frozen=True):
     gangs: int
     pass_ms: list[float]
     longest_ms: float
+    names: Names | None = None
+    """None in results from before it was measured."""
 
 
 class Core:
-    """A core under a clock of its own, whose work is timed."""
+    """A core under a clock of its own, whose work is timed: by default by the wall clock."""
 
-    def __init__(self, policies: Policies = OURS) -> None:
+    def __init__(self, policies: Policies = OURS, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
         self._core = Engine(policies=policies, levels=levels_from(LEVELS))
         self._now = 0.0
 
     def feed(self, events: Iterable[Event]) -> float:
         """How long these take, in seconds."""
-        began = time.perf_counter()
+        began = self._clock()
         for event in events:
             self._core.handle(event, self._now)
-        return time.perf_counter() - began
+        return self._clock() - began
 
     def decide(self, within_s: float = SOON_S) -> list[float]:
         """Do all that is due within that time: how long each step took, in ms."""
@@ -144,8 +174,47 @@ class Core:
 def measure(nodes: int, gangs: int, progress: Progress) -> Run:
     """One size, in a process of its own: what another size left in memory must not count here."""
     progress(f"{nodes} nodes")
+    run = _alone(measure_here, nodes, gangs)
+    progress(f"{nodes} nodes, names of resources")
+    few, many = (_alone(_memory_of, nodes, more) for more in ((), OTHER_NAMES))
+    return structs.replace(run, names=Names(*_alone(compare_names, nodes, gangs), few, many))
+
+
+def _alone(work: Callable[..., ResultT], *args: object) -> ResultT:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(measure_here, (nodes, gangs))
+        return pool.apply(work, args)
+
+
+def _memory_of(nodes: int, more: Requests) -> float:
+    """Return the MiB that a cluster adds to this process; its nodes list these resources besides."""
+    garbage.collect_hardly_ever()
+    core = Core()
+    before, _ = memory_mib(os.getpid())
+    core.feed(_cluster(nodes, more))
+    garbage.collect_rarely()
+    resident, _ = memory_mib(os.getpid())
+    return round(resident - before, 1)
+
+
+def compare_names(nodes: int, gangs: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """The same decisions on nodes with four names and with twelve, in turn: whatever else this machine does slows both
+    down. Returns the processor time of each, in ms, of the one and of the other."""
+    garbage.collect_hardly_ever()
+    cores = [Core(clock=time.thread_time), Core(clock=time.thread_time)]
+    for core, more in zip(cores, ((), OTHER_NAMES), strict=True):
+        core.feed(_cluster(nodes, more))
+        core.decide()
+    garbage.collect_rarely()
+    taken: tuple[dict[str, list[float]], dict[str, list[float]]] = {}, {}
+    for size in (SMALL, LARGE):
+        asked = Question(f"{size}", size, Topology())
+        for number in range(ROUNDS[size]):
+            for core, times in list(zip(cores, taken, strict=True))[:: 1 if number % 2 else -1]:
+                times.setdefault(f"gang of {size}", []).append(_plan(core, asked, number))
+    for passes in zip(*(_passes(core, gangs) for core in cores), strict=True):
+        for steps, times in zip(passes, taken, strict=True):
+            times.setdefault("pass over waiting gangs", []).append(round(sum(steps), 3))
+    return taken
 
 
 def measure_here(nodes: int, gangs: int) -> Run:
@@ -216,9 +285,11 @@ def _passes(core: Core, gangs: int) -> Iterator[list[float]]:
         yield core.decide()
 
 
-def _cluster(nodes: int) -> Iterator[Event]:
+def _cluster(nodes: int, more: Requests = ()) -> Iterator[Event]:
+    """``more``: what its nodes offer beside the usual."""
     for number in range(nodes):
-        yield NodeSeen(_node(f"node-{number}", GPUS_PER_NODE, domains_of(number)))
+        node = _node(f"node-{number}", GPUS_PER_NODE, domains_of(number))
+        yield NodeSeen(replace(node, allocatable=tuple(sorted(node.allocatable + more))))
         for index in range(_taken(number)):
             name = f"bound-{number}-{index}"
             yield PodSeen(Pod(f"uid-{name}", "default", name, _requests(1), node=f"node-{number}", phase="Running"))
@@ -270,7 +341,16 @@ def tables(runs: Sequence[Run]) -> list[Table]:
     return [
         Table("Decisions of the core: median (worst)", columns, rows),
         Table("Decisions about gangs that ask something of three levels: median (worst)", sizes, asking),
+        *_names_table([run for run in runs if run.names is not None]),
     ]
+
+
+def _names_table(runs: Sequence[Run]) -> Iterator[Table]:
+    if runs:
+        by_size = [run.names.ratios() for run in runs if run.names is not None]
+        rows = [(what, *(f"{ratios[what]:.2f}" for ratios in by_size)) for what in by_size[0]]
+        columns = ("times as much", *(f"{run.nodes:,} nodes" for run in runs))
+        yield Table("Nodes with twelve names of resources against four: processor time, and memory", columns, rows)
 
 
 def _told(milliseconds: Sequence[float]) -> str:

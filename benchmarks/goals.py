@@ -136,6 +136,13 @@ def _asking(one: core.Question) -> Goal:
     return _core(f"gang of {one.words}", bar, lambda run: run.asking_ms[one.words])
 
 
+def _names(what: str, figures: Callable[[dict[str, float]], float]) -> Goal:
+    def of(runs: Sequence[core.Run]) -> float | None:
+        return next((figures(run.names.ratios()) for run in runs if run.nodes == 5000 and run.names), None)
+
+    return Goal("core", f"5,000 nodes with twelve names of resources: {what}, times that with four", 1.15, of)
+
+
 def _memory(what: str, bar: float, figure: Callable[[memory.Run], Sequence[float]], unit: str) -> Goal:
     return Goal(
         "memory", f"5,000 nodes, 20,000 pods: {what}", bar, lambda runs: max(figure(runs[0]), default=None), unit
@@ -221,6 +228,8 @@ GOALS: Sequence[Goal] = (
     _core("gang of 512", 10, lambda run: run.large_ms),
     *(_asking(one) for some in core.QUESTIONS.values() for one in some),
     _core("pass over 1,000 waiting gangs", 300, lambda run: run.pass_ms),
+    _names("processor time of a decision", lambda ratios: max(ratios[what] for what in ratios if what != "memory")),
+    _names("memory", lambda ratios: ratios["memory"]),
     Goal("queues", "1,000 ClusterQueues: a pass in which nothing can start, processor time", 20, queues.passing, " ms"),
     Goal("queues", "1,000 ClusterQueues: an admission, more than without queues and others", 2, queues.more, " ms"),
     _memory("resident memory", 300, lambda run: run.resident_mib, " MiB"),

@@ -20,6 +20,8 @@ CALM_S, CALM_SHARE = 3.0, 0.2
 """The control plane is calm when all of it has used no more than this share of a core for so long: what follows the
 start of 20,000 pods goes on for a minute after the last of them runs, and is no part of a start of the extender."""
 STARTS = 3
+PLATFORM = "dgx-b200"
+"""Nodes of this platform have eight GPUs, sixteen names of resources, sixty labels and no taint."""
 
 
 class Run(Struct, frozen=True):
@@ -35,11 +37,11 @@ class Run(Struct, frozen=True):
     highest_mib: list[float]
 
 
-def measure(nodes: int, pods: int, progress: Progress) -> Run:
+def measure(nodes: int, pods: int, platform: str, progress: Progress) -> Run:
     """Pods are created bound, and run by the time the extender starts. Raises TimeoutError when they do not."""
     if pods > nodes * GPUS_PER_NODE:
         raise ClusterError(f"{nodes} nodes have no room for {pods} pods with a GPU each")
-    with Stage(Mode.UNGATED, nodes, progress) as stage:
+    with Stage(Mode.UNGATED, nodes, progress, platform=platform) as stage:
         stage.end_muster()  # it need not follow how the cluster comes about
         progress(f"creating {pods} bound pods")
         names = stage.node_names
@@ -114,5 +116,6 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 KIND = Kind(Run, tables)
 
 
-def benchmark(nodes: int, pods: int) -> Benchmark[Run]:
-    return Benchmark("memory", KIND, {"nodes": nodes, "pods": pods}, {"one run": partial(measure, nodes, pods)})
+def benchmark(nodes: int, pods: int, platform: str = PLATFORM) -> Benchmark[Run]:
+    settings = {"nodes": nodes, "pods": pods, "platform": platform}
+    return Benchmark("memory", KIND, settings, {"one run": partial(measure, nodes, pods, platform)})

@@ -76,7 +76,8 @@ class Stage:
     """A control plane of its own for one run; kube-scheduler runs only after ``start_scheduler``.
 
     ``settings`` go over those of the extender that Muster ships. ``labels`` are those of a node by its number.
-    ``cluster``: the control plane, not entered yet, where it is not the usual one.
+    ``cluster``: the control plane, not entered yet, where it is not the usual one. ``platform``: its nodes are as
+    there, with those labels besides.
     """
 
     def __init__(
@@ -87,10 +88,11 @@ class Stage:
         settings: dict[str, Any] | None = None,
         labels: Callable[[int], dict[str, str]] | None = None,
         cluster: Cluster | None = None,
+        platform: str = "",
     ) -> None:
         self.mode = mode
         self.muster: RunningMuster | None = None
-        self._nodes = nodes
+        self._nodes, self._platform = nodes, platform
         self._progress = progress
         self._steering = {} if mode is Mode.UNGATED else {"steering": mode.value}
         self._settings = {**self._steering, **(settings or {})}
@@ -115,7 +117,9 @@ class Stage:
     def _prepare(self) -> None:
         self.api = self._cluster.api
         self._progress(f"adding {self._nodes} nodes")
-        self.node_names = self._cluster.add_nodes(self._nodes, gpus=GPUS_PER_NODE, labels=self._labels)
+        self.node_names = self._cluster.add_nodes(
+            self._nodes, platform=self._platform, gpus=GPUS_PER_NODE, labels=self._labels
+        )
         if self.mode.alone:
             return
         self._progress("starting Muster")

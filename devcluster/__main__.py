@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from devcluster import binaries
+from devcluster import binaries, platforms
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
 from devcluster.muster import install_gate, install_job_admission, install_pod_trials, start_muster
@@ -24,8 +24,14 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def main(
     nodes: Annotated[int, typer.Option(min=0, help="How many simulated nodes to add.")] = 4,
-    gpus: Annotated[int, typer.Option(min=0, help="GPUs (nvidia.com/gpu) of each node.")] = 8,
-    clique: Annotated[int, typer.Option(min=0, help="Nodes to an NVLink clique; 0: they have no such label.")] = 4,
+    gpus: Annotated[int, typer.Option(min=0, help="GPUs (nvidia.com/gpu) of each node; with --platform: its own.")] = 8,
+    clique: Annotated[
+        int,
+        typer.Option(min=0, help="Nodes to an NVLink clique; 0: they have no such label. With --platform: its own."),
+    ] = 4,
+    platform: Annotated[
+        str, typer.Option(help=f"Nodes as a platform has them, with its taints: {', '.join(platforms.PLATFORMS)}.")
+    ] = "",
     scheduler: Annotated[bool, typer.Option(help="Also run a stock kube-scheduler.")] = True,
     muster: Annotated[bool, typer.Option("--muster", help="Also run Muster, installed as it ships.")] = False,
     kubernetes: Annotated[
@@ -41,6 +47,10 @@ def main(
     The first start builds the programs from source, which takes minutes; later starts take seconds.
     Pods run at once, and succeed after the duration in their annotation devcluster.muster.dev/run-for ("30s").
     """
+    if platform and platform not in platforms.PLATFORMS:
+        raise typer.BadParameter(
+            f"there is no platform {platform}; there are {', '.join(platforms.PLATFORMS)}", param_hint="--platform"
+        )
     progress = Terminal()
     if profile not in PROFILES:
         raise typer.BadParameter(f"one of {', '.join(PROFILES)}", param_hint="--profile")
@@ -50,7 +60,7 @@ def main(
         if build_only:
             binaries.locate(progress)
             return
-        _run(progress, profile, nodes, gpus, clique, scheduler=scheduler, muster=muster)
+        _run(progress, profile, nodes, gpus, clique, platform, scheduler=scheduler, muster=muster)
     except ClusterError as error:
         progress.done()
         typer.secho(f"devcluster: {error}", err=True, fg=typer.colors.RED)
@@ -61,7 +71,15 @@ def main(
 
 
 def _run(
-    progress: Terminal, profile: str, nodes: int, gpus: int, clique: int, *, scheduler: bool, muster: bool
+    progress: Terminal,
+    profile: str,
+    nodes: int,
+    gpus: int,
+    clique: int,
+    platform: str,
+    *,
+    scheduler: bool,
+    muster: bool,
 ) -> None:
     for ending in (signal.SIGINT, signal.SIGTERM):  # both are a Ctrl-C, also while starting and in the background
         signal.signal(ending, signal.default_int_handler)
@@ -71,7 +89,12 @@ def _run(
             cluster.start_scheduler()
         if nodes:
             progress(f"adding {nodes} nodes")
-            cluster.add_nodes(nodes, gpus=gpus, labels=lambda i: {CLIQUE: f"clique-{i // clique}"} if clique else {})
+            if platform:
+                cluster.add_nodes(nodes, platform=platform)
+            else:
+                cluster.add_nodes(
+                    nodes, gpus=gpus, labels=lambda i: {CLIQUE: f"clique-{i // clique}"} if clique else {}
+                )
         programs = [cluster.binary("kubectl").parent]
         exports = [f"export KUBECONFIG={cluster.kubeconfig}"]
         if muster:

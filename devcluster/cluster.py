@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from devcluster import binaries, components, kubeconfig, nodes, scheduler
+from devcluster import binaries, components, kubeconfig, nodes, platforms, scheduler
 from devcluster.api import Api
 from devcluster.boot import ControlPlane, boot
 from devcluster.certificates import KeyPair
@@ -211,7 +211,8 @@ class Cluster:
         self,
         count: int,
         *,
-        prefix: str = "node",
+        prefix: str = "",
+        platform: str = "",
         gpus: int = 8,
         cpu: str = "96",
         memory: str = "1Ti",
@@ -221,18 +222,27 @@ class Cluster:
     ) -> list[str]:
         """Add nodes PREFIX-0, PREFIX-1, ... and wait until they can be scheduled to; returns their names.
 
-        `labels` are the same for all, or a function of the node's number.
+        With a `platform` their amounts and labels are those of that platform, whose name is the usual prefix.
+        `labels` are the same for all, or a function of the node's number. Raises UnknownPlatformError.
         """
-        resources = {"cpu": cpu, "memory": memory, "pods": str(pods)}
-        if gpus:
-            resources["nvidia.com/gpu"] = str(gpus)
-        version = binaries.kubernetes_version()
-        new = [
-            nodes.node(f"{prefix}-{i}", resources, (labels(i) if callable(labels) else labels) or {}, version)
-            for i in range(count)
-        ]
-        if taints := self.profile.taints(resources):
-            for one in new:
-                one["spec"] = {"taints": taints}
+        prefix = prefix or platform or "node"
+        own = [(labels(i) if callable(labels) else labels) or {} for i in range(count)]
+        if platform:
+            new = platforms.nodes(platform, count, name=lambda i: f"{prefix}-{i}", now=nodes.now())
+            for node, more in zip(new, own, strict=True):
+                node["metadata"]["labels"] |= more
+        else:
+            resources = {"cpu": cpu, "memory": memory, "pods": str(pods)}
+            if gpus:
+                resources["nvidia.com/gpu"] = str(gpus)
+            version = binaries.kubernetes_version()
+            new = [nodes.node(f"{prefix}-{i}", resources, own[i], version) for i in range(count)]
+            if taints := self.profile.taints(resources):
+                for node in new:
+                    node["spec"] = {"taints": taints}
+        return self.create_nodes(new, timeout_s)
+
+    def create_nodes(self, new: list[dict[str, Any]], timeout_s: float = 300.0) -> list[str]:
+        """Create these Node objects and wait until they can be scheduled to; returns their names."""
         nodes.add(self.api, new, timeout_s)
         return [node["metadata"]["name"] for node in new]

@@ -9,6 +9,7 @@ from devcluster.api import Api
 Labels = dict[str, str] | Callable[[int], dict[str, str]] | None
 
 NODES = "/api/v1/nodes"
+CORDON = "node.kubernetes.io/unschedulable"
 CONDITIONS = {
     "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
     "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -18,10 +19,10 @@ CONDITIONS = {
 
 
 def node(name: str, resources: dict[str, str], labels: dict[str, str], version: str) -> dict[str, Any]:
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = now()
     conditions = [
         {"type": kind, "status": status, "reason": reason, "message": message}
-        | {"lastHeartbeatTime": now, "lastTransitionTime": now}
+        | {"lastHeartbeatTime": at, "lastTransitionTime": at}
         for kind, (status, reason, message) in CONDITIONS.items()
     ]
     known = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
@@ -41,6 +42,11 @@ def node(name: str, resources: dict[str, str], labels: dict[str, str], version: 
     }
 
 
+def now() -> str:
+    """The present, as the API writes instants."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def add(api: Api, nodes: list[dict[str, Any]], timeout_s: float) -> None:
     """Create the nodes and wait until kube-scheduler may use each."""
     added = {node["metadata"]["name"] for node in nodes}
@@ -49,9 +55,10 @@ def add(api: Api, nodes: list[dict[str, Any]], timeout_s: float) -> None:
 
 
 def usable(node: dict[str, Any]) -> bool:
-    """Ready, and without the taint of a node that is not."""
+    """Ready, and without the taint of a node that is not; a cordon is the creator's wish."""
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
-    return ready and not any(taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints", []))
+    taints = {taint["key"] for taint in node["spec"].get("taints", [])} - {CORDON}
+    return ready and not any(key.startswith("node.kubernetes.io/") for key in taints)
 
 
 def _node_info(version: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from benchmarks import contention, core, gang, latency, memory, preemption, report, throughput, waiting, writes
 from benchmarks.benchmark import Table
@@ -119,6 +119,17 @@ def test_the_core_places_what_fits_and_keeps_what_does_not_waiting() -> None:
     assert speed.rows[0][0] == f"160 ({run.pods:,} pods)"
     asked = [*core.QUESTIONS.values(), core.RELATED]
     assert column(asking, "gang") == [one.words for some in asked for one in some]
+
+
+def test_nodes_with_twelve_names_are_compared_with_nodes_with_four() -> None:
+    assert len(core.OTHER_NAMES) == 8
+    few, many = core.compare_names(160, gangs=2)
+    assert few.keys() == many.keys() == {"gang of 8", "gang of 512", "pass over waiting gangs"}
+    assert [len(times) for times in many.values()] == [50, 10, 5]
+    names = core.Names({"gang of 8": [2.0, 1.0, 3.0]}, {"gang of 8": [2.2, 9.0, 1.0]}, 20.0, 21.0)
+    assert names.ratios() == {"gang of 8": pytest.approx(1.1), "memory": pytest.approx(1.05)}
+    run = structs.replace(core.Run(5000, 1, 0.1, 20.0, [1.0], [1.0], {}, 1, [1.0], 1.0), names=names)
+    assert core.tables([run])[2].rows == [("gang of 8", "1.10"), ("memory", "1.05")]
 
 
 def test_the_victims_of_each_gang_are_searched_for_and_counted() -> None:

@@ -13,6 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from extender.cli.simulate import main
+from extender.simulation.replay.scenario import read_scenario
+from extender.simulation.replay.shape import nodes_of
+from policies.model import CLIQUE
 
 TWO_JOBS = Path(__file__).parent.parent / "docs" / "examples" / "two-jobs.yaml"
 TRACE = "cluster,submission_time,duration,num_gpu\n"
@@ -96,6 +99,32 @@ jobs:
     assert small["fifo"] == pytest.approx(1080)
     assert small["muster"] == pytest.approx(0, abs=1)
     assert small["ideal"] == 0
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    ["gke-a3=2, 2 nodes of dgx-b200", "gke-tpu=8", "EKS-P6E=8", "vm-cpu=3, oke-mi300x=4"],
+)
+def test_jobs_start_on_nodes_of_platforms(tmp_path: Path, cluster: str) -> None:
+    jobs = "until_s: 3600\njobs:\n  - {name: train, pods: 4, gpus: 4, duration_s: 600}\n"
+    (tmp_path / "jobs.yaml").write_text(jobs)
+    found = figures(tmp_path, "--scenario", tmp_path / "jobs.yaml", "--cluster", cluster)
+    assert {name: one["completed"] for name, one in found.items()} == dict.fromkeys(found, 1)
+
+
+def test_pools_of_a_scenario_may_be_of_a_platform(tmp_path: Path) -> None:
+    pools = "[{platform: gb200, nodes: 36, labels: {team: a}}, {name: other, platform: gb200, nodes: 2}]"
+    text = f"cluster: {pools}\njobs:\n  - {{name: train, pods: 18, gpus: 4, duration_s: 600}}\n"
+    (tmp_path / "jobs.yaml").write_text(text)
+    code, said = simulate("--scenario", tmp_path / "jobs.yaml", "--scheduler", "muster")
+    assert code == 0, said
+    assert "36 gb200 nodes x 4 GPUs, 2 gb200 nodes x 4 GPUs" in " ".join(said.split())
+    nodes = nodes_of(read_scenario(text, "jobs", {}).pools)
+    assert [(node.name, node.labels.get("team")) for node in nodes[35:]] == [
+        ("gb200-35", "a"), ("other-0", None), ("other-1", None),
+    ]  # fmt: skip
+    assert len({node.labels[CLIQUE] for node in nodes}) == 2
+    assert dict(nodes[0].allocatable)["cpu"] == 144_000
 
 
 def test_when_one_job_gives_up_the_other_one_runs(tmp_path: Path) -> None:
@@ -199,6 +228,10 @@ def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
     [
         ((), "give one of --trace, --scenario and --snapshot"),
         (("--scenario", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
+        (
+            ("--scenario", TWO_JOBS, "--cluster", "gke-a5=2"),
+            "there is no platform 'gke-a5'; there are gke-a3, gke-a3-mega",
+        ),
         (("--scenario", TWO_JOBS, "--cluster", "many nodes"), "'many nodes' is not a pool of nodes; say it like this"),
         (("--scenario", TWO_JOBS, "--cluster", "1 node x 8 GPUs"), "no job fits into the empty cluster"),
         (("--scenario", TWO_JOBS, "--scheduler", "slurm"), "there is no scheduler slurm; there are muster,"),

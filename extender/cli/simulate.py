@@ -19,6 +19,7 @@ from extender.cli.terminal import console, grid, stop_on
 from extender.config.settings import Settings, SettingsError
 from extender.core.events import QueueSeen
 from extender.core.quota.queues import key_of
+from extender.platforms.nodes import PLATFORMS
 from extender.simulation.chance import Chance
 from extender.simulation.replay.arrivals import LONGEST_S, with_urgent
 from extender.simulation.replay.contest import run
@@ -40,6 +41,10 @@ _ELASTICFLOW = Layout()
 _BY_DEFAULT = ("kube-scheduler", "fifo", "muster", "ideal")
 _WITH_QUEUES = ("fifo", "fifo-quota", "muster-no-queues", "muster")
 _LOAD_AT_MOST, _PRICE_AT_MOST = 1000.0, 1e6
+_CLUSTER = (
+    'Like "64 nodes x 8 GPUs in cliques of 16", or "gb200=36" for nodes of a platform; several pools with commas '
+    f"between. Platforms: {', '.join(PLATFORMS)}."
+)
 _INPUTS = ("trace", "scenario", "snapshot")
 _OF_SNAPSHOTS = ("snapshot", "what_if", "config", "policy", "scheduler_name", "json_", "html")
 _OF_SNAPSHOTS_ALONE = ("what_if", "scheduler_name")
@@ -71,9 +76,7 @@ def simulate(
         Path | None,
         typer.Option(help="A file from `muster snapshot`: which gangs and jobs would start, which wait, and why."),
     ] = None,
-    cluster: Annotated[
-        str, typer.Option(help='Like "64 nodes x 8 GPUs in cliques of 16"; several pools with commas between.')
-    ] = "",
+    cluster: Annotated[str, typer.Option(help=_CLUSTER)] = "",
     scheduler: Annotated[
         list[str] | None,
         typer.Option(

@@ -145,12 +145,18 @@ class Claims:
     def promised_nodes(self) -> dict[str, dict[Owner, None]]:
         return self._promised_on
 
-    def room(self, node: str) -> dict[str, int]:
-        """What is free there beside everything bound or assumed, by resource; nothing on an unknown node."""
+    def room(self, node: str, requests: Requests | None = None) -> dict[str, int]:
+        """Return the free amounts there beside everything bound or assumed, by resource; nothing on an unknown node.
+
+        ``requests``: only of what they ask for and some node offers.
+        """
         table = self._table
         row = table.rows.get(node)
         if row is None:
             return {}
+        if requests is not None:
+            lines = [(name, line) for name, _ in requests if (line := table.resources.get(name)) is not None]
+            return {name: int(table.free[line, row]) for name, line in lines}
         return dict(zip(table.resources, table.free[: len(table.resources), row].tolist(), strict=True))
 
     def fits(self, node: str, requests: Requests) -> bool:

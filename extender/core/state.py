@@ -31,7 +31,7 @@ from extender.core.waiting.changes import Changes
 from extender.core.waiting.starting import Starting
 from extender.core.waiting.waiting import Waiting
 from extender.core.workload import Workload
-from policies.model import Dialect, GroupKey, Pod, PodGroup, SlotKey
+from policies.model import Dialect, GroupKey, Pod, PodGroup, Requests, SlotKey
 
 
 @dataclass(slots=True)
@@ -295,7 +295,7 @@ class State:
         """Take room back; a node with more room is a reason to try again what it refused or what waits."""
         claim = self.claims.get(owner)
         if claim is not None:
-            self.changes.will_free(claim.node, self.left(claim.node))
+            self.changes.will_free(claim.node, self._left(claim.node, claim.requests))
             if claim.workload is not None:
                 self.changes.ended[str(claim.workload)] = None
             self.claims.release(owner)
@@ -304,15 +304,15 @@ class State:
                 self.kept_out.reopen(claim.node)
             self._forget_refusals(claim.node, claim)
 
-    def left(self, node: str) -> dict[str, int]:
-        """What is free there and for no pod of no gang: a gang is planned with that."""
-        return self.singles.left(node, self.claims.room(node))
+    def _left(self, node: str, requests: Requests) -> dict[str, int]:
+        """Return the free amounts of what they ask for, without room kept for single pods, as gangs are planned."""
+        return self.singles.left(node, self.claims.room(node, requests))
 
     def end_kept(self, uid: str) -> None:
         """No room is for this pod of no gang alone any more."""
         pod = self.singles.get(uid)
-        for node in self.singles.places(uid):
-            self.changes.will_free(node, self.left(node))
+        for node, requests in self.singles.places(uid).items():
+            self.changes.will_free(node, self._left(node, requests))
             if pod is not None:
                 self.changes.ended[str(pod)] = None
         if uid in self.singles.kept:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from sys import intern
 from typing import Any, TypeVar
 
 from extender.core.binds.stamps import stamp_of, stamped_group
@@ -38,7 +39,7 @@ from extender.kube.reading.reserved import reservation_of
 from extender.kube.reading.selections import TOO_CHOOSY, selection_of, taints_of
 from extender.kube.reading.topology import topology_of
 from extender.kube.reading.unread_keys import hint_of
-from policies.model import UNCONSTRAINED, Controller, Node, Pod, Selection
+from policies.model import UNCONSTRAINED, Controller, Node, Pod, Requests, Selection
 
 ObjectT = TypeVar("ObjectT")
 ValueT = TypeVar("ValueT")
@@ -175,8 +176,8 @@ def node_from(obj: NodeObject) -> Node:
     conditions = (status.conditions if status else None) or ()
     return Node(
         name=meta.name,
-        allocatable=tuple(sorted(allocatable.items())),
-        labels={key: text for key, text in (meta.labels or {}).items() if key != KEPT_NODE},
+        allocatable=_one_for_all_nodes(tuple(sorted(allocatable.items()))),
+        labels=_labels_of_node(meta),
         taints=taints_of((obj.spec.taints if obj.spec else None) or ()),
         unschedulable=bool(obj.spec and obj.spec.unschedulable),
         ready=any(one.type == "Ready" and one.status == "True" for one in conditions),
@@ -215,8 +216,18 @@ def bare_pod_from(obj: PodObject) -> Pod | None:
 def bare_node_from(obj: NodeObject) -> Node | None:
     """Read which node it is: nothing is planned there, and what is there stays counted."""
     meta = obj.metadata or Meta()
-    labels = {key: text for key, text in (meta.labels or {}).items() if key != KEPT_NODE}
-    return Node(meta.name, (), labels, unschedulable=True, bare=True) if meta.name else None
+    return Node(meta.name, (), _labels_of_node(meta), unschedulable=True, bare=True) if meta.name else None
+
+
+def _labels_of_node(meta: Meta) -> dict[str, str]:
+    """A node has fifty labels, and others have the same: each text is kept once."""
+    return {intern(key): intern(text) for key, text in (meta.labels or {}).items() if key != KEPT_NODE}
+
+
+@lru_cache(maxsize=4096)
+def _one_for_all_nodes(amounts: Requests) -> Requests:
+    """Return one object for all nodes that offer the same."""
+    return amounts
 
 
 def _if_readable(read: Callable[[], ValueT | None]) -> ValueT | None:

@@ -61,8 +61,9 @@ def scarce(requests: Requests, snapshot: Snapshot) -> Amounts:
     lines = [snapshot.resources[name] for name in kinds(requests) if name in snapshot.resources]
     if not lines:
         return snapshot.free[:0]
-    offered = snapshot.allocatable.take(lines, 0)
-    return np.concatenate((offered - snapshot.free.take(lines, 0), offered))
+    # Not ``take``: it copies all lines first, where the arrays have room for more nodes than there are.
+    offered = snapshot.allocatable[lines]
+    return np.concatenate((offered - snapshot.free[lines], offered))
 
 
 def fullness(amounts: Amounts) -> NDArray[np.float64]:

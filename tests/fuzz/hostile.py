@@ -51,7 +51,10 @@ KEYS = (
     *("kueue.x-k8s.io/podset-required-topology", "kai.scheduler/segment-size"),
     *("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index"),
 )
-RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "pods", "hugepages-2Mi", "evil.example/x", "ephemeral-storage")
+RESOURCES = (
+    *("cpu", "memory", "nvidia.com/gpu", "pods", "hugepages-2Mi", "evil.example/x", "ephemeral-storage"),
+    *("hugepages-64Ki", "rdma/ib", "nvidia.com/mig-1g.10gb", "attachable-volumes-aws-ebs", "vpc.amazonaws.com/efa"),
+)
 JUNK: tuple[Json, ...] = (None, True, 0, -1, 1 << 63, 1.5, "", "x", [], {}, [None], [[]], {"": None}, {"a": {"a": []}})
 WRITTEN: dict[str, Json] = {
     "muster.dev/plan": {"": "node-0*1,node-1*1"},

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from devcluster import platforms
 from extender.core.effects import SuspendJob
 from extender.core.engine import Engine
-from extender.core.events import Event, JobGone, NamespaceSeen, NodeSeen, PodGone, QueueSeen, Tick
+from extender.core.events import Event, JobGone, NamespaceSeen, PodGone, QueueSeen, Tick
 from extender.http.verbs import Message, Scope, Verbs
 from extender.kube.convert import UnreadableError
 from extender.kube.kinds.job import JOB
@@ -25,10 +26,11 @@ from extender.kube.queues.workloads import record_status, spec_of
 from extender.kube.reading.eviction import evictions_text
 from extender.kube.reading.objects import UNDECODABLE
 from extender.kube.resources import GROUPS, PODS, Resource
+from extender.kube.resources import NODES as NODES_SEEN
 from extender.observe.logs import OneLine
 from extender.observe.metrics import Metrics
 from extender.runtime.runner import Runner
-from policies.model import GroupKey, Node
+from policies.model import CLIQUE, GroupKey
 from policies.model.mentions import full
 from policies.model.queues import ClusterQueue, LocalQueue, Quota, ResourceFlavor, ResourceGroup
 from tests.core.invariants import validate
@@ -37,12 +39,13 @@ from tests.running import Written
 
 VERBS = ("filter", "prioritize", "preempt", "bind")
 LONGEST_REASON = 2000
-MOST_SERIES = 500
+MOST_SERIES = 700
+"""Each level of the topology has about ten, and nodes of four platforms bring up to ten levels."""
 _EXPOSED = re.compile(r'# (HELP|TYPE) .*|[a-z_]+(\{([a-z_]+="[A-Za-z0-9_.+/-]*",?)+\})? [0-9.e+-]+')
 
 
 class Target:
-    """One Muster, four nodes, and a clock that ``attack`` moves. ``inputs`` counts the documents that it was fed."""
+    """One Muster, four nodes of platforms, and a clock that ``attack`` moves. ``inputs``: documents that it was fed."""
 
     def __init__(self, seed: int) -> None:
         self.inputs = 0
@@ -63,9 +66,8 @@ class Target:
         logger = logging.getLogger("muster")
         logger.addHandler(self._handler)
         try:
-            for i, name in enumerate(NODES):
-                labels = {ZONE: "ab"[i // 2], "nvidia.com/gpu.clique": f"c{i // 2}"}
-                self._runner.dispatch(NodeSeen(Node(name, (("nvidia.com/gpu", 8), ("pods", 110)), labels=labels)))
+            for i in range(len(NODES)):
+                self._show_node(i)
             for namespace in NAMESPACES:
                 self._runner.dispatch(NamespaceSeen(namespace, ()))
                 self._runner.dispatch(QueueSeen(LocalQueue(namespace, "q", "team")))
@@ -86,7 +88,9 @@ class Target:
 
     async def _step(self) -> None:
         self.inputs += 1
-        match self._random.randrange(13):
+        match self._random.randrange(14):
+            case 13:
+                self._show_node(self._random.randrange(len(NODES)))
             case 10 | 11:
                 self._show(_JOBS, self._hostile.job(self._random.randint(0, 5)))
             case 12:
@@ -102,6 +106,20 @@ class Target:
             case _:
                 await self._ask(self._random.choice(VERBS))
         await self._wait(self._random.choice((0.0, 0.01, 0.1, 5.0)))
+
+    def _show_node(self, i: int) -> None:
+        """A node of some platform, as it is or with an amount that has gone, or that its kubelet lists no more."""
+        (document,) = platforms.nodes(self._random.choice(platforms.PLATFORMS), 1, name=lambda _: NODES[i])
+        document["metadata"]["labels"] |= {ZONE: "ab"[i // 2], CLIQUE: f"c{i // 2}"}
+        document["spec"].pop("taints", None)
+        amounts = document["status"]["allocatable"]
+        amounts.setdefault("nvidia.com/gpu", "8")
+        match self._random.randrange(4), self._random.choice(sorted(amounts.keys() - {"pods"})):
+            case 0, name:
+                amounts[name] = "0"
+            case 1, name:
+                del amounts[name]
+        self._show(NODES_SEEN, document)
 
     def _show_pod(self, document: Any) -> None:
         """Who is bound stays where it is, whatever its author writes: so much the API server sees to."""

@@ -65,6 +65,15 @@ def test_nodes_are_ready_with_the_resources_asked_for(cluster: Cluster) -> None:
     assert " Ready " in cluster.kubectl("get", "node", "shape-0")
 
 
+def test_nodes_of_a_platform_are_as_there(cluster: Cluster) -> None:
+    assert cluster.add_nodes(2, platform="eks-p6e", labels={"rack": "r0"}) == ["eks-p6e-0", "eks-p6e-1"]
+    node = cluster.api.get("/api/v1/nodes/eks-p6e-1")
+    assert node["status"]["allocatable"]["cpu"] == "143570m"
+    assert node["status"]["allocatable"]["hugepages-512Mi"] == "2Gi"
+    assert [taint["key"] for taint in node["spec"]["taints"]] == ["nvidia.com/gpu"]
+    assert (node["metadata"]["labels"]["rack"], node["metadata"]["labels"]["kubernetes.io/arch"]) == ("r0", "arm64")
+
+
 def test_a_pod_is_scheduled_runs_and_succeeds_once_it_is_told_for_how_long(cluster: Cluster) -> None:
     cluster.add_nodes(2, prefix="run", gpus=8)
     scheduler = cluster.start_scheduler()

@@ -23,11 +23,11 @@ class Table:
     def __init__(self, levels: tuple[LevelKey, ...]) -> None:
         self.tenants = Tenants()
         self.resources: dict[str, int] = {}
-        self.allocatable = np.zeros((8, 16), dtype=np.int64)
-        self.free = np.zeros((8, 16), dtype=np.int64)
+        self.allocatable = np.zeros((0, 16), dtype=np.int64)
+        self.free = np.zeros((0, 16), dtype=np.int64)
         self._facts = Facts(levels)
         self._others = Others(self.tenants, self._facts.codes, self._facts.wanted)
-        self._amounts_lent = self._facts_lent = False
+        self._free_lent = self._facts_lent = False
 
     @property
     def nodes(self) -> dict[str, Node]:
@@ -67,8 +67,8 @@ class Table:
 
     def take(self, row: int, requests: Requests, sign: int) -> None:
         """Take the room off a node, or with -1 give it back."""
-        if self._amounts_lent:
-            self._own_amounts()
+        if self._free_lent:
+            self._own_free()
         for name, amount in requests:
             # What no node offers has no line: anybody can write names of resources into a pod, without end.
             if (line := self.resources.get(name)) is not None:
@@ -96,7 +96,7 @@ class Table:
 
     def lend(self) -> None:
         """Whoever goes on with a snapshot sees everything as it is now: what changes from here on changes copies."""
-        self._amounts_lent = self._facts_lent = True
+        self._free_lent = self._facts_lent = True
 
     def declare(self, topologies: Sequence[Sequence[str]]) -> bool:
         """The levels of Topologies, by their labels, each nearest first. Returns whether they may be others now."""
@@ -108,24 +108,24 @@ class Table:
         return self._facts.levels()
 
     def _own_all(self) -> None:
-        self._own_amounts()
+        if self._free_lent:
+            self._own_free()
         if self._facts_lent:
+            self.allocatable = self.allocatable.copy()
             self._facts, self.resources = self._facts.copy(), dict(self.resources)
             self._others = Others(self.tenants, self._facts.codes, self._facts.wanted)
             self._facts_lent = False
 
-    def _own_amounts(self) -> None:
-        if self._amounts_lent:
-            self.allocatable, self.free = self.allocatable.copy(), self.free.copy()
-            self._amounts_lent = False
+    def _own_free(self) -> None:
+        self.free, self._free_lent = self.free.copy(), False
 
     def _make_room(self, offered: Requests, row: int) -> None:
         """Give each new name of a resource a line, and the row a place. Larger arrays replace the present ones."""
         for name, _ in offered:
             self.resources.setdefault(name, len(self.resources))
         height, width = self.free.shape
-        lines, rows = len(self.resources), row + 1
-        size = (2 * lines if lines > height else height, 2 * rows if rows > width else width)
+        # Names are few and stay; nodes are many, and come one after the other.
+        size = (len(self.resources), 2 * (row + 1) if row >= width else width)
         if size != (height, width):
             self.allocatable, self.free = (_grown(array, size) for array in (self.allocatable, self.free))
 

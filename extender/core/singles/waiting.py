@@ -12,7 +12,7 @@ from extender.core.claims import Claims
 from extender.core.gang.backoff import pause_s
 from extender.core.gang.shape import Role
 from extender.core.workload import Workload
-from policies.model import GroupKey, Pod
+from policies.model import GroupKey, Pod, Requests
 from policies.placement.concern import concerned
 from policies.placement.fitting import lets_in
 from policies.placement.request import shape_of
@@ -149,11 +149,13 @@ class WaitingSingles:
             if not self._on[kept.node]:
                 del self._on[kept.node]
 
-    def places(self, uid: str) -> list[str]:
-        """The node where room is kept for it, and the one for which it is nominated."""
+    def places(self, uid: str) -> dict[str, Requests]:
+        """The node where room is kept for it, and the one for which it is nominated, with what it asks for there."""
         kept, nominated = self.kept.get(uid), self.nominated.get(uid)
-        nodes = (kept.node if kept is not None else None, nominated.nominated_node if nominated is not None else None)
-        return list(dict.fromkeys(node for node in nodes if node))
+        found = (
+            {} if nominated is None or not nominated.nominated_node else {nominated.nominated_node: nominated.requests}
+        )
+        return found if kept is None else {kept.node: kept.requests} | found
 
     def left(self, node: str, room: dict[str, int]) -> dict[str, int]:
         """What of this room on a node is for none of them."""

@@ -27,9 +27,9 @@ class Freed:
 
 @dataclass(slots=True)
 class Changes:
-    """``freed``: nodes that have got room back, and the least that was free there before."""
+    """``freed``: nodes that have got room back, and the least that was free there before of what they got."""
 
-    freed: dict[str, Amounts] = field(default_factory=dict)
+    freed: dict[str, dict[str, int]] = field(default_factory=dict)
     nodes: bool = False
     """Nodes came, went or changed: whatever was found before may be wrong in any way."""
     taken: bool = False
@@ -56,15 +56,23 @@ class Changes:
             self.met += old, pod
 
     def will_free(self, node: str, left: Amounts) -> None:
-        """A node is about to get room back, of which so much is ``left``. A verdict may be of any moment since: the
-        least there was counts."""
-        known = self.freed.get(node)
-        self.freed[node] = left if known is None else {name: min(left[name], known.get(name, 0)) for name in left}
+        """Call before a node gets back room of these resources; ``left`` is what is free now. A verdict may be of any
+        moment since: the least there was counts."""
+        known = self.freed.setdefault(node, {})
+        for name, amount in left.items():
+            known[name] = min(amount, known.get(name, amount))
 
     def in_the_end(self, left: Callable[[str], Amounts]) -> list[Freed]:
-        """Where there is more room now than before; what was freed and taken again is no change."""
-        pairs = [Freed(node, before, left(node)) for node, before in self.freed.items()]
-        return [freed for freed in pairs if _rises(freed, freed.now)]
+        """Return the nodes with more room now than before; room that was freed and taken again is no change.
+
+        Of what was never freed there is the least now.
+        """
+        pairs = [(node, before, left(node)) for node, before in self.freed.items()]
+        return [
+            Freed(node, {**now, **before}, now)
+            for node, before, now in pairs
+            if any(now.get(name, 0) > amount for name, amount in before.items())
+        ]
 
 
 def concerns(freed: Sequence[Freed], met: Sequence[Pod], shape: Shape, claims: Claims, *, gone: bool) -> Steps[bool]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from extender.config.reading import NOT_YAML, RefusedYamlError, parse_yaml
 from extender.simulation.replay.arrivals import LONGEST_S, Arrival
 from extender.simulation.replay.course import Terms
-from extender.simulation.replay.shape import InputError, Pool, pools_from
+from extender.simulation.replay.shape import InputError, Pool, pool_of, pools_from
 from policies.words import twice
 
 _TERMS = Terms()
@@ -53,9 +53,25 @@ class _Part(BaseModel):
 class _PoolPart(_Part):
     name: str = Field("", pattern=f"^({_NAME})?$")
     nodes: int = Field(ge=1, le=100_000)
-    gpus: int = Field(ge=0, le=1024)
+    platform: str = ""
+    gpus: int | None = Field(None, ge=0, le=1024)
     clique: int = Field(0, ge=0)
     labels: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> _PoolPart:
+        if self.platform and (self.gpus is not None or self.clique):
+            raise ValueError("a pool of a platform has the GPUs and cliques of that platform")
+        if not self.platform and self.gpus is None:
+            raise ValueError("it needs gpus or a platform")
+        return self
+
+    def pool(self) -> Pool:
+        """Raises InputError for a platform that there is not."""
+        labels = tuple(sorted(self.labels.items()))
+        if self.platform:
+            return pool_of(self.platform, self.nodes, self.name, labels)
+        return Pool(self.nodes, self.gpus or 0, self.clique, self.name, labels)
 
 
 class _JobPart(_Part):
@@ -115,8 +131,7 @@ def read_scenario(text: str, name: str, classes: Mapping[str, int]) -> Scenario:
     arrivals = [one for part in file.jobs for one in _copies(part, classes)]
     if (called := twice(one.name for one in arrivals)) is not None:
         raise InputError(f"two jobs of the scenario are called {called}")
-    pools = [Pool(one.nodes, one.gpus, one.clique, one.name, tuple(sorted(one.labels.items()))) for one in file.cluster]
-    pools = pools_from(line) if line else pools
+    pools = pools_from(line) if line else [part.pool() for part in file.cluster]
     terms = Terms(file.start_s, file.give_up_s, until_s=file.until_s, checkpoint_s=file.checkpoint_s)
     return Scenario(f"Scenario {name}", sorted(arrivals, key=lambda one: one.submit_s), pools, terms)
 

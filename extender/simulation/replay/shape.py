@@ -1,11 +1,15 @@
-"""The shape of a cluster, said in a line ("64 nodes x 8 GPUs in cliques of 16") or as pools, made into nodes."""
+"""The shape of a cluster, said in a line ("64 nodes x 8 GPUs in cliques of 16", "gb200=36") or as pools, made into
+nodes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from extender.kube.reading.quantity import milli, whole
+from extender.platforms import nodes as platforms
 from policies.model import CLIQUE, HOSTNAME, Node
 from policies.words import many
 
@@ -18,6 +22,11 @@ _POOL = re.compile(
     r"(?:\s+in\s+cliques?\s+of\s+(?P<clique>\d{1,6}))?\s*",
     re.ASCII | re.IGNORECASE,
 )
+_OF_PLATFORM = re.compile(
+    r"\s*(?:(?P<platform>[a-z][a-z0-9-]*)\s*=\s*(?P<nodes>\d{1,6})"
+    r"|(?P<nodes_of>\d{1,6})\s+nodes?\s+of\s+(?P<of>[a-z][a-z0-9-]*))\s*",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 class InputError(ValueError):
@@ -27,26 +36,40 @@ class InputError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Nodes of one kind. ``clique``: how many of them make an NVLink domain; 0: they are in none. ``labels``: other
-    labels of each of them."""
+    labels of each of them. ``platform``: the nodes are as there, and it says how many GPUs they have."""
 
     nodes: int
     gpus: int
     clique: int = 0
     name: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+    platform: str = ""
 
 
 def pools_from(text: str) -> list[Pool]:
-    """``64 nodes x 8 GPUs in cliques of 16, 18 nodes x 4 GPUs``: one pool or several. Raises InputError."""
-    pools = []
-    for part in text.split(","):
-        match = _POOL.fullmatch(part)
-        if match is None:
-            raise InputError(
-                f"{part.strip()!r} is not a pool of nodes; say it like this: 64 nodes x 8 GPUs in cliques of 16"
-            )
-        pools.append(Pool(int(match["nodes"]), int(match["gpus"]), int(match["clique"] or 0)))
-    return pools
+    """``64 nodes x 8 GPUs in cliques of 16, gb200=18``: one pool or several. Raises InputError."""
+    return [_pool_from(part.strip()) for part in text.split(",")]
+
+
+def _pool_from(part: str) -> Pool:
+    if match := _POOL.fullmatch(part):
+        return Pool(int(match["nodes"]), int(match["gpus"]), int(match["clique"] or 0))
+    if match := _OF_PLATFORM.fullmatch(part):
+        return pool_of(match["platform"] or match["of"], int(match["nodes"] or match["nodes_of"]))
+    raise InputError(
+        f"{part!r} is not a pool of nodes; say it like this: 64 nodes x 8 GPUs in cliques of 16, or like this: gb200=36"
+    )
+
+
+def pool_of(platform: str, nodes: int, name: str = "", labels: tuple[tuple[str, str], ...] = ()) -> Pool:
+    """Return a pool of a platform; its accelerators are the GPUs. Raises InputError, which lists the platforms."""
+    platform = platform.lower()
+    try:
+        (node,) = platforms.nodes(platform, 1)
+    except platforms.UnknownPlatformError as error:
+        raise InputError(str(error)) from None
+    gpus = whole(node["status"]["allocatable"].get(platforms.accelerator(platform), 0))
+    return Pool(nodes, gpus, name=name or platform, labels=labels, platform=platform)
 
 
 def nodes_of(pools: Sequence[Pool]) -> list[Node]:
@@ -70,7 +93,7 @@ def gpus_of(nodes: Iterable[Node]) -> int:
 def words(pools: Sequence[Pool]) -> str:
     """The shape as a person would say it."""
     return ", ".join(
-        f"{many(pool.nodes, 'node')} x {many(pool.gpus, 'GPU')}"
+        f"{many(pool.nodes, f'{pool.platform} node' if pool.platform else 'node')} x {many(pool.gpus, 'GPU')}"
         + (f" in cliques of {pool.clique}" if pool.clique else "")
         for pool in pools
     )
@@ -78,9 +101,22 @@ def words(pools: Sequence[Pool]) -> str:
 
 def _nodes(name: str, pool: Pool) -> Iterable[Node]:
     digits = len(str(max(pool.nodes - 1, 0)))
+    if pool.platform:
+        for made in platforms.nodes(pool.platform, pool.nodes, name=lambda number: f"{name}-{number:0{digits}d}"):
+            yield _of_platform(pool, made)
+        return
     for number in range(pool.nodes):
         own = f"{name}-{number:0{digits}d}"
         labels = {**dict(pool.labels), HOSTNAME: own}
         if pool.clique:
             labels[CLIQUE] = f"{name}.{number // pool.clique:0{digits}d}"
         yield Node(own, ((GPU, pool.gpus), ("pods", max(_PODS, pool.gpus))), labels)
+
+
+def _of_platform(pool: Pool, made: dict[str, Any]) -> Node:
+    """Without the platform's taints: admission lets jobs that ask for its accelerators tolerate them."""
+    said = made["status"]["allocatable"]
+    amounts = {resource: (milli if resource == "cpu" else whole)(amount) for resource, amount in said.items()}
+    amounts |= {GPU: pool.gpus, "pods": max(amounts["pods"], pool.gpus)}
+    labels = made["metadata"]["labels"] | dict(pool.labels)
+    return Node(made["metadata"]["name"], tuple(sorted(amounts.items())), labels)
