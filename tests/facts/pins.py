@@ -15,6 +15,7 @@ HAS_PLAN = [
 ]
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TERMS = f"object.spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+_PATH = f"/spec/affinity/nodeAffinity/{_REQUIRED}/nodeSelectorTerms"
 VARIABLES = [
     {"name": "nodes", "expression": f"object.metadata.annotations['{PLAN}'].split(',')"},
     {
@@ -29,12 +30,6 @@ VARIABLES = [
         "'values': dyn([variables.nodes[variables.index]])}",
     },
     {"name": "required", "expression": "{'nodeSelectorTerms': [{'matchFields': [variables.name]}]}"},
-    {
-        "name": "crossed",
-        "expression": f"""{_TERMS}.map(term, {{
-            'matchExpressions': has(term.matchExpressions) ? dyn(term.matchExpressions) : dyn([]),
-            'matchFields': (has(term.matchFields) ? dyn(term.matchFields) : dyn([])) + dyn([variables.name])}})""",
-    },
 ]
 """What the mutations below are made of. The types of `Object` are unknown here, but maps do; dyn() mixes types."""
 
@@ -44,8 +39,9 @@ PIN = f"""!has(object.spec.affinity) ?
     [JSONPatch{{op: 'add', path: '/spec/affinity/nodeAffinity', value: {{'{_REQUIRED}': variables.required}}}}] :
   !has(object.spec.affinity.nodeAffinity.{_REQUIRED}) ?
     [JSONPatch{{op: 'add', path: '/spec/affinity/nodeAffinity/{_REQUIRED}', value: variables.required}}] :
-    [JSONPatch{{op: 'replace', path: '/spec/affinity/nodeAffinity/{_REQUIRED}/nodeSelectorTerms',
-      value: variables.crossed}}]"""
+    lists.range(size({_TERMS})).map(at, has({_TERMS}[at].matchFields) ?
+      JSONPatch{{op: 'add', path: '{_PATH}/' + string(at) + '/matchFields/-', value: variables.name}} :
+      JSONPatch{{op: 'add', path: '{_PATH}/' + string(at) + '/matchFields', value: [variables.name]}})"""
 GATE = "[JSONPatch{op: 'add', path: '/spec/schedulingGates', value: [{'name': 'muster.dev/gang'}]}]"
 DROP_PLAN = "[JSONPatch{op: 'remove', path: '/metadata/annotations/muster.dev~1plan'}]"
 PIN_OR_GATE = f"variables.planned ? ({PIN}) + {DROP_PLAN} : {GATE}"
