@@ -195,7 +195,8 @@ class Report:
 @dataclass(frozen=True, slots=True)
 class Hint:
     """Tell whoever looks at the pod, or at the object that made it, what of its annotations nothing reads. An empty
-    ``uid``: there is no pod yet. ``reason``: of the Event, where it tells something else of the ``owner``."""
+    ``uid``: there is no pod yet. ``reason``: of the Event, where it tells something else. ``once``: an Event of that
+    reason that the pod has already, from before a restart, is enough."""
 
     uid: str
     namespace: str
@@ -203,6 +204,7 @@ class Hint:
     message: str
     owner: Controller | None
     reason: str = "UnreadKey"
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)

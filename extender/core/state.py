@@ -75,6 +75,8 @@ class State:
     timers: Timers = field(default_factory=Timers)
     advised: Counter[str] = field(default_factory=Counter)
     """In advisory mode: how often enforcing would have said what (``extender.core.advisory``)."""
+    unpinned: int = 0
+    """How many pods of started jobs came without their pin."""
     policy_errors: Counter[str] = field(default_factory=Counter)
     subject: str | GroupKey | None = None
     """The pod or the workload that is being taken up, for whoever has to find out what the core has failed on."""

@@ -14,7 +14,7 @@ from extender.core.gang.removal import COST
 from extender.core.instants import instant_of
 from extender.kube.dialects import MARKS, group_of
 from extender.kube.dialects.owner import owned_gang
-from extender.kube.kinds.keys import WORKLOAD
+from extender.kube.kinds.keys import NODES, WORKLOAD
 from extender.kube.queues.naming import PODSET_GROUP, any_queue_of
 from extender.kube.reading.constraints import TOO_ENTANGLED, constraints_of, labels_of
 from extender.kube.reading.eviction import terms_of
@@ -108,6 +108,7 @@ def said_by(meta: Meta) -> dict[str, Any]:
         "reservation": reservation_of(meta.annotations),
         "eviction": terms_of(meta),
         "hint": hint_of(meta),
+        "unpinned": bool((meta.annotations or {}).get(NODES)),
         "removed_by_cost": maker is not None and maker.kind == "ReplicaSet" and COST not in (meta.annotations or {}),
     }
 

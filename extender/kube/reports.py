@@ -94,12 +94,13 @@ class Reporter:
         await self._post(_object(kind, version, effect.job.key.namespace, name, uid), SUSPENDED, effect.reason)
 
     async def hint(self, hint: Hint) -> None:
-        """Say on the pod and on the object that made it which of its annotations nothing reads. Raises ApiError."""
+        """Say on the pod and on the object that made it what the hint tells. Raises ApiError."""
         about = [_object("Pod", "v1", hint.namespace, hint.name, hint.uid)] if hint.uid else []
         if hint.owner is not None:
             about.append(_object(hint.owner.kind, hint.owner.version, hint.namespace, hint.owner.name, hint.owner.uid))
         for one in about:
-            await self._post(one, hint.reason, hint.message)
+            name = f"{one['name'][:200].rstrip('-.')}.{hint.reason.lower()}.{one['uid']}" if hint.once else ""
+            await self._post(one, hint.reason, hint.message, name=name)
 
     def _next(self, report: Report, uids: tuple[str, ...]) -> _Told | None:
         """What is to be remembered of it; None when just that was told last."""
@@ -117,12 +118,15 @@ class Reporter:
         if len(self._told) > _REMEMBERED:
             del self._told[next(iter(self._told))]
 
-    async def _post(self, regarding: dict[str, str], reason: str, text: str, *, warning: bool = True) -> None:
+    async def _post(
+        self, regarding: dict[str, str], reason: str, text: str, *, warning: bool = True, name: str = ""
+    ) -> None:
+        """``name``: of the Event, where one is enough; it may be there already."""
         namespace = regarding["namespace"] or "default"  # of a node, for one
         event = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": _event_name(regarding["name"]), "namespace": namespace},
+            "metadata": {"name": name or _event_name(regarding["name"]), "namespace": namespace},
             "eventTime": instant("microseconds"),
             "reportingController": CONTROLLER,
             "reportingInstance": self._instance,
@@ -132,7 +136,11 @@ class Reporter:
             "note": _note(text),
             "regarding": regarding,
         }
-        await self._unless_gone(self._kube.create_event(namespace, event))
+        try:
+            await self._unless_gone(self._kube.create_event(namespace, event))
+        except ApiError as error:
+            if not (name and error.status == 409):
+                raise
 
     async def _unless_gone(self, writing: Awaitable[None]) -> None:
         try:

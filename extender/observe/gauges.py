@@ -96,6 +96,11 @@ def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float
         {verdict: state.advised[verdict] for verdict in ("would_reject", "would_hold", "would_pass")},
         CounterMetricFamily,
     )
+    yield CounterMetricFamily(
+        "muster_unpinned_pods",
+        "Pods of started jobs that were created without the node of their plan: the admission policy failed.",
+        value=state.unpinned,
+    )
     yield gauges(
         "policy_failures",
         "Times that a policy raised something, or returned what it must not.",

@@ -54,6 +54,7 @@ class Pod:
     the same flavors.
     ``preempts``: its PriorityClass lets it. ``stays``: it belongs to its node, which has it again when it is evicted.
     ``reservation``: the room that its gang is to have when others are gone. ``eviction``: what it says of its own.
+    ``unpinned``: it still has the plan that the admission policy exchanges for its node when a pod is created.
     """
 
     uid: str
@@ -92,6 +93,7 @@ class Pod:
     stays: bool = False
     reservation: Reservation | None = None
     eviction: EvictionTerms = NO_TERMS
+    unpinned: bool = False
     group_key: GroupKey | None = field(init=False, repr=False, compare=False)
     """The gang it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""
     identity: SlotKey = field(init=False, repr=False, compare=False)

@@ -76,6 +76,45 @@ def test_many_templates_are_told_of_at_a_bounded_rate() -> None:
     assert len(hinted(script)) == 30
 
 
+def unpinned(script: Script) -> list[tuple[str, str]]:
+    return [(effect.name, effect.message) for effect in script.effects if isinstance(effect, Hint) and effect.once]
+
+
+def test_each_pod_without_its_pin_is_told_of_once_and_counted() -> None:
+    script = Script(*cluster("a: 2x8"))
+    pods = [replace(single(f"train-{at}"), unpinned=True) for at in range(3)]
+    script.see(*pods, replace(single("led")))
+    assert [name for name, _ in unpinned(script)] == ["train-0", "train-1", "train-2"]
+    assert all("Muster's filter leads it" in text for _, text in unpinned(script))
+    for pod in pods:
+        script.change(pod, nominated_node="a-0")
+    assert len(unpinned(script)) == 3
+    assert script.core.state.unpinned == 3
+
+
+def test_a_pod_without_its_pin_is_told_of_whoever_schedules_it() -> None:
+    """kube-scheduler may have bound it before the watch shows it."""
+    script = Script(*cluster("a: 2x8"))
+    script.see(replace(single("train-0", scheduler="default-scheduler", node="a-0"), unpinned=True))
+    ((name, text),) = unpinned(script)
+    assert (name, "its scheduler default-scheduler does not ask Muster" in text) == ("train-0", True)
+
+
+def test_after_a_restart_only_pods_that_wait_are_told_of() -> None:
+    pods = [replace(single("waits"), unpinned=True), replace(single("runs", node="a-0"), unpinned=True)]
+    pods.append(replace(single("over", phase="Succeeded"), unpinned=True))
+    script = Script(*cluster("a: 2x8"), pods)
+    assert [name for name, _ in unpinned(script)] == ["waits"]
+    assert script.core.state.unpinned == 1
+
+
+def test_all_pods_without_their_pin_are_counted_and_few_are_told_of() -> None:
+    script = Script(*cluster("a: 2x8"))
+    for at in range(50):
+        script.feed(PodSeen(replace(single(f"train-{at}"), unpinned=True)))
+    assert (len(unpinned(script)), script.core.state.unpinned) == (20, 50)
+
+
 def test_what_is_remembered_is_bounded() -> None:
     script = Script(*cluster("a: 2x8"), checked=1000)
     for at in range(11_000):

@@ -107,6 +107,37 @@ def test_a_misspelt_key_is_told_on_the_pod_and_on_what_made_it(stage: RealStage,
     assert told(stage, "UnreadKey") == {"Pod": [text], "Job": [text]}
 
 
+def test_a_pod_that_is_created_without_its_pin_is_told_of_once(
+    stage: RealStage, muster: RunningMuster, metrics_url: str
+) -> None:
+    """The component job-admission is not installed: nothing exchanges the plan of the template for a node."""
+    stage.add_nodes(2)
+    arch = {"key": "kubernetes.io/arch", "operator": "DoesNotExist"}
+    affinity = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [arch]}]}
+        }
+    }
+    spec = {**member("", "")["spec"], "schedulerName": "muster", "restartPolicy": "Never", "affinity": affinity}
+    job = {
+        "metadata": {"name": "train", "labels": {"muster.dev/gang": "true"}},
+        "spec": {
+            "suspend": True,
+            "completionMode": "Indexed",
+            "completions": 2,
+            "parallelism": 2,
+            "template": {"spec": spec},
+        },
+    }
+    stage.api.create(f"/apis/batch/v1/namespaces/{stage.namespace}/jobs", job)
+    pods = f"/api/v1/namespaces/{stage.namespace}/pods"
+    stage.api.wait_for(pods, lambda seen: len([pod for pod in seen if pod["spec"].get("nodeName")]) == 2)
+    events = f"/apis/events.k8s.io/v1/namespaces/{stage.namespace}/events"
+    stage.api.wait_for(events, lambda seen: len([one for one in seen if one["reason"] == "Unpinned"]) == 2)
+    assert all("muster-job-pods is not installed, or has failed" in text for text in told(stage, "Unpinned")["Pod"])
+    assert "muster_unpinned_pods_total 2.0" in httpx.get(metrics_url, trust_env=False).text
+
+
 def test_kubectl_runs_the_plugin(stage: RealStage, muster: RunningMuster) -> None:
     stage.add_nodes(2, clique="rack")
     stage.set_group("big", 2)

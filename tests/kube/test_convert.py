@@ -154,6 +154,11 @@ def test_native_groups_and_device_claims_are_noticed() -> None:
     assert not pod(resourceClaims=[]).device_claims
 
 
+def test_a_pod_that_still_has_its_plan_is_not_pinned() -> None:
+    assert [pod({"annotations": {"muster.dev/nodes": nodes}}).unpinned for nodes in ("a,b", "")] == [True, False]
+    assert not pod().unpinned
+
+
 def test_the_stamp_of_a_binding() -> None:
     stamped = {"muster.dev/gang-uid": "g", "muster.dev/release": "r", "muster.dev/release-complete": "true"}
     assert pod({"annotations": stamped}, nodeName="n").stamp == Stamp("g", "r", complete=True)

@@ -95,6 +95,19 @@ def test_a_hint_is_an_event_on_the_pod_and_on_what_made_it() -> None:
     assert {(event["reason"], event["note"]) for event in api.bodies("POST")} == {("UnreadKey", hint.message)}
 
 
+def test_an_event_that_is_there_once_is_enough() -> None:
+    """After a restart the pod is told of again: its Event has the same name."""
+    hint = Hint("u", "team", "p", "it was created without its node", None, "Unpinned", once=True)
+    there = refused(409, "AlreadyExists", "events.events.k8s.io already exists")
+    results, api, _ = written(lambda api: api.on("POST", EVENTS, OK, there), lambda writer: _twice(writer, hint))
+    assert results == ["", ""]
+    assert [event["metadata"]["name"] for event in api.bodies("POST")] == ["p.unpinned.u"] * 2
+
+
+async def _twice(writer: Writer, hint: Hint) -> list[str]:
+    return [await writer.run(writer.writes.tell(hint)) for _ in range(2)]
+
+
 def test_a_hint_about_a_job_without_pods_is_an_event_on_the_job_alone() -> None:
     hint = Hint("", "team", "train", "kueue.sh/queue-name is misspelt", Controller("batch/v1", "Job", "train", "j"))
     _, api, _ = written(lambda api: api.on("POST", EVENTS, OK), lambda one: one.run(one.writes.tell(hint)))

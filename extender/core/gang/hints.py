@@ -1,4 +1,4 @@
-"""Hints about annotations that nothing reads: once for each template, and only so many in a while."""
+"""Hints about annotations that nothing reads, and about pods without their pin: only so many in a while."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from extender.core.state import State
 from policies.model import Job, Pod
 from policies.steps import AT_ONCE, Steps
 
+UNPINNED = (
+    "it was created without the node that its job is planned on: the admission policy muster-job-pods is not "
+    "installed, or has failed on it. {}"
+)
+_LED = "Muster's filter leads it to that node"
+_NOT_LED = "its scheduler {} does not ask Muster where it may go"
 _REMEMBERED = 1024
 _AT_ONCE, _EACH_S = 20.0, 3.0
 """So many at once, and one more for each so many seconds. `muster doctor` finds all of them."""
@@ -24,12 +30,25 @@ class Hints:
     def see(self, pod: Pod, now: float, *, changed: bool = False) -> None:
         """The pod is new, or what it says has ``changed``."""
         state = self._state
+        if pod.unpinned and not changed:
+            self._see_unpinned(pod, now)
         if pod.hint is None or not pod.live or not state.synced or pod.scheduler not in state.schedulers:
             return
         if pod.node and not changed:
             return
         template = pod.owner or pod.uid, pod.hint
         self._tell(template, Hint(pod.uid, pod.namespace, pod.name, pod.hint, pod.controller), now)
+
+    def _see_unpinned(self, pod: Pod, now: float) -> None:
+        """The pod is new and lacks its pin: it is counted, and an Event on it says so."""
+        state = self._state
+        if not (pod.live and state.synced):
+            return
+        state.unpinned += 1
+        if self._may(now):
+            led = _LED if pod.scheduler in state.schedulers else _NOT_LED.format(pod.scheduler)
+            text = UNPINNED.format(led)
+            state.out.append(Hint(pod.uid, pod.namespace, pod.name, text, None, "Unpinned", once=True))
 
     def see_job(self, job: Job, now: float) -> None:
         """The job is new or has changed: its pods are yet to come, or do not say what it says."""
@@ -45,11 +64,11 @@ class Hints:
         self._state.out.append(hint)
 
     def recover(self, now: float) -> Steps[None]:
-        """Every pod is known by now."""
+        """Every pod is known by now. Those that are bound have been told of by the life before."""
         pods = list(self._state.pods)
         for at in range(0, len(pods), AT_ONCE):
             for uid in pods[at : at + AT_ONCE]:
-                if (pod := self._state.pods.get(uid)) is not None:
+                if (pod := self._state.pods.get(uid)) is not None and not pod.node:
                     self.see(pod, now)
             yield AT_ONCE // 8
         for workload in list(self._state.workloads.values()):
