@@ -53,8 +53,8 @@ class Arm(StrEnum):
 
 ARMS = """alone-adaptive and alone-all: kube-scheduler without Muster, with its default sampling of nodes and
 looking at every node; the benchmark unsuspends the Jobs, and nothing keeps their pods together. native: the same with
-Kubernetes' own gang scheduling (alpha). muster: Muster admits the Jobs. muster-trials: the same, with the component
-pod-trials, and each Job of a shape of its own, so that each costs a dry run."""
+Kubernetes' own gang scheduling (off by default). muster: Muster admits the Jobs. muster-trials: the same, with the
+component pod-trials, and each Job of a shape of its own, so that each costs a dry run."""
 
 _DEFAULT_LIMITS = ["--kube-api-qps=20", "--kube-api-burst=30"]
 """Those of kube-controller-manager, which the cluster raises."""
@@ -99,6 +99,8 @@ class Shape:
         amount = {GPU: str(self.gpus), "cpu": "1"}
         containers = [{"name": "main", "image": "none", "resources": {"requests": amount, "limits": amount}}]
         own = {"metadata": {"labels": {"shape": name[::-1]}}} if arm is Arm.TRIALS else {}
+        # Kubernetes 1.36 has no such field, and makes a gang of every Indexed Job.
+        native = {"scheduling": {"schedulingPolicy": {"gang": {"minCount": self.pods}}}} if arm is Arm.NATIVE else {}
         pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": containers}
         return {
             "metadata": {"name": name, "labels": {"muster.dev/gang": "true"} if arm.managed else {}},
@@ -109,6 +111,7 @@ class Shape:
                 "parallelism": self.pods,
                 "backoffLimit": 0,
                 "template": {"spec": pod} | own,
+                **native,
             },
         }
 

@@ -18,6 +18,7 @@ from benchmarks.scrape import Page
 from benchmarks.sightings import GANG, PODS
 from devcluster import Cluster, Scheduler
 from devcluster.api import Object
+from devcluster.binaries import minor
 from devcluster.muster import RunningMuster, install_gate, start_muster
 from devcluster.progress import Progress, silent
 from extender.kube.dialects import MIN_MEMBER
@@ -61,11 +62,13 @@ class Mode(StrEnum):
 MODES = """alone-adaptive and alone-all: kube-scheduler without Muster, with its default sampling of nodes and
 looking at every node; neither keeps gangs together. auto, nominate, pin-domain, pin-node: Muster with that setting
 of `steering`. ungated: Muster without the admission policy, the slow path. native: kube-scheduler's own gang scheduling
-(alpha), without Muster: it keeps gangs together, and knows of no cliques."""
-POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
-_GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadWithJob=true"
+(off by default), without Muster: it keeps gangs together, and knows of no cliques."""
+_ON_136 = minor() < (1, 37)
+_VERSION = f"scheduling.k8s.io/{'v1alpha2' if _ON_136 else 'v1beta1'}"
+POD_GROUPS = f"/apis/{_VERSION}/namespaces/default/podgroups"
+_GATES = f"--feature-gates=GenericWorkload=true,WorkloadWithJob=true{',GangScheduling=true' if _ON_136 else ''}"
 NATIVE = {
-    "kube-apiserver": [_GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true"],
+    "kube-apiserver": [_GATES, f"--runtime-config={_VERSION}=true"],
     "kube-controller-manager": [_GATES],
     "kube-scheduler": [_GATES],
 }

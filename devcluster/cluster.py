@@ -132,8 +132,9 @@ class Cluster:
         kubeconfig: Path | None = None,
         name: str = "kube-scheduler",
         hostname: str = "",
+        flags: Sequence[str] = (),
     ) -> Scheduler:
-        """Run a kube-scheduler and wait until it is healthy.
+        """Run a kube-scheduler with these flags, and those of the cluster, and wait until it is healthy.
 
         Without a config it is the stock one. In a config only `clientConnection.kubeconfig` is replaced: by the given
         file, or by the certificate of the user system:kube-scheduler.
@@ -142,7 +143,8 @@ class Cluster:
         written = scheduler.write_configuration(config, identity, self.directory / f"{name}.yaml")
 
         def start(port: int) -> Scheduler:
-            arguments = [*components.scheduler(self._files, port, written), *self._flags.get("kube-scheduler", ())]
+            more = *flags, *self._flags.get("kube-scheduler", ())
+            arguments = [*components.scheduler(self._files, port, written), *more]
             argv = [str(self.binary("kube-scheduler")), *arguments]
             return self._supervised.start(name, argv, kind=Scheduler, hostname=hostname)
 

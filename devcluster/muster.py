@@ -141,7 +141,20 @@ class RunningMuster:
             kubeconfig=self._scheduler_identity,
             name=f"kube-scheduler-muster{self._suffix}",
             hostname=self._hostname,
+            flags=_scheduler_flags(),
         )
+
+
+def _scheduler_flags() -> list[str]:
+    """The flags of the shipped kube-scheduler but for its configuration. Kubernetes 1.34 does not know GenericWorkload,
+    and a kube-scheduler with an unknown gate does not start."""
+    deployment = yaml.safe_load((MANIFESTS / "base" / "deployment.yaml").read_text())
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    command = next(one["command"] for one in containers if one["name"] == "kube-scheduler")
+    gates = minor() >= (1, 35)
+    return [
+        flag for flag in command[1:] if not flag.startswith("--config=") and (gates or "GenericWorkload" not in flag)
+    ]
 
 
 def start_muster(

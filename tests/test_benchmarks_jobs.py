@@ -92,10 +92,10 @@ def test_every_arm_writes_down_the_same_and_only_native_gangs_have_the_gates() -
     flags = {arm: JobStage(arm, 1, lambda _: None)._cluster._flags for arm in Arm}
     audited = {one for own in flags.values() for one in own["kube-apiserver"] if one.startswith("--audit")}
     assert len(audited) == 1
-    assert [arm for arm, own in flags.items() if "GangScheduling" in str(own)] == [Arm.NATIVE]
+    assert [arm for arm, own in flags.items() if "WorkloadWithJob" in str(own)] == [Arm.NATIVE]
     throttled = JobStage(Arm.NATIVE, 1, lambda _: None, throttled=True)._cluster._flags["kube-controller-manager"]
     assert "--kube-api-qps=20" in throttled
-    assert "GangScheduling" in str(throttled)
+    assert "WorkloadWithJob" in str(throttled)
 
 
 def test_speeds_are_compared_with_jobs_of_the_same_shape_in_the_same_round() -> None:

@@ -12,6 +12,8 @@ from extender.core.events import (
     JobSeen,
     NamespaceGone,
     NamespaceSeen,
+    NativeGangGone,
+    NativeGangSeen,
     NodeGone,
     NodeSeen,
     OwnerGone,
@@ -58,6 +60,8 @@ class Apply:
             JobGone: self.job_gone,
             OwnerSeen: self.owner_seen,
             OwnerGone: self.owner_gone,
+            NativeGangSeen: self.native_gang_seen,
+            NativeGangGone: lambda event, _: self._state.singles.natives.gang_gone(event.key, event.uid),
             NamespaceSeen: self.namespace_noted,
             NamespaceGone: self.namespace_noted,
         }
@@ -139,6 +143,13 @@ class Apply:
             state.touch(workload)
             if not workload.releasing:
                 self._revocations.revoke(workload, "its PodGroup was deleted", now, Cause.PODGROUP_CHANGED)
+
+    def native_gang_seen(self, event: NativeGangSeen, now: float) -> None:
+        """The Job controller makes the PodGroup before its pods, which the watch may show first all the same."""
+        state, (namespace, name) = self._state, event.key
+        if state.singles.natives.gang_seen(event.key, event.uid):
+            for pod in [one for one in state.pods.values() if (one.job_group, one.namespace) == (name, namespace)]:
+                self._pods.seen(pod, now)
 
     def job_seen(self, event: JobSeen, now: float) -> None:
         self._recovery.find_out(event.job.key, now)

@@ -19,6 +19,7 @@ from extender.core.events import (
     GroupSeen,
     JobSeen,
     NamespaceSeen,
+    NativeGangSeen,
     NodeSeen,
     OwnerSeen,
     PodSeen,
@@ -147,6 +148,7 @@ def _unnumbered(version: str, kind: str, namespace: str, name: str) -> Named:
     return namespace, Controller(version, kind, name, "")
 
 
+NATIVE = "scheduling.k8s.io/v1beta1"
 _NAMES: dict[type[Event], Callable[[Any], Named]] = {
     PodSeen: lambda event: (event.pod.namespace, Controller("v1", "Pod", event.pod.name, event.pod.uid)),
     NodeSeen: lambda event: _unnumbered("v1", "Node", "", event.node.name),
@@ -161,5 +163,6 @@ _NAMES: dict[type[Event], Callable[[Any], Named]] = {
     BudgetSeen: lambda event: _unnumbered(
         "policy/v1", "PodDisruptionBudget", event.budget.namespace, event.budget.name
     ),
+    NativeGangSeen: lambda event: (event.key.namespace, Controller(NATIVE, "PodGroup", event.key.name, event.uid)),
     DeviceClassSeen: lambda event: _unnumbered("resource.k8s.io/v1", "DeviceClass", "", event.name),
 }

@@ -198,6 +198,20 @@ class BudgetGone:
 
 
 @dataclass(frozen=True, slots=True)
+class NativeGangSeen:
+    """A PodGroup of Kubernetes was added or changed that the Job controller has made for a Job, and that is a gang."""
+
+    key: GroupKey
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class NativeGangGone:
+    key: GroupKey
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceClassSeen:
     """A DeviceClass was added or changed. ``resource``: the extended resource that asks for its devices, or empty."""
 
@@ -302,6 +316,8 @@ Event = (
     | VolumeGone
     | BudgetSeen
     | BudgetGone
+    | NativeGangSeen
+    | NativeGangGone
     | DeviceClassSeen
     | DeviceClassGone
     | Paused

@@ -24,7 +24,7 @@ from extender.core.revocations import Revocations
 from extender.core.state import State
 from extender.core.steering import Leading
 from extender.core.workload import Workload
-from policies.model import Pod
+from policies.model import GANG_GATE, Pod
 
 
 @dataclass(slots=True, eq=False)
@@ -68,11 +68,15 @@ class PodFacts:
 
     def seen(self, pod: Pod, now: float) -> None:
         """As the watch shows it."""
-        state = self._state
+        state, known = self._state, self._state.pods.get(pod.uid)
         if pod.node:
-            state.kube_queue.shown(pod, state.pods.get(pod.uid), state.schedulers, now)
+            state.kube_queue.shown(pod, known, state.schedulers, now)
             state.confirm_bound(pod.uid)
-        self.see(self._owners.claimed(pod), now)
+        pod = state.singles.natives.claimed(self._owners.claimed(pod))
+        if pod.native_group and GANG_GATE in pod.gates and not (known and known.native_group):
+            # The admission policy cannot know that its Job asks for a native gang.
+            state.out.append(Ungate(pod.uid, pod.namespace, pod.name))
+        self.see(pod, now)
 
     def see(self, pod: Pod, now: float) -> None:
         """Take it over: as the watch shows it, or as it is known, with something about it that has changed."""

@@ -97,7 +97,7 @@ class Repeats:
             return None
         match effect:
             case Hint():
-                wanted = pod.hint == effect.message
+                wanted = pod.unpinned if effect.once else pod.hint == effect.message
             case Wake():
                 wanted = not pod.node
             case Nominate():
@@ -106,8 +106,8 @@ class Repeats:
                 confirmed = found is not None and pod.uid in found[0].members.confirmed
                 wanted = found is not None and found[1].step is Step.CONFIRMING and not confirmed
             case Ungate():
-                gated = GANG_GATE in pod.gates and found is not None and found[1].step is Step.NONE
-                wanted = gated and found is not None and self._lets_go(found[0].key, pod.uid)
+                gated = GANG_GATE in pod.gates and (found is None or found[1].step is Step.NONE)
+                wanted = gated and (bool(pod.native_group) if found is None else self._lets_go(found[0].key, pod.uid))
         return effect if wanted else None
 
     def _left_over(self, effect: Reserve) -> Reserve | None:

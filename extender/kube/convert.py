@@ -142,6 +142,8 @@ def pod_of(said: dict[str, Any], asked: dict[str, Any], obj: PodObject) -> Pod:
     spec, status = obj.spec or PodSpec(), obj.status
     fields = said | asked
     problem, group = fields.pop("problem"), said["group"]
+    if is_of_job(fields["native_group"], fields["controller"]):
+        fields["job_group"], fields["native_group"] = fields["native_group"], ""
     if problem is not None and group is not None:
         fields["group"] = group._replace(problem=problem)
     if not spec.node_name:
@@ -328,6 +330,16 @@ def _native_group(spec: PodSpec) -> str:
     """The name of its native group; any, where there is one without a name."""
     group = spec.scheduling_group
     return "" if group is None else plain(group.pod_group_name or "") or "unnamed"
+
+
+def is_of_job(group: str, maker: Controller | None) -> bool:
+    """Whether the Job controller names a PodGroup like this for its Job: ``JOB-HASH-JOB-pgt-0-HASH``. With the gate
+    WorkloadWithJob of Kubernetes every Job has one."""
+    if not group or maker is None or (maker.version, maker.kind) != ("batch/v1", "Job"):
+        return False
+    return (
+        re.fullmatch(rf"{re.escape(maker.name)}-[a-z0-9]+-{re.escape(maker.name)}-pgt-0-[a-z0-9]+", group) is not None
+    )
 
 
 def claims_of(meta: Meta, spec: PodSpec) -> Iterator[str]:

@@ -28,6 +28,7 @@ from extender.kube.resources import (
     GROUPS,
     GROUPS_OF_OTHERS,
     NAMESPACES,
+    NATIVE_GANGS,
     NODES,
     PODS,
     VOLUMES,
@@ -98,7 +99,12 @@ class JobFollower:
             volcano_jobs.kind: volcano_jobs,
         }
         self._jobs = {kind: Reflector(kube, one, receiver, sight=sight, pause=pause) for kind, one in read.items()}
-        others: tuple[Resource[Any, Event], ...] = VOLCANO_QUEUES, DEVICE_CLASSES, *GROUPS_OF_OTHERS
+        others: tuple[Resource[Any, Event], ...] = (
+            VOLCANO_QUEUES,
+            DEVICE_CLASSES,
+            *GROUPS_OF_OTHERS,
+            *NATIVE_GANGS,
+        )
         self._groups = {one.kind: Reflector(kube, one, receiver, sight=sight, pause=pause) for one in others}
         self._running: dict[Served, asyncio.Task[None]] = {}
         self.queues = QueueFollower(kube, receiver, sight, self._changed.set, pause=pause)

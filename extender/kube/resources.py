@@ -20,6 +20,8 @@ from extender.core.events import (
     GroupSeen,
     NamespaceGone,
     NamespaceSeen,
+    NativeGangGone,
+    NativeGangSeen,
     NodeGone,
     NodeSeen,
     PodGone,
@@ -30,6 +32,7 @@ from extender.core.events import (
 from extender.kube.convert import bare_node_from, bare_pod_from, claim_from, node_from, volume_from
 from extender.kube.podgroups.coscheduling import KoordinatorGroup, group_from, koordinator_group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
+from extender.kube.podgroups.native import VERSIONS, NativeGroup, native_gang_from
 from extender.kube.podgroups.volcano import PODGROUPS, VolcanoGroup, volcano_group_from
 from extender.kube.queues.read import name_of
 from extender.kube.reading.budgets import BudgetObject, budget_from
@@ -55,6 +58,7 @@ ObjectT = TypeVar(
     KoordinatorGroup,
     VolcanoGroup,
     KaiGroup,
+    NativeGroup,
     ClaimObject,
     VolumeObject,
     BudgetObject,
@@ -104,10 +108,12 @@ class Resource(Generic[ValueT, EventT]):
         return version, plural
 
 
-def _reader(kind: type[ObjectT], convert: Callable[[ObjectT], ValueT]) -> Callable[[msgspec.Raw], tuple[Meta, ValueT]]:
+def _reader(
+    kind: type[ObjectT], convert: Callable[[ObjectT], ValueT | None]
+) -> Callable[[msgspec.Raw], tuple[Meta, ValueT | None]]:
     decoder = msgspec.json.Decoder(kind)
 
-    def read(raw: msgspec.Raw) -> tuple[Meta, ValueT]:
+    def read(raw: msgspec.Raw) -> tuple[Meta, ValueT | None]:
         obj = decoder.decode(raw)
         return obj.metadata or Meta(), convert(obj)
 
@@ -178,6 +184,18 @@ VOLCANO_GROUPS = _groups_of(PODGROUPS, VolcanoGroup, volcano_group_from)
 KAI_GROUPS = _groups_of("scheduling.run.ai/v2alpha2", KaiGroup, kai_group_from)
 KOORDINATOR_GROUPS = _groups_of("scheduling.sigs.k8s.io/v1alpha1", KoordinatorGroup, koordinator_group_from)
 GROUPS_OF_OTHERS = (VOLCANO_GROUPS, KAI_GROUPS, KOORDINATOR_GROUPS)
+NATIVE_GANGS: tuple[Resource[NativeGangSeen, Event], ...] = tuple(
+    Resource(
+        f"/apis/{version}/podgroups",
+        _reader(NativeGroup, native_gang_from),
+        lambda seen: seen,
+        lambda seen: NativeGangGone(seen.key, seen.uid),
+        optional=True,
+        dispensable=True,
+        title="podgroups.scheduling.k8s.io",
+    )
+    for version in VERSIONS
+)
 CLAIMS: Resource[ClaimSeen, Event] = Resource(
     "/api/v1/persistentvolumeclaims",
     _reader(ClaimObject, claim_from),

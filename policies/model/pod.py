@@ -48,10 +48,11 @@ class Pod:
     tells apart members that are numbered from 0 each, such as those of several Jobs. ``hint`` says which of its
     annotations nothing reads. ``constraints`` are what it demands with regard to other pods, which its ``labels`` may
     be what others demand something of. ``wave``: it comes when those of lower waves of its job run. ``native_group``:
-    the PodGroup in ``spec.schedulingGroup``, or empty. ``removed_by_cost``: its controller removes the pods with the
-    lowest deletion cost first, and nobody has said that of this one. ``queue``: the LocalQueue that it names,
-    or a Queue of Volcano, with ``VOLCANO`` before its name, or empty. ``podset_group``: pods that name the same one get
-    the same flavors.
+    the PodGroup in ``spec.schedulingGroup``, or empty. ``job_group``: the same, where the Job controller has made that
+    PodGroup for the pod's Job: unless it is a gang, the pod is like one without. ``removed_by_cost``: its controller
+    removes the pods with the lowest deletion cost first, and nobody has said that of this one. ``queue``: the
+    LocalQueue that it names, or a Queue of Volcano, with ``VOLCANO`` before its name, or empty. ``podset_group``: pods
+    that name the same one get the same flavors.
     ``preempts``: its PriorityClass lets it. ``stays``: it belongs to its node, which has it again when it is evicted.
     ``reservation``: the room that its gang is to have when others are gone. ``eviction``: what it says of its own.
     ``unpinned``: it still has the plan that the admission policy exchanges for its node when a pod is created.
@@ -81,6 +82,7 @@ class Pod:
     refusal: str | None = None
     stamp: Stamp | None = None
     native_group: str = ""
+    job_group: str = ""
     device_claims: bool = False
     claims: tuple[str, ...] = ()
     ends: float | None = None

@@ -146,10 +146,32 @@ def test_the_group_of_its_podset_is_an_annotation() -> None:
     assert not pod().podset_group
 
 
-def test_native_groups_and_device_claims_are_noticed() -> None:
+def test_native_groups_are_noticed() -> None:
     assert pod(schedulingGroup={"podGroupName": "x"}).native_group == "x"
     assert pod(schedulingGroup={}).native_group
     assert not pod().native_group
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("train-x7k2p-train-pgt-0-5b9f", True),
+        ("train-x7k2p-train-pgt-1-5b9f", False),
+        ("other-x7k2p-other-pgt-0-5b9f", False),
+        ("train", False),
+        ("", False),
+    ],
+)
+def test_the_group_that_the_job_controller_has_made_is_no_native_group(name: str, made: bool) -> None:
+    maker = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": True}
+    found = pod({"ownerReferences": [maker]}, schedulingGroup={"podGroupName": name})
+    assert (found.job_group, found.native_group) == ((name, "") if made else ("", name or "unnamed"))
+    for other in ({"kind": "ReplicaSet"}, {"apiVersion": "batch.volcano.sh/v1alpha1"}, {"controller": False}):
+        stranger = pod({"ownerReferences": [maker | other]}, schedulingGroup={"podGroupName": name})
+        assert (stranger.job_group, stranger.native_group) == ("", name or "unnamed")
+
+
+def test_device_claims_are_noticed() -> None:
     assert pod(resourceClaims=[{"name": "x"}]).device_claims
     assert not pod(resourceClaims=[]).device_claims
 

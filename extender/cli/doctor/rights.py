@@ -14,7 +14,13 @@ from extender.kube.queues.resources import CLASSES, QUEUE_GROUP, QUEUE_KINDS, UN
 
 EXTENDER, SCHEDULER = "muster-extender", "muster-scheduler"
 """The ServiceAccounts of manifests/base."""
-_PODGROUPS = "scheduling.x-k8s.io", "scheduling.volcano.sh", "scheduling.run.ai", "scheduling.sigs.k8s.io"
+_PODGROUPS = (
+    "scheduling.x-k8s.io",
+    "scheduling.volcano.sh",
+    "scheduling.run.ai",
+    "scheduling.sigs.k8s.io",
+    "scheduling.k8s.io",
+)
 _ALWAYS = (
     (EXTENDER, "get list watch patch", "pods", ""),
     (EXTENDER, "list watch", "nodes", ""),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
 
@@ -246,6 +246,8 @@ class Natives:
     """All that have yet to end."""
 
     def __init__(self) -> None:
+        self.gangs: dict[GroupKey, str] = {}
+        """The UIDs of the PodGroups of Jobs that are gangs."""
         self._groups: dict[GroupKey, dict[str, str | None]] = {}
         """The node of each pod, by UID."""
         self._keys: dict[str, GroupKey] = {}
@@ -256,6 +258,22 @@ class Natives:
         self._keys[pod.uid] = key = GroupKey(pod.namespace, pod.native_group)
         self._groups.setdefault(key, {})[pod.uid] = pod.node
         return None
+
+    def gang_seen(self, key: GroupKey, uid: str) -> bool:
+        """Take over that this PodGroup is a gang. Returns whether that is new."""
+        new = key not in self.gangs
+        self.gangs[key] = uid
+        return new
+
+    def gang_gone(self, key: GroupKey, uid: str) -> None:
+        if self.gangs.get(key) == uid:
+            del self.gangs[key]
+
+    def claimed(self, pod: Pod) -> Pod:
+        """The pod, of a native group also where its Job asks for a gang."""
+        if pod.job_group and GroupKey(pod.namespace, pod.job_group) in self.gangs:
+            return replace(pod, native_group=pod.job_group)
+        return pod
 
     def drop(self, uid: str) -> None:
         if (key := self._keys.pop(uid, None)) is not None:

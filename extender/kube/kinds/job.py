@@ -60,6 +60,12 @@ def _indexes(obj: Object, path: str) -> Iterator[int]:
             yield from range(int(first), min(int(last or first), MOST_PODS) + 1)
 
 
+def _starts_no_native_gang(obj: Object) -> bool:
+    """Kubernetes' own gangs, and the groups that an author names himself, are kube-scheduler's to start."""
+    ways = "spec.scheduling.schedulingPolicy.gang", "spec.template.spec.schedulingGroup"
+    return not any(one is not None for way in ways for one in found(obj, way))
+
+
 JOB = Kind(
     version="batch/v1",
     name="Job",
@@ -74,6 +80,7 @@ JOB = Kind(
     managers=(CONTROLLER,),
     frozen=True,
     freezes="startTime",
+    suspendable=_starts_no_native_gang,
     min_parallelism=True,
     progress=(_COMPLETED, _FAILED, _SUCCEEDED),
     tries_first=True,

@@ -71,10 +71,11 @@ class Kind:
     ``templates`` raises UnreadableJobError. ``frozen``: its templates may be written only while it is suspended.
     ``freezes``: a field of its status with which some API servers refuse such a write, suspended or not.
     ``managed_by``: the field by which somebody else can be named to look after it; ``managers``: who may stand there.
-    ``suspendable``: its controller lets it be suspended. ``min_parallelism``: Kueue's annotation for the least number
-    of pods is read. ``progress``: what ``templates`` reads of the status. ``resumes``: its status does not tell which
-    of its pods have succeeded, and those are kept while it is suspended. ``shown_in``: the kind of the object that its
-    controller makes of it, in which it is read. ``carry``: where the templates are copies, brings what was written on
+    ``suspendable``: its controller lets it be suspended, and it is not kube-scheduler's to start.
+    ``min_parallelism``: Kueue's annotation for the least number of pods is read. ``progress``: what ``templates`` reads
+    of the status. ``resumes``: its status does not tell which of its pods have succeeded, and those are kept while it
+    is suspended. ``shown_in``: the kind of the object that its controller makes of it, in which it is read. ``carry``:
+    where the templates are copies, brings what was written on
     them, by their names, into the object. ``delays``: a sign that it makes no pods for now, and why that is so.
     ``patience``: an annotation by which its controller is told how long its pods may take to run, as Go writes it, and
     the seconds that it gives them by itself; None: it waits for ever. ``tries_first``:

@@ -34,6 +34,10 @@ A_PODGROUP = f"its pod template names a PodGroup in {COSCHEDULING_POD_GROUP}: a 
 TWO_MINIMA = f"{MIN_MEMBER} or {MIN_PARALLELISM} says different numbers on the job and on its pod templates"
 BAD_MINIMUM = "{} is {}, which is not a whole number from 1 to {}, the number of its pods"
 ANOTHER_SCHEDULER = "its pod template names the scheduler {}, which Muster does not serve"
+NATIVE_GROUP = (
+    "its pod template names a native group in spec.schedulingGroup, which kube-scheduler starts: take that off the "
+    'template, or write muster.dev/gang: "false" on the job'
+)
 
 
 _REMEMBERED = 10_000
@@ -199,6 +203,8 @@ class Reader:
     ) -> tuple[Pod, str]:
         spec = said.spec or TemplateSpec()
         problems = [self.completion.complete(key.namespace, spec), self._scheduled(spec)]
+        if spec.scheduling_group is not None:
+            problems.append(NATIVE_GROUP)
         shape = shape_of(meta, key, owner, minimum, said.metadata or Meta(), spec)
         problems.append((shape.group and shape.group.problem) or "")
         return shape, next(filter(None, problems), "")

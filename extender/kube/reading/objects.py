@@ -57,7 +57,7 @@ class Present(Struct):
 
 
 class SchedulingGroup(Struct, rename="camel"):
-    """The native group of a pod (``scheduling.k8s.io/v1alpha2``)."""
+    """The native group of a pod (``scheduling.k8s.io``)."""
 
     pod_group_name: str | None = None
 

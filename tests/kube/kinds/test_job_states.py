@@ -168,6 +168,13 @@ def test_who_is_held_and_who_is_looked_after_by_somebody_else() -> None:
     assert not read(JOB, indexed(managedBy="kueue.x-k8s.io/multikueue")).managed
 
 
+def test_a_job_that_asks_for_a_native_gang_is_left_alone() -> None:
+    gang, basic = ({"schedulingPolicy": policy} for policy in ({"gang": {"minCount": 2}}, {"basic": {}}))
+    assert not read(JOB, indexed(scheduling=gang)).managed
+    assert not read(JOB, indexed(template={"spec": {"schedulingGroup": {"podGroupName": "own"}}})).managed
+    assert [read(JOB, indexed(scheduling=one)).managed for one in (basic, {}, None)] == [True] * 3
+
+
 @pytest.mark.parametrize(
     ("place", "value", "problem"),
     [

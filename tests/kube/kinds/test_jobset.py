@@ -74,6 +74,14 @@ def replaced(manifest: str, **fields: object) -> Object:
     return obj
 
 
+def test_one_whose_template_names_a_native_group_is_told_and_waits() -> None:
+    obj = stored(WORKERS)
+    pod_of_driver = obj["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    pod_of_driver["spec"]["schedulingGroup"] = {"podGroupName": "own"}
+    job = read(JOBSET, obj)
+    assert (job.managed, "names a native group in spec.schedulingGroup" in job.problem) == (True, True)
+
+
 def test_each_of_its_jobs_is_a_podset() -> None:
     job = read(JOBSET, stored(WORKERS))
     assert (job.key, job.problem) == (KEY, "")
