@@ -103,7 +103,7 @@ def test_a_pod_without_its_pin_is_told_of_whoever_schedules_it() -> None:
 def test_after_a_restart_only_pods_that_wait_are_told_of() -> None:
     pods = [replace(single("waits"), unpinned=True), replace(single("runs", node="a-0"), unpinned=True)]
     pods.append(replace(single("over", phase="Succeeded"), unpinned=True))
-    script = Script(*cluster("a: 2x8"), pods)
+    script = Script(*cluster("a: 2x8"), *pods)
     assert [name for name, _ in unpinned(script)] == ["waits"]
     assert script.core.state.unpinned == 1
 

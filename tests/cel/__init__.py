@@ -1,0 +1,1 @@
+"""CEL of admission policies, read without a cluster."""

@@ -1,0 +1,147 @@
+"""A parser of the CEL that policies are written in: expressions as trees."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_TOKENS = re.compile(
+    r"(?:\s|//.*)*(?:(?P<string>'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")|(?P<number>\d+(?:\.\d+)?)|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<sign>\[\?|\.\s*\?|==|!=|<=|>=|&&|\|\||[-+*/%!<>?:.,()\[\]{}]))"
+)
+_BINARY = (("||",), ("&&",), ("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
+
+
+class Expr(NamedTuple):
+    """``kind``: literal, name, field, index, call, list, map, object, if, or an operator. ``word``: its name or value.
+    ``parts``: what it is made of; the receiver of a call is the first one, or None."""
+
+    kind: str
+    word: object = None
+    parts: tuple[Expr | None, ...] = ()
+
+
+def parse(text: str) -> Expr:
+    """Raises SyntaxError where the text goes on after the expression, or is none."""
+    parser = _Parser(_tokens(text))
+    tree = parser.expression()
+    if parser.next[0]:
+        raise SyntaxError(f"{parser.next[1]!r} follows the expression: {text}")
+    return tree
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    found, at, text = [], 0, text.strip()
+    while at < len(text):
+        match = _TOKENS.match(text, at)
+        if match is None:
+            raise SyntaxError(f"{text[at : at + 20]!r} is no CEL")
+        kind, word = str(match.lastgroup), match[str(match.lastgroup)]
+        found.append((kind, word if kind == "string" else "".join(word.split())))
+        at = match.end()
+    return found
+
+
+class _Parser:
+    def __init__(self, tokens: list[tuple[str, str]]) -> None:
+        self._tokens = [*tokens, ("", "")]
+        self._at = 0
+
+    @property
+    def next(self) -> tuple[str, str]:
+        return self._tokens[self._at]
+
+    def _is_next(self, *words: str) -> bool:
+        kind, word = self.next
+        return word in words and kind != "string"
+
+    def _take(self, *words: str) -> str:
+        if words and not self._is_next(*words):
+            raise SyntaxError(f"{self.next[1]!r} stands where {' or '.join(words)} is expected")
+        self._at += 1
+        return self._tokens[self._at - 1][1]
+
+    def expression(self) -> Expr:
+        condition = self._binary(0)
+        if not self._is_next("?"):
+            return condition
+        self._take("?")
+        chosen = self.expression()
+        self._take(":")
+        return Expr("if", None, (condition, chosen, self.expression()))
+
+    def _binary(self, level: int) -> Expr:
+        if level == len(_BINARY):
+            return self._unary()
+        left = self._binary(level + 1)
+        while self._is_next(*_BINARY[level]):
+            left = Expr(self._take(), None, (left, self._binary(level + 1)))
+        return left
+
+    def _unary(self) -> Expr:
+        if self._is_next("!", "-"):
+            return Expr(self._take(), None, (self._unary(),))
+        tree = self._primary()
+        while self._is_next(".", ".?", "[", "[?", "{"):
+            tree = self._member(tree, self._take())
+        return tree
+
+    def _member(self, of: Expr, sign: str) -> Expr:
+        if sign == "{":
+            return Expr("object", of.word, self._fields())
+        if sign.startswith("["):
+            index = self.expression()
+            self._take("]")
+            return Expr("index", None, (of, index))
+        name = self._take()
+        if not self._is_next("("):
+            return Expr("field", name, (of,))
+        self._take("(")
+        return Expr("call", name, (of, *self._until(")")))
+
+    def _fields(self) -> tuple[Expr, ...]:
+        """Keys and values in turn."""
+        found: list[Expr] = []
+        while not self._is_next("}"):
+            name = self.next[0] == "name" and self._tokens[self._at + 1][1] == ":"
+            found.append(Expr("literal", self._take()) if name else self.expression())
+            self._take(":")
+            found.append(self.expression())
+            if not self._is_next("}"):
+                self._take(",")
+        self._take("}")
+        return tuple(found)
+
+    def _until(self, end: str) -> tuple[Expr, ...]:
+        found: list[Expr] = []
+        while not self._is_next(end):
+            found.append(self.expression())
+            if not self._is_next(end):
+                self._take(",")
+        self._take(end)
+        return tuple(found)
+
+    def _primary(self) -> Expr:
+        kind, word = self.next
+        self._at += 1
+        match kind, word:
+            case "string", _:
+                return Expr("literal", word[1:-1])
+            case "number", _:
+                return Expr("literal", float(word) if "." in word else int(word))
+            case "sign", "(":
+                inner = self.expression()
+                self._take(")")
+                return inner
+            case "sign", "[":
+                return Expr("list", None, self._until("]"))
+            case "sign", "{":
+                return Expr("map", None, self._fields())
+            case "name", ("true" | "false"):
+                return Expr("literal", word == "true")
+            case "name", _ if self._is_next("("):
+                self._take("(")
+                return Expr("call", word, (None, *self._until(")")))
+            case "name", _:
+                return Expr("name", word)
+        raise SyntaxError(f"{word!r} begins no expression")
