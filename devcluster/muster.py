@@ -227,7 +227,7 @@ def install_gate(cluster: Cluster, *others: str) -> None:
     _apply_component(cluster, "admission-gate")
     until_created_so(cluster.api, _PODS, _pod({"muster.dev/pod-group": "probe"}), _is_gated)
     if others:
-        gate = f"/apis/admissionregistration.k8s.io/{_mutating_version()}/mutatingadmissionpolicies/muster-gang-gate"
+        gate = f"/apis/admissionregistration.k8s.io/{mutating_version()}/mutatingadmissionpolicies/muster-gang-gate"
         conditions = cluster.api.get(gate)["spec"]["matchConditions"]
         for one in conditions:
             one["expression"] = one["expression"].replace("['muster']", str(["muster", *others]))
@@ -288,11 +288,12 @@ def _apply_component(cluster: Cluster, name: str) -> None:
     manifests = list(read_all(cluster.kubectl("kustomize", str(MANIFESTS / "components" / name))))
     for one in manifests:
         if one["kind"].startswith("MutatingAdmissionPolicy"):
-            one["apiVersion"] = f"admissionregistration.k8s.io/{_mutating_version()}"
+            one["apiVersion"] = f"admissionregistration.k8s.io/{mutating_version()}"
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=write_all(manifests))
 
 
-def _mutating_version() -> str:
+def mutating_version() -> str:
+    """Return the version in which the API server serves mutating policies."""
     return MUTATING_POLICIES_BEFORE if minor() < MUTATING_POLICIES else "v1"
 
 

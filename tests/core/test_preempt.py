@@ -57,6 +57,21 @@ def test_victims_that_nobody_knows_and_empty_lists_are_taken_out() -> None:
     assert script.preempt(single("urgent"), {"a-0": ("who",), "a-1": ()}) == {}
 
 
+def test_each_candidate_is_answered_with_the_victims_that_are_on_it() -> None:
+    """Victims of a native group are on several nodes, and kube-scheduler looks for each on the candidate alone."""
+    group = [single(f"native-{at}", node=f"a-{at}", native_group="native") for at in range(3)]
+    other, waits = single("other", node="a-1"), single("waits", native_group="native")
+    preemptor = single("urgent", gpus=8, priority=9)
+    script = Script(*cluster("a: 4x8"), *group, other, waits, preemptor)
+    all_of_it = tuple(pod.uid for pod in group)
+    asked = {"a-0": all_of_it, "a-1": (*all_of_it, other.uid), "a-2": (other.uid,), "a-3": (waits.uid,)}
+    assert script.preempt(preemptor, asked) == {
+        "a-0": (group[0].uid,),
+        "a-1": (group[1].uid, other.uid),
+        "a-3": (waits.uid,),
+    }
+
+
 def test_a_nomination_without_a_victim_left_is_cleared() -> None:
     """kube-scheduler would leave it standing, and keep that room from everybody of no higher priority."""
     member, preemptor = gang("train", 1, gpus=6, node="a-0")[0], single("urgent", gpus=8, priority=9)

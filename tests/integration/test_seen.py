@@ -112,10 +112,10 @@ def test_a_pod_that_is_created_without_its_pin_is_told_of_once(
 ) -> None:
     """The component job-admission is not installed: nothing exchanges the plan of the template for a node."""
     stage.add_nodes(2)
-    arch = {"key": "kubernetes.io/arch", "operator": "DoesNotExist"}
+    free = {"key": "example.com/reserved", "operator": "DoesNotExist"}
     affinity = {
         "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [arch]}]}
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [free]}]}
         }
     }
     spec = {**member("", "")["spec"], "schedulerName": "muster", "restartPolicy": "Never", "affinity": affinity}

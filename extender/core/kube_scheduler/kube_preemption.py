@@ -86,8 +86,15 @@ class KubePreemption:
         return self._look_at if self._later else None
 
     def without_gangs(self, asked: Victims) -> Victims:
-        """The candidates all of whose victims are known, and pods of no gang."""
-        return {node: uids for node, uids in asked.items() if uids and all(map(self._is_single, uids))}
+        """The candidates all of whose victims are known, and pods of no gang, each with the victims that are on it.
+
+        Since Kubernetes 1.37 the pods of a native group on other nodes are victims, too, where kube-scheduler starts
+        such groups. It fails the whole attempt if the answer names a pod that is not on that node. Since 1.38 a
+        candidate may have no victim: Muster has refused that node for another reason, and evicting helps nobody.
+        """
+        known = {node: uids for node, uids in asked.items() if all(map(self._is_single, uids))}
+        there = {node: tuple(uid for uid in uids if self._may_be_on(uid, node)) for node, uids in known.items()}
+        return {node: uids for node, uids in there.items() if uids}
 
     def restore(self, now: float) -> None:
         """After a restart: what is written on those who wait goes on, where it can be believed."""
@@ -192,6 +199,10 @@ class KubePreemption:
         if workload is not None and not workload.whole:
             nodes |= {member.pod.node for member in workload.members if member.pod.node}
         return self._giving_way.may(victim, below, nodes)
+
+    def _may_be_on(self, uid: str, node: str) -> bool:
+        """A pod that is being bound has a node in kube-scheduler before the watch shows it."""
+        return self._state.pods[uid].node in (None, "", node)
 
     def _is_single(self, uid: str) -> bool:
         pod = self._state.pods.get(uid)

@@ -1,0 +1,269 @@
+"""On a real API server: all CEL of all admission policies is evaluated, and none of it fails.
+
+A policy that fails open does so in silence, and variables are evaluated only where an expression needs them. So each
+variable gets a twin of its policy in which that variable alone fails. The API server counts the failures of each twin:
+one without any would be a variable that nothing here reaches. The policies themselves must not fail at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+
+import pytest
+import yaml
+
+from devcluster import Cluster
+from devcluster.api import ApiError, Object
+from devcluster.controllers import install_crds
+from devcluster.muster import (
+    MANIFESTS,
+    NAMESPACE,
+    install,
+    install_crds_of,
+    install_gate,
+    install_job_admission,
+    mutating_version,
+)
+from tests.integration.managed_kinds import (
+    TRAINING,
+    collection,
+    jobset,
+    ray,
+    rays,
+    training,
+    trains,
+    wrappers,
+    wrapping,
+)
+from tests.integration.own_kind import EXAMPLE, MANIFEST, install_kind
+from tests.integration.team import COMPLETION, GANG, NODES, PLAN, QUEUE, REQUIRED, WORKLOAD, Team
+from tests.kube.kinds.manifests import DEPLOYMENT, LEADER_WORKER_SET, REPLICA_SET, STATEFUL_SET
+from tests.test_policy_values import MUTATING, VALIDATING, Policy
+
+pytestmark = pytest.mark.xdist_group("policy-cel")
+
+EXTENDER = f"system:serviceaccount:{NAMESPACE}:muster-extender"
+ROUNDS = 3
+"""The API server takes policies up a while after they are written, and says so nowhere."""
+FAILS = "dyn([0])[1]"
+"""An expression of any type that fails."""
+CHECKS = re.compile(r"^apiserver_\w+_admission_policy_check_total\{(.*)\} (\d+)", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        install(running, EXAMPLE)
+        install_gate(running)
+        install_job_admission(running)
+        install_crds(running, "jobset", "training-operator", "mpi-operator", "kuberay", "trainer", "appwrapper", "lws")
+        install_crds_of(running, "queues")
+        install_kind(running)
+        for component in ("elastic", "pod-trials"):
+            running.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "components" / component))
+        yield running
+
+
+def twins() -> Iterator[tuple[str, str, Policy]]:
+    """Each variable of each policy, as POLICY.VARIABLE, the name of its twin, and the twin."""
+    for kind, policies in (("mutating", MUTATING), ("validating", VALIDATING)):
+        for name, policy in policies.items():
+            for at, variable in enumerate(policy["spec"].get("variables", ())):
+                twin = deepcopy(policy)
+                twin["spec"]["variables"][at]["expression"] = FAILS
+                twin["spec"]["failurePolicy"] = "Ignore"
+                twin["metadata"] = {"name": f"twin-{kind}-{name}-{at}"}
+                yield f"{name}.{variable['name']}", twin["metadata"]["name"], twin
+
+
+def failures(cluster: Cluster) -> dict[str, int]:
+    """How often an expression of each policy that fails open has failed."""
+    found: dict[str, int] = {}
+    for labels, count in CHECKS.findall(cluster.kubectl("get", "--raw", "/metrics")):
+        said = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        # A validation that is false counts as a failure, too, but for a policy that fails open and then allows it.
+        if said["error_type"] != "no_error" and said.get("enforcement_action", "allow") == "allow":
+            found[said["policy"]] = found.get(said["policy"], 0) + int(count)
+    return found
+
+
+class Senders:
+    """Sends requests, each accepted or refused: what counts is what the policies evaluate."""
+
+    def __init__(self, cluster: Cluster, team: Team) -> None:
+        self.api, self.team = cluster.api, team
+        self.base = f"/api/v1/namespaces/{team.name}"
+
+    def send(self, write: Callable[..., Object], path: str, body: Object, user: str = "") -> Object | None:
+        try:
+            return write(path, body, user=user)
+        except ApiError as refused:
+            if "resulted in error" in str(refused):
+                raise  # an expression has failed, and did not judge
+            return None
+
+    def create(self, path: str, body: Object, user: str = "") -> Object | None:
+        return self.send(self.api.create, path, body, user)
+
+    def patch(self, path: str, body: Object, user: str = "") -> Object | None:
+        return self.send(self.api.patch, path, body, user)
+
+    def lived(self, path: str, manifest: Object) -> None:
+        """A job is created, changed by people, started by Muster, changed again, replaced, and suspended."""
+        name, kind = manifest["metadata"]["name"], manifest["kind"]
+        self.create(path, manifest)
+        one, plan = f"{path}/{name}", {"metadata": {"annotations": {PLAN: "{}", "muster.dev/own": "{}"}}}
+        spec: Object = {"runPolicy": {"suspend": False}} if kind in TRAINING else {"suspend": False}
+        self.patch(one, plan)
+        self.patch(one, {"spec": spec})
+        self.patch(one, {**plan, "spec": spec}, EXTENDER)
+        self.patch(one, {"spec": {"anything": "else"}, "metadata": {"annotations": {"a": "b"}}}, EXTENDER)
+        self.patch(one, {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}})
+        self.patch(one, {"metadata": {"annotations": None}})
+        self.patch(one, {**plan, "spec": spec})
+        replaced = deepcopy(manifest)
+        replaced["metadata"]["annotations"] = {PLAN: "{}", "muster.dev/flavors": "{}"}
+        self.create(f"{path}?dryRun=All", {**replaced, "metadata": {**replaced["metadata"], "name": f"{name}-anew"}})
+
+
+def jobs(sender: Senders) -> None:
+    """Jobs of every kind."""
+    team = sender.team
+    sender.lived(team.jobs, team.job())
+    sender.lived(team.jobs, team.job("ours", labels=GANG))
+    sender.lived(team.jobs, team.job("by-namespace", labels={}))
+    sender.lived(team.jobs, team.job("held", labels={**QUEUE, "muster.dev/hold": "true"}))
+    sender.lived(team.jobs, team.job("misspelt", labels={**QUEUE, "muster.dev/gang": "True"}))
+    sender.lived(collection(team, "JobSet"), jobset(1, 2, labels=QUEUE))
+    for kind in TRAINING:
+        for policy in (None, {"suspend": False}):
+            sender.lived(collection(team, kind), training(kind, policy))
+    for kind in ("RayCluster", "RayJob"):
+        pods = {"spec": {"restartPolicy": "Never", "containers": [{"name": "submit", "image": "ray"}]}}
+        more = {"submitterPodTemplate": pods} if kind == "RayJob" else {}
+        sender.lived(rays(team, kind), ray(kind, "a", "b", **more))
+        sender.patch(f"{rays(team, kind)}/train", ray(kind, "a", "b", **more))
+    sender.lived(wrappers(team), wrapping())
+    train = {"runtimeRef": {"name": "torch"}, "trainer": {"resourcesPerNode": {"limits": {"cpu": "1000m"}}}}
+    header = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+    sender.lived(trains(team), {**header, "metadata": {"name": "train", "labels": QUEUE}, "spec": train})
+    same = {"trainer": {"resourcesPerNode": {"limits": {"cpu": 1}}}}
+    sender.patch(f"{trains(team)}/train", {"spec": same})
+    sender.lived(f"/apis/science.example.com/v1/namespaces/{team.name}/simulations", yaml.safe_load(MANIFEST))
+
+
+def owners(sender: Senders) -> None:
+    """Owners of gangs, who ask for it, and then do no more."""
+    for manifest in (STATEFUL_SET, DEPLOYMENT, REPLICA_SET, LEADER_WORKER_SET):
+        one = yaml.safe_load(manifest)
+        path = f"/apis/{one['apiVersion']}/namespaces/{sender.team.name}/{one['kind'].lower()}s"
+        for labels in (GANG, {}, {"muster.dev/gang": "false"}):
+            named = {**one, "metadata": {"name": f"{one['metadata']['name']}-{len(str(labels))}", "labels": labels}}
+            sender.create(path, named)
+            sender.patch(f"{path}/{named['metadata']['name']}", {"metadata": {"labels": {"muster.dev/gang": None}}})
+
+
+def pods(sender: Senders) -> None:
+    """Pods of started jobs and of gangs, created, bound, relabelled, nominated and evicted."""
+    team, made = sender.team, {"name": "made", "annotations": {"muster.dev/pod-group": "train"}}
+    spec: Object = {"schedulerName": "muster", "containers": [{"name": "main", "image": "train"}]}
+    zone = {"key": "zone", "operator": "In", "values": ["a"]}
+    own = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}}
+    for said, labels, more in (
+        ({NODES: "a,b;c,d", "muster.dev/node-labels": "pool=spot"}, {COMPLETION: "1"}, {"affinity": own}),
+        ({NODES: "a,b"}, {COMPLETION: "7"}, {"schedulingGates": [{"name": "example.com/other"}]}),
+        ({NODES: "a,b"}, {COMPLETION: "0"}, {"affinity": {"podAffinity": {}}}),
+        ({"muster.dev/min-member": "1"}, {"muster.dev/led": "true", COMPLETION: "3"}, {"affinity": own}),
+    ):
+        meta = {"name": "led", "labels": labels, "annotations": {WORKLOAD: "uid", **said}}
+        sender.create(f"{team.pods}?dryRun=All", {"metadata": meta, "spec": {**spec, **more}})
+    stale = {**made, "annotations": {**made["annotations"], "muster.dev/release": "old"}}
+    sender.create(team.pods, {"metadata": stale, "spec": spec})
+    one = f"{team.pods}/made"
+    sender.patch(one, {"spec": {"schedulingGates": None}}, EXTENDER)
+    target = {"apiVersion": "v1", "kind": "Node", "name": "node-0"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "made"}, "target": target}
+    for user, said in (
+        ("", {"muster.dev/release": "1"}),
+        (EXTENDER, {"a": "b"}),
+        (EXTENDER, {"muster.dev/release": "1"}),
+    ):
+        sender.create(f"{one}/binding", {**binding, "metadata": {"name": "made", "annotations": said}}, user)
+    for said in ({"muster.dev/pod-group": "other"}, {"muster.dev/release": "2"}, {"kueue.x-k8s.io/queue-name": "q"}):
+        sender.patch(one, {"metadata": {"annotations": said}})
+        sender.patch(one, {"metadata": {"labels": said}})
+        sender.patch(one, {"metadata": {"annotations": said}}, EXTENDER)
+        sender.patch(f"{one}/status", {"metadata": {"labels": said}}, EXTENDER)
+    for labels in ({}, {"muster.dev/evicted-by": "extender"}):
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "made", "labels": labels}}
+        sender.create(f"{one}/eviction", eviction, EXTENDER)
+    tried = {"metadata": {"name": "tried"}, "spec": spec}
+    sender.create(team.pods, tried, f"system:serviceaccount:{NAMESPACE}:muster-trials")
+
+
+def records(sender: Senders) -> None:
+    """What the extender writes beside pods and jobs."""
+    meta = {"name": "train", "labels": {"muster.dev/record": "true", "muster.dev/capacity": "true"}}
+    queued = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{sender.team.name}/workloads"
+    sender.create(
+        queued, {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": meta, "spec": {}}, EXTENDER
+    )
+    sender.create(f"{sender.base}/podtemplates", {"metadata": meta, "template": {"spec": {}}}, EXTENDER)
+    sender.patch("/api/v1/nodes/node-0", {"metadata": {"labels": {"muster.dev/kept-for-plan": "true"}}}, EXTENDER)
+    group = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{sender.team.name}/podgroups"
+    sender.create(group, {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}})
+    sender.patch(f"{group}/g", {"status": {"phase": "Inqueue"}}, EXTENDER)
+    event: Object = {"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"}}
+    sender.create(f"/apis/events.k8s.io/v1/namespaces/{sender.team.name}/events", event, EXTENDER)
+
+
+def everything(cluster: Cluster, team: Team) -> None:
+    sender = Senders(cluster, team)
+    for part in (jobs, owners, pods, records):
+        part(sender)
+
+
+def install_twins(cluster: Cluster) -> dict[str, str]:
+    """The names of all twins, by the variable that fails in each."""
+    known = {}
+    for of, name, twin in twins():
+        kind = twin["kind"]
+        version = mutating_version() if kind.startswith("Mutating") else "v1"
+        path = f"/apis/admissionregistration.k8s.io/{version}/{kind.lower().replace('policy', 'policies')}"
+        binding: Object = {"policyName": name}
+        if kind.startswith("Validating"):
+            binding["validationActions"] = ["Warn"]
+            if "paramKind" in twin["spec"]:
+                binding["paramRef"] = {"selector": {}, "parameterNotFoundAction": "Allow"}
+        cluster.api.create(path, {**twin, "apiVersion": f"admissionregistration.k8s.io/{version}"})
+        cluster.api.create(path.replace("policies", "policybindings"), {"metadata": {"name": name}, "spec": binding})
+        known[of] = name
+    return known
+
+
+def test_the_api_server_finds_no_fault_with_the_types_of_any_validation(cluster: Cluster) -> None:
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+
+    def checked(seen: list[Object]) -> bool:
+        return all(one.get("status", {}).get("observedGeneration") == one["metadata"]["generation"] for one in seen)
+
+    seen = cluster.api.wait_for(path, checked)
+    assert {one["metadata"]["name"] for one in seen} >= VALIDATING.keys()
+    warned = {one["metadata"]["name"]: one["status"].get("typeChecking", {}) for one in seen}
+    assert {name: said for name, said in warned.items() if said.get("expressionWarnings")} == {}
+
+
+def test_all_cel_is_evaluated_and_none_fails(cluster: Cluster) -> None:
+    cluster.add_nodes(1)
+    known = install_twins(cluster)
+    unreached = set(known)
+    for _ in range(ROUNDS):
+        everything(cluster, Team(cluster, manage_jobs="true"))
+        found = failures(cluster)
+        unreached = {of for of, name in known.items() if not found.get(name)}
+        if not unreached:
+            break
+    assert not {name for name in found if not name.startswith("twin-")}, "the policies themselves fail nowhere"
+    assert unreached == set()
