@@ -143,7 +143,9 @@ def pod_of(said: dict[str, Any], asked: dict[str, Any], obj: PodObject) -> Pod:
     fields = said | asked
     problem, group = fields.pop("problem"), said["group"]
     if is_of_job(fields["native_group"], fields["controller"]):
-        fields["job_group"], fields["native_group"] = fields["native_group"], ""
+        # Muster starts no Job that asks for a native gang: 1.36 makes gangs of Jobs that ask for nothing.
+        started = bool(((obj.metadata or Meta()).annotations or {}).get(WORKLOAD))
+        fields["job_group"], fields["native_group"] = "" if started else fields["native_group"], ""
     if problem is not None and group is not None:
         fields["group"] = group._replace(problem=problem)
     if not spec.node_name:

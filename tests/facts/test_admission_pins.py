@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from devcluster.api import ApiError, Object
 from devcluster.scheduler import Scheduler
 from tests.facts.fact import fact
@@ -54,7 +56,8 @@ def test_a_pod_is_pinned_by_its_index(place: Place, scheduler: Scheduler) -> Non
     "The same with a node affinity that the pod has already.",
     result="A policy can cross them: the name is added to every required term; preferred terms, pod affinity and "
     "`nodeSelector` stay. A term that names another node then matches none.",
-    consequence="The policy crosses with `map` over the terms. The planner has to respect the pod's own affinity.",
+    consequence="The policy adds the name to each term by its path, and copies nothing of the pod. The planner has to "
+    "respect the pod's own affinity.",
 )
 def test_an_affinity_that_is_there_is_crossed(place: Place) -> None:
     install_and_wait(place)
@@ -79,6 +82,25 @@ def test_an_affinity_that_is_there_is_crossed(place: Place) -> None:
     both = pinned(place, pod(1, NODES, affinity=apart))
     assert terms_of(both) == [{"matchFields": [name]}]
     assert both["spec"]["affinity"]["podAntiAffinity"] == apart["podAntiAffinity"]
+
+
+@fact(
+    "pin.copied",
+    "A policy whose JSON patch has a list or a map of the pod itself as its value, or inside of it.",
+    result="Refused since 1.37, which reads built-in objects lazily: `type conversion error from 'list' to "
+    "'*structpb.Value'`, `'map'` for a map. Strings, numbers and what the expression makes itself are taken. "
+    "1.36 takes all of them.",
+    consequence="No policy copies a part of a built-in object: `tests/test_policy_values.py` reads it off the "
+    "expressions.",
+)
+@pytest.mark.parametrize("copied", ["object.spec.tolerations", "[{'of': object.metadata.labels}]"], ids=["list", "map"])
+def test_a_part_of_the_pod_is_no_value(place: Place, copied: str) -> None:
+    patch = f"[JSONPatch{{op: 'add', path: '/spec/tolerations', value: {copied}}}]"
+    install_pins(place, expression=patch, failure="Fail")
+    one = pod(0, NODES, tolerations=[{"operator": "Exists"}])
+    refused = until(lambda: tried(place, place.pods, one), lambda seen: isinstance(seen, ApiError))
+    assert isinstance(refused, ApiError)
+    assert "type conversion error from" in refused.message
 
 
 @fact(

@@ -171,6 +171,13 @@ def test_the_group_that_the_job_controller_has_made_is_no_native_group(name: str
         assert (stranger.job_group, stranger.native_group) == ("", name or "unnamed")
 
 
+def test_a_group_of_a_job_that_muster_has_started_is_none() -> None:
+    maker = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": True}
+    meta = {"ownerReferences": [maker], "annotations": {"muster.dev/workload": "j"}}
+    found = pod(meta, schedulingGroup={"podGroupName": "train-x-train-pgt-0-y"})
+    assert (found.job_group, found.native_group) == ("", "")
+
+
 def test_device_claims_are_noticed() -> None:
     assert pod(resourceClaims=[{"name": "x"}]).device_claims
     assert not pod(resourceClaims=[]).device_claims
