@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from extender.kube.convert import pod_from
 from extender.kube.reading.objects import ClaimObject, NodeObject, PodObject, VolumeObject
 from extender.kube.reading.topology import LWS_EXCLUSIVE
 from extender.kube.snapshots.pseudonyms import anonymise
@@ -152,3 +153,15 @@ def test_the_index_of_a_pod_of_a_kind_of_the_settings_is_in_it_under_another_lab
         (found,) = decode(encode(shown)).pods
         assert found.index == 5
         assert found.series.startswith("1-")
+
+
+def test_the_group_of_a_job_is_in_it_under_the_pseudonym_of_the_job() -> None:
+    maker = {"apiVersion": "batch/v1", "kind": "Job", "name": "hush", "uid": "j", "controller": True}
+    groups = "hush-5b9f-hush-pgt-0-x7k2", "hush-group"
+    pods = [pod(f"train-{at}", 0, 1, schedulingGroup={"podGroupName": name}) for at, name in enumerate(groups)]
+    for one in pods:
+        one["metadata"]["ownerReferences"] = [maker]
+    file = anonymise(taken([node("gpu-0", "rack")], pods))
+    assert "hush" not in encode(file).decode()
+    told = [pod_from(msgspec.convert(one, PodObject)) for one in msgspec.to_builtins(file)["pods"]]
+    assert [(bool(one.job_group), bool(one.native_group)) for one in told] == [(True, False), (False, True)]

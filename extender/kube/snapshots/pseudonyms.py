@@ -34,6 +34,7 @@ _WELL_KNOWN = re.compile(
 _HARMLESS = re.compile(r"-?[0-9]{0,6}|true|false", re.ASCII)
 _ROLES = re.compile(rf"master|worker|chief|ps|evaluator|launcher|{RAY_HEAD}|[0-9]{{1,6}}")
 """Of training jobs and of Ray: the rank of a pod depends on some of them. A number: a podset of an AppWrapper."""
+_OF_JOB = re.compile(r"(.+)-[a-z0-9]+-\1-pgt-0-[a-z0-9]+")
 _QUEUES = re.compile("default|root")
 """They mean something in Volcano."""
 _KINDS = {
@@ -168,12 +169,22 @@ def _said(tree: dict[str, str], say: Say) -> dict[str, str]:
 def _text(text: str, path: str, say: Say) -> str | None:
     if path.endswith(".conditions.message"):
         return None
+    if path.endswith(".schedulingGroup.podGroupName"):
+        return _native_group(text, say)
     if path == "jobs.podSets.series":
         return series_renamed(text, say)
     if path == "jobs.problem":
         return _UNTOLD if text else ""
     kind = _KINDS.get(path) or _KINDS.get(".".join(path.rsplit(".", 2)[-2:]))
     return text if kind is None else say(kind, text)
+
+
+def _native_group(name: str, say: Say) -> str:
+    """The group that the Job controller has made for a Job is told by its name (``convert.is_of_job``)."""
+    if (made := _OF_JOB.fullmatch(name)) is None:
+        return say("group", name)
+    job = say("owner", made[1])
+    return f"{job}-x-{job}-pgt-0-x"
 
 
 def _name_replica_sets(meta: dict[str, Any], told: dict[str, Any], say: Say) -> None:
