@@ -31,6 +31,7 @@ def policies(kind: str) -> Iterator[Policy]:
 
 
 MUTATING = {one["metadata"]["name"]: one for one in policies("MutatingAdmissionPolicy")}
+FAIL_OPEN = {name for name, one in MUTATING.items() if one["spec"]["failurePolicy"] == "Ignore"}
 VALIDATING = {one["metadata"]["name"]: one for one in policies("ValidatingAdmissionPolicy")}
 
 

@@ -149,7 +149,7 @@ class Apply:
         state, (namespace, name) = self._state, event.key
         if state.singles.natives.gang_seen(event.key, event.uid):
             for pod in [one for one in state.pods.values() if (one.job_group, one.namespace) == (name, namespace)]:
-                self._pods.seen(pod, now)
+                self._pods.take_up(pod, now)
 
     def job_seen(self, event: JobSeen, now: float) -> None:
         self._recovery.find_out(event.job.key, now)

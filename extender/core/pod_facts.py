@@ -68,13 +68,18 @@ class PodFacts:
 
     def seen(self, pod: Pod, now: float) -> None:
         """As the watch shows it."""
-        state, known = self._state, self._state.pods.get(pod.uid)
+        state = self._state
         if pod.node:
-            state.kube_queue.shown(pod, known, state.schedulers, now)
+            state.kube_queue.shown(pod, state.pods.get(pod.uid), state.schedulers, now)
             state.confirm_bound(pod.uid)
-        pod = state.singles.natives.claimed(self._owners.claimed(pod))
+        self.take_up(self._owners.claimed(pod), now)
+
+    def take_up(self, pod: Pod, now: float) -> None:
+        """Take it over, as one of a native group where its Job asks for a native gang."""
+        state, known = self._state, self._state.pods.get(pod.uid)
+        pod = state.singles.natives.claimed(pod)
         if pod.native_group and GANG_GATE in pod.gates and not (known and known.native_group):
-            # The admission policy cannot know that its Job asks for a native gang.
+            # The admission policy cannot know what its Job asks for.
             state.out.append(Ungate(pod.uid, pod.namespace, pod.name))
         self.see(pod, now)
 
@@ -105,8 +110,8 @@ class PodFacts:
             state.preemptions.edited((old.eviction, old.labels), (pod.eviction, pod.labels))
         if old is None and (unseen := state.binds.stop_awaiting(pod.uid)) is not None:
             self._calls.bind(unseen, now)
-        if old is None or old.hint != pod.hint:
-            self._hints.see(pod, now, changed=old is not None)
+        if known is None or known.hint != pod.hint:
+            self._hints.see(pod, now, changed=known is not None)
 
     def _leaves(self, pod: Pod, now: float) -> Doubt | None:
         """Its labels or annotations were edited: the old gang has lost it. Returns where it may have been bound."""

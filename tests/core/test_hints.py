@@ -88,6 +88,7 @@ def test_each_pod_without_its_pin_is_told_of_once_and_counted() -> None:
     assert all("Muster's filter leads it" in text for _, text in unpinned(script))
     for pod in pods:
         script.change(pod, nominated_node="a-0")
+    script.change(pods[0], group=gang("moved", 1)[0].group)
     assert len(unpinned(script)) == 3
     assert script.core.state.unpinned == 3
 

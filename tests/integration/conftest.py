@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,24 @@ from devcluster import Cluster
 from devcluster.muster import NAMESPACE, RunningMuster, start_muster
 from tests.integration.company import Company
 from tests.integration.extender import Extender
+from tests.integration.policy_failures import policy_failures
 from tests.integration.stage import RealStage
 from tests.integration.team import Team
+from tests.test_policy_values import FAIL_OPEN
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
+    """Before the control plane of a file ends, see that no policy that fails open has done so, without a word."""
+    made = yield
+    if fixturedef.argname == "cluster" and isinstance(made, Cluster):
+        fixturedef.addfinalizer(lambda: _no_policy_has_failed(made))
+    return made
+
+
+def _no_policy_has_failed(cluster: Cluster) -> None:
+    failed = {name: count for name, count in policy_failures(cluster).items() if name in FAIL_OPEN}
+    assert not failed, f"expressions of policies have failed: {failed}"
 
 
 @pytest.fixture(scope="module")

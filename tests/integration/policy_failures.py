@@ -1,0 +1,21 @@
+"""How often the expressions of admission policies have failed, as the API server counts it."""
+
+from __future__ import annotations
+
+import re
+
+from devcluster import Cluster
+
+_CHECKS = re.compile(r"^apiserver_\w+_admission_policy_check_total\{(.*)\} (\d+)", re.MULTILINE)
+
+
+def policy_failures(cluster: Cluster) -> dict[str, int]:
+    """Return the failures of each policy that fails open, and of each mutating one. A request that is refused because
+    a policy has failed says so itself, also while the API server lacks the schema of a new kind."""
+    found: dict[str, int] = {}
+    for labels, count in _CHECKS.findall(cluster.kubectl("get", "--raw", "/metrics")):
+        said = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        # A validation that is false counts as a failure, too, but then it does not allow the request.
+        if said["error_type"] != "no_error" and said.get("enforcement_action", "allow") == "allow":
+            found[said["policy"]] = found.get(said["policy"], 0) + int(count)
+    return found
