@@ -53,6 +53,11 @@ def entries(scheduler_config: dict[str, Any]) -> tuple[dict[str, Any], dict[str,
     return ask, bind
 
 
+def test_our_kube_scheduler_starts_no_native_groups(containers: dict[str, dict[str, Any]]) -> None:
+    """By default it will, some day, and every Job has such a group with the gate WorkloadWithJob of Kubernetes."""
+    assert "--feature-gates=GenericWorkload=false" in containers["kube-scheduler"]["command"]
+
+
 def test_one_entry_asks_and_the_other_only_binds(scheduler_config: dict[str, Any]) -> None:
     ask, bind = entries(scheduler_config)
     assert (ask["filterVerb"], ask["prioritizeVerb"], ask["preemptVerb"]) == ("filter", "prioritize", "preempt")

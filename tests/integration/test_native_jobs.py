@@ -87,6 +87,18 @@ def test_the_pods_of_a_job_that_name_a_gang_are_one(cluster: Cluster, muster: Ru
     cluster.api.delete(f"{JOBS}/gang", {"propagationPolicy": "Foreground"})
 
 
+def test_a_job_of_another_object_has_no_group(cluster: Cluster, muster: RunningMuster) -> None:
+    """As those of a CronJob, a JobSet, an MPIJob, a RayJob and an AppWrapper."""
+    owner = cluster.api.create("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "owner"}})
+    made = job("owned", GANG)
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    made["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+    cluster.api.create(JOBS, made)
+    pods = until_bound(cluster, "owned")
+    assert not any("schedulingGroup" in pod["spec"] for pod in pods)
+    cluster.api.delete(f"{JOBS}/owned", {"propagationPolicy": "Foreground"})
+
+
 @pytest.mark.parametrize("said", [{}, {"muster.dev/pod-group": "native", "muster.dev/min-member": "2"}], ids=len)
 def test_a_job_that_asks_for_a_native_gang_is_left_alone(cluster: Cluster, muster: RunningMuster, said: Object) -> None:
     name = f"native-{len(said)}"
