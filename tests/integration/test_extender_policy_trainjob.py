@@ -100,6 +100,13 @@ def test_it_is_started_suspended_and_given_back(
     assert "spot" not in str(after["spec"])
 
 
+def test_room_is_kept_for_one_that_waits(team: Team, extender: Extender) -> None:
+    """Its entry says nothing of pods yet."""
+    created(team)
+    extender.patch(path_of(team), {"metadata": {"annotations": {"muster.dev/preempting": "{}"}}})
+    assert "muster.dev/preempting" in team.api.get(path_of(team))["metadata"]["annotations"]
+
+
 OURS = "runtimePatches.1.trainingRuntimeSpec.template"
 PODS = f"{OURS}.spec.replicatedJobs.0.template.spec.template"
 # All else of the spec is immutable by its CRD.
