@@ -1,4 +1,4 @@
-"""What a policy writes into an object: whether any of it can be a list or a map of the object itself.
+"""Find policies that write a list or a map of an object into the object itself.
 
 Kubernetes 1.37 reads built-in objects lazily. A list, a map or a struct of one cannot be the value of a JSON patch, nor
 a part of it; scalars can, and so can what the expression makes itself.
@@ -27,7 +27,7 @@ class Made(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Of the object, or of what comes with the request, of any type. ``texts``: a map of strings."""
+    """A part of the object, or of what comes with the request. ``texts``: a map of strings; else of any type."""
 
     texts: bool = False
 
@@ -196,7 +196,7 @@ def _combined(sign: str, values: list[Value]) -> Value:
 
 
 def _either(values: Iterable[Value]) -> Value:
-    """What is any of these."""
+    """Return the value that stands for all of these."""
     found = [one for one in values if one != Nothing()]
     if not found:
         return Nothing()

@@ -1,4 +1,4 @@
-"""What a nomination keeps room from."""
+"""Nominations: the room that they keep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pod(place: Place, name: str, **spec: object) -> Object:
 
 
 def state_of(place: Place, name: str) -> tuple[str, str]:
-    """Its node, and why it has none."""
+    """Return its node, and why it has none."""
     one = place.api.get(f"{place.pods}/{name}")
     conditions = {said["type"]: said.get("message", "") for said in one["status"].get("conditions", [])}
     return one["spec"].get("nodeName", ""), conditions.get("PodScheduled", "")

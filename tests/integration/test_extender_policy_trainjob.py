@@ -101,7 +101,7 @@ def test_it_is_started_suspended_and_given_back(
 
 
 def test_room_is_kept_for_one_that_waits(team: Team, extender: Extender) -> None:
-    """Its entry says nothing of pods yet."""
+    """The entry of such a TrainJob says nothing of pods yet."""
     created(team)
     extender.patch(path_of(team), {"metadata": {"annotations": {"muster.dev/preempting": "{}"}}})
     assert "muster.dev/preempting" in team.api.get(path_of(team))["metadata"]["annotations"]

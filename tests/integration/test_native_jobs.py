@@ -1,5 +1,6 @@
-"""With the gates GenericWorkload and WorkloadWithJob of Kubernetes each Job has a PodGroup: a basic one changes nothing
-for Muster, and a Job that asks for a gang is left to kube-scheduler."""
+"""With the gates GenericWorkload and WorkloadWithJob each Job has a PodGroup of Kubernetes.
+
+A basic one changes nothing for Muster. A Job that asks for a gang is left to kube-scheduler."""
 
 from __future__ import annotations
 
