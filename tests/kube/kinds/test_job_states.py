@@ -169,7 +169,8 @@ def test_who_is_held_and_who_is_looked_after_by_somebody_else() -> None:
 
 
 def test_a_job_that_asks_for_a_native_gang_is_left_alone() -> None:
-    gang, basic = {"schedulingPolicy": {"gang": {"minCount": 2}}}, {"schedulingPolicy": {"basic": {}}}
+    gang: Object = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    basic: Object = {"schedulingPolicy": {"basic": {}}}
     assert not read(JOB, indexed(scheduling=gang)).managed
     assert not read(JOB, indexed(template={"spec": {"schedulingGroup": {"podGroupName": "own"}}})).managed
     assert [read(JOB, indexed(scheduling=one)).managed for one in (basic, {}, None)] == [True] * 3
