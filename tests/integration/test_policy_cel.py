@@ -46,6 +46,8 @@ from tests.test_policy_values import FAIL_OPEN, MUTATING, VALIDATING, Policy
 
 pytestmark = pytest.mark.xdist_group("policy-cel")
 
+USER = "jane"
+"""She may change jobs, and not what Muster writes on them."""
 EXTENDER = f"system:serviceaccount:{NAMESPACE}:muster-extender"
 
 
@@ -70,12 +72,14 @@ def twins() -> Iterator[tuple[str, Policy]]:
             twin = deepcopy(policy)
             # Of the same type, and out of bounds.
             twin["spec"]["variables"][at]["expression"] = f"[\n{variable['expression']}\n][1]"
+            for one in twin["spec"]["mutations"]:  # each is evaluated, and changes nothing that another twin looks at
+                one["jsonPatch"]["expression"] = f"(\n{one['jsonPatch']['expression']}\n).filter(one, false)"
             twin["spec"]["failurePolicy"] = "Ignore"
             twin["metadata"] = {"name": f"twin-{name}-{at}"}
             yield f"{name}.{variable['name']}", twin
 
 
-class Senders:
+class Sender:
     """Sends requests, each accepted or refused: what counts is what the policies evaluate."""
 
     def __init__(self, cluster: Cluster, team: Team) -> None:
@@ -108,13 +112,13 @@ class Senders:
         self.patch(one, {**plan, "spec": spec})
         self.patch(one, {"spec": {"anything": "else"}, "metadata": {"annotations": {"a": "b"}}}, EXTENDER)
         self.patch(one, {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}})
-        self.patch(one, {"metadata": {"annotations": None}})
+        self.patch(one, {"metadata": {"annotations": None}}, USER)
         replaced = deepcopy(manifest)
         replaced["metadata"]["annotations"] = {PLAN: "{}", "muster.dev/flavors": "{}"}
         self.create(f"{path}?dryRun=All", {**replaced, "metadata": {**replaced["metadata"], "name": f"{name}-anew"}})
 
 
-def jobs(sender: Senders) -> None:
+def jobs(sender: Sender) -> None:
     """Jobs of every kind."""
     team = sender.team
     sender.lived(team.jobs, team.job())
@@ -137,7 +141,7 @@ def jobs(sender: Senders) -> None:
     sender.lived(f"/apis/science.example.com/v1/namespaces/{team.name}/simulations", yaml.safe_load(MANIFEST))
 
 
-def owners(sender: Senders) -> None:
+def owners(sender: Sender) -> None:
     """Owners of gangs, who ask for it, and then do no more."""
     for manifest in (STATEFUL_SET, DEPLOYMENT, REPLICA_SET, LEADER_WORKER_SET):
         one = yaml.safe_load(manifest)
@@ -148,7 +152,7 @@ def owners(sender: Senders) -> None:
             sender.patch(f"{path}/{named['metadata']['name']}", {"metadata": {"labels": {"muster.dev/gang": None}}})
 
 
-def pods(sender: Senders) -> None:
+def pods(sender: Sender) -> None:
     """Pods of started jobs and of gangs, created, bound, relabelled, nominated and evicted."""
     team, made = sender.team, {"muster.dev/pod-group": "train", "muster.dev/release": "old"}
     spec: Object = {"schedulerName": "muster", "containers": [{"name": "main", "image": "train"}]}
@@ -185,7 +189,7 @@ def pods(sender: Senders) -> None:
     sender.create(team.pods, tried, f"system:serviceaccount:{NAMESPACE}:muster-trials")
 
 
-def records(sender: Senders) -> None:
+def records(sender: Sender) -> None:
     """What the extender writes beside pods and jobs."""
     meta = {"name": "train", "labels": {"muster.dev/record": "true", "muster.dev/capacity": "true"}}
     queued = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{sender.team.name}/workloads"
@@ -202,7 +206,7 @@ def records(sender: Senders) -> None:
 
 
 def everything(cluster: Cluster, team: Team) -> None:
-    sender = Senders(cluster, team)
+    sender = Sender(cluster, team)
     for part in (jobs, owners, pods, records):
         part(sender)
 
@@ -232,13 +236,16 @@ LAST: Policy = {
 def install_twins(cluster: Cluster) -> dict[str, str]:
     """The names of all twins, by the variable that fails in each. Returns when they are in force."""
     version = f"admissionregistration.k8s.io/{mutating_version()}"
+    for name in (*FAIL_OPEN, "muster-job-keys"):  # what they change would keep the twins from looking at it
+        elsewhere = {"matchExpressions": [{"key": "muster.dev/manage-jobs", "operator": "DoesNotExist"}]}
+        binding = {"spec": {"matchResources": {"namespaceSelector": elsewhere}}}
+        cluster.api.patch(f"/apis/{version}/mutatingadmissionpolicybindings/{name}", binding)
     known = {}
     for of, twin in [*twins(), ("", LAST)]:
         known[of] = name = twin["metadata"]["name"]
         path = f"/apis/{version}/mutatingadmissionpolic"
         cluster.api.create(f"{path}ies", {**twin, "apiVersion": version})
-        binding = {"metadata": {"name": name}, "spec": {"policyName": name}}
-        cluster.api.create(f"{path}ybindings", binding)
+        cluster.api.create(f"{path}ybindings", {"metadata": {"name": name}, "spec": {"policyName": name}})
     del known[""]
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
     until_created_so(cluster, path, {"metadata": {"name": "probe"}}, lambda one: "labels" in one["metadata"])
@@ -259,8 +266,17 @@ def test_the_api_server_finds_no_fault_with_the_types_of_any_validation(cluster:
 
 def test_all_cel_is_evaluated_and_none_fails(cluster: Cluster) -> None:
     cluster.add_nodes(1)
+    rules = [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "patch"]}]
+    rights = "/apis/rbac.authorization.k8s.io/v1/clusterrole"
+    cluster.api.create(f"{rights}s", {"metadata": {"name": USER}, "rules": rules})
+    granted = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": USER}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}
+    cluster.api.create(f"{rights}bindings", {"metadata": {"name": USER}, "roleRef": granted, "subjects": [subject]})
     known = install_twins(cluster)
     everything(cluster, Team(cluster, manage_jobs="true"))
+    other = Sender(cluster, Team(cluster))
+    other.lived(other.team.jobs, other.team.job())
+    pods(other)
     found = policy_failures(cluster)
     assert not FAIL_OPEN & found.keys(), "the policies themselves fail nowhere"
     unreached = sorted(of for of, name in known.items() if not found.get(name))
