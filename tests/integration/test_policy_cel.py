@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from devcluster import Cluster
+from devcluster.admission import until_created_so
 from devcluster.api import ApiError, Object
 from devcluster.controllers import install_crds
 from devcluster.muster import (
@@ -25,7 +26,6 @@ from devcluster.muster import (
     install_gate,
     install_job_admission,
     mutating_version,
-    until_created_so,
 )
 from tests.integration.managed_kinds import (
     TRAINING,
@@ -248,7 +248,7 @@ def install_twins(cluster: Cluster) -> dict[str, str]:
         cluster.api.create(f"{path}ybindings", {"metadata": {"name": name}, "spec": {"policyName": name}})
     del known[""]
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-    until_created_so(cluster, path, {"metadata": {"name": "probe"}}, lambda one: "labels" in one["metadata"])
+    until_created_so(cluster.api, path, {"metadata": {"name": "probe"}}, lambda one: "labels" in one["metadata"])
     return known
 
 
