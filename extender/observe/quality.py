@@ -73,7 +73,7 @@ def quality(gangs: Iterable[Workload], snapshot: Snapshot, bandwidth_ratio: floa
     kinds = [name for name in snapshot.resources if name.endswith(_GPU)]
     lines = [snapshot.resources[name] for name in kinds]
     offered = snapshot.allocatable[lines].sum(axis=0)
-    free = np.clip(snapshot.free[lines].sum(axis=0), 0, offered)
+    free = np.maximum(snapshot.free[lines], 0).sum(axis=0)
     members = _members(gangs, snapshot)
     # Nodes with GPUs are commonly tainted by the name of the resource, and pods that ask for it tolerate that.
     usable = snapshot.eligible(Selection(tolerations=tuple(Toleration(name, "Exists", "", "") for name in kinds)))

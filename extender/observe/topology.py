@@ -102,7 +102,7 @@ def domains(state: State) -> list[DomainStock]:
     """All of them, the nearest level first, by name; nodes in no domain of a level are one entry without a name."""
     view = state.claims.snapshot()
     lines = [line for name, line in view.resources.items() if name.endswith(_GPU)]
-    offered, free = view.allocatable[lines].sum(axis=0), np.clip(view.free[lines].sum(axis=0), 0, None)
+    offered, free = view.allocatable[lines].sum(axis=0), np.maximum(view.free[lines], 0).sum(axis=0)
     nodes = [state.claims.nodes[name] for name in view.names]
     ready = np.array([node.ready and not node.unschedulable for node in nodes], dtype=np.int64)
     usable = free * ready

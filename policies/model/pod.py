@@ -136,9 +136,12 @@ class Pod:
         return tuple(gate for gate in self.gates if gate != GANG_GATE) if self.gates else ()
 
     @property
-    def rank(self) -> tuple[str, int, str, str]:
-        """The order of members inside a gang: by series and index, then by name."""
-        return (self.series, self.index if self.index is not None else 1 << 31, self.name, self.uid)
+    def rank(self) -> tuple[str, int, str, int, str, str]:
+        """The order of members inside a gang: by series and index, then by name and the number at its end."""
+        if self.index is not None:
+            return self.series, self.index, self.name, 0, "", self.uid
+        stem = self.name.rstrip("0123456789")
+        return self.series, 1 << 31, stem, len(self.name), self.name, self.uid
 
     def slice_of(self, size: int) -> tuple[str, int]:
         """Which slice of so many members it is in. Slices never span series."""

@@ -15,7 +15,7 @@ from policies.placement.exact import exactly
 from policies.placement.filling import fill, related
 from policies.placement.related import most_related
 from policies.placement.request import MOST_PARTS, Cap, PlacementRequest, Role, Sibling, by_size, roles_of, rows_of
-from policies.placement.rules import NONE_ASKED, Split, Unclear
+from policies.placement.rules import NONE_ASKED, Split, Unclear, seen_by
 from policies.placement.shortfall import NearestDomain, explain, in_the_way, nearest_domain
 from policies.placement.snapshot import Counts, Domain, Rows, Snapshot
 from policies.steps import BUDGET, Steps, finish, metered
@@ -90,6 +90,7 @@ def placing(
     placed later may get more nodes than it needs. Roles that other pods matter to are seated one member after the other
     (``policies.placement.related``), and the nodes come in an order in which kube-scheduler lets them in.
     """
+    snapshot = seen_by([*members, *[pod for pod, _ in beside]], snapshot)
     asked = yield from roles_of(members, caps, snapshot, beside)
     if isinstance(asked, Unclear):
         return Shortfall(0, needed, asked.explanation, unclear=True, split=isinstance(asked, Split))
@@ -144,7 +145,7 @@ def _placing(
         return Shortfall(len(placed), needed, _TOO_MANY_PARTS, unclear=True)
     want = stuck.count if len(asked) > 1 else min(stuck.count, needed)
     why = (yield from explain(stuck, snapshot, caps)) + in_the_way(stuck, snapshot) + CUT_SHORT * (sure is None)
-    return Shortfall(len(placed), needed, why, nearest_domain(stuck, want, snapshot))
+    return Shortfall(len(placed), needed, why, nearest_domain(stuck, want, asked, snapshot))
 
 
 def _surely(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from policies.model import NO_LEVEL, Pod, Topology
+from policies.model import HOSTNAME, NO_LEVEL, Pod, Topology
 from policies.model.topology import WHOLE_ROLE
 from policies.placement.snapshot import Snapshot
 from policies.words import counted, listed
@@ -82,6 +82,19 @@ class Rules:
 NONE_ASKED = Rules()
 
 
+def seen_by(pods: Iterable[Pod], snapshot: Snapshot) -> Snapshot:
+    """The snapshot in which rules of these pods are understood: with single machines as a level if one of them names
+    these. Indexes of levels are good for this snapshot alone."""
+    said = None
+    for pod in pods:
+        if pod.topology is not said:
+            # Most often all of them say the same, as one object.
+            said = pod.topology
+            if HOSTNAME in (said.required, said.preferred, said.slice_level, *(level for _, level in said.around)):
+                return snapshot.with_machines()
+    return snapshot
+
+
 def rules_of(pods: Sequence[Pod], snapshot: Snapshot) -> Rules | Unclear:
     """The rules of pods that say the same."""
     said = pods[0].topology
@@ -89,17 +102,17 @@ def rules_of(pods: Sequence[Pod], snapshot: Snapshot) -> Rules | Unclear:
         return NONE_ASKED
     for name in (said.required, said.preferred, said.slice_level, *(level for _, level in said.around)):
         if name not in (None, NO_LEVEL) and snapshot.level_called(name or "") is None:
-            known = ", ".join(f"{level.name} ({level.key})" for level in snapshot.levels)
+            known = ", ".join(f"{level.name} ({level.key})" for level in snapshot.levels[snapshot.nearest :])
             return Unclear(f'unknown topology level "{name}"; available: {known}')
     if said.slice_size not in (None, WHOLE_ROLE) and (odd := sum(pod.index is None for pod in pods)):
         without = counted(odd, "pod", "has", "have")
         return Unclear(f"slices are made by index, and {without} none (Indexed Jobs and StatefulSets number theirs)")
-    slices = [] if said.slice_size is None else [Slice(said.slice_size, _index(said.slice_level, snapshot) or 0)]
-    slices += [Slice(size, _index(level, snapshot) or 0) for size, level in said.around]
+    slices = [] if said.slice_size is None else [Slice(said.slice_size, _level(said.slice_level, snapshot))]
+    slices += [Slice(size, _level(level, snapshot)) for size, level in said.around]
     if any(nearer.level >= farther.level for nearer, farther in pairwise(slices)):
         named = ", ".join(snapshot.levels[one.level].name for one in slices)
         return Unclear(f"the levels of slices go from the nearest to the farthest, and these do not: {named}")
-    preferred = 0 if said.preferred is None else _index(said.preferred, snapshot)
+    preferred = snapshot.nearest if said.preferred is None else _index(said.preferred, snapshot)
     return Rules(_index(said.required, snapshot), preferred, tuple(slices))
 
 
@@ -148,6 +161,7 @@ def shared(at: int, rows: Sequence[int], who: str, snapshot: Snapshot) -> int | 
 
 def keeps(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> bool:
     """Whether these members on these nodes break nothing that they require; what cannot be understood is broken."""
+    snapshot = seen_by([pod for pod, _ in nodes], snapshot)
     alike = _alike(nodes, snapshot)
     homes: dict[int, set[int]] = {}
     for pods, rows in alike.values():
@@ -180,6 +194,12 @@ def _alike(nodes: Sequence[tuple[Pod, str]], snapshot: Snapshot) -> dict[Topolog
             pods.append(pod)
             rows.append(snapshot.rows.get(node, -1))
     return alike
+
+
+def _level(name: str | None, snapshot: Snapshot) -> int:
+    """The level with that name, or the nearest."""
+    found = _index(name, snapshot)
+    return snapshot.nearest if found is None else found
 
 
 def _index(name: str | None, snapshot: Snapshot) -> int | None:

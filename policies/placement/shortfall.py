@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -48,6 +49,7 @@ def explain(role: Role, snapshot: Snapshot, caps: Sequence[Cap]) -> Steps[str]:
         small = _too_small(pod, snapshot, eligible)
         what = shortage(pod, snapshot, snapshot.free, eligible, told=not small)
     parts = [f"{count} of {len(snapshot.names)} nodes have room for {what}", *([small] if small else [])]
+    parts += _overcommitted(pod, snapshot, eligible)
     barred = len(eligible) - int(np.count_nonzero(eligible))
     if pod.selection.volumes:
         anywhere = replace(pod.selection, volumes=())
@@ -105,7 +107,12 @@ def shortage(pod: Pod, snapshot: Snapshot, there: Amounts, eligible: Mask, *, to
 
 def _at_most(name: str, free: int) -> str:
     """Without the name of the resource, which stands before it. An overcommitted node has less than nothing free."""
-    return f" (at most {amount(name, free).removesuffix(f' {name}')} free on a node)" if free > 0 else ""
+    return f" (at most {_bare(name, free)} free on a node)" if free > 0 else ""
+
+
+def _bare(name: str, much: int) -> str:
+    """An amount without the name of the resource."""
+    return str(much) if name == "pods" else amount(name, much).removesuffix(f" {name}")
 
 
 def in_the_way(role: Role, snapshot: Snapshot) -> str:
@@ -149,6 +156,21 @@ def _skew(even: Evenly) -> str:
     return f"maxSkew {even.spread.max_skew} by {even.spread.key}"
 
 
+def _overcommitted(pod: Pod, snapshot: Snapshot, eligible: Mask) -> Iterator[str]:
+    """Say where more is in use than a node has, of each resource that the pod asks for: devices vanish under pods."""
+    for name, much in pod.requests:
+        if not much or (line := snapshot.resources.get(name)) is None:
+            continue
+        rows = np.flatnonzero(eligible & (snapshot.free[line] < 0))
+        if not len(rows):
+            continue
+        first = rows[np.argmin(snapshot.rank[rows])]
+        has = int(snapshot.allocatable[line, first])
+        used = has - int(snapshot.free[line, first])
+        more = f", and too much on {many(len(rows) - 1, 'other node')}" * (len(rows) > 1)
+        yield f"{name}: {_bare(name, used)} of {_bare(name, has)} in use on {snapshot.names[first]}{more}"
+
+
 def _too_small(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
     """What keeps the pod off every node that it may use even if that were empty; nothing where it would fit."""
     if not eligible.any():
@@ -169,8 +191,9 @@ def _too_small(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
     )
 
 
-def nearest_domain(role: Role, want: int, snapshot: Snapshot) -> NearestDomain | None:
-    """For a role that requires a level or whose slices do, and that needs room for ``want``; None for any other."""
+def nearest_domain(role: Role, want: int, roles: Sequence[Role], snapshot: Snapshot) -> NearestDomain | None:
+    """For a role that requires a level or whose slices do, and that needs room for ``want``; None for any other.
+    ``roles``: all of the gang."""
     at, size = role.rules.confining if role.home is None else role.home[0], role.rules.slice_size
     if at is None:
         return None
@@ -183,14 +206,19 @@ def nearest_domain(role: Role, want: int, snapshot: Snapshot) -> NearestDomain |
         wanted = f", none has room for {f'a slice of {size}' if size else 'one'}" if level.inhabited() else ""
         domain, near = Domain("", np.zeros(0, dtype=np.intp)), _domains(level) + wanted
     else:
-        domain, free = level.domain(code), many(int(found[code]), f"free {_thing(role)}")
+        domain, free = level.domain(code), many(int(found[code]), f"free {_thing(role, level)}")
         free += f" in whole slices of {size}" if size else ""
         if role.home is None:
             near = f"{_domains(level)}, best has {free} ({domain.name})"
         else:
             near = f"its gang is in {domain.name}, which has {free}"
         if role.rules.required is not None or not size:
-            near += _short(role, want - int(found[code]), domain, snapshot)
+            short = want - int(found[code])
+            near += (
+                _short(role, short, domain, level, snapshot)
+                if short > 0
+                else _TOGETHER + _all_of_it(roles, domain, snapshot)
+            )
         elif (some := int(found.sum()) // size) < (slices := -(-want // size)):
             near += f"; room for {some} of {many(slices, 'slice')} in all"
         else:
@@ -210,18 +238,31 @@ def _asked(role: Role, want: int, at: int, snapshot: Snapshot) -> str:
     return text
 
 
-def _thing(role: Role) -> str:
+def _thing(role: Role, level: Level) -> str:
     """What takes one member."""
-    return "node" if int(role.room.max(initial=0)) <= 1 else "slot"
+    return "node" if int(role.room.max(initial=0)) <= 1 and not level.implied else "slot"
 
 
-def _short(role: Role, short: int, domain: Domain, snapshot: Snapshot) -> str:
-    if short <= 0:
-        return _TOGETHER
-    text = f"; {many(short, _thing(role))} short"
+def _short(role: Role, short: int, domain: Domain, level: Level, snapshot: Snapshot) -> str:
+    text = f"; {many(short, _thing(role, level))} short"
     if shut := int((~snapshot.eligible(role.pods[0].selection)[domain.rows]).sum()):
         text += f"; {shut} of its {many(len(domain.rows), 'node')} not ready or closed to the gang"
     return text
+
+
+def _all_of_it(roles: Sequence[Role], domain: Domain, snapshot: Snapshot) -> str:
+    """What the domain has too little of for all who require one; empty where sums do not tell."""
+    asked = Counter[str]()
+    for role in roles:
+        if role.rules.required is not None:
+            asked.update({name: much * role.count for name, much in role.requests if name in snapshot.resources})
+    free = {name: int(np.maximum(snapshot.free[snapshot.resources[name], domain.rows], 0).sum()) for name in asked}
+    short = [
+        f"{amount(name, much)} and find {_bare(name, free[name])} free"
+        for name, much in asked.items()
+        if much > free[name]
+    ]
+    return f", which ask for {listed(short)}" if short else ""
 
 
 def _domains(level: Level) -> str:

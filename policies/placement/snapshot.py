@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.model import Requests, Selection
+from policies.model import HOSTNAME, Requests, Selection
 from policies.placement.columns import Codes, Mask
 from policies.placement.tenants import Tenants
 from policies.steps import Steps
@@ -48,7 +48,7 @@ class Level:
     ``rank`` is the place of each name among all names. Levels nest: ``above[i][code]`` is the one domain of the level
     ``i + 1`` steps farther out that the nodes of a domain are in, -1 where none of them has that label. ``torn``: label
     values seen under two domains of a farther level. Such a value is as many domains as it has parents, each named
-    after both.
+    after both. ``implied``: no level in force; it is there for a request that names it.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Level:
     codes: Codes
     above: tuple[Codes, ...] = ()
     torn: tuple[str, ...] = ()
+    implied: bool = False
     _order: Rows = field(init=False, repr=False, compare=False)
     _bounds: Rows = field(init=False, repr=False, compare=False)
     _present: Rows = field(init=False, repr=False, compare=False)
@@ -146,12 +147,25 @@ class Snapshot:
         """The same nodes, with these pods there."""
         return replace(self, others=replace(self.others, tenants=tenants))
 
+    @property
+    def nearest(self) -> int:
+        """The index of the nearest level in force."""
+        return int(bool(self.levels) and self.levels[0].implied)
+
+    def with_machines(self) -> Snapshot:
+        """The same nodes, each of which is a domain of the nearest level; as it is where that is a level in force."""
+        if any(level.key == HOSTNAME for level in self.levels):
+            return self
+        each, above = np.arange(len(self.names)), tuple(level.codes for level in self.levels)
+        machines = Level("machine", HOSTNAME, self.names, self.rank, each, above, implied=True)
+        return replace(self, levels=(machines, *self.levels))
+
     def level_called(self, name: str) -> int | None:
         """The index of the level with that short name or label key, or counted from 1, the nearest; None when there is
-        none."""
+        none. No number means a level that is implied."""
         found = next((at for at, level in enumerate(self.levels) if name in (level.name, level.key)), None)
-        if found is None and name.isdecimal() and 0 < int(name[:4]) <= len(self.levels):
-            return int(name[:4]) - 1
+        if found is None and name.isdecimal() and 0 < int(name[:4]) <= len(self.levels) - self.nearest:
+            return int(name[:4]) - 1 + self.nearest
         return found
 
     def demand(self, requests: Requests) -> list[tuple[int, int]] | None:

@@ -37,6 +37,7 @@ class Candidate:
     """Somebody who has room. All times are in seconds since the epoch.
 
     ``name`` is unique; people read it. ``workload``: of a surplus, the name of the candidate that is the rest of it.
+    ``turn``: of a surplus, how many others of its workload go first where they cost as much.
     ``claims``: the room that comes free when it is gone. ``pods``: those of its pods that others may demand something
     of; needed only where the preemptor or they have anti-affinity, spread or host ports. ``created``: its age.
     ``started``: since when it runs, None if it has yet to start. ``checkpointed``: when it last wrote a checkpoint.
@@ -55,6 +56,7 @@ class Candidate:
     started: float | None = None
     checkpointed: float | None = None
     workload: str = ""
+    turn: int = 0
     pods: tuple[Pod, ...] = ()
     queue: str = ""
     usage: Usage = field(default_factory=dict)

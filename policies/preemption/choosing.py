@@ -139,7 +139,7 @@ def _orders(options: Sequence[Costed], gains: Sequence[int]) -> Iterator[list[in
             options[at].priority,
             options[at].hours / max(1, gains[at]),
             -gains[at],
-            options[at].merit[:-1],
+            options[at].merit[:3],
             [-much for much in options[at].size],
             options[at].value,
         ),

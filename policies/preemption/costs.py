@@ -16,11 +16,11 @@ Level = tuple[int, int, int]
 """A priority, with that of the queue; how many device-hours victims of it lose, rounded down; and how many they are."""
 Size = tuple[int, int, int]
 """Devices, cpu and memory."""
-Cost = tuple[int, tuple[Level, ...], int, int, int, int, Size, tuple[str, ...]]
+Cost = tuple[int, tuple[Level, ...], int, int, int, int, Size, int, tuple[str, ...]]
 """Compared as Python compares tuples, and the smaller one is better: the highest unit; what each priority loses, the
 highest first; what their LocalQueues have used, as less than nothing; the domains that are broken and need not be; the
-ages in seconds, added up, then how long they have run; how much they have; the names. As many go in both by then, so
-that it does not matter what time it is."""
+ages in seconds, added up, then how long they have run; how much they have; their turns in their workloads; the names.
+As many go in both by then, so that it does not matter what time it is."""
 
 
 class Costed:
@@ -36,6 +36,7 @@ class Costed:
         self.age = -int(candidate.created)
         self.run = self.age if candidate.started is None else -int(candidate.started)
         self.size = candidate.size
+        self.turn = candidate.turn
         self._snapshot = snapshot
 
     @cached_property
@@ -47,14 +48,14 @@ class Costed:
         return frozenset(levels[0].codes[there].tolist()) - {-1}
 
     @property
-    def value(self) -> tuple[int, int, int, int, int, int, Size, str]:
+    def value(self) -> tuple[int, int, int, int, int, int, Size, int, str]:
         """The order in which candidates are given up, each seen alone."""
         return self.priority, self.unit, self.hours, *self.merit, self.name
 
     @property
-    def merit(self) -> tuple[int, int, int, Size]:
+    def merit(self) -> tuple[int, int, int, Size, int]:
         """The key that decides between two candidates that lose equally much, each seen alone."""
-        return -self.past, self.age, self.run, self.size
+        return -self.past, self.age, self.run, self.size, self.turn
 
 
 def cost(gone: Sequence[Costed], home: Collection[int] = ()) -> Cost:
@@ -70,6 +71,7 @@ def cost(gone: Sequence[Costed], home: Collection[int] = ()) -> Cost:
         sum(one.age for one in gone),
         sum(one.run for one in gone),
         _added([one.size for one in gone]),
+        sum(one.turn for one in gone),
         tuple(sorted(one.name for one in gone)),
     )
 

@@ -9,6 +9,7 @@ from functools import partial
 from policies.chosen import OURS, Policies
 from policies.model.queues import ClusterQueue, Evicts
 from policies.placement.place import Placed, Shortfall
+from policies.placement.rules import seen_by
 from policies.placement.snapshot import Snapshot
 from policies.preemption.allowed import Budgets, Why, allowed
 from policies.preemption.candidates import Candidate, Limits, Request, Unit
@@ -81,6 +82,7 @@ def searching(
     known = (
         {} if by_queue is None else {name: by_queue.queues[name] for name in by_queue.tree.fork(request.queue).queues}
     )
+    snapshot = seen_by([*request.pods, *[pod for pod, _ in request.beside]], snapshot)
     may = allowed(request, candidates, limits, known)
     chosen = sorted(may.candidates, key=lambda one: one.name)
     freed = freed_by(chosen, snapshot)

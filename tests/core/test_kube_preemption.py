@@ -10,7 +10,7 @@ from extender.core.effects import Reached
 from extender.core.events import PodsSeen, Tick
 from extender.core.gang.milestones import Milestone
 from extender.core.limits import Limits, Preempts
-from tests.builders import cluster, gang, key, single
+from tests.builders import cluster, gang, key, node, single
 from tests.core.jobs import Controlled, job
 from tests.core.preempting import ON, Cluster, running
 from tests.core.urgent import OFF, Asked, urgent
@@ -35,6 +35,46 @@ def test_the_whole_gang_gives_way_and_the_room_is_kept_for_the_pod() -> None:
     script.post_all()
     assert script.kept is None, "what it was for is done"
     assert not script.core.state.preemptions.under_way
+
+
+@pytest.mark.parametrize(("cpus", "go"), [(1, ["low-10"]), (3, ["low-10", "low-8", "low-9"])])
+def test_the_surplus_of_a_gang_goes_by_rank_where_that_is_enough(cpus: int, go: list[str]) -> None:
+    """Eleven pods with a minimum of 1 fill a node; kube-scheduler would delete any of them. volcano#5984"""
+    script = Cluster(node("n", 0, cpu=11), limits=OFF)
+    low = running(script, "low", 11, gpus=0, least=1)
+    pod = single("urgent", gpus=0, cpu=cpus, priority=100)
+    script.see(pod)
+    assert script.preempt(pod, {"n": tuple(one.uid for one in low[:cpus])}) == {}
+    assert sorted(script.evicted) == go
+    script.leave(*(script.pods[f"uid-{name}"] for name in go))
+    script.bind(pod, "n")
+    script.post_all()
+    assert script.gang("low").whole
+    assert not script.core.state.preemptions.under_way
+
+
+def test_a_gang_goes_as_a_whole_where_its_surplus_is_not_enough() -> None:
+    script = Cluster(node("n", 0, cpu=4), limits=OFF)
+    low = running(script, "low", 4, gpus=0, least=2)
+    pod = single("urgent", gpus=0, cpu=3, priority=100)
+    script.see(pod)
+    assert script.preempt(pod, {"n": tuple(one.uid for one in low[:3])}) == {}
+    assert len(script.evicted) == 4
+
+
+def test_the_eviction_of_a_surplus_goes_on_after_a_restart() -> None:
+    script = Cluster(node("n", 0, cpu=4), limits=OFF)
+    low = running(script, "low", 4, gpus=0, least=2)
+    pod = single("urgent", gpus=0, priority=100)
+    script.see(pod)
+    script.preempt(pod, {"n": (low[0].uid,)})
+    assert script.evicted == ["low-3"]
+    again = Cluster(node("n", 0, cpu=4), *script.pods.values(), limits=OFF)
+    again.advance(1)
+    assert again.evicted == ["low-3"]
+    assert again.filter(single("other", gpus=0, priority=5)) == ("n",)
+    again.leave(again.pods["uid-low-3"])
+    assert again.filter(single("other", gpus=0, priority=5)) == ()
 
 
 def test_its_turning_points_are_those_of_a_pod_of_no_gang() -> None:

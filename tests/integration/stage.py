@@ -7,7 +7,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 import msgspec
@@ -75,13 +75,14 @@ class RealStage:
     # What users and operators do.
 
     def add_nodes(
-        self, count: int, gpus: int = 8, *, clique: str = "", labels: Mapping[str, str] | None = None
+        self, count: int, gpus: int = 8, *, clique: str = "", labels: Mapping[str, str] | None = None, **has: Any
     ) -> list[str]:
+        """``has``: what else they have, as cpu and pods."""
         prefix = f"{self.namespace}-{self._added}-node"
         self._added += count
         labels = {"stage": self.namespace} | dict(labels or {})
         labels |= {"nvidia.com/gpu.clique": f"{self.namespace}.{clique}"} if clique else {}
-        added = self.cluster.add_nodes(count, gpus=gpus, prefix=prefix, labels=labels)
+        added = self.cluster.add_nodes(count, gpus=gpus, prefix=prefix, labels=labels, **has)
         self._nodes += added
         self.cliques |= dict.fromkeys(added, clique) if clique else {}
         return added
@@ -167,6 +168,19 @@ class RealStage:
             return {}
         gangs = msgspec.json.decode(self._ask("/gangs").content, type=list[dict[str, object]])
         return {str(one["name"]): GangView.model_validate(one) for one in gangs if one["namespace"] == self.namespace}
+
+    def domains(self) -> dict[str, Object]:
+        """The stock of each domain, by its name."""
+        return {one["name"]: one for one in msgspec.json.decode(self._ask("/domains").content)}
+
+    def until_unschedulable(self, name: str) -> str:
+        """Wait until kube-scheduler says that this pod fits nowhere, and return what it says."""
+
+        def said(pod: Object | None) -> str:
+            conditions = (pod or {}).get("status", {}).get("conditions", ())
+            return next((str(one["message"]) for one in conditions if one.get("reason") == "Unschedulable"), "")
+
+        return said(self.api.wait_for(f"{self.pods_path}/{name}", lambda pod: bool(said(pod)), PATIENCE_S))
 
     def held(self) -> int:
         return self._metric("muster_held_binds")

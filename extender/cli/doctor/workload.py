@@ -11,7 +11,7 @@ from extender.kube.dialects import MIN_MEMBER
 from extender.kube.reading.topology import PREFERRED, REQUIRED, SLICE_TOPOLOGY
 from extender.observe.quality import gpus_of
 from extender.observe.topology import TopologyView, topology
-from policies.model import GANG_GATE, NO_LEVEL, Dialect, GroupKey, Pod
+from policies.model import GANG_GATE, HOSTNAME, NO_LEVEL, Dialect, GroupKey, Pod
 from policies.words import many
 
 _FOR_MUSTER = (Dialect.ANNOTATION, Dialect.COSCHEDULING)
@@ -172,7 +172,7 @@ def _labels(table: Table, view: TopologyView) -> Iterator[Finding]:
 
 def _asked(view: TopologyView, members: list[Member]) -> Iterator[Finding]:
     """Levels that pods ask for and that do not exist."""
-    known = {word for level in view.levels for word in (level.name, level.key)} | {NO_LEVEL}
+    known = {word for level in view.levels for word in (level.name, level.key)} | {HOSTNAME, NO_LEVEL}
     for member in members:
         words = said(member.meta)
         for key in (REQUIRED, PREFERRED, SLICE_TOPOLOGY):

@@ -1,34 +1,56 @@
 """kube-scheduler's own preemption, for pods of no gang: no gang is broken in part by it.
 
 kube-scheduler would delete only those pods of a gang that are on the node that it chooses, at once, and to a job each
-of them is a failure. So no member is offered to it. Where nobody else would do, whole gangs give way as they do to a
-workload (``reservations.py``): it is written on the pod first, then the gangs are told, and the room is kept for it.
+of them is a failure. So no member is offered to it. Where nobody else would do, gangs give way as they do to a workload
+(``reservations.py``): their surplus where that is enough, else whole gangs. It is written on the pod first, then the
+victims are told, and the room is kept for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 
 from extender.core.claim import Owner, SlotOf
 from extender.core.effects import Reached
 from extender.core.gang.milestones import Milestone
+from extender.core.gang.surplus import surplus_of
 from extender.core.reasons import Reason
 from extender.core.singles.singles import Singles
 from extender.core.state import State
-from extender.core.victims.candidates import budgets_left, evicted, evictions_of, is_evictable, named, terms_of
+from extender.core.victims.candidates import (
+    budgets_left,
+    evicted,
+    evictions_of,
+    is_evictable,
+    named,
+    named_alone,
+    terms_of,
+)
 from extender.core.victims.giving_way import GivingWay
 from extender.core.victims.preemptions import MOST, Preemption, key_of
 from extender.core.victims.reservations import Reservations
 from extender.core.workload import Workload
-from policies.model import GroupKey, Pod, Requests, Reservation, Victim
+from policies.model import UNCONSTRAINED, GroupKey, Pod, Requests, Reservation, Victim
 from policies.model.mentions import Mention, mentioned
 from policies.preemption.allowed import Why
 from policies.words import listed
 
 Victims = Mapping[str, tuple[str, ...]]
 """Node -> the UIDs of those that kube-scheduler would delete there."""
-Gangs = dict[GroupKey, Workload]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Who may go on a node. ``whole``: whole gangs. ``priority``: the highest of theirs. ``pods``: so many go."""
+
+    victims: tuple[Victim, ...]
+    whole: bool
+    priority: int
+    pods: int
+
+
 _REST_S = 1.0
 """Those to whom nobody could give way are looked at so often."""
 _UNSEEN_S = 30.0
@@ -121,14 +143,14 @@ class KubePreemption:
         known = all(uid in self._state.pods for uids in asked.values() for uid in (pod.uid, *uids))
         if not known or len(self._state.preemptions.under_way) >= MOST:
             return False
-        found = {node: gangs for node, uids in asked.items() if (gangs := self._gangs_of(pod, node, uids, now))}
+        found = {node: choice for node, uids in asked.items() if (choice := self._choice_on(pod, node, uids, now))}
         rooms = {node: ((node, _positive(pod)),) for node in found}
         spared = self._state.preemptions.spares
         left = [node for node in found if not spared(key_of(pod), rooms[node])]
         if not left:
             return False
-        node = min(left, key=lambda one: (*_loss(found[one]), one))
-        victims = tuple(map(named, found[node].values()))
+        node = min(left, key=lambda one: (found[one].whole, found[one].priority, found[one].pods, one))
+        victims = found[node].victims
         until = now + self._state.limits.preemption_s
         reservation = Reservation(rooms[node], victims, until - self._state.epoch)
         self._reservations.keep(key_of(pod), _preemption(pod, reservation, until))
@@ -146,28 +168,70 @@ class KubePreemption:
         waits = waits and state.namespaces.ending(pod.namespace) is None
         return state.limits.pods_preempt_gangs and waits and pod.preempts and pod.scheduler in state.schedulers
 
-    def _gangs_of(self, pod: Pod, node: str, uids: tuple[str, ...], now: float) -> Gangs:
-        """The gangs of these victims; nothing if one of them may not go. The pods of no gang among them kube-scheduler
-        evicts once the gangs have gone."""
-        gangs: Gangs = {}
+    def _choice_on(self, pod: Pod, node: str, uids: tuple[str, ...], now: float) -> _Choice | None:
+        """The surplus of the gangs of these victims, else these gangs; None if one of them may not go. The pods of no
+        gang among them kube-scheduler evicts once the gangs have gone."""
+        gangs: dict[GroupKey, Workload] = {}
         for uid in uids:
             victim = self._state.pods.get(uid)
             if victim is None:
-                return {}
+                return None
             if (workload := self._state.workload_of(victim)) is not None:
                 if not self._may_go(workload, pod.priority, now):
-                    return {}
+                    return None
                 gangs[workload.key] = workload
+        if spare := self._surplus_on(pod, node, uids, sorted(gangs.values(), key=lambda one: one.priority), now):
+            highest = max(one.priority for one in gangs.values())
+            return _Choice(tuple(map(named_alone, spare)), whole=False, priority=highest, pods=len(spare))
         pods = [pod for workload in gangs.values() for pod in evicted(workload)]
-        if self._state.budgets.forbids(pods, budgets_left(self._state)):
-            return {}
+        if not gangs or self._state.budgets.forbids(pods, budgets_left(self._state)):
+            return None
         leaving: list[Owner] = [*uids]
         for workload in gangs.values():
             leaving += [member.uid for member in workload.members]
             leaving += [SlotOf(workload.key, slot) for slot in workload.reserved]
-        # kube-scheduler may know of more than we do, or of less when that was asked some time ago.
-        fits = self._singles.may_preempt(pod, node, leaving) and self._singles.fits_without(pod, node, leaving)
-        return gangs if fits else {}
+        if not self._fits_without(pod, node, leaving):
+            return None
+        highest, count = max(one.priority for one in gangs.values()), sum(len(one.bound) for one in gangs.values())
+        return _Choice(tuple(map(named, gangs.values())), whole=True, priority=highest, pods=count)
+
+    def _surplus_on(
+        self, pod: Pod, node: str, uids: tuple[str, ...], gangs: Sequence[Workload], now: float
+    ) -> list[Pod]:
+        """Members of these gangs on that node that make room by going alone, of the highest ranks, and no more than are
+        needed. None if that is not enough. Where more than room is asked for, those that kube-scheduler has named."""
+        state, going = self._state, self._state.preemptions.pods
+        spare = [
+            one
+            for gang in gangs
+            for one in surplus_of(gang, going)
+            if one.node == node and self._has_run(gang, [one], now)
+        ]
+        alone: list[Owner] = [uid for uid in uids if self._is_single(uid)]
+        by_name = [one for one in spare if one.uid in uids]
+        related = any(one.constraints is not UNCONSTRAINED for one in (pod, *(state.pods[uid] for uid in uids)))
+        chosen = [] if related else self._highest(pod, node, spare, alone)
+        if not chosen and len(alone) + len(by_name) == len(uids):
+            chosen = by_name
+        fits = self._fits_without(pod, node, [*alone, *(one.uid for one in chosen)])
+        return chosen if fits and not state.budgets.forbids(chosen, budgets_left(state)) else []
+
+    def _highest(self, pod: Pod, node: str, spare: Sequence[Pod], alone: Sequence[Owner]) -> list[Pod]:
+        """The first of these that make room, without those that the others can do without."""
+        chosen: list[Pod] = []
+        for one in spare:
+            if self._fits_without(pod, node, [*alone, *(victim.uid for victim in chosen)]):
+                break
+            chosen.append(one)
+        for one in chosen[::-1]:
+            others = [victim for victim in chosen if victim is not one]
+            if self._fits_without(pod, node, [*alone, *(victim.uid for victim in others)]):
+                chosen = others
+        return chosen
+
+    def _fits_without(self, pod: Pod, node: str, leaving: Sequence[Owner]) -> bool:
+        """Whether it fits: kube-scheduler may know of more than we do, or of less when that was asked some time ago."""
+        return self._singles.may_preempt(pod, node, leaving) and self._singles.fits_without(pod, node, leaving)
 
     def _may_go(self, workload: Workload, below: int, now: float) -> bool:
         if workload.priority >= below or not is_evictable(self._state, workload):
@@ -175,8 +239,12 @@ class KubePreemption:
         wall, most = now - self._state.epoch, self._state.limits.evictions_per_hour
         if most and evictions_of(self._state, workload, wall) >= most:
             return False
-        began = [one.stamp.at for one in workload.bound if one.stamp is not None and one.stamp.at]
-        ran = wall - min(began, default=workload.created)
+        return self._has_run(workload, workload.bound, now)
+
+    def _has_run(self, workload: Workload, pods: Sequence[Pod], now: float) -> bool:
+        """Whether the first of these pods of it has run for as long as anybody wants it to."""
+        began = [one.stamp.at for one in pods if one.stamp is not None and one.stamp.at]
+        ran = now - self._state.epoch - min(began, default=workload.created)
         least = terms_of(self._state, workload).min_runtime_s
         return ran >= (self._state.limits.min_runtime_s if least is None else least)
 
@@ -190,11 +258,13 @@ class KubePreemption:
         asked = dict(pod.requests)
         if any(amount > asked.get(name, 0) for name, amount in requests):
             return None
-        victims = tuple(one for one in written.victims if not one.pod and self._goes_on(one, pod.priority, node))
+        victims = tuple(one for one in written.victims if self._goes_on(one, pod.priority, node))
         return _preemption(pod, Reservation(written.rooms, victims, written.until), until) if victims else None
 
     def _goes_on(self, victim: Victim, below: int, node: str) -> bool:
-        """Of one that is broken in part those on that node may have gone before."""
+        """Of one that is broken in part those on that node may have gone before. No pod of no gang goes by this."""
+        if victim.pod and ((pod := self._state.pods.get(victim.pod)) is None or pod.group_key is None):
+            return False
         nodes, workload = {node}, self._state.workloads.get(victim.key)
         if workload is not None and not workload.whole:
             nodes |= {member.pod.node for member in workload.members if member.pod.node}
@@ -214,11 +284,6 @@ def _preemption(pod: Pod, reservation: Reservation, until: float) -> Preemption:
     why = f"preempted by {key_of(pod).mention}, which has priority {pod.priority} and lacked room"
     reason = Reason("Preempting", f"{names} give way to it", warning=False)
     return Preemption(reservation, until, dict.fromkeys(reservation.victims, why), reason, pod.uid, alone=True)
-
-
-def _loss(gangs: Gangs) -> tuple[int, int]:
-    """The highest priority among them, and how many pods go."""
-    return max(one.priority for one in gangs.values()), sum(len(one.bound) for one in gangs.values())
 
 
 def _positive(pod: Pod) -> Requests:

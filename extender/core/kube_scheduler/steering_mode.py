@@ -7,7 +7,7 @@ from enum import StrEnum
 from extender.core.state import State
 from extender.core.workload import Workload
 from policies.model import GANG_GATE, UNCONSTRAINED, Pod
-from policies.placement.rules import Unclear, rules_of
+from policies.placement.rules import Unclear, rules_of, seen_by
 
 _LARGEST_PIN = 64
 """Nodes that a pin may name: each costs 100 bytes of the pod, for as long as it lives."""
@@ -68,7 +68,7 @@ class Ways:
 
         What asks for no level gets the domain of the nearest. None where there is no such domain.
         """
-        view = self._state.claims.snapshot()
+        view = seen_by([pod], self._state.claims.snapshot())
         row, rules = view.rows.get(node), rules_of([pod], view)
         if row is None or isinstance(rules, Unclear):
             return ()

@@ -30,11 +30,11 @@ def candidates(state: State, concerns: Concerns, wall: float, *, related: bool) 
             spare = surplus_of(workload, going)
             apart = going.union(pod.uid for pod in spare)
             yield _whole(state, workload, wall, apart, related=related), named(workload)
-            for pod in spare:
-                yield _surplus(state, workload, pod, wall, related=related), _alone_named(pod)
+            for turn, pod in enumerate(spare):
+                yield _surplus(state, workload, pod, turn, wall, related=related), named_alone(pod)
     for pod in state.pods.values():
         if concerns(pod.priority, "") and is_evictable_alone(state, pod):
-            yield _alone(state, pod, wall, related=related), _alone_named(pod)
+            yield _alone(state, pod, wall, related=related), named_alone(pod)
 
 
 def kept(state: State, wall: float) -> Iterator[Candidate]:
@@ -144,12 +144,13 @@ def _whole(state: State, workload: Workload, wall: float, apart: Collection[str]
     )
 
 
-def _surplus(state: State, workload: Workload, pod: Pod, wall: float, *, related: bool) -> Candidate:
+def _surplus(state: State, workload: Workload, pod: Pod, turn: int, wall: float, *, related: bool) -> Candidate:
     use, alone = state.quotas.uses.of(workload.key).get(pod.uid), _alone(state, pod, wall, related=related)
     return replace(
         alone,
         unit=Unit.SURPLUS,
         workload=str(workload.key),
+        turn=turn,
         priority=workload.priority,
         created=workload.created,
         started=wall if pod.stamp is None else min(wall, pod.stamp.at or workload.created),
@@ -188,7 +189,7 @@ def _alone(state: State, pod: Pod, wall: float, *, related: bool) -> Candidate:
         began,
         terms.checkpointed,
         pods=some,
-        evictions=len(state.preemptions.evictions.recent(_alone_named(pod), None, wall)),
+        evictions=len(state.preemptions.evictions.recent(named_alone(pod), None, wall)),
         min_runtime_s=terms.min_runtime_s,
         budgets=state.budgets.counts((pod,)),
         protected=state.budgets.bars((pod,)),
@@ -201,8 +202,8 @@ def evictions_of(state: State, workload: Workload, wall: float) -> int:
     return len(state.preemptions.evictions.recent(Victim(workload.key), job, wall))
 
 
-def _alone_named(pod: Pod) -> Victim:
-    """As a reservation names a pod of no gang."""
+def named_alone(pod: Pod) -> Victim:
+    """As a reservation names a pod that goes alone."""
     return Victim(GroupKey(pod.namespace, pod.name), pod.uid)
 
 

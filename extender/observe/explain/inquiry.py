@@ -17,7 +17,7 @@ from policies.placement.columns import Mask
 from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Role, Sibling, roles_of
-from policies.placement.rules import Unclear
+from policies.placement.rules import Unclear, seen_by
 from policies.placement.shortfall import shortage
 from policies.placement.snapshot import Amounts, Counts, Domain, Level, Rows, Snapshot, slots
 from policies.steps import BUDGET, Steps, finish, metered
@@ -170,8 +170,8 @@ def inquiry(state: State, gang: Workload) -> Inquiry | None:
     members = [gang.asking(pod) for pod in gang.members.unplaced(slots) if not pod.foreign_gates]
     if not members or gang.min_member is None:
         return None
-    view = state.claims.snapshot()
     beside = finish(siblings(gang))
+    view = seen_by([*members, *[pod for pod, _ in beside]], state.claims.snapshot())
     roles = finish(roles_of(members, gang.retries.caps, view, beside))
     if isinstance(roles, Unclear) or not roles:
         return None
@@ -183,7 +183,7 @@ def inquiry(state: State, gang: Workload) -> Inquiry | None:
         at = role.home[0]
     if rules.required is None and rules.slice_size:
         want = min(want, rules.slice_size)
-    nearest = view.levels[0] if view.levels else None
+    nearest = view.levels[view.nearest] if len(view.levels) > view.nearest else None
     level = nearest if at is None else view.levels[at]
     # Nodes with room that it may not use: refused by kube-scheduler, or outside the domain where its members are.
     first = role.pods[0]

@@ -1,0 +1,251 @@
+"""Gangs of pods in situations that users of other schedulers have reported, each with what a user calls right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.binaries import kubernetes_version
+from devcluster.muster import RunningMuster, install_gate, start_muster
+from policies.model import CLIQUE, GANG_GATE
+from tests.integration.preemption import with_preemption
+from tests.integration.stage import RealStage, add_priorities
+from tests.scenarios.pods import bound, gated, pod
+
+pytestmark = pytest.mark.xdist_group("field-cases-pods")
+
+HOST = "kubernetes.io/hostname"
+
+
+@pytest.fixture(scope="module")
+def muster(cluster: Cluster) -> RunningMuster:
+    manifests = with_preemption(cluster.directory / "with-preemption")
+    running = start_muster(cluster, {"preemption": "on", "preemption_timeout_s": 120}, manifests=manifests)
+    install_gate(cluster)
+    add_priorities(cluster, {"low": 10, "middle": 50, "high": 100})
+    return running
+
+
+def names(stage: RealStage, gang: str) -> list[str]:
+    return sorted(one.name for one in bound(stage.pods(), gang) if one.live)
+
+
+def allocate(stage: RealStage, node: str, **amounts: int) -> None:
+    """The node lists these amounts from now on, as after a restart of its device plugin."""
+    named = {"gpus": "nvidia.com/gpu", "pods": "pods"}
+    listed = {named[key]: str(amounts[key]) for key in amounts}
+    stage.api.patch(f"/api/v1/nodes/{node}/status", {"status": {"allocatable": listed, "capacity": listed}})
+
+
+def test_an_elastic_gang_loses_its_highest_rank_to_one_pod_and_runs_on(stage: RealStage) -> None:
+    """Eleven pods of a gang with minimum 1 fill a node when a pod of a higher priority comes. volcano#5984"""
+    stage.add_nodes(1, gpus=0, cpu="11")
+    stage.create(*gated("elastic", 11, gpus=0, min_member=1, priorityClassName="low"))
+    stage.until(lambda pods: len(bound(pods, "elastic")) == 11)
+    stage.create(*gated("urgent", 1, gpus=0, priorityClassName="high"))
+    stage.until(lambda pods: len(bound(pods, "urgent")) == 1)
+    assert names(stage, "elastic") == sorted(f"elastic-{at}" for at in range(10))
+    stage.create(pod("alone", gpus=0, priorityClassName="high"))
+    pods = stage.until(lambda pods: any(one.name == "alone" and one.node for one in pods))
+    assert len([one for one in bound(pods, "elastic") if one.live]) == 9
+
+
+def test_both_tenants_of_a_node_go_for_its_slots_or_neither_does(stage: RealStage) -> None:
+    """The node takes two pods: one has all GPUs, the other only holds a slot. kueue#10497, kueue#4439"""
+    (node,) = stage.add_nodes(1, pods=2)
+    stage.create(*gated("gpus", 1, priorityClassName="low"), *gated("slot", 1, gpus=0, priorityClassName="middle"))
+    stage.until(lambda pods: len(bound(pods, "gpus")) == len(bound(pods, "slot")) == 1)
+    stage.create(*gated("equal", 2, gpus=4, priorityClassName="middle"))
+    stage.until_told("equal", lambda seen: seen.state == "NoRoom" and "room for 1 pod" in seen.message)
+    assert (names(stage, "gpus"), names(stage, "slot")) == (["gpus-0"], ["slot-0"])
+    stage.create(*gated("urgent", 2, gpus=4, priorityClassName="high"))
+    pods = stage.until(lambda pods: len(bound(pods, "urgent")) == 2)
+    assert {one.node for one in bound(pods, "urgent")} == {node}
+    assert not [one for one in pods if one.live and one.name in ("gpus-0", "slot-0")]
+
+
+def test_a_gang_that_requires_one_machine_waits_for_slots_of_it(stage: RealStage) -> None:
+    """There is plenty of cpu on a node that takes one pod. kueue#11287, kueue#4270"""
+    (node,) = stage.add_nodes(1, gpus=0, pods=1)
+    both = gated("both", 2, gpus=0, topology=HOST)
+    both[1]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}
+    stage.create(*both)
+    said = stage.until_told("both", lambda seen: seen.state == "NoRoom").message
+    assert "which ask for 2 pods and find 1 free" in said
+    assert not names(stage, "both")
+    allocate(stage, node, pods=2)
+    stage.until(lambda pods: len(bound(pods, "both")) == 2)
+
+
+@pytest.mark.parametrize(("had", "left", "asks"), [(8, 6, 6), (4, 3, 1)])
+def test_nobody_is_bound_where_gpus_have_vanished_under_a_pod(stage: RealStage, had: int, left: int, asks: int) -> None:
+    """Allocatable drops below what a pod has, and the node is touched. volcano#1818, volcano#1782, kubernetes#92592"""
+    (node,) = stage.add_nodes(1, gpus=had, clique="a")
+    stage.create(pod("old", gpus=had))
+    stage.until(lambda pods: any(one.node for one in pods))
+    allocate(stage, node, gpus=left)
+    stage.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {"touched": "yes"}}})
+    stage.create(*gated("new", 1, gpus=asks), pod("alone", gpus=asks))
+    said = stage.until_told("new", lambda seen: seen.state == "NoRoom").message
+    assert f"{had} of {left} in use on {node}" in said
+    there = stage.domains()[f"{stage.namespace}.a"]
+    assert (there["gpus"], there["free_gpus"]) == (left, 0)
+    stage.until_unschedulable("alone")
+    stage.delete("old")
+    stage.until(lambda pods: any(one.node for one in pods if one.name in ("new-0", "alone")))
+
+
+def test_two_racks_with_the_same_partition_number_are_two_cliques(stage: RealStage) -> None:
+    """The whole label names the rack. dra-driver#377"""
+    racks = [
+        f"{uuid}.17044" for uuid in ("5d0b5d1e-1111-4c2c-8a2e-0f6d6a3d7f01", "91c4a8be-2222-4f0e-9d53-7bb1e0a9c202")
+    ]
+    rack_of = {name: rack for rack in racks for name in stage.add_nodes(2, gpus=4, labels={CLIQUE: rack})}
+    stage.create(*gated("pair", 2, gpus=4, topology="clique"))
+    pods = stage.until(lambda pods: len(bound(pods, "pair")) == 2)
+    assert len({rack_of[one.node or ""] for one in bound(pods, "pair")}) == 1
+    stage.delete("pair-0", "pair-1")
+    four = gated("four", 4, gpus=4, topology="clique")
+    stage.create(*four)
+    stage.until_told("four", lambda seen: "2 cliques, best has 2 free nodes" in seen.message)
+    stage.delete(*(one["metadata"]["name"] for one in four))
+    split = gated("split", 4, gpus=4)
+    for one in split:
+        one["metadata"]["annotations"]["muster.dev/preferred-topology"] = "clique"
+    stage.create(*split)
+    pods = stage.until(lambda pods: len(bound(pods, "split")) == 4)
+    assert sorted(rack_of[one.node or ""] for one in bound(pods, "split")) == [racks[0]] * 2 + [racks[1]] * 2
+
+
+def _in_groups(name: str, gangs: Sequence[str], size: int) -> list[Object]:
+    """The pods of one gang of several that have to start together, in Koordinator's words."""
+    prefix, found = "gang.scheduling.koordinator.sh/", []
+    for at in range(size):
+        one = pod(f"{name}-{at}", gates=(GANG_GATE,))
+        one["metadata"]["annotations"] = {
+            f"{prefix}name": name,
+            f"{prefix}min-available": str(size),
+            f"{prefix}groups": json.dumps(gangs),
+        }
+        found.append(one)
+    return found
+
+
+@pytest.mark.xfail(strict=True, reason="Muster does not start gangs of several names together: it says so, and waits")
+def test_of_two_pairs_of_gangs_that_need_each_other_one_pair_runs(stage: RealStage) -> None:
+    """There is room for one pair, and the pods come crosswise. koordinator#872"""
+    stage.add_nodes(4)
+    for name, pair in {"a": "ab", "c": "cd", "b": "ab", "d": "cd"}.items():
+        stage.create(*_in_groups(name, [f"{stage.namespace}/{one}" for one in pair], 2))
+    for name in "acbd":
+        stage.until_told(name, lambda seen: bool(seen.message))
+    assert sum(bool(one.node) for one in stage.pods()) == 4
+
+
+def _in_roles(app: str, role: str, size: int, least: dict[str, int]) -> list[Object]:
+    """The pods of one role of a gang, in YuniKorn's words."""
+    found = []
+    groups = [{"name": name, "minMember": least[name]} for name in least]
+    for at in range(size):
+        one = pod(f"{app}-{role}-{at}", gpus=1, gates=(GANG_GATE,))
+        one["metadata"]["labels"] = {"yunikorn.apache.org/app-id": app}
+        said = {"task-group-name": role, "task-groups": json.dumps(groups)}
+        one["metadata"]["annotations"] = {f"yunikorn.apache.org/{key}": value for key, value in said.items()}
+        found.append(one)
+    return found
+
+
+@pytest.mark.parametrize("least", [3, 10])
+def test_of_two_gangs_of_two_roles_one_runs_and_the_other_holds_nothing(stage: RealStage, least: int) -> None:
+    """Each role is what a gang of its own is elsewhere; ten pods of one of them are there. koordinator#872"""
+    minima = {"a": least, "b": 2}
+    for role, size in (("a", 10), ("b", 2)):
+        for app in ("first", "second"):
+            stage.create(*_in_roles(app, role, size, minima))
+    stage.add_nodes(1, gpus=least + 2)
+    pods = stage.until(lambda pods: sum(bool(one.node) for one in pods) == least + 2)
+    (app,) = {one.name.partition("-")[0] for one in pods if one.node}
+    assert sorted(one.name for one in pods if one.node and "-b-" in one.name) == [f"{app}-b-0", f"{app}-b-1"]
+    other = "second" if app == "first" else "first"
+    stage.until_told(other, lambda seen: seen.state == "NoRoom")
+    assert not any(one.nominated_node for one in stage.pods() if one.name.startswith(other))
+
+
+DRA = "/apis/resource.k8s.io/v1"
+
+
+@pytest.fixture
+def fabric(stage: RealStage) -> Iterator[None]:
+    """Two nodes with a GPU each, and one device of a fabric that all nodes reach."""
+    made = []
+
+    def create(plural: str, obj: Object) -> None:
+        made.append(f"{DRA}/{plural}/{obj['metadata']['name']}")
+        stage.api.create(f"{DRA}/{plural}", obj)
+
+    for name in ("gpu", "fabric"):
+        chosen = [{"cel": {"expression": f"device.driver == '{name}.example.com'"}}]
+        create("deviceclasses", {"metadata": {"name": f"{name}.example.com"}, "spec": {"selectors": chosen}})
+    pool: Object = {"generation": 1, "resourceSliceCount": 1}
+    for node in stage.add_nodes(2, gpus=0):
+        spec = {"driver": "gpu.example.com", "nodeName": node, "pool": {"name": node, **pool}}
+        create("resourceslices", {"metadata": {"name": node}, "spec": {**spec, "devices": [{"name": "gpu-0"}]}})
+    spec = {"driver": "fabric.example.com", "allNodes": True, "pool": {"name": "fabric", **pool}}
+    create("resourceslices", {"metadata": {"name": "fabric"}, "spec": {**spec, "devices": [{"name": "fabric-0"}]}})
+
+    def asks(name: str) -> Object:
+        exactly = {"deviceClassName": f"{name}.example.com"}
+        return {"devices": {"requests": [{"name": "one", "exactly": exactly}]}}
+
+    home = f"{DRA}/namespaces/{stage.namespace}"
+    stage.api.create(f"{home}/resourceclaimtemplates", {"metadata": {"name": "own"}, "spec": {"spec": asks("gpu")}})
+    stage.api.create(f"{home}/resourceclaims", {"metadata": {"name": "common"}, "spec": asks("fabric")})
+    yield
+    for path in made:
+        stage.api.delete(path)
+
+
+def claiming(one: Object) -> Object:
+    """The pod, with a claim of its own and the one in common."""
+    claims = {"own": "resourceClaimTemplateName", "common": "resourceClaimName"}
+    one["spec"]["resourceClaims"] = [{"name": name, field: name} for name, field in claims.items()]
+    one["spec"]["containers"][0]["resources"]["claims"] = [{"name": name} for name in claims]
+    return one
+
+
+@pytest.mark.xfail(
+    kubernetes_version().startswith(("v1.34", "v1.35", "v1.36")),
+    strict=True,
+    reason="before 1.37 kube-scheduler cannot score the second pod (kubernetes#139016)",
+)
+@pytest.mark.usefixtures("fabric")
+def test_two_pods_with_a_claim_of_their_own_and_one_in_common_run(stage: RealStage) -> None:
+    """Each node has one GPU, and the device in common is reached from both. kubernetes#139016, kubernetes#137617"""
+    stage.create(*(claiming(pod(f"pod-{at}", gpus=0)) for at in range(2)))
+    pods = stage.until(lambda pods: sum(bool(one.node) for one in pods) == 2)
+    assert len({one.node for one in pods}) == 2
+
+
+@pytest.mark.xfail(
+    strict=True, reason="gangs do not support claims of devices (DRA) yet: Muster says so, and holds none"
+)
+@pytest.mark.usefixtures("fabric")
+def test_a_gang_whose_pods_share_a_claim_runs(stage: RealStage) -> None:
+    """The same two pods as a gang. kubernetes#139016, kubernetes#137617"""
+    stage.create(*map(claiming, gated("both", 2, gpus=0)))
+    said = stage.until_told("both", lambda seen: bool(seen.message))
+    assert said.state != "ResourceClaims"
+    stage.until(lambda pods: len(bound(pods, "both")) == 2)
+
+
+@pytest.mark.usefixtures("fabric")
+def test_a_gang_whose_pods_share_a_claim_holds_none_of_it_while_it_waits(stage: RealStage) -> None:
+    """kubernetes#139016, kubernetes#137617"""
+    stage.create(*map(claiming, gated("both", 2, gpus=0)))
+    stage.until_told("both", lambda seen: seen.state == "ResourceClaims")
+    claims = stage.api.list(f"{DRA}/namespaces/{stage.namespace}/resourceclaims")
+    assert not any("allocation" in one.get("status", {}) for one in claims)
