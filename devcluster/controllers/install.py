@@ -36,8 +36,9 @@ def build_controller(controller: Controller, progress: Progress = silent) -> tup
     return module.programs([controller.name], progress)[controller.name], module.source(controller.module, progress)
 
 
-def start_controller(cluster: Cluster, name: str, progress: Progress = silent) -> Process:
-    """Build, install and start it, and before it what it needs; returns when it is ready and its webhooks answer."""
+def start_controller(cluster: Cluster, name: str, progress: Progress = silent, options: Sequence[str] = ()) -> Process:
+    """Build, install and start it, and before it what it needs; returns when it is ready and its webhooks answer.
+    `options`: more arguments than its own."""
     controller = CATALOGUE[name]
     for needed in controller.needs:
         if all(process.name != needed for process in cluster.processes):
@@ -52,7 +53,7 @@ def start_controller(cluster: Cluster, name: str, progress: Progress = silent) -
         place.config.write_text(yaml.safe_dump(controller.config(place)))
     if controller.webhooks is not None:
         _install_webhooks(cluster, source, controller, controller.webhooks, place)
-    argv = [str(program), *controller.arguments(place)]
+    argv = [str(program), *controller.arguments(place), *options]
     # Where it writes temporary files, or looks for certificates among them, is its own directory.
     environment = {"KUBECONFIG": str(place.kubeconfig), "TMPDIR": str(place.directory), **controller.environment}
     process = cluster.start(name, argv, environment)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
 from extender.observe.topology import domains
 from policies.model import Node, Topology
-from policies.model.queues import Cohort, Evicts, Preemption, QueueObject
+from policies.model.queues import VOLCANO, Cohort, Evicts, Preemption, QueueObject, VolcanoQueue
 from tests.builders import cluster, gang, node, requests, single
 from tests.core.lending import RECLAIMS, Queued
 from tests.core.levels import asking, homes
-from tests.core.preempting import Cluster, running
+from tests.core.preempting import ON, Cluster, running
 from tests.core.queues import cluster_queue, flavor, in_queue
 from tests.core.script import Script
 
@@ -57,6 +58,22 @@ def test_an_elastic_gang_gives_back_as_much_as_is_reclaimed(count: int) -> None:
     assert script.gang("low").whole
 
 
+def test_an_elastic_gang_gives_back_what_its_queue_does_not_deserve() -> None:
+    """Queues of Volcano with weights 1 and 10, and eleven pods with a minimum of 1 in the first. volcano#5994"""
+    things = VolcanoQueue("small", Fraction(1)), VolcanoQueue("large", Fraction(10))
+    script = Queued(node("n", 11, cpu=64), things=things, limits=replace(ON, min_runtime_s=0))
+    low = in_queue("low", 11, f"{VOLCANO}small", gpus=1, min_member=1)
+    script.see(low)
+    script.advance(0.5)
+    script.run(low)
+    wants = in_queue("wants", 1, f"{VOLCANO}large", gpus=1)
+    script.see(wants)
+    script.advance(0.5)
+    assert script.evicted == ["low-10"]
+    script.leave(low[10])
+    assert all(map(script.planned, wants))
+
+
 def tree() -> tuple[QueueObject, ...]:
     """Queue a has quota that b borrows, below a parent; protected is beside the parent and uses its own."""
     rules = Preemption(within=Evicts.LOWER, reclaim=Evicts.ANY)
@@ -94,6 +111,25 @@ def test_pods_are_evicted_for_the_last_slot_of_a_node_or_nobody_is() -> None:
     assert sorted(script.evicted) == ["gpus-0", "slot-0"]
     script.leave(*(script.pods[f"uid-{name}"] for name in ("gpus-0", "slot-0")))
     assert [script.planned(pod) for pod in urgent] == ["n", "n"]
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (8, 0), (0, 8)])
+def test_slots_are_reclaimed_with_the_gpus_or_nothing_is(sizes: tuple[int, int]) -> None:
+    """The same where a queue takes back what another one has borrowed. kueue#10497"""
+    things: tuple[QueueObject, ...] = (
+        flavor("gpus"),
+        cluster_queue("borrows", {"gpus": 0}, cohort="all"),
+        cluster_queue("lends", {"gpus": 8}, cohort="all", preemption=RECLAIMS),
+    )
+    script = Queued(with_slots(node("n"), 2), things=things)
+    script.start("gpus", 1, "borrows")
+    script.see(slot := single("slot", gpus=0, node="n", priority=-1))
+    wants = in_queue("wants", 2, "lends", gpus=4)
+    script.see([replace(pod, requests=requests(gpus)) for pod, gpus in zip(wants, sizes, strict=True)])
+    script.advance(0.5)
+    assert sorted(script.evicted) == ["gpus-0", "slot"]
+    script.leave(script.pods["uid-gpus-0"], slot)
+    assert [script.planned(pod) for pod in wants] == ["n", "n"]
 
 
 def test_nobody_is_evicted_where_the_last_slot_cannot_come_free() -> None:

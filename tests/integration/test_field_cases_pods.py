@@ -180,7 +180,7 @@ DRA = "/apis/resource.k8s.io/v1"
 
 @pytest.fixture
 def fabric(stage: RealStage) -> Iterator[None]:
-    """Two nodes with a GPU each, and one device of a fabric that all nodes reach."""
+    """Three nodes with a GPU each, and one device of a fabric that all nodes reach."""
     made = []
 
     def create(plural: str, obj: Object) -> None:
@@ -191,11 +191,11 @@ def fabric(stage: RealStage) -> Iterator[None]:
         chosen = [{"cel": {"expression": f"device.driver == '{name}.example.com'"}}]
         create("deviceclasses", {"metadata": {"name": f"{name}.example.com"}, "spec": {"selectors": chosen}})
     pool: Object = {"generation": 1, "resourceSliceCount": 1}
-    for node in stage.add_nodes(2, gpus=0):
-        spec = {"driver": "gpu.example.com", "nodeName": node, "pool": {"name": node, **pool}}
+    for node in stage.add_nodes(3, gpus=0):
+        spec: Object = {"driver": "gpu.example.com", "nodeName": node, "pool": {"name": node, **pool}}
         create("resourceslices", {"metadata": {"name": node}, "spec": {**spec, "devices": [{"name": "gpu-0"}]}})
-    spec = {"driver": "fabric.example.com", "allNodes": True, "pool": {"name": "fabric", **pool}}
-    create("resourceslices", {"metadata": {"name": "fabric"}, "spec": {**spec, "devices": [{"name": "fabric-0"}]}})
+    common: Object = {"driver": "fabric.example.com", "allNodes": True, "pool": {"name": "fabric", **pool}}
+    create("resourceslices", {"metadata": {"name": "fabric"}, "spec": {**common, "devices": [{"name": "fabric-0"}]}})
 
     def asks(name: str) -> Object:
         exactly = {"deviceClassName": f"{name}.example.com"}
@@ -226,7 +226,7 @@ def claiming(one: Object) -> Object:
 def test_two_pods_with_a_claim_of_their_own_and_one_in_common_run(stage: RealStage) -> None:
     """Each node has one GPU, and the device in common is reached from both. kubernetes#139016, kubernetes#137617"""
     stage.create(*(claiming(pod(f"pod-{at}", gpus=0)) for at in range(2)))
-    pods = stage.until(lambda pods: sum(bool(one.node) for one in pods) == 2)
+    pods = stage.wait(stage.pods, lambda pods: sum(bool(one.node) for one in pods) == 2, 20.0)
     assert len({one.node for one in pods}) == 2
 
 

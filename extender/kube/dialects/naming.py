@@ -2,8 +2,9 @@
 
 A pod may have the words of several projects. Muster's own win over all others, then come those of the coscheduling
 plugin: a pod that says the same name in both is read in the latter, whose object is one truth for all members. Two
-others that name different groups are a problem. What cannot be read becomes a problem, one sentence that quotes it,
-never a guess.
+others that name different groups are a problem. On pods of a job that Muster admits its own words alone count: the
+operator of the job may make a PodGroup beside them, which counts pods that come only when others run. What cannot be
+read becomes a problem, one sentence that quotes it, never a guess.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from extender.kube.dialects.words import (
     VOLCANO,
     Words,
 )
+from extender.kube.kinds.keys import WORKLOAD
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import is_name, plain, quoted
 from extender.kube.reading.topology import topology_problem
@@ -51,6 +53,8 @@ def group_of(meta: Meta) -> GroupRef | None:
     if not meta.says(_NAMES):
         return None
     ours, theirs = meta.said(POD_GROUP), meta.said(COSCHEDULING_POD_GROUP)
+    if ours and meta.said(WORKLOAD):
+        theirs = []
     if not ours and not theirs:
         return _of_others(meta)
     words = COSCHEDULING if theirs else OWN

@@ -198,13 +198,13 @@ def nobody_is_too_young_for_a_pod(patch: pytest.MonkeyPatch) -> None:
 
 def one_gang_too_few_for_a_pod(patch: pytest.MonkeyPatch) -> None:
     """Of several on its node the last one is spared."""
-    real = KubePreemption._gangs_of
+    real = KubePreemption._choice_on
 
-    def gangs_of(self, pod, node, uids, now):  # type: ignore[no-untyped-def]
-        gangs = real(self, pod, node, uids, now)
-        return dict(list(gangs.items())[: max(1, len(gangs) - 1)])
+    def choice_on(self, pod, node, uids, now):  # type: ignore[no-untyped-def]
+        choice = real(self, pod, node, uids, now)
+        return choice and replace(choice, victims=choice.victims[: max(1, len(choice.victims) - 1)])
 
-    patch.setattr(KubePreemption, "_gangs_of", gangs_of)
+    patch.setattr(KubePreemption, "_choice_on", choice_on)
 
 
 def room_of_a_pod_kept_from_itself(patch: pytest.MonkeyPatch) -> None:
