@@ -117,6 +117,9 @@ def _configured(
     return config
 
 
+_of_jobset = _configured("config.jobset.x-k8s.io/v1alpha1")
+
+
 def _of_kueue(place: Place) -> dict[str, Any]:
     """It elects a leader: by its Lease others see that it runs. Of jobs it manages those of batch/v1."""
     election = {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io", "resourceNamespace": "kueue-system"}
@@ -155,7 +158,8 @@ CATALOGUE = {
             "jobset-system",
             "config/components/crd/bases/*.yaml",
             _by_file,
-            _configured("config.jobset.x-k8s.io/v1alpha1"),
+            # The gate is alpha, and allows one Job of a JobSet to be restarted.
+            lambda place: _of_jobset(place) | {"featureGates": {"RestartJob": True}},
             Webhooks(
                 "config/components/webhook/manifests.yaml",
                 "jobset-webhook-service",

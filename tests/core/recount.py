@@ -174,12 +174,16 @@ def _stages(workload: Workload) -> dict[SlotKey, Stage]:
 
 
 def _done(workload: Workload) -> set[SlotKey]:
-    """Of slots without an index it is known how many are, and not which."""
+    """Of slots without an index it is known how many are, and not which. Of pods that come one after the other, those
+    that have ended and are gone count, too: any number may be done."""
     slots, job = workload.members.slots, workload.job.seen if workload.job is not None else None
     if job is None:
         return set()
     chosen = [slot for slot in slots.done if slot[0] not in slots.indexed]
-    return {slot for slot in slots.templates if slot in job.done}.union(chosen[: job.closed])
+    in_turn = {podset.prefix for podset in job.podsets.podsets if podset.completions}
+    by_status = [slot for slot in chosen if slot[0] not in in_turn][: job.closed]
+    by_pods = [slot for slot in chosen if slot[0] in in_turn]
+    return {slot for slot in slots.templates if slot in job.done}.union(by_status, by_pods)
 
 
 def _stage(member: Member) -> Stage:

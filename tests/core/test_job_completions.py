@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.limits import Limits
-from policies.model import GANG_GATE, Pod
+from policies.model import GANG_GATE, Controller, Pod
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
@@ -19,7 +19,7 @@ class Completions(Controlled):
     says nothing of their slots, and beyond the plan with a gate."""
 
     def __init__(self, script: Script, *, numbered: bool, completions: int = 0, pods: int = 3) -> None:
-        self.numbered = numbered
+        self.numbered, self.maker = numbered, ""
         seen = job(pods, indexed=False)
         (podset,) = seen.podsets.podsets
         podsets = replace(seen.podsets, podsets=(replace(podset, completions=completions),))
@@ -33,7 +33,8 @@ class Completions(Controlled):
             self._made += 1
             gates = (GANG_GATE,) if self.numbered and index >= podset.count else ()
             name = f"pod-{index}-{self._made}"
-            made = replace(podset.template, uid=name, name=name, index=index if self.numbered else None, gates=gates)
+            number, maker = index if self.numbered else None, Controller("batch/v1", "Job", self.maker, self.maker)
+            made = replace(podset.template, uid=name, name=name, index=number, gates=gates, controller=maker)
             self.pods[name] = made
             self.script.see(made)
             pods.append(made)
@@ -122,6 +123,44 @@ def test_whoever_comes_next_has_the_room_of_a_pod_that_has_ended(pods: int, *, n
         first = [*first[1:], *more]
     train.finish(first[:1])
     assert script.planned(other[0]), "nobody comes any more"
+    assert not train.stops
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+@pytest.mark.parametrize("tail", [1, 2])
+def test_the_tail_of_a_job_runs_alone(tail: int, *, numbered: bool) -> None:
+    """Its first pods end before the next one comes, and no status says how many are done. KAI-Scheduler#1347"""
+    script = Script(*cluster("a: 3x8"))
+    train = Completions(script, numbered=numbered, completions=3 + tail)
+    script.run(first := train.come(0, 1, 2))
+    train.finish(first)
+    rest = train.come(*range(3, 3 + tail))
+    script.run(rest)
+    assert len(script.bound(rest)) == tail
+    others = [gang(f"other-{at}", 1) for at in range(3)]
+    script.see(*others)
+    script.advance(0.5)
+    assert sum(bool(script.planned(pod)) for (pod,) in others) == 3 - tail
+    again = restarted(train, [pod for pods in others for pod in pods])
+    assert not again.stops
+    train.finish(rest)
+    assert not train.stops
+
+
+def test_a_job_that_is_made_anew_starts_with_all_of_its_pods() -> None:
+    """As a Job of a JobSet that starts again, with another UID: what has ended before is of the past."""
+    script = Script(*cluster("a: 3x8"))
+    train = Completions(script, numbered=False, completions=4)
+    train.maker = "first"
+    script.run(first := train.come(0, 1, 2))
+    train.finish(first)
+    script.run(last := train.come(3))
+    script.gone(*(script.pods[pod.uid] for pod in (*first, *last)))
+    train.pods.clear()
+    train.maker = "second"
+    script.bind_all(train.come(0, 1)[:2])
+    assert not script.bindings, "two of three do not start"
+    script.run(train.come(2))
     assert not train.stops
 
 

@@ -56,7 +56,9 @@ def finish(state: State, workload: Workload) -> None:
     slots, record = workload.members.slots, workload.job
     done: Collection[SlotKey] = ()
     if record is not None:
-        done = _closed(state, workload, record) if record.seen.closed else record.seen.done
+        done = record.seen.done
+        if record.seen.closed or slots.in_turn:
+            done = done.union(_closed(state, workload, record))
     for slot in [slot for slot in slots.planned if slot in done]:
         state.assume_slot(workload, slot, "")
     if slots.finish(done):
@@ -64,18 +66,31 @@ def finish(state: State, workload: Workload) -> None:
 
 
 def _closed(state: State, workload: Workload, record: JobRecord) -> list[SlotKey]:
-    """Without an index any slots in which nobody stands: the same as the last time, then those that have no room."""
+    """Without an index any slots in which nobody stands, as many as no pod comes to any more: the job says how many
+    those are, or its pods do."""
+    slots, newest = workload.members.slots, dict[str, Pod]()
+    for member in workload.members.live.values():
+        if (known := newest.get(member.pod.identity[0])) is None or known.created <= member.pod.created:
+            newest[member.pod.identity[0]] = member.pod
+    podsets = dict.fromkeys(slot[0] for slot in slots.templates if slot[0] not in slots.indexed)
+    counts = ((one, max(record.seen.closed, slots.closed(one, newest.get(one)))) for one in podsets)
+    return [slot for one, count in counts if count for slot in _closed_of(state, workload, record, one, count)]
+
+
+def _closed_of(state: State, workload: Workload, record: JobRecord, podset: str, count: int) -> list[SlotKey]:
+    """So many of a podset, but for those whose pods have ended well: the same as the last time, then those that have no
+    room."""
     slots, claims, plan = workload.members.slots, state.claims, record.plan or {}
 
     def has_room(slot: SlotKey) -> bool:
         node, pod = plan.get(slot, ""), workload.asking(slots.templates[slot])
         return claims.admits(node, pod.selection) and claims.fits(node, pod.requests)
 
-    without = {slot: slots.pods(slot) for slot in slots.templates if slot[0] not in slots.indexed}
-    ended = sum(bool(uids) and not any(uid in workload.members.live for uid in uids) for uids in without.values())
-    free = [slot for slot, uids in without.items() if not uids]
+    pods = {slot: slots.pods(slot) for slot in slots.templates if slot[0] == podset}
+    ended = sum(bool(uids) and not any(uid in workload.members.live for uid in uids) for uids in pods.values())
+    free = [slot for slot, uids in pods.items() if not uids]
     free.sort(key=lambda slot: (slot not in slots.done, slot in slots.planned, has_room(slot)))
-    return free[: max(0, record.seen.closed - ended)]
+    return free[: max(0, count - ended)]
 
 
 def _at_home_first(workload: Workload) -> list[Pod]:
@@ -159,7 +174,7 @@ def close_up(state: State, workload: Workload, record: JobRecord) -> None:
     """Pods without an index that are beyond the plan take the slots that are vacant: of those that a smaller job has
     not kept, or whose pods have ended well, none may come."""
     slots = workload.members.slots
-    if slots.lacking and record.seen.closed:
+    if slots.in_turn or (slots.lacking and record.seen.closed):
         finish(state, workload)
     if not slots.surplus:
         return

@@ -41,8 +41,8 @@ class Slots:
         """Of those, the rounds of the ones of which kube-scheduler is told later than of the others."""
         self._completions: dict[str, tuple[int, int]] = {}
         """Of podsets whose pods come one after the other: how many slots they have, and how many have to end well."""
-        self._ended: Counter[str] = Counter()
-        """How many pods of each podset have ended well."""
+        self._ended: Counter[tuple[str, str]] = Counter()
+        """How many pods of each podset, and of each controller of its pods, have ended well."""
         self.done: set[SlotKey] = set()
         """Expected slots whose pods have ended well, as the status of their job says: they need no node."""
         self._vacant: dict[SlotKey, None] = {}
@@ -93,10 +93,23 @@ class Slots:
         return [] if slot in self._vacant else [uid for uid in self._stages.get(slot, ()) if uid is not _ENDED]
 
     def end(self, pod: Pod) -> int:
-        """It has ended well: as how many-th of its podset. One that had before a restart was given no slot of it."""
-        podset = f"{pod.owner}{pod.series}"
-        self._ended[podset] += 1
-        return self._ended[podset]
+        """Count a pod that has ended well. Returns as how many-th of its podset. A Job that is made anew makes all of
+        its pods again. One that had ended before a restart was given no slot of it."""
+        made = f"{pod.owner}{pod.series}", _maker(pod)
+        self._ended[made] += 1
+        return self._ended[made]
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether pods of some podset come one after the other."""
+        return bool(self._completions)
+
+    def closed(self, podset: str, pod: Pod | None) -> int:
+        """How many slots of a podset no pod comes to any more, by what its pods say. ``pod``: the newest of them."""
+        size, completions = self._completions.get(podset, (0, 0))
+        if not completions or pod is None:
+            return 0
+        return max(0, size - max(0, completions - self._ended[podset, _maker(pod)]))
 
     def refills(self, slot: SlotKey, ended: int) -> bool:
         """Whether another pod comes to it when so many of its podset have ended well."""
@@ -216,3 +229,8 @@ class Slots:
             counts[stage] += more if stage else 0
         if not any(counts):
             del self._of_roles[role]
+
+
+def _maker(pod: Pod) -> str:
+    """The UID of the controller that made it: of a JobSet, one of its Jobs."""
+    return "" if pod.controller is None else pod.controller.uid
