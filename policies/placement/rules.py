@@ -83,8 +83,8 @@ NONE_ASKED = Rules()
 
 
 def seen_by(pods: Iterable[Pod], snapshot: Snapshot) -> Snapshot:
-    """The snapshot in which rules of these pods are understood: with single machines as a level if one of them names
-    these. Indexes of levels are good for this snapshot alone."""
+    """Return the snapshot in which rules of these pods are understood. Single machines are a level of it if a pod names
+    them. Indexes of levels are good for this snapshot alone."""
     said = None
     for pod in pods:
         if pod.topology is not said:

@@ -251,7 +251,7 @@ def _short(role: Role, short: int, domain: Domain, level: Level, snapshot: Snaps
 
 
 def _all_of_it(roles: Sequence[Role], domain: Domain, snapshot: Snapshot) -> str:
-    """What the domain has too little of for all who require one; empty where sums do not tell."""
+    """Name what the domain has too little of for all members that require one; empty where sums do not tell."""
     asked = Counter[str]()
     for role in roles:
         if role.rules.required is not None:

@@ -66,8 +66,8 @@ def finish(state: State, workload: Workload) -> None:
 
 
 def _closed(state: State, workload: Workload, record: JobRecord) -> list[SlotKey]:
-    """Without an index any slots in which nobody stands, as many as no pod comes to any more: the job says how many
-    those are, or its pods do."""
+    """Choose vacant slots of pods without an index that no pod fills any more. The job says how many there are, or its
+    pods do."""
     slots, newest = workload.members.slots, dict[str, Pod]()
     for member in workload.members.live.values():
         if (known := newest.get(member.pod.identity[0])) is None or known.created <= member.pod.created:
@@ -78,8 +78,8 @@ def _closed(state: State, workload: Workload, record: JobRecord) -> list[SlotKey
 
 
 def _closed_of(state: State, workload: Workload, record: JobRecord, podset: str, count: int) -> list[SlotKey]:
-    """So many of a podset, but for those whose pods have ended well: the same as the last time, then those that have no
-    room."""
+    """Choose so many vacant slots of a podset, less those whose pods have ended well. The same slots as the last time
+    come first, then those that have no room."""
     slots, claims, plan = workload.members.slots, state.claims, record.plan or {}
 
     def has_room(slot: SlotKey) -> bool:

@@ -105,7 +105,7 @@ class Slots:
         return bool(self._completions)
 
     def closed(self, podset: str, pod: Pod | None) -> int:
-        """How many slots of a podset no pod comes to any more, by what its pods say. ``pod``: the newest of them."""
+        """Count the slots of a podset that no pod fills any more, by what its pods say. ``pod``: the newest of them."""
         size, completions = self._completions.get(podset, (0, 0))
         if not completions or pod is None:
             return 0

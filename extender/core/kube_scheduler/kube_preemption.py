@@ -43,7 +43,8 @@ Victims = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Who may go on a node. ``whole``: whole gangs. ``priority``: the highest of theirs. ``pods``: so many go."""
+    """Victims on one node. ``whole``: they are whole gangs. ``priority``: the highest of theirs. ``pods``: how many
+    pods are evicted."""
 
     victims: tuple[Victim, ...]
     whole: bool
@@ -169,8 +170,8 @@ class KubePreemption:
         return state.limits.pods_preempt_gangs and waits and pod.preempts and pod.scheduler in state.schedulers
 
     def _choice_on(self, pod: Pod, node: str, uids: tuple[str, ...], now: float) -> _Choice | None:
-        """The surplus of the gangs of these victims, else these gangs; None if one of them may not go. The pods of no
-        gang among them kube-scheduler evicts once the gangs have gone."""
+        """Choose surplus of the gangs of these victims, else these gangs; None if one of them may not be evicted.
+        kube-scheduler evicts the pods without a gang once the gangs have gone."""
         gangs: dict[GroupKey, Workload] = {}
         for uid in uids:
             victim = self._state.pods.get(uid)
@@ -198,8 +199,8 @@ class KubePreemption:
     def _surplus_on(
         self, pod: Pod, node: str, uids: tuple[str, ...], gangs: Sequence[Workload], now: float
     ) -> list[Pod]:
-        """Members of these gangs on that node that make room by going alone, of the highest ranks, and no more than are
-        needed. None if that is not enough. Where more than room is asked for, those that kube-scheduler has named."""
+        """Choose surplus of these gangs on that node, no more than is needed, the highest ranks first. Returns nothing
+        if all of it makes too little room. Where more than room is asked for, kube-scheduler's own choice counts."""
         state, going = self._state, self._state.preemptions.pods
         spare = [
             one
@@ -217,7 +218,7 @@ class KubePreemption:
         return chosen if fits and not state.budgets.forbids(chosen, budgets_left(state)) else []
 
     def _highest(self, pod: Pod, node: str, spare: Sequence[Pod], alone: Sequence[Owner]) -> list[Pod]:
-        """The first of these that make room, without those that the others can do without."""
+        """Choose the first of these that make room, and drop each that the others make needless."""
         chosen: list[Pod] = []
         for one in spare:
             if self._fits_without(pod, node, [*alone, *(victim.uid for victim in chosen)]):
@@ -230,7 +231,7 @@ class KubePreemption:
         return chosen
 
     def _fits_without(self, pod: Pod, node: str, leaving: Sequence[Owner]) -> bool:
-        """Whether it fits: kube-scheduler may know of more than we do, or of less when that was asked some time ago."""
+        """Say whether it fits. kube-scheduler may know more than Muster, or less if it has asked some time ago."""
         return self._singles.may_preempt(pod, node, leaving) and self._singles.fits_without(pod, node, leaving)
 
     def _may_go(self, workload: Workload, below: int, now: float) -> bool:
@@ -242,7 +243,7 @@ class KubePreemption:
         return self._has_run(workload, workload.bound, now)
 
     def _has_run(self, workload: Workload, pods: Sequence[Pod], now: float) -> bool:
-        """Whether the first of these pods of it has run for as long as anybody wants it to."""
+        """Say whether the first of these pods of it has run for its minimum."""
         began = [one.stamp.at for one in pods if one.stamp is not None and one.stamp.at]
         ran = now - self._state.epoch - min(began, default=workload.created)
         least = terms_of(self._state, workload).min_runtime_s
@@ -262,7 +263,8 @@ class KubePreemption:
         return _preemption(pod, Reservation(written.rooms, victims, written.until), until) if victims else None
 
     def _goes_on(self, victim: Victim, below: int, node: str) -> bool:
-        """Of one that is broken in part those on that node may have gone before. No pod of no gang goes by this."""
+        """Say whether the victim is still to be evicted. Of a gang that is broken in part, pods on that node may have
+        gone before. A pod without a gang is kube-scheduler's to evict."""
         if victim.pod and ((pod := self._state.pods.get(victim.pod)) is None or pod.group_key is None):
             return False
         nodes, workload = {node}, self._state.workloads.get(victim.key)

@@ -203,7 +203,7 @@ def evictions_of(state: State, workload: Workload, wall: float) -> int:
 
 
 def named_alone(pod: Pod) -> Victim:
-    """As a reservation names a pod that goes alone."""
+    """Name a pod that is evicted alone, as a reservation does."""
     return Victim(GroupKey(pod.namespace, pod.name), pod.uid)
 
 

@@ -2,8 +2,8 @@
 
 A pod may have the words of several projects. Muster's own win over all others, then come those of the coscheduling
 plugin: a pod that says the same name in both is read in the latter, whose object is one truth for all members. Two
-others that name different groups are a problem. On pods of a job that Muster admits its own words alone count: the
-operator of the job may make a PodGroup beside them, which counts pods that come only when others run. What cannot be
+others that name different groups are a problem. On pods of a job that Muster admits its own words alone count.
+The operator of such a job may make a PodGroup, too, which counts pods that come only when others run. What cannot be
 read becomes a problem, one sentence that quotes it, never a guess.
 """
 
