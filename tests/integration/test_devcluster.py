@@ -112,6 +112,32 @@ def test_a_pod_made_anew_at_once_under_the_name_of_a_deleted_one_stays(cluster: 
         cluster.api.delete(f"{PODS}/{name}")
 
 
+def test_a_pod_that_is_deleted_ends_before_it_goes(cluster: Cluster) -> None:
+    cluster.add_nodes(1, prefix="end")
+    bound = pod("leaving", gpus=0)
+    bound["spec"]["nodeName"] = "end-0"
+    made = cluster.api.create(PODS, bound)
+    cluster.api.wait_for(f"{PODS}/leaving", in_phase("Running"))
+
+    seen = []
+    with cluster.api.watch(PODS, made["metadata"]["resourceVersion"], 30.0) as changes:
+        cluster.api.delete(f"{PODS}/leaving")
+        for kind, one in changes:
+            if one["metadata"]["uid"] != made["metadata"]["uid"]:
+                continue
+            ready = {said["status"] for said in one["status"].get("conditions", ()) if said["type"] == "Ready"}
+            seen.append((kind, "deletionTimestamp" in one["metadata"], one["status"]["phase"], *ready))
+            if kind == "DELETED":
+                break
+
+    # kwok deletes the object without grace then, which is one more change of it.
+    assert list(dict.fromkeys(seen))[-3:] == [
+        ("MODIFIED", True, "Running", "True"),
+        ("MODIFIED", True, "Failed", "False"),
+        ("DELETED", True, "Failed", "False"),
+    ]
+
+
 def test_a_token_has_the_rights_of_its_service_account_and_no_more(cluster: Cluster) -> None:
     cluster.api.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "reader"}})
     cluster.kubectl("create", "clusterrole", "read-pods", "--verb=list", "--resource=pods")

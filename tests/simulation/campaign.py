@@ -27,6 +27,8 @@ from tests.simulation.model.world import BEGIN_S, World
 from tests.simulation.owner_faults import OWNER_FAULTS
 from tests.simulation.past import PastKeeper
 from tests.simulation.plan import Plan
+from tests.simulation.platform_faults import PLATFORM_FAULTS
+from tests.simulation.platform_plan import PlatformPlan
 from tests.simulation.referee import Referee
 from tests.simulation.relation_faults import RELATION_FAULTS
 from tests.simulation.rest import judge_rest
@@ -97,6 +99,7 @@ class Run:
             started=plan.batch.started,
             pool=None if plan.elastic is None else plan.elastic.pool,
             late_s=plan.late_s,
+            platform=None if plan.platform is None else plan.platform.platform,
         )
         self.referee.attach(self.world)
         self.marks = NodeMarks(self.world.api, self.world.network)
@@ -121,6 +124,24 @@ class Run:
 
     def play(self) -> Tally:
         """Raises BrokenPromiseError, or whatever the core itself raises."""
+        self._submit()
+        if self.plan.platform is not None:
+            self._begin_platform(self.plan.platform)
+        for fault in self.plan.faults:
+            if not fault.moment:
+                self.world.clock.at(BEGIN_S + fault.at, partial(self._strike, fault.what))
+        self._run(BEGIN_S + _STRIKES_END_S)
+        self._note("heal", None)
+        self._healed = True
+        self.trouble.heal()
+        self._come_to_rest()
+        # Whatever runs ends now, round by round, until everybody has had a turn.
+        while self._end_what_runs():
+            self._come_to_rest()
+        return Tally(self._steps, self.referee.events, self._struck)
+
+    def _submit(self) -> None:
+        """Let all that the plan has come in time."""
         clock = self.world.clock
         for at, spec in self.plan.jobs:
             clock.at(BEGIN_S + at, partial(self.world.jobs.submit, spec))
@@ -133,18 +154,14 @@ class Run:
         savers = self.world.chance.stream("who writes a checkpoint")
         for one in self.plan.saves:
             clock.at(BEGIN_S + one.at, partial(save, self.world, savers, one))
-        for fault in self.plan.faults:
-            if not fault.moment:
-                clock.at(BEGIN_S + fault.at, partial(self._strike, fault.what))
-        self._run(BEGIN_S + _STRIKES_END_S)
-        self._note("heal", None)
-        self._healed = True
-        self.trouble.heal()
-        self._come_to_rest()
-        # Whatever runs ends now, round by round, until everybody has had a turn.
-        while self._end_what_runs():
-            self._come_to_rest()
-        return Tally(self._steps, self.referee.events, self._struck)
+
+    def _begin_platform(self, plan: PlatformPlan) -> None:
+        """Let device plugins register that do so late, and nodes be opened that are cordoned at first."""
+        clock = self.world.clock
+        for at, name in plan.registered:
+            clock.at(BEGIN_S + at, partial(self.world.plugins.start, name))
+        for at, name in plan.uncordoned:
+            clock.at(BEGIN_S + at, partial(self._uncordon, name))
 
     def _end_what_runs(self) -> bool:
         world = self.world
@@ -233,10 +250,15 @@ class Run:
         elif uid in self.world.api.queues:
             self.world.api.remove_queue(uid)
 
+    def _uncordon(self, name: str) -> None:
+        if (there := self.world.api.nodes.get(name)) is not None:
+            self.world.api.set_node(replace(there, unschedulable=False))
+
     def _strike(self, what: str) -> None:
         self._note("FAULT", what)
         self._struck += 1
-        (FAULTS | SHARP_FAULTS | JOB_FAULTS | WORK_FAULTS | RELATION_FAULTS | OWNER_FAULTS)[what](self.trouble)
+        known = FAULTS | SHARP_FAULTS | JOB_FAULTS | WORK_FAULTS | RELATION_FAULTS | OWNER_FAULTS | PLATFORM_FAULTS
+        known[what](self.trouble)
 
     def _watch(self, event: Event, effects: list[Effect]) -> None:
         if effects or not isinstance(event, Tick):

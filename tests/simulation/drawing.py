@@ -45,6 +45,7 @@ from tests.simulation.fault_plan import Fault, draw_fault, draw_refused_writes, 
 from tests.simulation.model.cycle import Profile
 from tests.simulation.owner_plan import draw_owners, has_owners
 from tests.simulation.plan import Plan
+from tests.simulation.platform_plan import Drawn, has_platforms, on_platforms
 from tests.simulation.preemption_plan import budgeted, has_preemption, ranked, saturated, termed, with_preemption
 from tests.simulation.queue_plan import (
     contested,
@@ -130,7 +131,8 @@ def draw(seed: int) -> Plan:
     plan = _with_volcano(plan, chance) if has_volcano(seed) else plan
     plan = _slowed(plan, chance) if is_slow(seed) else plan
     plan = _with_unlike_pods(plan, chance) if has_unlike_pods(seed) else plan
-    return _with_queues(plan, chance) if has_queues(seed) and not has_owners(seed) else plan
+    plan = _with_queues(plan, chance) if has_queues(seed) and not has_owners(seed) else plan
+    return _with_platforms(plan, chance) if has_platforms(seed) else plan
 
 
 def is_late(seed: int) -> bool:
@@ -232,6 +234,23 @@ def _with_relations(plan: Plan, chance: Chance) -> Plan:
     faults = (*plan.faults, *(Fault(*one) for one in strikes(chance, calm=plan.calm)))
     elastic = None if plan.elastic is None else zoned(plan.elastic, chance)
     return replace(plan, nodes=found.nodes, jobs=found.jobs, batch=batch, faults=faults, elastic=elastic)
+
+
+def _with_platforms(plan: Plan, chance: Chance) -> Plan:
+    """The same seed on real nodes."""
+    drawn = Drawn(plan.nodes, plan.jobs, plan.batch, plan.owners, plan.elastic, plan.queues)
+    drawn, found = on_platforms(drawn, chance, calm=plan.calm)
+    return replace(
+        plan,
+        nodes=drawn.nodes,
+        jobs=drawn.jobs,
+        batch=drawn.batch,
+        owners=drawn.owners,
+        elastic=drawn.elastic,
+        queues=drawn.queues,
+        faults=(*plan.faults, *(Fault(*one) for one in found.faults)),
+        platform=found,
+    )
 
 
 def _slowed(plan: Plan, chance: Chance) -> Plan:

@@ -33,8 +33,7 @@ def _change_node(trouble: Trouble, **facts: object) -> None:
 
 def lose_gpu(trouble: Trouble) -> None:
     one = trouble.some_node()
-    if one is not None:
-        healthy = dict(one.allocatable)
+    if one is not None and (healthy := dict(one.allocatable)).get("nvidia.com/gpu", 0) > 0:
         allocatable = tuple(sorted((healthy | {"nvidia.com/gpu": healthy["nvidia.com/gpu"] - 1}).items()))
         trouble.world.api.set_node(replace(one, allocatable=allocatable))
 

@@ -24,6 +24,7 @@ from tests.simulation.model.cycle import Profile
 from tests.simulation.model.job_specs import JobSpec
 from tests.simulation.model.network import Weather
 from tests.simulation.model.owners import OwnerObject
+from tests.simulation.platform_plan import PlatformPlan
 from tests.simulation.queue_plan import NONE as NO_QUEUES
 from tests.simulation.queue_plan import (
     QueuePlan,
@@ -58,6 +59,8 @@ class Plan:
     saves: tuple[Save, ...] = ()
     slices: Slices | None = None
     """If the core does less at a time than it is made for."""
+    platform: PlatformPlan | None = None
+    """If its nodes are real ones."""
     late_s: float = 0.0
     """How long the replacement of a member may be in coming, beyond what any pod takes."""
 
@@ -109,7 +112,8 @@ class Plan:
         limits = replace(self.limits, past_usage=self.queues.past)
         if sliced and self.slices is not None:
             limits = replace(limits, slice_units=self.slices.units)
-        return Engine(limits=limits, policies=policies, steering=self.steering, levels=PRESETS["nvidia"])
+        levels = PRESETS["nvidia"] if self.platform is None else self.platform.levels
+        return Engine(limits=limits, policies=policies, steering=self.steering, levels=levels)
 
     def bars(self, pod: Pod, on: str) -> bool:
         return pod.group is not None and (pod.group.name, on) in self.barred

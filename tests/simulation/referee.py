@@ -24,7 +24,16 @@ from extender.core.effects import (
     Ungate,
     Wake,
 )
-from extender.core.events import BindArrived, Event, FilterCalled, JobSeen, PodSeen, PreemptCalled
+from extender.core.events import (
+    BindArrived,
+    Event,
+    FilterCalled,
+    JobSeen,
+    NodeSeen,
+    PodSeen,
+    PodsSeen,
+    PreemptCalled,
+)
 from extender.core.gang.milestones import Milestone
 from extender.core.quota.asking import CapacityAsk
 from extender.runtime.quarantine import Source
@@ -42,6 +51,7 @@ from tests.simulation.losses import Losses
 from tests.simulation.made_nodes import MadeNodes
 from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.facts import shown_in
 from tests.simulation.model.process import Extender
 from tests.simulation.model.world import World
 from tests.simulation.postings import Postings
@@ -168,6 +178,7 @@ class Referee:
 
     def watch(self, event: Event, effects: list[Effect]) -> None:
         self.events += 1
+        event = self._as_meant(event)
         now, shown = self._world.clock.now, self._shown
         for heard in events_of(event):
             self._hear(heard, now)
@@ -196,6 +207,17 @@ class Referee:
         complain(self._manners.watch(event, effects, self._world.api.pods, shown.pods, now))
         if self._every and self.events % self._every == 0:
             validate(self._extender.core.state)
+
+    def _as_meant(self, event: Event) -> Event:
+        """What the objects say that were shown, where the extender has read something else."""
+        misread = self._extender.misread
+        if not misread:
+            return event
+        if isinstance(event, PodsSeen):
+            alone = [self._as_meant(PodSeen(pod)) for pod in event.pods]
+            return PodsSeen(tuple(one.pod for one in alone if isinstance(one, PodSeen)))
+        found = misread.get(id(shown_in(event))) if isinstance(event, PodSeen | NodeSeen) else None
+        return event if found is None else found[1]
 
     def _hear(self, event: Event, now: float) -> None:
         if isinstance(event, BindArrived):

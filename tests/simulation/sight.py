@@ -291,5 +291,13 @@ def tolerating(selection: Selection, more: tuple[Toleration, ...]) -> Selection:
 
 
 def tolerates(selection: Selection, taints: Iterable[Taint]) -> bool:
-    """As the campaign's pods do it: with a toleration like the taint."""
-    return {tuple(taint) for taint in taints} <= {(one.key, one.value, one.effect) for one in selection.tolerations}
+    """Whether none of the taints keeps a pod with these tolerations away."""
+    hard = [taint for taint in taints if taint.effect != "PreferNoSchedule"]
+    return all(any(tolerated(taint, one) for one in selection.tolerations) for taint in hard)
+
+
+def tolerated(taint: Taint, toleration: Toleration) -> bool:
+    """An empty key with Exists means every taint, an empty effect every effect; Exists means every value."""
+    exists = toleration.operator == "Exists"
+    same_key = toleration.key == taint.key or (exists and not toleration.key)
+    return same_key and (exists or toleration.value == taint.value) and toleration.effect in ("", taint.effect)

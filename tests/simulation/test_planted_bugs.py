@@ -21,6 +21,7 @@ from tests.simulation.plants import (
     hearing,
     jobs,
     owners,
+    platforms,
     preemption,
     queues,
     relations,
@@ -34,6 +35,7 @@ TRIES = 40
 _TOO_FEW = r"is to be bound when \d+ of \d+ members|is promised room, and \d+ of \d+ members exist"
 _UNLIKE = r"is to be started on .*, (which are closed to it|which its pods do not fit|where .* is left)"
 _IDLE = "waits, and (there is room for|its reason names .*, which is gone)"
+_SHORT_OF_NODES = "waits, and there is room for|could have been planned for"
 FOUND: list[tuple[Plant, int, str]] = [
     (hearing.quorum_off_by_one, 2, r"is to be bound when \d+ of \d+ members"),
     (hearing.minimum_of_a_role_one_lower, 167, r"members of .* are there, \d+ of \d+ of role"),
@@ -257,6 +259,11 @@ FOUND: list[tuple[Plant, int, str]] = [
         83,
         "and its queue .* does not exist|wait, and after a restart|, and after a restart QueueMissing",
     ),
+    (platforms.names_that_come_late_are_not_seen, 100024, f"{_SHORT_OF_NODES}|a restart would have the consequence"),
+    (platforms.zero_counts_as_absent, 100009, "where nvidia.com/gpu is short|is promised .*, where the room is"),
+    (platforms.thousandths_are_read_as_cores, 100052, f"{_SHORT_OF_NODES}|is promised .*, where the room is"),
+    (platforms.requests_of_daemons_are_forgotten, 100052, "is promised .*, where the room is"),
+    (platforms.pods_that_are_not_ready_count_as_ended, 100072, "is promised .*, where the room is"),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""
 

@@ -44,6 +44,8 @@ class Trouble:
             world.kubelets.set_down(one.name, down=False)
             if not one.ready:
                 world.api.set_node(replace(one, ready=True))
+        for name in world.plugins.lists:
+            world.plugins.start(name)
         for pod in list(world.api.pods.values()):
             world.api.change_pod(pod.uid, gates=tuple(gate for gate in pod.gates if gate.startswith("muster.dev/")))
 

@@ -26,6 +26,7 @@ from policies.model.queues import QueueObject
 from tests.simulation.model.batch import BatchJob, Write, written
 from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.pods import WOKEN, as_read, pinned
+from tests.simulation.model.wire import Stage, Wire
 
 if TYPE_CHECKING:
     from tests.simulation.model.owners import OwnerObject
@@ -41,7 +42,9 @@ Listener = Callable[[Change], None]
 class ApiServer:
     """The truth. ``pods`` by UID, ``nodes`` by name, the others by key; ``changes`` is the last one of every object."""
 
-    def __init__(self) -> None:
+    def __init__(self, wire: Wire | None = None) -> None:
+        """``wire``: nodes and pods are written as objects, too."""
+        self.wire = wire
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}
         self.groups: dict[GroupKey, PodGroup] = {}
@@ -93,6 +96,12 @@ class ApiServer:
             return NOT_FOUND
         self._set_pod(replace(pod, **facts))  # type: ignore[arg-type]
         return OK
+
+    def report_pod(self, uid: str, stage: Stage, **facts: object) -> int:
+        """Write as much of its status, and these fields."""
+        if self.wire is not None and uid in self.pods:
+            self.wire.stages[uid] = stage
+        return self.touch_pod(uid, **facts)
 
     def bind(self, uid: str, name: tuple[str, str], node: str, annotations: Mapping[str, str]) -> int:
         """POST a Binding: only for an unbound pod of that UID, without gates and not being deleted."""
@@ -156,13 +165,15 @@ class ApiServer:
         if pod is None:
             return NOT_FOUND
         del self._names[pod.namespace, pod.name]
+        if self.wire is not None:
+            self.wire.forget(uid)
         self._end(Kind.PODS, uid)
         return OK
 
     def set_node(self, node: Node) -> None:
         self.nodes[node.name] = node
         uid = self._node_uids.setdefault(node.name, f"{node.name}@{self.version}")
-        self._tell(Kind.NODES, uid, node)
+        self._tell(Kind.NODES, uid, node, b"" if self.wire is None else self.wire.node(node))
 
     def remove_node(self, name: str) -> None:
         """The pods on it stay, until somebody collects them."""
@@ -290,16 +301,17 @@ class ApiServer:
 
     def _set_pod(self, pod: Pod) -> None:
         self.pods[pod.uid] = pod
-        self._tell(Kind.PODS, pod.uid, pod)
+        self._tell(Kind.PODS, pod.uid, pod, b"" if self.wire is None else self.wire.pod(pod, self.version + 1))
 
     def _tell(
         self,
         kind: Kind,
         uid: str,
         value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject | DisruptionBudget,
+        written: bytes = b"",
     ) -> None:
         self.version += 1
-        change = self.changes[kind][uid] = Change(kind, uid, value, self.version)
+        change = self.changes[kind][uid] = Change(kind, uid, value, self.version, written=written)
         for listener in self.listeners[kind]:
             listener(change)
 

@@ -33,10 +33,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One version of one object; ``gone`` when this is its end. ``uid`` tells two objects of one name apart."""
+    """One version of one object; ``gone`` when this is its end. ``uid`` tells two objects of one name apart.
+    ``written``: the object itself, where the extender reads that."""
 
     kind: Kind
     uid: str
     value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject | DisruptionBudget
     version: int
     gone: bool = False
+    written: bytes = b""

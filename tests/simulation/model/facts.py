@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from extender.core.events import (
     BudgetGone,
     BudgetSeen,
@@ -26,15 +28,16 @@ from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.changes import Change
 from tests.simulation.model.owners import OwnerObject
 from tests.simulation.model.pods import as_read
+from tests.simulation.model.wire import read_node, read_pod
 
 
 def seen(change: Change) -> Event:
     """It is there, or has changed."""
     match change.value:
         case Pod() as pod:
-            return PodSeen(as_read(pod))
+            return PodSeen(read_pod(change.written, pod) if change.written else as_read(pod))
         case Node() as node:
-            return NodeSeen(node)
+            return NodeSeen(read_node(change.written) if change.written else node)
         case PodGroup() as group:
             return GroupSeen(group)
         case GroupJob() as made_by:
@@ -68,3 +71,19 @@ def gone(change: Change) -> Event:
             return BudgetGone(budget.namespace, budget.name)
         case queue:
             return QueueGone(queue)
+
+
+def as_meant(change: Change) -> Event:
+    """The same by the model's own reading of what is written."""
+    return seen(replace(change, written=b""))
+
+
+def shown_in(event: Event) -> Pod | Node:
+    """The pod or the node that the event shows."""
+    match event:
+        case PodSeen(pod):
+            return pod
+        case NodeSeen(node):
+            return node
+        case _:
+            raise AssertionError(f"{event} shows neither a pod nor a node")

@@ -103,7 +103,8 @@ class JobController:
             del self._owners[change.uid]
             if change.uid in record.slots:
                 del record.slots[change.uid]
-                record.failed += bool(pod.node) and not pod.terminal and change.uid not in self._deleted
+                deleted = pod.deleting or not pod.terminal
+                record.failed += bool(pod.node) and deleted and change.uid not in self._deleted
             self._deleted.pop(change.uid, None)
         elif pod.phase == "Failed" and change.uid in record.slots and job is not None and not pod.deleting:
             record.failed += 1

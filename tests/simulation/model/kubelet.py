@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from extender.simulation.clock import Clock
 from policies.model import Node, Pod
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.changes import Change, Kind
+from tests.simulation.model.wire import Stage
 
 
 class Kubelets:
-    """Bound pods run after ``start_s``, deleted ones are gone after ``stop_s``, those of a lost node after both."""
+    """Bound pods run after ``start_s``, deleted ones are gone after ``stop_s``, those of a lost node after both.
 
-    def __init__(self, api: ApiServer, clock: Clock, start_s: float = 2.0, stop_s: float = 1.0) -> None:
+    ``dice``: they write statuses in pieces, as real ones do. A pod runs before it is ready, and one that is deleted
+    has ended before it is gone.
+    """
+
+    def __init__(
+        self, api: ApiServer, clock: Clock, start_s: float = 2.0, stop_s: float = 1.0, dice: Random | None = None
+    ) -> None:
         self._api = api
         self._clock = clock
         self._start_s = start_s
         self._stop_s = stop_s
+        self._dice = dice
         self._down: dict[str, None] = {}
         self._starting: dict[str, None] = {}
         self._stopping: dict[str, None] = {}
@@ -45,9 +55,13 @@ class Kubelets:
         if pod.deleting or pod.terminal:
             if pod.deleting and uid not in self._stopping:
                 self._stopping[uid] = None
+                if self._dice is not None:
+                    self._clock.after(self._stop_s * self._dice.random(), lambda: self._end(uid))
                 self._clock.after(self._stop_s, lambda: self._stop(uid))
         elif pod.phase == "Pending" and uid not in self._starting:
             self._starting[uid] = None
+            if self._dice is not None:
+                self._clock.after(self._start_s * self._dice.random(), lambda: self._report(uid, Stage.SEEN))
             self._clock.after(self._start_s, lambda: self._start(uid))
 
     def _start(self, uid: str) -> None:
@@ -55,7 +69,30 @@ class Kubelets:
         pod = self._api.pods.get(uid)
         runs = pod is not None and pod.phase == "Pending" and not pod.deleting
         if pod is not None and runs and pod.node in self._api.nodes and pod.node not in self._down:
-            self._api.change_pod(uid, phase="Running")
+            if self._dice is None:
+                self._api.change_pod(uid, phase="Running")
+            else:
+                self._start_in_pieces(uid, self._dice)
+
+    def _start_in_pieces(self, uid: str, dice: Random) -> None:
+        """Report that the pod runs, has an address and is ready; some pods are unready again for a while."""
+        self._api.report_pod(uid, Stage.RUNS, phase="Running")
+        at_s = dice.random()
+        stages = (Stage.HAS_ADDRESS, Stage.READY, *((Stage.UNREADY, Stage.READY) if dice.random() < 0.3 else ()))
+        for stage in stages:
+            self._clock.after(at_s, lambda stage=stage: self._report(uid, stage))  # type: ignore[misc]
+            at_s += dice.choice((0.2, 2.0, 10.0)) * dice.random()
+
+    def _report(self, uid: str, stage: Stage) -> None:
+        pod = self._api.pods.get(uid)
+        if pod is not None and pod.live and pod.node in self._api.nodes and pod.node not in self._down:
+            self._api.report_pod(uid, stage)
+
+    def _end(self, uid: str) -> None:
+        """Report that the containers have ended; the object of the pod goes later."""
+        pod = self._api.pods.get(uid)
+        if pod is not None and pod.deleting and not pod.terminal and pod.node not in self._down:
+            self._api.change_pod(uid, phase="Failed")
 
     def _stop(self, uid: str) -> None:
         self._stopping.pop(uid, None)
@@ -73,7 +110,9 @@ class Kubelets:
             self._look_after_all(name)  # it may be back before its pods are collected
 
     def _collect(self, node: str) -> None:
-        """The garbage collector: pods of a node that has no object any more."""
+        """The garbage collector: pods of a node that has no object any more. It writes that they have ended first."""
         if node not in self._api.nodes:
-            for uid in [pod.uid for pod in self._api.pods.values() if pod.node == node]:
-                self._api.remove_pod(uid)
+            for pod in [pod for pod in self._api.pods.values() if pod.node == node]:
+                if self._dice is not None and not pod.terminal:
+                    self._api.change_pod(pod.uid, phase="Failed")
+                self._api.remove_pod(pod.uid)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from policies.model import HostPort, Node, Pod, Requirement, Selector, Spread, Taint, Term
+from tests.simulation.sight import tolerated
 
 PORTS, SPREAD, NEAR = "NodePorts", "PodTopologySpread", "InterPodAffinity"
 PLUGINS = (PORTS, SPREAD, NEAR)
@@ -193,6 +194,4 @@ def _holds(one: Requirement, labels: Mapping[str, str]) -> bool:
 
 
 def _tolerated(taint: Taint, pod: Pod) -> bool:
-    return any(
-        (one.key, one.value, one.effect) == (taint.key, taint.value, taint.effect) for one in pod.selection.tolerations
-    )
+    return any(tolerated(taint, one) for one in pod.selection.tolerations)

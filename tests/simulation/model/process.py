@@ -95,6 +95,10 @@ class Extender:
         self._slice_s = slice_s
         self.behind: set[str] = set()
         """UIDs of queues that have changed without its knowing when it began to lead."""
+        self.misread: dict[int, tuple[Event, Event]] = {}
+        """Pods and nodes that it has read in another way than they were written, by identity: as read, and as meant."""
+        self._read: dict[str, Event] = {}
+        """The last of each object that is read as it is written, by UID."""
         self._numbers = count(1)
         self._killed = False
         self._thaw = 0.0
@@ -242,9 +246,17 @@ class Extender:
         self._dispatch(Synced(self._clock.now))
 
     def _seen(self, change: Change, before: Change | None) -> None:
-        if self._stands_by or self._killed or (before is not None and before.value == change.value):
+        if self._stands_by or self._killed:
+            return
+        if before is not None and before.value == change.value and not change.written:
             return
         event, source = facts.seen(change), _source(change)
+        if change.written:
+            if before is not None and self._read.get(change.uid) == event:
+                return
+            self._read[change.uid] = event
+            if event != (meant := facts.as_meant(change)):
+                self.misread[id(facts.shown_in(event))] = event, meant
         shown = self.quarantine.admit(event, source)
         if shown is event:
             self._show(event, source)
@@ -254,6 +266,7 @@ class Extender:
         self._await_trial()
 
     def _gone(self, last: Change) -> None:
+        self._read.pop(last.uid, None)
         if not self._stands_by:
             self.quarantine.gone(last.uid)
             self._dispatch(facts.gone(last))

@@ -11,6 +11,7 @@ from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock
 from policies.model import DisruptionBudget, Node
 from policies.model.queues import QueueObject
+from tests.simulation.model.agents import DaemonSets, DevicePlugins, Platform
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.autoscaler import Autoscaler, Pool
 from tests.simulation.model.batch import BatchJob
@@ -25,6 +26,7 @@ from tests.simulation.model.kubescheduler import KubeScheduler
 from tests.simulation.model.network import Network, Weather
 from tests.simulation.model.owners import OwnerController
 from tests.simulation.model.process import Extender, Files
+from tests.simulation.model.wire import Wire
 
 BEGIN_S = 1000.0
 
@@ -34,7 +36,8 @@ class World:
 
     ``pod_rate``: pods a second that the controller of suspended jobs makes. ``polices``: the admission policies of
     such jobs are there. ``kinds``: whose watches may break; without OWNERS there are none. ``started``: jobs that ran
-    before there was an extender. ``pool``: the nodes that an autoscaler makes, if there is one.
+    before there was an extender. ``pool``: the nodes that an autoscaler makes, if there is one. ``platform``: what its
+    nodes have of real ones; nodes and pods are objects then, and kubelets write statuses in pieces.
     """
 
     def __init__(
@@ -58,12 +61,17 @@ class World:
         started: Iterable[BatchJob] = (),
         pool: Pool | None = None,
         late_s: float = 0.0,
+        platform: Platform | None = None,
     ) -> None:
         self.chance = Chance(seed)
         self.clock = Clock(BEGIN_S)
-        self.api = ApiServer()
+        self.api = ApiServer(None if platform is None else Wire(dict(platform.conditions)))
         self.network = Network(self.clock, self.chance.stream("network"), weather)
-        self.kubelets = Kubelets(self.api, self.clock)
+        manner = None if platform is None else self.chance.stream("kubelets")
+        self.kubelets = Kubelets(self.api, self.clock, dice=manner)
+        self.plugins = DevicePlugins(self.api, {} if platform is None else platform.lists)
+        if platform is not None:
+            DaemonSets(self.api, self.clock, self.chance.stream("daemons"), platform.daemons)
         pauses = self.chance.stream("jobs")
         late = self.chance.stream("replacements")
         self.jobs = Jobs(

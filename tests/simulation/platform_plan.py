@@ -1,0 +1,230 @@
+"""Seeds whose clusters are made of real nodes, and whose pods ask for what such nodes have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from devcluster import platforms
+from extender.simulation.chance import Chance
+from policies.model import CLIQUE, Node, Pod, Requests, Selection, Toleration
+from policies.model.levels import LevelKey, detected
+from policies.model.queues import ClusterQueue, Cohort, QueueObject, ResourceGroup
+from tests.builders import GPU
+from tests.simulation.batch_plan import BatchPlan
+from tests.simulation.elastic_plan import ElasticPlan
+from tests.simulation.model.agents import Platform
+from tests.simulation.model.amounts import requests_of
+from tests.simulation.model.job_specs import JobSpec
+from tests.simulation.model.owners import OwnerObject
+from tests.simulation.model.wire import node_of
+from tests.simulation.platform_faults import PLATFORM_FAULTS
+from tests.simulation.queue_plan import QueuePlan
+
+_KINDS = (
+    "gke-a3", "gke-a3-mega", "gke-a4", "eks-p5", "eks-p4d", "eks-p6e", "aks-h100", "aks-gb200", "oke-h100",
+    "coreweave-gb200", "dgx-b200", "gb200",
+)  # fmt: skip
+_PLAIN_CPU = 64_000
+"""What a node has that is drawn without regard to its platform."""
+_GI = 1 << 30
+_OWN = ("cpu", "memory", "ephemeral-storage", "pods", GPU)
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformPlan:
+    """``registered``: when the device plugins of which nodes register. ``uncordoned``: the same of nodes that are
+    cordoned at first. ``faults``: what, and when."""
+
+    platform: Platform
+    levels: tuple[LevelKey, ...]
+    registered: tuple[tuple[float, str], ...]
+    uncordoned: tuple[tuple[float, str], ...]
+    faults: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a seed has without regard to its platform."""
+
+    nodes: tuple[Node, ...]
+    jobs: tuple[tuple[float, JobSpec], ...]
+    batch: BatchPlan
+    owners: tuple[tuple[float, OwnerObject], ...]
+    elastic: ElasticPlan | None
+    queues: QueuePlan
+
+
+def has_platforms(seed: int) -> bool:
+    """Half of all seeds, in blocks of 100,000: none that a bug is remembered by, so that all of those stay the same."""
+    return seed // 100_000 % 2 == 1
+
+
+def on_platforms(drawn: Drawn, chance: Chance, *, calm: bool) -> tuple[Drawn, PlatformPlan]:
+    """The same seed on real nodes."""
+    dice = chance.stream("platforms")
+    kinds = dice.sample(_KINDS, dice.choice((1, 1, 2)))
+    tainted = dice.random() < 0.7
+    nodes, conditions = list[Node](), dict[str, list[dict[str, Any]]]()
+    models = {kind: platforms.nodes(kind, len(drawn.nodes) + 1) for kind in kinds}
+    # A domain of a level lies in one of each wider level, so all nodes of a clique have the same labels of topology.
+    cliques = dict.fromkeys(one.labels.get(CLIQUE, one.name) for one in drawn.nodes)
+    like = {clique: models[dice.choice(kinds)][number] for number, clique in enumerate(cliques)}
+    for one in drawn.nodes:
+        written = like[one.labels.get(CLIQUE, one.name)]
+        nodes.append(_dressed(one, node_of(written), tainted=tainted))
+        conditions[one.name] = [said for said in written["status"]["conditions"] if said["type"] != "Ready"]
+    lists = {one.name: _devices(one) for one in nodes}
+    late = _late(nodes, drawn.batch, dice)
+    cordoned = [one.name for one in nodes if dice.random() < 0.08]
+    model = node_of(models[kinds[0]][-1])
+    ask = _Asking(model, chance.stream("what pods ask of real nodes"))
+    plan = PlatformPlan(
+        Platform(conditions, lists, _daemons(models[kinds[0]][0])),
+        detected(key for one in nodes for key in one.labels if key != ZONE),
+        tuple((60 * dice.random(), name) for name in late),
+        tuple((60 * dice.random(), name) for name in cordoned if dice.random() < 0.7),
+        tuple(_faults(dice)) if not calm else (),
+    )
+    nodes = [replace(late.get(one.name, one), unschedulable=one.name in cordoned) for one in nodes]
+    return _asking(replace(drawn, nodes=tuple(nodes)), ask, model), plan
+
+
+def _dressed(node: Node, model: Node, *, tainted: bool) -> Node:
+    """The node with all that the model has: its number of GPUs stays as it was drawn, and so do its own labels."""
+    own, amounts = dict(node.allocatable), dict(model.allocatable)
+    if own["cpu"] != _PLAIN_CPU:
+        amounts["cpu"] = own["cpu"]
+    labels = {**model.labels, **node.labels, HOST: node.name}
+    if CLIQUE in node.labels:
+        labels[CLIQUE] = f"7c2f4d10-5b8e-4c2a-9a51-3f0e2d1c4b5a.{node.labels[CLIQUE]}"
+    taints = (*(model.taints if tainted else ()), *node.taints)
+    return replace(node, allocatable=tuple(sorted((amounts | {GPU: own[GPU]}).items())), labels=labels, taints=taints)
+
+
+def _devices(node: Node) -> Requests:
+    """What its device plugins list."""
+    return tuple((name, much) for name, much in node.allocatable if "/" in name)
+
+
+def _late(nodes: Sequence[Node], batch: BatchPlan, dice: Random) -> dict[str, Node]:
+    """Nodes that list none of their devices at first, or nothing of them."""
+    busy = {name for job in batch.started for names in (job.elsewhere or {}).values() for name in names}
+    found = {}
+    for one in nodes:
+        if dice.random() < 0.25 and one.name not in busy:
+            listed, known = dict(one.allocatable), dice.random() < 0.5
+            for name, _ in _devices(one):
+                listed[name] = 0
+                if not known:
+                    del listed[name]
+            found[one.name] = replace(one, allocatable=tuple(sorted(listed.items())))
+    return found
+
+
+def _daemons(node: Mapping[str, Any]) -> dict[str, Requests]:
+    """What the pods of the DaemonSets ask for on a node of that kind."""
+    pods = platforms.daemon_pods(node)
+    return {one["metadata"]["ownerReferences"][0]["name"]: requests_of(one) for one in pods}
+
+
+def _faults(dice: Random) -> list[tuple[str, float]]:
+    return [(dice.choice(list(PLATFORM_FAULTS)), 90 * dice.random()) for _ in range(dice.choice((1, 3, 6)))]
+
+
+class _Asking:
+    """What pods ask of nodes like the model, by chance: the same for all that were of one shape."""
+
+    def __init__(self, model: Node, dice: Random) -> None:
+        self._amounts = dict(model.allocatable)
+        self._taints = model.taints
+        self._dice = dice
+        self.names = tuple(name for name, much in model.allocatable if name not in _OWN and much)
+
+    def requests(self, asked: Requests) -> Requests:
+        """With a share of the node for each GPU: of its cpu and memory, huge pages, and devices beside the GPUs."""
+        dice, found = self._dice, dict(asked)
+        gpus, there = found.get(GPU, 0), max(1, self._amounts.get(GPU, 0))
+        if not 0 < gpus <= there:
+            return asked
+        if dice.random() < 0.5:
+            found["cpu"] = max(1, (self._amounts["cpu"] - dice.choice((0, 1000, 1000, 4000))) * gpus // there)
+        if dice.random() < 0.4:
+            found["memory"] = (self._amounts["memory"] - dice.choice((0, _GI, 64 * _GI))) * gpus // there
+        if self.names and dice.random() < 0.6:
+            for name in self.names if dice.random() < 0.7 else dice.sample(self.names, 1):
+                found[name] = self._share(name, gpus, there)
+        return tuple(sorted(found.items()))
+
+    def selection(self, chosen: Selection) -> Selection:
+        """Most tolerate what the nodes have, as a user or an admission plug-in writes it."""
+        if self._dice.random() < 0.1:
+            return chosen
+        more = tuple(
+            Toleration(one.key, "Exists", "", self._dice.choice(("", one.effect)))
+            if self._dice.random() < 0.6
+            else Toleration(one.key, "Equal", one.value, one.effect)
+            for one in self._taints
+        )
+        return replace(chosen, tolerations=(*chosen.tolerations, *more))
+
+    def _share(self, name: str, gpus: int, there: int) -> int:
+        much = self._amounts[name]
+        if name.startswith("hugepages-"):
+            return max(1 << 21, (much // there * gpus >> 22) << 21)
+        # Devices of a thousand stand for one that all share.
+        return 1 if much >= 60 or self._dice.random() < 0.5 else max(1, much * gpus // there)
+
+
+def _asking(drawn: Drawn, ask: _Asking, model: Node) -> Drawn:
+    jobs = tuple((at, _gang(one, ask)) for at, one in drawn.jobs)
+    batch = tuple(
+        (at, replace(one, podsets=tuple(replace(each, template=_pod(each.template, ask)) for each in one.podsets)))
+        for at, one in drawn.batch.jobs
+    )
+    owners = tuple(
+        (at, replace(one, template=_pod(one.template, ask), leader=one.leader and _pod(one.leader, ask)))
+        for at, one in drawn.owners
+    )
+    elastic = drawn.elastic
+    if elastic is not None:
+        made = replace(elastic.pool, node=_dressed(elastic.pool.node, model, tainted=False))
+        coming = tuple(_dressed(one, model, tainted=False) for one in elastic.coming)
+        needy = tuple(
+            (at, replace(one, podsets=tuple(replace(each, template=_pod(each.template, ask)) for each in one.podsets)))
+            for at, one in elastic.jobs
+        )
+        elastic = replace(elastic, pool=made, coming=coming, jobs=needy)
+    queues = _covering(drawn.queues, ask.names)
+    return replace(
+        drawn, jobs=jobs, batch=replace(drawn.batch, jobs=batch), owners=owners, elastic=elastic, queues=queues
+    )
+
+
+def _gang(job: JobSpec, ask: _Asking) -> JobSpec:
+    roles = (
+        replace(one, requests=ask.requests(one.requests), selection=ask.selection(one.selection)) for one in job.roles
+    )
+    return replace(job, roles=tuple(roles))
+
+
+def _pod(pod: Pod, ask: _Asking) -> Pod:
+    return replace(pod, requests=ask.requests(pod.requests), selection=ask.selection(pod.selection))
+
+
+def _covering(plan: QueuePlan, names: Sequence[str]) -> QueuePlan:
+    """The same queues: they cover these names, too, without a quota."""
+
+    def wide(group: ResourceGroup) -> ResourceGroup:
+        return replace(group, covered=(*group.covered, *names))
+
+    def one(thing: QueueObject) -> QueueObject:
+        if isinstance(thing, ClusterQueue | Cohort):
+            return replace(thing, groups=tuple(map(wide, thing.groups)))
+        return thing
+
+    changes = tuple((at, one(thing), gone) for at, thing, gone in plan.changes)
+    return replace(plan, things=tuple(map(one, plan.things)), changes=changes)
