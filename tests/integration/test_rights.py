@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from benchmarks.stage import NATIVE
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.certificates import Authority
@@ -68,7 +69,8 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="module")
 def cluster(authority: Authority) -> Iterator[Cluster]:
     """With Muster as it ships, except that kube-scheduler and Muster show each other certificates."""
-    with Cluster(audited=True) as running:
+    # With the API of native groups, which are followed only where they are served.
+    with Cluster(audited=True, flags={"kube-apiserver": NATIVE["kube-apiserver"]}) as running:
         install(running)
         install_crds(running, "jobset", "training-operator", "mpi-operator", "kuberay", "lws", "appwrapper")
         install_podgroups(running.api)

@@ -267,7 +267,7 @@ def pods_unlike_their_template_are_planned_by_it_again(patch: pytest.MonkeyPatch
 
 
 def jobs_evict_again_although_their_pods_did_not_come(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Preempting, "_creation_doubt", lambda self, workload, job: "")
+    patch.setattr(Preempting, "_creation_doubt", lambda self, workload: "")
 
 
 def what_pods_ask_for_is_learnt_of_their_requests_alone(patch: pytest.MonkeyPatch) -> None:

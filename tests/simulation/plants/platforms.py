@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from extender.core.events import Event, NodeGone, NodeSeen, PodSeen
-from extender.kube.reading import recent, requests
+from extender.kube import convert
+from extender.kube.reading import quantity, recent, requests
 from extender.kube.reading.objects import PodObject
 from policies.model import Pod
 from tests.simulation.plants.mutants import Core, hears
@@ -44,7 +45,7 @@ def zero_counts_as_absent(event: Event, core: Core) -> Iterable[Event]:
 
 def thousandths_are_read_as_cores(patch: pytest.MonkeyPatch) -> None:
     """``191450m`` is read as 191,450 cores."""
-    real = requests.milli
+    real = quantity.milli
     patch.setattr(requests, "milli", lambda amount: real(str(amount).removesuffix("m")))
     _read_anew(patch)
 
@@ -59,7 +60,7 @@ def requests_of_daemons_are_forgotten(event: Event, core: Core) -> Iterable[Even
 
 def pods_that_are_not_ready_count_as_ended(patch: pytest.MonkeyPatch) -> None:
     """A pod that runs and is not Ready, as any is at first, is taken for one that is over."""
-    real = recent.pod_of
+    real = convert.pod_of
 
     def pod_of(said: dict[str, Any], asked: dict[str, Any], obj: PodObject) -> Pod:
         pod, status = real(said, asked, obj), obj.status
