@@ -18,7 +18,7 @@ _HEAD = """# What Kubernetes does
 
 Each row is a test in `tests/facts/` on a real control plane. This page is made from the tests: change them, not the
 page. The quick facts run with every `make test`. The slow ones take minutes, or a program of another project: they and
-the measurements run with `make facts`, which writes down when it did and makes this page anew. After a raise of the
+the measurements run with `make facts`, which writes down when it did and makes this page again. After a raise of the
 version of Kubernetes run it again. CPU is what a process used, user and system, divided by the
 number of objects.
 """
