@@ -194,9 +194,9 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Tell whoever looks at the pod, or at the object that made it, what of its annotations nothing reads. An empty
-    ``uid``: there is no pod yet. ``reason``: of the Event, where it tells something else. ``once``: an Event of that
-    reason that the pod has already, from before a restart, is enough."""
+    """Report by an Event on the pod, or on the object that made it, which of its annotations nothing reads. An empty
+    ``uid``: there is no pod yet. ``reason``: of the Event, where it reports something else. ``once``: an Event of that
+    reason that the pod has from before a restart is enough."""
 
     uid: str
     namespace: str

@@ -1,8 +1,9 @@
 """Creates one pod of a job by a dry run: admission runs as for any pod, and the API server keeps nothing.
 
-It is asked as a service account of its own, which may apply a pod of one name and nothing else. An admission policy
-refuses whatever that account writes otherwise, and nothing is asked before policy and binding have been read back. The
-policy goes by that name: one that matched every pod would cost the API server a tenth of each creation.
+The dry run is made as a service account of its own, which may apply pods of one name and nothing else. An admission
+policy refuses pods of that name, to every account, unless it is a dry run; none is sent before policy and binding have
+been read back. The policy goes by the name: one that matched every pod would cost the API server a tenth of each
+creation.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ ONLY_DRY_RUN = "request.dryRun"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 _BELIEVED_S = 60.0
-"""So long the policy is taken to be as it was read."""
+"""The policy is taken to be as it was read for this long."""
 _APPLY: dict[str, Any] = {
     "query": {"dryRun": "All", "fieldManager": "muster"},
     "content_type": "application/apply-patch+yaml",
 }
-"""A POST would tell RBAC no name."""
+"""In a POST RBAC would see no name."""
 _OURS = ("muster.dev/", "kueue.x-k8s.io/")
 _NAMED = re.compile(r'( "[^"]*")? is (forbidden|invalid): ')
 """The name of a pod that is tried says nothing."""

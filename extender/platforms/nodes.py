@@ -27,7 +27,7 @@ PLATFORMS = (
 
 
 class UnknownPlatformError(ValueError):
-    """There is no platform of that name; the message lists those that there are."""
+    """No platform has that name; the message lists the platforms."""
 
 
 def nodes(
@@ -171,7 +171,7 @@ def _status(about: Mapping[str, Any], name: str, now: str) -> dict[str, Any]:
 
 
 def _handlers(system: Mapping[str, Any]) -> dict[str, Any]:
-    """What kubelets from 1.33 on say of their container runtime."""
+    """Return what kubelets from 1.33 on report of their container runtime."""
     if "handlers" not in system:
         return {}
     features = {"recursiveReadOnlyMounts": True, "userNamespaces": True}

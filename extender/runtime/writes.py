@@ -150,7 +150,7 @@ class Writes:
         raise AssertionError
 
     def tell(self, effect: Report | Hint) -> Procedure[str]:
-        """Tell a gang's reason, or what a pod says in vain, once. Empty when done, else the error."""
+        """Report a gang's reason, or a hint, once. Empty when done, else the error."""
         answer = yield Request(effect, REPORT_S)
         return "" if answer.done else answer.detail or "no answer"
 

@@ -52,11 +52,11 @@ Minima = tuple[tuple[str, int], ...]
 
 
 class GroupRef(NamedTuple):
-    """What one pod says about its gang; ``min_member`` where no PodGroup says it, ``problem`` if unreadable.
+    """The gang as one pod declares it; ``min_member`` where no PodGroup says it, ``problem`` if unreadable.
 
     ``role``: what it is in the gang, where the gang's minimum is said for each role. ``minima``: the pod says that
-    itself, for the whole gang. ``owner``: in the owner dialect, the name of the ``GangOwner`` that says the size, and
-    ``restarts`` and ``queue``, as it says that.
+    itself, for the whole gang. ``owner``: in the owner dialect, the name of the ``GangOwner`` that says the size.
+    ``restarts``, ``queue``: as in GangOwner.
     """
 
     name: str

@@ -42,7 +42,7 @@ class Pod:
     """A pod, reduced to the fields that a decision uses.
 
     ``created`` is in seconds since the epoch. ``owner`` is the controller's UID, or empty;
-    ``controller`` is None where it cannot be told of anything as well. ``refusal`` is the message
+    ``controller`` is None where no Event can be written on it. ``refusal`` is the message
     of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts. ``ends``:
     when its active deadline passes, in seconds since the epoch; None while it has none or has not begun. ``series``
     tells apart members that are numbered from 0 each, such as those of several Jobs. ``hint`` says which of its
@@ -50,7 +50,7 @@ class Pod:
     be what others demand something of. ``wave``: it comes when those of lower waves of its job run. ``native_group``:
     the PodGroup in ``spec.schedulingGroup``, or empty. ``job_group``: the same, where the Job controller has made that
     PodGroup for the pod's Job: unless it is a gang, the pod is like one without. ``removed_by_cost``: its controller
-    removes the pods with the lowest deletion cost first, and nobody has said that of this one. ``queue``: the
+    removes the pods with the lowest deletion cost first, and no user has set that of this pod. ``queue``: the
     LocalQueue that it names, or a Queue of Volcano, with ``VOLCANO`` before its name, or empty. ``podset_group``: pods
     that name the same one get the same flavors.
     ``preempts``: its PriorityClass lets it. ``stays``: it belongs to its node, which has it again when it is evicted.

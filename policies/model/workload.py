@@ -280,7 +280,7 @@ class GangOwner:
     have to start together; None where each pod says the size of its gang. ``podset``: what will come of each of its
     gangs, where its controller makes some pods only when others run; the series is that of the gang's pods.
     ``problem``: what in it cannot be read. ``restarts``: when a pod of a gang goes, its controller makes all of that
-    gang anew. ``ends``: it is being deleted, or wants no pods: its controller makes none anew. ``queue``: the
+    gang again. ``ends``: it is being deleted, or wants no pods: its controller makes no more. ``queue``: the
     LocalQueue, or Queue of Volcano, that it names for its pods, or empty.
     """
 

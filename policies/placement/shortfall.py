@@ -192,8 +192,8 @@ def _too_small(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
 
 
 def nearest_domain(role: Role, want: int, roles: Sequence[Role], snapshot: Snapshot) -> NearestDomain | None:
-    """For a role that requires a level or whose slices do, and that needs room for ``want``; None for any other.
-    ``roles``: all of the gang."""
+    """Return the domain that comes nearest to room for ``want`` of a role, where the role or its slices require a
+    level; None for any other role. ``roles``: all of the gang."""
     at, size = role.rules.confining if role.home is None else role.home[0], role.rules.slice_size
     if at is None:
         return None

@@ -42,13 +42,13 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One topology key. ``codes[row]`` is the node's domain, an index of ``names``; -1 where the label is missing.
+    """A topology key. ``codes[row]`` is the node's domain, an index of ``names``; -1 where the label is missing.
 
     A node without the label is in no domain of this level. A domain that has lost its last node may still be listed.
-    ``rank`` is the place of each name among all names. Levels nest: ``above[i][code]`` is the one domain of the level
-    ``i + 1`` steps farther out that the nodes of a domain are in, -1 where none of them has that label. ``torn``: label
-    values seen under two domains of a farther level. Such a value is as many domains as it has parents, each named
-    after both. ``implied``: no level in force; it is there for a request that names it.
+    ``rank`` is the place of each name among all names. Levels nest: the nodes of a domain are in one domain of each
+    level farther out. ``above[i][code]`` is that of the level ``i + 1`` steps out, -1 where none of them has the label.
+    ``torn``: label values seen under two domains of a farther level. Such a value is as many domains as it has
+    parents, each named after both. ``implied``: no level in force; it is there for a request that names it.
     """
 
     name: str

@@ -34,7 +34,7 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidate:
-    """Somebody who has room. All times are in seconds since the epoch.
+    """A possible victim: a workload, its surplus or a pod that has room. Times are in seconds since the epoch.
 
     ``name`` is unique; people read it. ``workload``: of a surplus, the name of the candidate that is the rest of it.
     ``turn``: of a surplus, how many others of its workload go first where they cost as much.
@@ -44,8 +44,8 @@ class Candidate:
     ``queue``: its ClusterQueue; empty without queues. ``usage``: the quota that comes free. ``past``: what its
     LocalQueue has used, where that counts. ``budgets``: PodDisruptionBudgets by name, with how many of its pods each of
     them counts. ``evictions``: how often it was evicted in the last hour. ``min_runtime_s``: how long its author wants
-    it to run at least, None where only the settings say. ``protected``: why nobody may evict it at all, or empty.
-    ``queue_priority``: who is in a queue of a higher one goes later, whatever its own priority is.
+    it to run at least, None where only the settings say. ``protected``: why it may not be evicted at all, or empty.
+    ``queue_priority``: candidates in queues of a higher one go later, whatever their own priority is.
     """
 
     name: str

@@ -20,7 +20,7 @@ Cost = tuple[int, tuple[Level, ...], int, int, int, int, Size, int, tuple[str, .
 """Compared as Python compares tuples, and the smaller one is better: the highest unit; what each priority loses, the
 highest first; what their LocalQueues have used, as less than nothing; the domains that are broken and need not be; the
 ages in seconds, added up, then how long they have run; how much they have; their turns in their workloads; the names.
-As many go in both by then, so that it does not matter what time it is."""
+Where the ages are compared, both have the same number of victims, so the time of day does not matter."""
 
 
 class Costed:

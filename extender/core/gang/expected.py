@@ -78,8 +78,8 @@ def _closed(state: State, workload: Workload, record: JobRecord) -> list[SlotKey
 
 
 def _closed_of(state: State, workload: Workload, record: JobRecord, podset: str, count: int) -> list[SlotKey]:
-    """Choose so many vacant slots of a podset, less those whose pods have ended well. The same slots as the last time
-    come first, then those that have no room."""
+    """Choose ``count`` vacant slots of a podset, less the number of slots whose pods have succeeded. Slots that were
+    chosen the last time come first, then slots without room."""
     slots, claims, plan = workload.members.slots, state.claims, record.plan or {}
 
     def has_room(slot: SlotKey) -> bool:

@@ -1,4 +1,4 @@
-"""Hints about annotations that nothing reads, and about pods without their pin: only so many in a while."""
+"""Hints about annotations that nothing reads, and about pods without their pin: their rate is limited."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LED = "Muster's filter leads it to that node"
 _NOT_LED = "its scheduler {} does not ask Muster where it may go"
 _REMEMBERED = 1024
 _AT_ONCE, _EACH_S = 20.0, 3.0
-"""So many at once, and one more for each so many seconds. `muster doctor` finds all of them."""
+"""Hints at once, and the seconds for each further one. `muster doctor` finds all annotations that nothing reads."""
 
 
 class Hints:
@@ -40,7 +40,7 @@ class Hints:
         self._tell(template, Hint(pod.uid, pod.namespace, pod.name, pod.hint, pod.controller), now)
 
     def _see_unpinned(self, pod: Pod, now: float) -> None:
-        """The pod is new and lacks its pin: it is counted, and an Event on it says so."""
+        """Count a new pod that lacks its pin, and report it by an Event on the pod."""
         state = self._state
         if not (pod.live and state.synced):
             return
@@ -64,7 +64,7 @@ class Hints:
         self._state.out.append(hint)
 
     def recover(self, now: float) -> Steps[None]:
-        """Every pod is known by now. Those that are bound have been told of by the life before."""
+        """Give hints once every pod is known after a restart. Bound pods had theirs before the restart."""
         pods = list(self._state.pods)
         for at in range(0, len(pods), AT_ONCE):
             for uid in pods[at : at + AT_ONCE]:

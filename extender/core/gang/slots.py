@@ -93,8 +93,8 @@ class Slots:
         return [] if slot in self._vacant else [uid for uid in self._stages.get(slot, ()) if uid is not _ENDED]
 
     def end(self, pod: Pod) -> int:
-        """Count a pod that has ended well. Returns as how many-th of its podset. A Job that is made anew makes all of
-        its pods again. One that had ended before a restart was given no slot of it."""
+        """Count a pod that has succeeded. Returns its ordinal within its podset. Each new Job of the podset starts from
+        one again. A pod that had ended before a restart has no slot."""
         made = f"{pod.owner}{pod.series}", _maker(pod)
         self._ended[made] += 1
         return self._ended[made]

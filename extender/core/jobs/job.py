@@ -21,20 +21,31 @@ class JobWrite(Enum):
 
 @dataclass(slots=True)
 class JobRecord:
-    """``seen``: the job as last seen. ``writing``: what was asked for and is not shown; ``written``: it was done, and
-    ``until`` is when that is no longer believed. ``plan``: the nodes that it was started with, by slot; None while it
-    is not admitted; ``planned``: the podsets that it has nodes for; ``started``: those of its start. ``stop``: why it
-    is to be suspended again. ``failures`` of writes in a row, and what the API server said to the last one
-    (``refused``); nothing is written before ``not_before``. ``stopped_at``: when its last plan was dropped because it
-    was suspended, 0 if never, and why Muster did that (``stopped_for``). ``coming_until``: by then the next of its pods
-    has to come, or the nodes of one that was let go; ``came_at``: when the last pod did. ``lost``: nodes on which pods
-    of it are and that are gone or not ready, and since when. ``ran``: it was whole since it was admitted. ``over``:
-    pods of it have ended well, in the slots ``done``, and no other is there. ``taken``: why the name of its gang is
-    another's. ``admitted_by``: the queue that it named when it was admitted. ``unproven``: what stands on it may be
-    anybody's word, not of a start of ours; ``began_suspended``: somebody else has unsuspended it since it is known.
-    ``shown``: pods of one that was let go, for whoever makes nodes to see. ``starts``: how often it was admitted.
-    ``full_until``: until then ``coming_until`` is put off while nobody else waits. ``fewest``: how few of its pods have
-    been lacking since its start.
+    """The state of a job in the core.
+
+    ``seen``: the job as last seen.
+    ``writing``: the write that was asked for and that the watch has yet to show. ``written``: it was done, and
+    ``until`` is when that is no longer believed.
+    ``plan``: the nodes that it was started with, by slot; None while it is not admitted. ``planned``: the podsets that
+    it has nodes for. ``started``: those of its start.
+    ``stop``: why it is to be suspended again.
+    ``failures``: writes in a row that failed. ``refused``: what the API server said to the last one. Nothing is written
+    before ``not_before``.
+    ``stopped_at``: when its last plan was dropped because it was suspended, 0 if never. ``stopped_for``: why Muster
+    suspended it.
+    ``coming_until``: the deadline for the next of its pods, or for nodes where it was started without a plan.
+    ``came_at``: when its last pod came.
+    ``lost``: nodes with pods of it that are gone or not ready, and since when.
+    ``ran``: it was whole since it was admitted.
+    ``over``: pods of it have succeeded, in the slots ``done``, and no other pod is there.
+    ``taken``: why the name of its gang is another's.
+    ``admitted_by``: the queue that it named when it was admitted.
+    ``unproven``: what stands on it may be forged, and not of a start of ours. ``began_suspended``: another client has
+    unsuspended it since it is known.
+    ``shown``: pods of a job that was started without a plan, which an autoscaler sees.
+    ``starts``: how often it was admitted.
+    ``full_until``: until then ``coming_until`` is put off while no other workload waits.
+    ``fewest``: the fewest of its pods that have been lacking since its start.
     """
 
     seen: Job

@@ -73,7 +73,7 @@ class JobNaming:
             return
         state.preemptions.edited(job.eviction if known is None else known.seen.eviction, job.eviction)
         if known is not None and (known.seen.uid != job.uid or known.asks_otherwise(job)):
-            state.failed_creation.forget(key)  # what kept its pods from being created may be mended
+            state.failed_creation.forget(key)  # what kept its pods from being created may be fixed
         workload.follow_job(job, taken)
         finish(state, workload)
         state.nudge(workload)

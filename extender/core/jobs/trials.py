@@ -1,8 +1,8 @@
 """Trials: dry-run creations of one pod of a shape that is new, which tell what the API server makes of it.
 
-The core asks, at most five times a second, and goes on by the template where no answer comes. What a pod would be is
-learnt as if it had been created. A refusal is the reason why its jobs wait. It is tried again after a minute, or after
-15 s if a ResourceQuota is used up, or a webhook does not answer.
+The core asks, at most five times a second, and goes on by the template where no answer comes. Additions to the pod are
+learnt as from a real one. A refusal is the reason why its jobs wait. It is tried again after a minute, or after 15 s if
+a ResourceQuota is used up, or a webhook does not answer.
 """
 
 from __future__ import annotations

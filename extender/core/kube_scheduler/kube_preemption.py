@@ -1,9 +1,9 @@
-"""kube-scheduler's own preemption, for pods of no gang: no gang is broken in part by it.
+"""kube-scheduler's own preemption, for single pods: it breaks no gang in part.
 
-kube-scheduler would delete only those pods of a gang that are on the node that it chooses, at once, and to a job each
-of them is a failure. So no member is offered to it. Where nobody else would do, gangs give way as they do to a workload
-(``reservations.py``): their surplus where that is enough, else whole gangs. It is written on the pod first, then the
-victims are told, and the room is kept for it.
+kube-scheduler would delete only the gang's pods on the node that it chooses, at once, and to a job each of them is a
+failure. So no member is offered to it. Where no other victim would do, gangs are evicted as for a workload
+(``reservations.py``): their surplus where that is enough, else whole gangs. The reservation is written on the pod
+first, then the victims are evicted, and the room is kept for the pod.
 """
 
 from __future__ import annotations
@@ -109,11 +109,11 @@ class KubePreemption:
         return self._look_at if self._later else None
 
     def without_gangs(self, asked: Victims) -> Victims:
-        """The candidates all of whose victims are known, and pods of no gang, each with the victims that are on it.
+        """The candidates all of whose victims are known single pods, each with the victims that are on that node.
 
         Since Kubernetes 1.37 the pods of a native group on other nodes are victims, too, where kube-scheduler starts
         such groups. It fails the whole attempt if the answer names a pod that is not on that node. Since 1.38 a
-        candidate may have no victim: Muster has refused that node for another reason, and evicting helps nobody.
+        candidate may have no victim: Muster has refused that node for another reason, and an eviction would not help.
         """
         known = {node: uids for node, uids in asked.items() if all(map(self._is_single, uids))}
         there = {node: tuple(uid for uid in uids if self._may_be_on(uid, node)) for node, uids in known.items()}

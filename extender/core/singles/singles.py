@@ -80,8 +80,8 @@ class Singles:
         return all(room.get(name, 0) >= amount for name, amount in pod.requests if amount)
 
     def _is_hindered(self, pod: Pod, node: str, leaving: Iterable[Owner]) -> bool:
-        """Say whether somebody who stays keeps it away, by ports or anti-affinity. What is only promised is seen here
-        alone: kube-scheduler learns of it when it is bound."""
+        """Say whether a pod that stays keeps it away, by ports or anti-affinity. Only this check sees promised members:
+        kube-scheduler sees them once they are bound."""
         claims = self._state.claims
         if not claims.promised_nodes:
             return False

@@ -1,9 +1,9 @@
-"""Which gang a pod belongs to: its annotations and labels, in whichever project's words, read into one GroupRef.
+"""Reads which gang a pod belongs to into one GroupRef, from annotations and labels in the words of any project.
 
 A pod may have the words of several projects. Muster's own win over all others, then come those of the coscheduling
-plugin: a pod that says the same name in both is read in the latter, whose object is one truth for all members. Two
-others that name different groups are a problem. On pods of a job that Muster admits its own words alone count.
-The operator of such a job may make a PodGroup, too, which counts pods that come only when others run. What cannot be
+plugin. A pod that says the same name in both is read in the latter, whose object is one truth for all members. Two
+others that name different groups are a problem. On pods of a job that Muster admits, only Muster's words count. The
+operator of such a job may make a PodGroup, too, which counts pods that come only when others run. What cannot be
 read becomes a problem, one sentence that quotes it, never a guess.
 """
 

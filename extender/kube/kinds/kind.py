@@ -70,16 +70,16 @@ class Kind:
 
     ``templates`` raises UnreadableJobError. ``frozen``: its templates may be written only while it is suspended.
     ``freezes``: a field of its status with which some API servers refuse such a write, suspended or not.
-    ``managed_by``: the field by which somebody else can be named to look after it; ``managers``: who may stand there.
+    ``managed_by``: the field that can name another controller to look after it; ``managers``: values that it may have.
     ``suspendable``: its controller lets it be suspended, and it is not kube-scheduler's to start.
     ``min_parallelism``: Kueue's annotation for the least number of pods is read. ``progress``: what ``templates`` reads
     of the status. ``resumes``: its status does not tell which of its pods have succeeded, and those are kept while it
-    is suspended. ``shown_in``: the kind of the object that its controller makes of it, in which it is read. ``carry``:
-    where the templates are copies, brings what was written on
-    them, by their names, into the object. ``delays``: a sign that it makes no pods for now, and why that is so.
-    ``patience``: an annotation by which its controller is told how long its pods may take to run, as Go writes it, and
-    the seconds that it gives them by itself; None: it waits for ever. ``tries_first``:
-    its controller says that it has begun when it has tried to make pods. ``same_names``, ``backs_off``: as in Job.
+    is suspended. ``shown_in``: the kind of the object that its controller makes of it, in which it is read.
+    ``carry``: where the templates are copies, brings what was written on them, by their names, into the object.
+    ``delays``: a sign that it makes no pods for now, and why that is so. ``patience``: an annotation that says to its
+    controller how long its pods may take to run, as Go writes it, and the seconds that they have without it; None:
+    there is no limit. ``tries_first``: its controller says that it has begun when it has tried to make pods.
+    ``same_names``, ``backs_off``: as in Job.
     """
 
     version: str
@@ -207,7 +207,7 @@ def part_of(obj: Object, *path: str) -> Object:
 
 
 def name_of(obj: Object) -> str:
-    """Its name; empty where there is none, as in another object before that is created."""
+    """Return the name; empty where the object has none, as an object that is yet to be created."""
     return str(next(found(obj, "metadata.name"), ""))
 
 

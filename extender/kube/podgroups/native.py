@@ -10,7 +10,7 @@ from extender.kube.reading.objects import Meta, Present
 from policies.model import GroupKey
 
 VERSIONS = ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha2")
-"""Those of Kubernetes 1.37 and of 1.36. No API server serves both."""
+"""The versions of Kubernetes 1.37 and of 1.36. No API server serves both."""
 
 
 class Policy(Struct):

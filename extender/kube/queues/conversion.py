@@ -69,7 +69,7 @@ def _rename(within: str, old: str, new: str) -> Callable[[Object], None]:
 
 
 def _drop(within: str, *fields: str) -> Callable[[Object], None]:
-    """Fields that v1beta2 has not, and that mean nothing: they are deprecated, or Kueue writes them anew."""
+    """Remove fields that v1beta2 lacks and that mean nothing: they are deprecated, or Kueue writes them again."""
 
     def rule(obj: Object) -> None:
         for field in fields:

@@ -143,7 +143,7 @@ class WorkloadWriter:
         try:
             self._kept[one.report.key] = await self._write(one, version)
         except ApiError as error:
-            if error.status != 404:  # Its namespace or its job is about to be gone, or somebody has deleted it.
+            if error.status != 404:  # Its namespace or its job is about to be gone, or another client has deleted it.
                 raise
 
     async def _write(self, one: _Due, version: str) -> _Kept:

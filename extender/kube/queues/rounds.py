@@ -19,8 +19,8 @@ class TurnError(Exception):
 class Turns:
     """Gives each of several objects its turn, round after round: one that fails costs no other its own.
 
-    ``rest``: after its turn has failed, an object is left out for so many turns. After a round in which every turn has
-    failed, so many rounds are left out.
+    ``rest``: how many turns an object is left out after its own has failed. As many rounds are left out after a round
+    in which every turn has failed.
     """
 
     def __init__(self, rest: int = 0) -> None:

@@ -1,7 +1,7 @@
-"""What a pod or a PodGroup asks of the topology: its annotations (or labels), read into one Topology.
+"""Reads what a pod or a PodGroup asks of the topology, in its annotations (or labels), into one Topology.
 
 Muster's own keys win, all together; where there is none of them, those of Kueue and of KAI-Scheduler are read, which
-mean the same. Of a pod that Kueue manages Kueue has assigned the domain, by node selector: its keys are not read there.
+mean the same. Kueue's keys are not read on a pod that Kueue manages: it has assigned the domain, by node selector.
 A LeaderWorkerSet that gives each group a domain for itself keeps the group in one: that level is required, too.
 
 What cannot be read becomes a problem, one sentence that quotes it, never a guess. Whether a level exists is not

@@ -180,7 +180,7 @@ def _text(text: str, path: str, say: Say) -> str | None:
 
 
 def _native_group(name: str, say: Say) -> str:
-    """The group that the Job controller has made for a Job is told by its name (``convert.is_of_job``)."""
+    """Keep the form of the name by which a group that the Job controller made is known (``convert.is_of_job``)."""
     if (made := _OF_JOB.fullmatch(name)) is None:
         return say("group", name)
     job = say("owner", made[1])
