@@ -20,11 +20,11 @@ _BESIDE = {
     "hugepages-512Mi": 0,
     "rdma/hca_shared_devices_a": 1000,
 }
-"""What a node of the platform gb200 lists beside cpu, memory, GPUs and pods: nine names in all, three of them at 0."""
+"""Resources of a node of the platform gb200 beside cpu, memory, GPUs and pods: nine names in all, three at 0."""
 
 
 def node(name: str, gpus: int = 8, *, cpu: int = 64, clique: str = "", **facts: Any) -> Node:
-    """One node with the names of resources that a real one has: ``cpu`` in cores."""
+    """Return a node with the names of resources that a real node has. ``cpu`` is in cores."""
     amounts = {"cpu": cpu * 1000, "memory": 512 * _GI, GPU: gpus, "pods": 110} | _BESIDE
     labels = {"kubernetes.io/hostname": name} | ({CLIQUE: clique} if clique else {}) | facts.pop("labels", {})
     return Node(name, tuple(sorted(amounts.items())), labels, **facts)

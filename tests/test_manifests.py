@@ -54,7 +54,7 @@ def entries(scheduler_config: dict[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 
 def test_our_kube_scheduler_starts_no_native_groups(containers: dict[str, dict[str, Any]]) -> None:
-    """By default it will, some day, and every Job has such a group with the gate WorkloadWithJob of Kubernetes."""
+    """A later release may do so by default, and with the gate WorkloadWithJob every Job has such a group."""
     assert "--feature-gates=GenericWorkload=false" in containers["kube-scheduler"]["command"]
 
 

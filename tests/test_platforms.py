@@ -16,7 +16,7 @@ from policies.model import CLIQUE, Node
 
 
 def read(node: dict[str, Any]) -> Node:
-    """As the watch shows it: with texts of its own."""
+    """Read the node as the watch shows it: with texts of its own."""
     return node_from(msgspec.json.decode(msgspec.json.encode(node), type=NodeObject))
 
 

@@ -111,5 +111,5 @@ def expressions(policy: Policy) -> Iterator[str]:
 
 @pytest.mark.parametrize("policy", [*MUTATING.values(), *VALIDATING.values()], ids=lambda one: one["metadata"]["name"])
 def test_all_cel_is_read(policy: Policy) -> None:
-    """What cannot be read here is not looked at above."""
+    """Expressions that cannot be read here are not checked above."""
     assert all(parse(text) for text in expressions(policy))

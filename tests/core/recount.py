@@ -174,8 +174,8 @@ def _stages(workload: Workload) -> dict[SlotKey, Stage]:
 
 
 def _done(workload: Workload) -> set[SlotKey]:
-    """Of slots without an index it is known how many are, and not which. Of pods that come one after the other, those
-    that have ended and are gone count, too: any number may be done."""
+    """Return the slots that are done. Of slots without an index only their number is known. Where pods come one after
+    the other, pods that have ended and are gone count, too: any number may be done."""
     slots, job = workload.members.slots, workload.job.seen if workload.job is not None else None
     if job is None:
         return set()

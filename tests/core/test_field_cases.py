@@ -19,7 +19,7 @@ from tests.core.script import Script
 
 
 def with_slots(one: Node, pods: int) -> Node:
-    """The node takes so many pods."""
+    """Return the node with room for ``pods`` pods."""
     return replace(one, allocatable=tuple(sorted((dict(one.allocatable) | {"pods": pods}).items())))
 
 
@@ -115,7 +115,7 @@ def test_pods_are_evicted_for_the_last_slot_of_a_node_or_nobody_is() -> None:
 
 @pytest.mark.parametrize("sizes", [(4, 4), (8, 0), (0, 8)])
 def test_slots_are_reclaimed_with_the_gpus_or_nothing_is(sizes: tuple[int, int]) -> None:
-    """The same where a queue takes back what another one has borrowed. kueue#10497"""
+    """The same where a queue reclaims what another one has borrowed. kueue#10497"""
     things: tuple[QueueObject, ...] = (
         flavor("gpus"),
         cluster_queue("borrows", {"gpus": 0}, cohort="all"),
@@ -163,7 +163,7 @@ def test_what_requires_one_machine_waits_for_its_slots_and_starts_when_it_has_th
 
 @pytest.mark.parametrize("levels", [(), ("clique",)], ids=["no level in force", "cliques"])
 def test_slices_of_one_machine_each_fill_machines(levels: tuple[str, ...]) -> None:
-    """A single machine is a domain for whoever names it, and for nobody else. kueue#11287"""
+    """A single machine is a domain for a gang that names it, and for no other. kueue#11287"""
     nodes = [node(f"n{at}", 4, clique="a" if levels else "") for at in range(3)]
     script = Script(*nodes, single("busy", gpus=1, node="n0"))
     pods = gang("sliced", 4, gpus=2)
@@ -176,7 +176,7 @@ def test_slices_of_one_machine_each_fill_machines(levels: tuple[str, ...]) -> No
 
 @pytest.mark.parametrize(("had", "left", "asks"), [(8, 6, 6), (4, 3, 1), (8, 0, 1)])
 def test_a_gang_waits_where_gpus_have_vanished_under_a_pod(had: int, left: int, asks: int) -> None:
-    """What a node lists drops below what is in use there, and the node is touched. volcano#1818, volcano#1782"""
+    """The node lists fewer GPUs than are in use there, and the node is touched. volcano#1818, volcano#1782"""
     script = Script(*cluster(f"a: 1x{had}", "b: 1x2"), single("old", gpus=had, node="a-0"))
     script.see(single("other", gpus=2, node="b-0"))
     (one,) = cluster(f"a: 1x{left}")

@@ -129,7 +129,7 @@ def test_whoever_comes_next_has_the_room_of_a_pod_that_has_ended(pods: int, *, n
 @pytest.mark.parametrize("numbered", [False, True])
 @pytest.mark.parametrize("tail", [1, 2])
 def test_the_tail_of_a_job_runs_alone(tail: int, *, numbered: bool) -> None:
-    """Its first pods end before the next one comes, and no status says how many are done. KAI-Scheduler#1347"""
+    """The first pods end before the next one comes, and no status says how many are done. KAI-Scheduler#1347"""
     script = Script(*cluster("a: 3x8"))
     train = Completions(script, numbered=numbered, completions=3 + tail)
     script.run(first := train.come(0, 1, 2))
@@ -148,7 +148,7 @@ def test_the_tail_of_a_job_runs_alone(tail: int, *, numbered: bool) -> None:
 
 
 def test_a_job_that_is_made_anew_starts_with_all_of_its_pods() -> None:
-    """As a Job of a JobSet that starts again, with another UID: what has ended before is of the past."""
+    """A Job of a JobSet that starts again has another UID: pods that had ended before do not count."""
     script = Script(*cluster("a: 3x8"))
     train = Completions(script, numbered=False, completions=4)
     train.maker = "first"

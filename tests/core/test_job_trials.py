@@ -155,7 +155,7 @@ def test_what_is_refused_for_now_is_the_reason_and_holds_no_room() -> None:
 
 
 def test_podsets_that_are_refused_are_all_tried_again() -> None:
-    """One passes before the other: that one had been refused when the job waited for the first alone."""
+    """The first passes before the second, which had been refused when the job waited for the first alone."""
     script = Script(*SMALL, limits=LIMITS)
     server, first = Server(script), shaped(count=1)
     podset = first.podsets.podsets[0]

@@ -45,7 +45,7 @@ _EXPOSED = re.compile(r'# (HELP|TYPE) .*|[a-z_]+(\{([a-z_]+="[A-Za-z0-9_.+/-]*",
 
 
 class Target:
-    """One Muster, four nodes of platforms, and a clock that ``attack`` moves. ``inputs``: documents that it was fed."""
+    """A Muster, four nodes of platforms, and a clock that ``attack`` moves. ``inputs``: documents that it was fed."""
 
     def __init__(self, seed: int) -> None:
         self.inputs = 0

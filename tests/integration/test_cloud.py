@@ -124,7 +124,7 @@ def test_a_jobset_runs_whole_and_is_given_back_as_it_was_written(cluster: Cluste
 
 
 def test_a_job_goes_by_the_priority_of_the_default_class(stage: RealStage) -> None:
-    """The job names none. Jobs of a lower priority give way to it."""
+    """The job names no class. Jobs of a lower priority are evicted for it."""
     add_priorities(stage.cluster, {"spare": 10})
     stage.add_nodes(2)
     create_job(stage, "cheap", 2, "spare")

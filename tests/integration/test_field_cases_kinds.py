@@ -60,24 +60,24 @@ def create(stage: RealStage, kind: str, name: str, spec: Object, **labels: str) 
 
 
 def remove(stage: RealStage, path: str) -> None:
-    """With its pods."""
+    """Delete the object with its pods."""
     stage.api.delete(path, {"propagationPolicy": "Background"})
 
 
 def replicated(name: str, size: int, template: Object, *, jobs: int = 1, **spec: Any) -> Object:
-    """A replicated job of a JobSet, of indexed Jobs of so many pods."""
+    """Return a replicated job of a JobSet, of indexed Jobs of ``size`` pods."""
     template = {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}
     job = {"completions": size, "parallelism": size, "backoffLimit": 0, **spec, "template": template}
     return {"name": name, "replicas": jobs, "template": {"spec": job}}
 
 
 def live(pods: Sequence[Pod], prefix: str = "") -> list[Pod]:
-    """Those with a node whose names begin like that."""
+    """Return the live pods that have a node and whose names begin with ``prefix``."""
     return [one for one in pods if one.node and one.live and one.name.startswith(prefix)]
 
 
 def until_on_nodes(stage: RealStage, count: int, prefix: str = "", but: Sequence[Pod] = ()) -> list[Pod]:
-    """Wait until so many have a node, and are none of those."""
+    """Wait until ``count`` pods have a node, none of them of ``but``."""
     old = {one.uid for one in but}
 
     def holds(pods: Sequence[Pod]) -> bool:
@@ -88,7 +88,7 @@ def until_on_nodes(stage: RealStage, count: int, prefix: str = "", but: Sequence
 
 
 def reason(stage: RealStage, name: str, code: str) -> str:
-    """What is said of it when it waits for that reason."""
+    """Return its message, once it waits for the reason ``code``."""
     return stage.until_told(name, lambda seen: seen.state == code).message
 
 
@@ -240,7 +240,7 @@ def test_workers_that_an_autoscaler_adds_beyond_the_quota_wait_for_it(stage: Rea
 
 
 def used(queues: Queues, amount: str) -> str:
-    """What the queue says that it uses of cpu, as soon as it is that."""
+    """Wait until the queue reports that it uses this amount of cpu, and return it."""
 
     def says(status: Object) -> str:
         return str(status["flavorsUsage"][0]["resources"][0]["total"])
@@ -250,7 +250,7 @@ def used(queues: Queues, amount: str) -> str:
 
 @pytest.mark.parametrize("completions", [4, 5, 6])
 def test_the_tail_of_a_job_runs_alone(stage: RealStage, completions: int) -> None:
-    """Four run at once, and nodes are there for four. KAI-Scheduler#1347"""
+    """Four pods run at once, and there are nodes for four. KAI-Scheduler#1347"""
     stage.add_nodes(4)
     jobs = [replicated("workers", 4, made_of(stage, 8), completions=completions, completionMode="Indexed")]
     path = create(stage, "JobSet", "train", {"replicatedJobs": jobs})
@@ -273,7 +273,7 @@ def has(obj: Object, condition: str) -> bool:
 
 
 def fail(stage: RealStage, name: str) -> None:
-    """Its container has ended with an error, as a kubelet tells it."""
+    """Have its container end with an error, as a kubelet reports it."""
     ended: Object = {"name": "main", "image": "x", "imageID": "", "ready": False, "restartCount": 0}
     ended["state"] = {"terminated": {"exitCode": 1, "reason": "Error"}}
     stage.api.patch(f"{stage.pods_path}/{name}/status", {"status": {"phase": "Failed", "containerStatuses": [ended]}})

@@ -69,7 +69,7 @@ def test_both_tenants_of_a_node_go_for_its_slots_or_neither_does(stage: RealStag
 
 
 def test_a_gang_that_requires_one_machine_waits_for_slots_of_it(stage: RealStage) -> None:
-    """There is plenty of cpu on a node that takes one pod. kueue#11287, kueue#4270"""
+    """A node that takes one pod has plenty of cpu. kueue#11287, kueue#4270"""
     (node,) = stage.add_nodes(1, gpus=0, pods=1)
     both = gated("both", 2, gpus=0, topology=HOST)
     both[1]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}
@@ -137,7 +137,7 @@ def _in_groups(name: str, gangs: Sequence[str], size: int) -> list[Object]:
 
 @pytest.mark.xfail(strict=True, reason="Muster does not start gangs of several names together: it says so, and waits")
 def test_of_two_pairs_of_gangs_that_need_each_other_one_pair_runs(stage: RealStage) -> None:
-    """There is room for one pair, and the pods come crosswise. koordinator#872"""
+    """The cluster has room for one pair, and the pods come crosswise. koordinator#872"""
     stage.add_nodes(4)
     for name, pair in {"a": "ab", "c": "cd", "b": "ab", "d": "cd"}.items():
         stage.create(*_in_groups(name, [f"{stage.namespace}/{one}" for one in pair], 2))

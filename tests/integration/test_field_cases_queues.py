@@ -114,5 +114,5 @@ def test_quota_that_a_shrinking_job_gives_back_starts_the_next(stage: RealStage,
 
 
 def _used(status: Object) -> str:
-    """What its workloads use of the only resource."""
+    """Return what its workloads use of the only resource."""
     return str(status["flavorsUsage"][0]["resources"][0]["total"])

@@ -89,7 +89,7 @@ def test_the_pods_of_a_job_that_name_a_gang_are_one(cluster: Cluster, muster: Ru
 
 
 def test_a_job_of_another_object_has_no_group(cluster: Cluster, muster: RunningMuster) -> None:
-    """As those of a CronJob, a JobSet, an MPIJob, a RayJob and an AppWrapper."""
+    """Jobs of a CronJob, a JobSet, an MPIJob, a RayJob or an AppWrapper are such."""
     owner = cluster.api.create("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "owner"}})
     made = job("owned", GANG)
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}

@@ -1,4 +1,4 @@
-"""A Job that has run, on API servers that let nobody change its template while it has a start time: 1.35 and older.
+"""A Job that has run, on API servers that refuse changes of its template while it has a start time: 1.35 and older.
 
 From 1.36 on two feature gates have it otherwise. They are off here, so these tests show the same on every version.
 """

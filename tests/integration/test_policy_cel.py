@@ -190,7 +190,7 @@ def pods(sender: Sender) -> None:
 
 
 def records(sender: Sender) -> None:
-    """What the extender writes beside pods and jobs."""
+    """Write what the extender writes beside pods and jobs."""
     meta = {"name": "train", "labels": {"muster.dev/record": "true", "muster.dev/capacity": "true"}}
     queued = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{sender.team.name}/workloads"
     sender.create(

@@ -168,7 +168,7 @@ class Stage:
         return one
 
     def _send(self, obj: Object, namespace: str, *, tried: bool = False) -> tuple[Object, str]:
-        """As ``kubectl create --validate=strict`` does, with the warnings of the API server."""
+        """Create it as ``kubectl create --validate=strict`` does. Returns the warnings of the API server, too."""
         if "namespace" in obj["metadata"]:
             obj = {**obj, "metadata": {**obj["metadata"], "namespace": namespace}}
         params = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if tried else {})
@@ -204,7 +204,7 @@ class Stage:
         return "\n".join(f"{key}: {gangs[key]['state']}: {gangs[key]['message']}" for key in asked if key in gangs)
 
     def pods(self) -> dict[str, list[Pod]]:
-        """Those of Muster's that live, by namespace."""
+        """Return the live pods of Muster's scheduler, by namespace."""
         found: dict[str, list[Pod]] = {one.namespace: [] for one in self.applied}
         for obj in self.api.list("/api/v1/pods"):
             pod = pod_from(msgspec.convert(obj, PodObject))

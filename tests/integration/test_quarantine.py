@@ -47,7 +47,7 @@ def page(muster: RunningMuster) -> str:
 
 
 def _at_rest(pod: Pod) -> bool:
-    """It runs and says that its gang is whole: nothing else is written on it."""
+    """Whether the pod runs and says that its gang is whole: nothing else is written on it."""
     return pod.phase == "Running" and pod.stamp is not None and pod.stamp.complete
 
 

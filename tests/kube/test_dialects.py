@@ -56,7 +56,7 @@ def test_the_same_name_in_both_dialects_is_coscheduling() -> None:
 
 
 def test_on_pods_of_a_job_that_muster_admits_its_own_words_count() -> None:
-    """Its operator makes a PodGroup beside them, which counts a launcher that comes last. mpi-operator#608"""
+    """The job's operator makes a PodGroup beside them, which counts a launcher that comes last. mpi-operator#608"""
     said = {OURS: "mpijob-train", SIZE: "3", "muster.dev/workload": "uid"}
     assert group(said, {THEIRS: "train"}) == GroupRef("mpijob-train", Dialect.ANNOTATION, min_member=3)
 

@@ -1,4 +1,4 @@
-"""Kubernetes' own PodGroups: those of Jobs that ask for a gang are told, and no others."""
+"""Kubernetes' own PodGroups: those of Jobs that ask for a gang are reported to the core, and no others."""
 
 from __future__ import annotations
 

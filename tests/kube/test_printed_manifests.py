@@ -38,7 +38,7 @@ def of_kinds(kinds: Sequence[str]) -> pytest.MarkDecorator:
 
 
 def asks(said: Object) -> dict[str, int]:
-    """What each pod asks for, in the units of the core."""
+    """Return the requests of each pod, in the units of the core."""
     return {name: milli(much) if name == "cpu" else whole(much) for name, much in said.get("asks", {}).items()}
 
 
@@ -56,7 +56,7 @@ def check_topology(printed: Manifest, pod: Pod) -> None:
 
 
 def existing(printed: Manifest) -> Object:
-    """As the API server stores it, suspended by the admission policy."""
+    """Return the object as the API server stores it."""
     obj = printed.members[0]
     meta = obj["metadata"]
     meta |= {"name": meta.pop("generateName", "") + "x" if "name" not in meta else meta["name"], "namespace": "team"}

@@ -96,7 +96,7 @@ def test_a_hint_is_an_event_on_the_pod_and_on_what_made_it() -> None:
 
 
 def test_an_event_that_is_there_once_is_enough() -> None:
-    """After a restart the pod is told of again: its Event has the same name."""
+    """After a restart the pod is reported again: its Event has the same name."""
     hint = Hint("u", "team", "p", "it was created without its node", None, "Unpinned", once=True)
     there = refused(409, "AlreadyExists", "events.events.k8s.io already exists")
     results, api, _ = written(lambda api: api.on("POST", EVENTS, OK, there), lambda writer: _twice(writer, hint))

@@ -42,12 +42,12 @@ LINES = {"queue": {"kueue.x-k8s.io/queue-name": QUEUE}, "gang": {"muster.dev/gan
 FIELDS = frozenset(
     name for row in __doc__.splitlines() if row.startswith("|") for name in re.findall(r"``(\w+)``", row.split("|")[1])
 )
-"""Those of the table above."""
+"""The fields of the table above."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """One entry of ``must``: ``obj`` as it is printed, and ``beside``, the other documents of its page."""
+    """An entry of ``must``: ``obj`` as it is printed, and ``beside``, the other documents of its page."""
 
     page: str
     must: Object
@@ -113,7 +113,7 @@ def pod_specs(obj: Any) -> Iterator[Object]:
 
 
 def documents(path: Path) -> tuple[list[Object], list[Object]]:
-    """What a file says of its manifests, and the manifests as they are sent, without aliases; a List is its items."""
+    """Return what a file says of its manifests, and these as they are sent, without aliases; a List is its items."""
     header, *printed = (json.loads(json.dumps(one)) for one in yaml.safe_load_all(path.read_text()) if one)
     items = [item for one in printed for item in (one["items"] if one["kind"] == "List" else [one])]
     return header["must"], items

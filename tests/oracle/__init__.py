@@ -1,1 +1,1 @@
-"""What pods of real manifests ask for, and on which of 22 real nodes kube-scheduler 1.37.2 lets them: Muster agrees."""
+"""Requests of pods of real manifests, and the nodes, of 22, on which kube-scheduler 1.37.2 lets them: Muster agrees."""

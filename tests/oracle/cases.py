@@ -25,7 +25,7 @@ _UNTAINTED = "12, 14-18, 20-22"
 
 @dataclass(frozen=True)
 class Case:
-    """One pod. ``path``: where its template is in the object; empty: the object is a pod. ``asks``: its requests, but
+    """A pod. ``path``: where its template is in the object; empty: the object is a pod. ``asks``: its requests, but
     for a slot of a pod. ``amounts``: the numbers of the nodes with room that its selectors choose; ``scheduler``: those
     where kube-scheduler binds it, by their taints and cordons, too. ``added``: a container that its controller adds."""
 
@@ -137,7 +137,7 @@ def numbers(text: str) -> list[str]:
 
 
 def requests_in(amounts: dict[str, str]) -> dict[str, int]:
-    """These amounts as Muster counts them, with the slot of a pod."""
+    """Return the amounts as Muster counts them, with the slot of a pod."""
     return {name: (milli if name == "cpu" else whole)(much) for name, much in amounts.items()} | {"pods": 1}
 
 

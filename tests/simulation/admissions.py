@@ -103,7 +103,7 @@ class Admissions:
             self.without_quota[event.shape] = now + _TRIED_AGAIN_S
 
     def refused_for_now(self, job: Job) -> list[float]:
-        """Until when each of its podsets of which the last dry run was refused may be left alone."""
+        """Return until when Muster may leave alone each podset whose last dry run was refused for now."""
         known = (self.without_quota.get(one.shape) for one in job.podsets.podsets)
         return [until for until in known if until is not None]
 

@@ -1,4 +1,4 @@
-"""What happens to real nodes: device plugins and kubelets restart, and statuses flap."""
+"""Faults of real nodes: device plugins and kubelets restart, and statuses flap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.simulation.trouble import Trouble
 
 
 def restart_plugin(trouble: Trouble) -> None:
-    """Its devices are 0 for a while, and pods that have them run on."""
+    """The devices of a node are 0 for a while, and pods that have them run on."""
     _without_plugin(trouble, forgotten=False)
 
 

@@ -28,7 +28,7 @@ _KINDS = (
     "coreweave-gb200", "dgx-b200", "gb200",
 )  # fmt: skip
 _PLAIN_CPU = 64_000
-"""What a node has that is drawn without regard to its platform."""
+"""The cpu of a node that is drawn without regard to its platform."""
 _GI = 1 << 30
 _OWN = ("cpu", "memory", "ephemeral-storage", "pods", GPU)
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -48,7 +48,7 @@ class PlatformPlan:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a seed has without regard to its platform."""
+    """A seed as it is drawn without regard to its platform."""
 
     nodes: tuple[Node, ...]
     jobs: tuple[tuple[float, JobSpec], ...]
@@ -106,7 +106,7 @@ def _dressed(node: Node, model: Node, *, tainted: bool) -> Node:
 
 
 def _devices(node: Node) -> Requests:
-    """What its device plugins list."""
+    """Return what the device plugins of the node list."""
     return tuple((name, much) for name, much in node.allocatable if "/" in name)
 
 
@@ -126,7 +126,7 @@ def _late(nodes: Sequence[Node], batch: BatchPlan, dice: Random) -> dict[str, No
 
 
 def _daemons(node: Mapping[str, Any]) -> dict[str, Requests]:
-    """What the pods of the DaemonSets ask for on a node of that kind."""
+    """Return the requests of the DaemonSets' pods on a node of that kind, by DaemonSet."""
     pods = platforms.daemon_pods(node)
     return {one["metadata"]["ownerReferences"][0]["name"]: requests_of(one) for one in pods}
 
@@ -136,7 +136,7 @@ def _faults(dice: Random) -> list[tuple[str, float]]:
 
 
 class _Asking:
-    """What pods ask of nodes like the model, by chance: the same for all that were of one shape."""
+    """Draws requests for nodes like the model: the same for all pods that were of one shape."""
 
     def __init__(self, model: Node, dice: Random) -> None:
         self._amounts = dict(model.allocatable)
@@ -145,7 +145,7 @@ class _Asking:
         self.names = tuple(name for name, much in model.allocatable if name not in _OWN and much)
 
     def requests(self, asked: Requests) -> Requests:
-        """With a share of the node for each GPU: of its cpu and memory, huge pages, and devices beside the GPUs."""
+        """Add a share of the node for each GPU: of its cpu and memory, huge pages, and devices beside the GPUs."""
         dice, found = self._dice, dict(asked)
         gpus, there = found.get(GPU, 0), max(1, self._amounts.get(GPU, 0))
         if not 0 < gpus <= there:

@@ -209,7 +209,7 @@ class Referee:
             validate(self._extender.core.state)
 
     def _as_meant(self, event: Event) -> Event:
-        """What the objects say that were shown, where the extender has read something else."""
+        """Return the event as the objects have it that were shown, where the extender has read something else."""
         misread = self._extender.misread
         if not misread:
             return event

@@ -257,7 +257,7 @@ def test_groups_that_cannot_be_planned_are_the_reason(groups: list[Object], prob
 
 
 def test_its_pods_have_the_labels_of_ray_operator_by_which_a_spread_may_select_them() -> None:
-    """They are in no template. Without them a planner puts two such workers on one node, and kube-scheduler refuses."""
+    """No template has the labels. Without them a planner puts two such workers on one node: kube-scheduler refuses."""
     obj = yaml.safe_load(CLUSTER)
     obj["metadata"] |= {"namespace": "team", "uid": "uid"}
     podsets = Reader().read(RAY_CLUSTER, obj).podsets.podsets

@@ -33,7 +33,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One version of one object; ``gone`` when this is its end. ``uid`` tells two objects of one name apart.
+    """A version of an object; ``gone`` when this is its end. ``uid`` tells two objects of one name apart.
     ``written``: the object itself, where the extender reads that."""
 
     kind: Kind
