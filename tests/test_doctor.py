@@ -31,7 +31,7 @@ from extender.kube.reading.objects import (
     PodStatus,
 )
 from extender.runtime.quarantine import LEFT_OUT_NOTICE
-from tests.doctored import BASE, Config, codes, shipped
+from tests.doctored import BASE, Config, admission, codes, shipped
 from tests.kube.fake_api import Answer, fake_api
 
 ROOT = Path(__file__).parent.parent
@@ -273,6 +273,26 @@ def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path: Path, content: byt
         path.write_bytes(content)
     said = CliRunner().invoke(main, ["doctor", f"--kube-scheduler-config={path}"])
     assert (said.exit_code, words in said.output, "Traceback" in said.output) == (2, True, False), said.output
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_the_gate_is_found_in_the_version_that_the_api_server_serves(version: str) -> None:
+    """1.34 and 1.35 serve mutating policies as a beta, if they do."""
+    gate = admission("admission-gate")
+    facts = Facts(load(None), scheduler=shipped())
+
+    async def scenario() -> None:
+        async with fake_api() as (api, kube):
+            api.on("GET", "/version", Answer(body={"gitVersion": "v1.35.4"}))
+            group = f"/apis/admissionregistration.k8s.io/{version}"
+            for kind, objects in (("policies", gate.policies), ("policybindings", gate.policy_bindings)):
+                answer = Answer(body={"items": list((objects or {}).values())})
+                api.on("GET", f"{group}/mutatingadmission{kind}", answer)
+            await gather(kube, "kube-system", facts, settings_given=True)
+
+    asyncio.run(scenario())
+    assert (facts.policies, facts.policy_bindings) == (gate.policies, gate.policy_bindings)
+    assert "NoGate" not in codes(facts)
 
 
 @pytest.mark.parametrize(

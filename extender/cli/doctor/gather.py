@@ -28,8 +28,8 @@ from extender.kube.reading.devices import DeviceClassObject, device_class_from
 from extender.kube.reading.objects import GroupObject, NodeObject, OwnerObject, PodObject
 from extender.kube.resources import DEVICE_CLASSES, GROUPS, NODES, PODS
 
-_ADMISSION = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
-_BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+_MUTATION = ("/apis/admissionregistration.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1beta1")
+"""The versions in which mutating policies may be served: that of 1.36 and newer, and the beta of 1.34 and 1.35."""
 _VALIDATION = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 _KUEUE_WEBHOOKS, _KUEUE_CONFIG = "kueue-validating-webhook-configuration", "kueue-manager-config"
@@ -164,10 +164,13 @@ class _Reading:
     async def admission(self) -> None:
         """The policies of the API server that change pods, and what binds them."""
         facts = self._facts
-        found = await self._read("mutating admission policies", _ADMISSION, missing={})
-        bound = await self._read("their bindings", _BINDINGS, missing={})
-        facts.policies = None if found is None else _by_name(found)
-        facts.policy_bindings = None if bound is None else _by_name(bound)
+        for group in _MUTATION:
+            found = await self._read("mutating admission policies", f"{group}/mutatingadmissionpolicies", missing={})
+            bound = await self._read("their bindings", f"{group}/mutatingadmissionpolicybindings", missing={})
+            facts.policies = None if found is None else _by_name(found)
+            facts.policy_bindings = None if bound is None else _by_name(bound)
+            if found != {}:
+                return
 
     async def kueue(self) -> None:
         """Kueue's controller, found by its webhooks. Which kinds it manages is in its ConfigMap, if it may be read."""
