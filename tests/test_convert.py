@@ -385,3 +385,13 @@ def test_nothing_is_written_while_anything_cannot_be_converted(tmp_path: Path) -
         "nothing was written\n"
     )
     assert good.read_text() == TUTORIAL
+
+
+def test_several_files_become_one_stream_whatever_ends_the_one_and_begins_the_next(tmp_path: Path) -> None:
+    """A last line without a line break may not run into the separator, nor may a byte order mark stand within."""
+    paths = [tmp_path / name for name in ("a.yaml", "b.yaml", "c.yaml")]
+    for path, begins in zip(paths, ("", "---\n", "\ufeff"), strict=True):
+        path.write_text(f"{begins}apiVersion: {OLD}\nkind: ClusterQueue\nspec:\n  cohort: {path.stem}")
+    done = CliRunner().invoke(main, ["convert", *map(str, paths)])
+    assert done.exit_code == 0
+    assert [one["spec"] for one in yaml.safe_load_all(done.stdout)] == [{"cohortName": name} for name in "abc"]

@@ -13,6 +13,8 @@ from extender.cli.output import STANDARD_OUTPUT, Output, OutputError
 from extender.cli.terminal import stop, stop_on
 from policies.words import many
 
+_BYTE_ORDER_MARK = "\ufeff"
+
 
 def convert(
     files: Annotated[
@@ -72,7 +74,11 @@ def _joined(texts: list[str]) -> str:
     """Return several files as one stream of documents."""
     joined = ""
     for text in texts:
-        if joined and not text.lstrip().startswith("---"):
-            joined += "---\n" if joined.endswith("\n") else "\n---\n"
+        if joined:
+            text = text.removeprefix(_BYTE_ORDER_MARK)
+            if not joined.endswith("\n"):
+                joined += "\n"
+            if not text.lstrip().startswith("---"):
+                joined += "---\n"
         joined += text
     return joined
