@@ -15,7 +15,7 @@ from extender.kube.kinds.kind import UnreadableJobError
 from extender.kube.kinds.limit_ranges import LimitItem, default, refused
 from extender.kube.reading.objects import Amounts, Meta, PodObject, PodSpec, Tolerates
 from extender.kube.reading.plain import plain
-from extender.kube.reading.requests import fix_pod_level
+from extender.kube.reading.requests import fix_pod_level, pod_level_of
 from policies.model import Controller, GroupKey, Pod
 from policies.words import listed
 
@@ -73,8 +73,9 @@ class Completion:
         """Write into the spec what its pods will have. Returns why there will be none, or nothing."""
         limits = self.limits.get(namespace, ())
         with suppress(ValueError):  # ``shape_of`` names an amount that cannot be read
-            fix_pod_level(spec)
-        default(spec, limits)
+            before = pod_level_of(spec)
+            default(spec, limits)
+            fix_pod_level(spec, before)
         return refused(spec, limits) or self._run(spec) or self._prefer(spec)
 
     def priority_of(self, job: Meta) -> tuple[int | None, str]:

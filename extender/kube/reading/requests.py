@@ -27,12 +27,22 @@ def requests_of(spec: PodSpec) -> Requests:
     return tuple(sorted((name, min(amount, MOST)) for name, amount in total.items() if amount))
 
 
-def fix_pod_level(spec: PodSpec) -> None:
-    """Write the pod-level requests that the API server writes when it decodes a pod, before any admission. What is
-    added to the containers afterwards, by a LimitRange for example, does not change them."""
+def pod_level_of(spec: PodSpec) -> dict[str, int]:
+    """Return the pod-level requests as the API server completes them from these containers. Raises ValueError."""
+    return _of_pod(spec.resources, _containers(spec.containers or (), spec.init_containers or ()))
+
+
+def fix_pod_level(spec: PodSpec, before: dict[str, int]) -> None:
+    """Write the pod-level requests that the API server will write.
+
+    Up to Kubernetes 1.36 it completes them when it decodes the pod, ``before`` a LimitRange adds to the containers.
+    From 1.37 on it does so after all admission (feature gate PodLevelResourcesFixDefaulting). The larger amount holds
+    the pod either way. Raises ValueError.
+    """
     if spec.resources is None:
         return
-    asked = _of_pod(spec.resources, _containers(spec.containers or (), spec.init_containers or ()))
+    asked = dict(before)
+    _raise_to(asked, pod_level_of(spec))
     requests: Amounts = {name: f"{much}m" if name == "cpu" else much for name, much in asked.items()}
     spec.resources = Resources(requests=requests, limits=spec.resources.limits)
 

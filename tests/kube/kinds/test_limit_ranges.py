@@ -127,9 +127,13 @@ def test_what_cannot_be_read_is_told_by_others() -> None:
     assert completed(LimitItem("Container", max={"cpu": "much"}), cpu="2")[1] == ""
 
 
-def test_pod_level_requests_are_completed_before_a_limit_range_adds_to_the_containers() -> None:
-    """The API server does so when it decodes the pod; a LimitRange is admission."""
+@pytest.mark.parametrize(("containers", "asked"), [([None], 6000), (["1", None], 2000), (["2", None, None], 4000)])
+def test_pod_level_requests_suffice_whether_a_limit_range_comes_before_or_after(
+    containers: list[str | None], asked: int
+) -> None:
+    """Kubernetes 1.36 completes them when it decodes the pod: 6, 1 and 2 CPU. 1.37 does so after admission: 1, 2, 4."""
     item = LimitItem("Container", default_request={"cpu": "1"})
-    spec = msgspec.convert({"containers": [{}], "resources": {"limits": {"cpu": "6"}}}, TemplateSpec)
+    resources = [{"resources": {"requests": {"cpu": cpu}}} if cpu else {} for cpu in containers]
+    spec = msgspec.convert({"containers": resources, "resources": {"limits": {"cpu": "6"}}}, TemplateSpec)
     assert not Completion({"team": (item,)}).complete("team", spec)
-    assert dict(requests_of(spec)) == {"cpu": 6000, "pods": 1}
+    assert dict(requests_of(spec)) == {"cpu": asked, "pods": 1}
