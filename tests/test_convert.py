@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -395,3 +397,11 @@ def test_several_files_become_one_stream_whatever_ends_the_one_and_begins_the_ne
     done = CliRunner().invoke(main, ["convert", *map(str, paths)])
     assert done.exit_code == 0
     assert [one["spec"] for one in yaml.safe_load_all(done.stdout)] == [{"cohortName": name} for name in "abc"]
+
+
+def test_a_closed_standard_input_is_an_error_in_a_sentence() -> None:
+    program = "import os, sys; os.close(0); os.execv(sys.argv[1], ['muster', 'convert'])"
+    muster = Path(sys.executable).with_name("muster")
+    done = subprocess.run([sys.executable, "-c", program, muster], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "standard input: it is closed\nnothing was written\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from errno import EBADF
 from pathlib import Path
 from typing import Annotated
 
@@ -53,7 +54,7 @@ def _read_all(paths: list[Path]) -> list[tuple[str, Rewritten]]:
     found, wrong = [], []
     for path in paths:
         try:
-            text = (sys.stdin.buffer.read() if path == STANDARD_OUTPUT else path.read_bytes()).decode()
+            text = (_standard_input() if path == STANDARD_OUTPUT else path.read_bytes()).decode()
             found.append((text, rewrite(text)))
         except OSError as error:
             wrong.append(f"{_named(path)}: {error.strerror}")
@@ -64,6 +65,13 @@ def _read_all(paths: list[Path]) -> list[tuple[str, Rewritten]]:
     if wrong:
         stop("\n".join([*wrong, "nothing was written"]))
     return found
+
+
+def _standard_input() -> bytes:
+    """Raises OSError where it is closed: muster ... <&-."""
+    if sys.stdin is None:
+        raise OSError(EBADF, "it is closed")
+    return sys.stdin.buffer.read()
 
 
 def _named(path: Path) -> str:
