@@ -202,7 +202,18 @@ def test_a_part_that_is_shared_with_something_else_is_written_anew() -> None:
     items = yaml.safe_load(found.text)["items"]
     assert [one["spec"].get("cohortName") for one in items] == ["all", "all", "all", None]
     assert items[3]["spec"] == {"cohort": "all"}
-    assert found.notes == ("document 1 is written without its comments: its aliases cannot be edited",)
+    assert found.notes == ("document 1 is written without its comments: its text cannot be edited in place",)
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", ["", "\n", "\n---\n# another\n"])
+def test_comments_stay_where_the_last_lines_go(line_break: str, last: str) -> None:
+    """Two fields that mean nothing at the end of a document."""
+    start = "kind: ClusterQueue\nspec:\n  cohort: all   # of them"
+    text = f"apiVersion: {OLD}\n{start}\n  admissionChecks: []\n  admissionChecksStrategy: {{}}{last}"
+    kept = f"apiVersion: {OLD}\n{start}{last}".replace("v1beta1", "v1beta2").replace("cohort:", "cohortName:")
+    found = rewrite(text.replace("\n", line_break))
+    assert (found.text, found.notes) == (kept.replace("\n", line_break), ())
 
 
 def test_a_typed_list_is_converted_with_items_that_do_not_say_what_they_are() -> None:

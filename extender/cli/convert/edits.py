@@ -42,12 +42,16 @@ class Edits:
 
     def applied(self) -> str:
         """Return the text with all edits made. Raises NotEditedError for two edits of one place."""
-        parts, at = [], 0
+        parts: list[str] = []
+        at, removed = 0, False
         for edit in sorted(self._edits, key=lambda edit: (edit.start, edit.end)):
-            if edit.start < at:
+            if edit.start < at and (edit.text or not removed):
                 raise NotEditedError("two edits meet")
-            parts += [self._text[at : edit.start], edit.text]
-            at = edit.end
+            if edit.start < at:  # several of the last lines are removed, with the line break before them
+                parts = ["".join(parts).rstrip("\r\n")]
+            else:
+                parts += [self._text[at : edit.start], edit.text]
+            at, removed = max(at, edit.end), not edit.text
         return "".join([*parts, self._text[at:]])
 
     def change(self, node: yaml.Node, old: Any, new: Any, *, flow: bool = False) -> None:

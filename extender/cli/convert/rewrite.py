@@ -112,7 +112,7 @@ class _Document:
                 return start, end, new
         except (NotEditedError, *NOT_YAML):
             pass
-        self.notes.append(f"{self._place} is written without its comments: its aliases cannot be edited")
+        self.notes.append(f"{self._place} is written without its comments: its text cannot be edited in place")
         broken = "" if self._text[:start].endswith("\n") or not start else "\n"
         return start, end, broken + yaml.safe_dump(self._new, sort_keys=False, width=10_000).rstrip("\n")
 
