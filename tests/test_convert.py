@@ -216,6 +216,19 @@ def test_comments_stay_where_the_last_lines_go(line_break: str, last: str) -> No
     assert (found.text, found.notes) == (kept.replace("\n", line_break), ())
 
 
+@pytest.mark.parametrize(
+    ("strategy", "reason"),
+    [
+        ("manual", "spec.admissionChecksStrategy is no mapping: list the checks below admissionChecks"),
+        ("[manual]", "spec.admissionChecksStrategy is no mapping: list the checks below admissionChecks"),
+        ("{admissionChecks: manual}", "spec.admissionChecksStrategy.admissionChecks is no list"),
+    ],
+)
+def test_a_strategy_that_is_none_is_an_error_and_does_not_vanish(strategy: str, reason: str) -> None:
+    with pytest.raises(ConversionError, match=f"^document 1, ClusterQueue one: {re.escape(reason)}$"):
+        rewrite(_of("ClusterQueue", f"{{admissionChecksStrategy: {strategy}}}"))
+
+
 def test_a_typed_list_is_converted_with_items_that_do_not_say_what_they_are() -> None:
     text = f"apiVersion: {OLD}\nkind: ClusterQueueList\nitems:\n- metadata: {{name: one}}\n  spec: {{cohort: all}}\n"
     assert rewrite(text).text == text.replace("v1beta1", "v1beta2").replace("cohort:", "cohortName:")

@@ -128,9 +128,13 @@ _CHECKS = "spec.admissionChecksStrategy.admissionChecks"
 def _nest_admission_checks(obj: Object) -> None:
     """A list of names becomes a strategy with a rule for each. A strategy without any rule means no check."""
     spec = _part(obj, "spec")
-    names = spec.pop("admissionChecks", None)
+    names, strategy = spec.pop("admissionChecks", None), spec.get("admissionChecksStrategy") or {}
     if not isinstance(names, list | None):
         raise InconvertibleError("spec.admissionChecks", "is no list")
+    if not isinstance(strategy, dict):
+        raise InconvertibleError("spec.admissionChecksStrategy", "is no mapping: list the checks below admissionChecks")
+    if not isinstance(strategy.get("admissionChecks"), list | None):
+        raise InconvertibleError(_CHECKS, "is no list")
     if names:
         if _items(obj, _CHECKS):
             raise InconvertibleError("spec.admissionChecks", "stands beside admissionChecksStrategy: keep one of them")
