@@ -406,7 +406,7 @@ def test_nothing_is_written_while_anything_cannot_be_converted(tmp_path: Path) -
     assert said == (
         f"{bad}, document 4, Workload one: spec.priorityClassName has no priorityClassSource: "
         "say of which kind the class is\n"
-        f"{text}: this is no UTF-8 text\n"
+        f"{text}: this is no UTF-8 text; save it as UTF-8\n"
         f"{absent}: No such file or directory\n"
         "nothing was written\n"
     )
@@ -429,3 +429,16 @@ def test_a_closed_standard_input_is_an_error_in_a_sentence() -> None:
     done = subprocess.run([sys.executable, "-c", program, muster], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "standard input: it is closed\nnothing was written\n"
+
+
+@pytest.mark.parametrize("text", ["{{- if .Values.queues }}\n", "spec: {cohort: {{ .Values.cohort }}}\n"])
+def test_what_to_do_with_a_template_or_a_directory_is_said(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "template.yaml"
+    file.write_text(f"apiVersion: {OLD}\nkind: ClusterQueue\n{text}")
+    code, out, said = _run(str(file), str(tmp_path))
+    assert (code, out) == (2, "")
+    template, folder, end = said.splitlines()
+    assert template.startswith(f"{file}, ")
+    assert template.endswith("; it is a template: convert what `helm template` prints, or edit it by hand")
+    assert "unicode string" not in template
+    assert (folder, end) == (f"{tmp_path} is a directory; name the files in it", "nothing was written")

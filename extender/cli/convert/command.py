@@ -56,10 +56,12 @@ def _read_all(paths: list[Path]) -> list[tuple[str, Rewritten]]:
         try:
             text = (_standard_input() if path == STANDARD_OUTPUT else path.read_bytes()).decode()
             found.append((text, rewrite(text)))
+        except IsADirectoryError:
+            wrong.append(f"{_named(path)} is a directory; name the files in it")
         except OSError as error:
             wrong.append(f"{_named(path)}: {error.strerror}")
         except UnicodeDecodeError:
-            wrong.append(f"{_named(path)}: this is no UTF-8 text")
+            wrong.append(f"{_named(path)}: this is no UTF-8 text; save it as UTF-8")
         except ConversionError as error:
             wrong += [f"{_named(path)}, {reason}" for reason in error.reasons]
     if wrong:
