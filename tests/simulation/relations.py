@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from policies.model import HostPort, Node, Pod, Requirement, Spread, Term
+from tests.simulation.sight import tolerates
 
 Nodes = Mapping[str, Node]
 Seats = Sequence[tuple[Pod, str]]
@@ -144,8 +145,7 @@ def _is_levelled(one: Spread, pod: Pod, node: Node) -> bool:
         return False
     if not one.honors_taints:
         return True
-    known = {(one.key, one.value, one.effect) for one in pod.selection.tolerations}
-    return node.ready and not node.unschedulable and all(tuple(taint) in known for taint in node.taints)
+    return node.ready and not node.unschedulable and tolerates(pod.selection, node.taints)
 
 
 def _means(term: Term, pod: Pod) -> bool:
