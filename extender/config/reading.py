@@ -40,9 +40,9 @@ class UnreadableYamlError(ValueError):
     """The file is not there, or is no YAML; the message says which file, and why."""
 
 
-def parse_yaml(text: str | bytes) -> Any:
-    """The one document in it, None if there is none. Raises one of ``NOT_YAML``."""
-    return yaml.load(text, Loader)  # noqa: S506 - it is a safe one
+def parse_yaml(text: str | bytes, loader: type[Loader] = Loader) -> Any:
+    """Return the one document in it, None if there is none. Raises one of ``NOT_YAML``."""
+    return yaml.load(text, loader)  # noqa: S506 - it is a safe one
 
 
 def parse_documents(text: str | bytes) -> Iterator[Any]:

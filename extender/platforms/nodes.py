@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import yaml
+from extender.config.reading import parse_yaml
 
 GPU = "nvidia.com/gpu"
 HEARTBEAT = "2026-11-20T08:00:00Z"
@@ -80,7 +80,7 @@ def _about(platform: str) -> dict[str, Any]:
 
 @cache
 def _read(file: str) -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load((files(__package__) / f"{file}.yaml").read_text("utf-8"))
+    read: dict[str, Any] = parse_yaml((files(__package__) / f"{file}.yaml").read_text("utf-8"))
     return read
 
 

@@ -209,7 +209,7 @@ def test_nobody_goes_later_for_a_pod_that_waits_no_more() -> None:
 def test_no_gang_goes_while_it_is_not_known_who_the_others_are() -> None:
     """A pod of no gang that is about to be gone, or that the watch has yet to show: it may be enough that it goes."""
     asked = Asked()
-    victims: dict[str, tuple[str, ...]] = {asked.node: (asked.low[0].uid,), "a-9": ("uid-unknown",)}
+    victims: dict[str, tuple[str, ...]] = {asked.node: (asked.low[0].uid,), "b-0": ("uid-unknown",)}
     assert asked.script.preempt(asked.pod, victims) == {}
     assert not asked.script.written
     asked.script.see(*cluster("b: 1x8"), replace(single("unknown", gpus=8), node="b-0"))

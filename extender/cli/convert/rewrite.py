@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from extender.cli.convert.edits import Edits, NotEditedError
-from extender.config.reading import NOT_YAML, Loader, RefusedYamlError
+from extender.config.reading import NOT_YAML, Loader, RefusedYamlError, parse_yaml
 from extender.kube.queues.conversion import NEW, OLD, InconvertibleError, converted, is_convertible
 from extender.kube.queues.resources import QUEUE_GROUP
 from extender.kube.reading.plain import plain
@@ -108,7 +108,7 @@ class _Document:
             edits = Edits(self._text[:end], quoted=getattr(first, "style", None) == '"')
             edits.change(self._node, self._old, self._new)
             new = edits.applied()[start:]
-            if yaml.load(" " * self._node.start_mark.column + new, _Loader) == self._new:  # noqa: S506 - a safe one
+            if parse_yaml(" " * self._node.start_mark.column + new, _Loader) == self._new:
                 return start, end, new
         except (NotEditedError, *NOT_YAML):
             pass
