@@ -146,7 +146,7 @@ def test_a_hint_is_given(cluster: Cluster, extender: Extender, pods: Pods) -> No
 
 def test_the_api_server_finds_no_fault_with_the_expressions(cluster: Cluster) -> None:
     shipped = [one["metadata"]["name"] for one in documents() if one["kind"] == "ValidatingAdmissionPolicy"]
-    assert len(shipped) == 9
+    assert len(shipped) == 10
     for name in shipped:
         checked = cluster.api.wait_for(f"{POLICIES}/{name}", lambda policy: "typeChecking" in policy.get("status", {}))
         assert "expressionWarnings" not in checked["status"]["typeChecking"], checked["status"]
