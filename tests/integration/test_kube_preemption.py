@@ -13,6 +13,9 @@ from tests.scenarios.pods import bound, gated, pod
 
 pytestmark = pytest.mark.xdist_group("preemption")
 
+ENDS_LATE = "devcluster.muster.dev/ends-late"
+"""On a pod whose containers go on although it is deleted, until this is taken off."""
+
 
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
@@ -93,7 +96,7 @@ def test_a_restart_of_muster_goes_on_with_it(stage: RealStage) -> None:
     stage.add_nodes(2)
     slow = gated("slow", 2, priorityClassName="training", terminationGracePeriodSeconds=3600)
     for one in slow:
-        one["metadata"]["finalizers"] = ["example.com/slow"]
+        one["metadata"]["annotations"][ENDS_LATE] = "true"
     stage.create(*slow)
     stage.until(lambda pods: len(bound(pods, "slow")) == 2)
     stage.create(urgent())
@@ -104,6 +107,6 @@ def test_a_restart_of_muster_goes_on_with_it(stage: RealStage) -> None:
     (kept,) = [one.reservation for one in pods if one.name == "urgent"]
     assert kept is not None
     for name in ("slow-0", "slow-1"):
-        stage.api.patch(f"{stage.pods_path}/{name}", {"metadata": {"finalizers": None}})
+        stage.api.patch(f"{stage.pods_path}/{name}", {"metadata": {"annotations": {ENDS_LATE: None}}})
     pods = stage.until(lambda pods: len(on(pods, "urgent")) == 1)
     assert [one.node for one in pods if one.name == "urgent"] == [kept.rooms[0][0]]
