@@ -232,7 +232,7 @@ class KubePreemption:
 
     def _fits_without(self, pod: Pod, node: str, leaving: Sequence[Owner]) -> bool:
         """Say whether it fits. kube-scheduler may know more than Muster, or less if it has asked some time ago."""
-        return self._singles.may_preempt(pod, node, leaving) and self._singles.fits_without(pod, node, leaving)
+        return self._singles.may_preempt(pod, node, leaving, surely=True)
 
     def _may_go(self, workload: Workload, below: int, now: float) -> bool:
         if workload.priority >= below or not is_evictable(self._state, workload):

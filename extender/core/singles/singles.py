@@ -54,22 +54,17 @@ class Singles:
         passed = tuple(node for node in event.candidates if node not in refused)
         state.out.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
 
-    def may_preempt(self, pod: Pod, node: str, victims: Iterable[Owner]) -> bool:
-        """Whether it fits there beside what is promised once these are gone: they would go for nothing where ``filter``
-        keeps it out, or where they give way to somebody else. Where nothing is promised to others, room is
-        kube-scheduler's business.
+    def may_preempt(self, pod: Pod, node: str, victims: Iterable[Owner], *, surely: bool = False) -> bool:
+        """Say whether it fits there beside what is promised once these are gone: they would go for nothing where
+        ``filter`` keeps it out, or where they give way to another preemptor. Where nothing is promised to others, room
+        is kube-scheduler's business, unless it has to fit ``surely``, as far as is known.
         """
         claims, preemptions = self._state.claims, self._state.preemptions
         if not preemptions.pods.isdisjoint(uids := (pod.uid, *victims)):
             return False
         leaving: dict[Owner, None] = dict.fromkeys((*uids, room_of(key_of(pod), node)))
-        roomy = claims.promised_nodes.get(node, {}).keys() <= leaving.keys() or self._has_room(pod, node, leaving)
-        return roomy and not self._is_hindered(pod, node, leaving)
-
-    def fits_without(self, pod: Pod, node: str, victims: Iterable[Owner]) -> bool:
-        """Say whether it fits there, as far as is known, once these are gone."""
-        leaving: dict[Owner, None] = dict.fromkeys((pod.uid, *victims, room_of(key_of(pod), node)))
-        return self._has_room(pod, node, leaving) and not self._is_hindered(pod, node, leaving)
+        unpromised = not surely and claims.promised_nodes.get(node, {}).keys() <= leaving.keys()
+        return (unpromised or self._has_room(pod, node, leaving)) and not self._is_hindered(pod, node, leaving)
 
     def _has_room(self, pod: Pod, node: str, leaving: Iterable[Owner]) -> bool:
         claims = self._state.claims
