@@ -146,10 +146,10 @@ class Apply:
 
     def native_gang_seen(self, event: NativeGangSeen, now: float) -> None:
         """The Job controller makes the PodGroup before its pods, which the watch may show first all the same."""
-        state, (namespace, name) = self._state, event.key
-        if state.singles.natives.gang_seen(event.key, event.uid):
-            for pod in [one for one in state.pods.values() if (one.job_group, one.namespace) == (name, namespace)]:
-                self._pods.take_up(pod, now)
+        natives = self._state.singles.natives
+        if natives.gang_seen(event.key, event.uid):
+            for uid in natives.uids(event.key):
+                self._pods.take_up(self._state.pods[uid], now)
 
     def job_seen(self, event: JobSeen, now: float) -> None:
         self._recovery.find_out(event.job.key, now)

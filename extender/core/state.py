@@ -163,6 +163,7 @@ class State:
                 self.touched[key] = None
         self.pods[pod.uid] = pod
         self.touched |= self.astray.see(pod, old)
+        self.singles.natives.see(pod)
         if pod.group_key is None:
             self.singles.see(pod, self.schedulers, self.end_kept)
         self._claim(pod)

@@ -75,7 +75,6 @@ class WaitingSingles:
     def see(self, pod: Pod, schedulers: Collection[str], end: Callable[[str], None]) -> None:
         """Take over its facts. Before that ``end`` what room was for it, if it waits for none any more, or
         kube-scheduler has taken its nomination back or moved it."""
-        self.natives.see(pod)
         waits = pod.live and not (pod.node or pod.gates or pod.native_group) and pod.scheduler in schedulers
         known, nominated = self._roles.get(pod.uid), self.nominated.get(pod.uid)
         moved = nominated is not None and nominated.nominated_node != pod.nominated_node
@@ -249,13 +248,14 @@ class Natives:
         self.gangs: dict[GroupKey, str] = {}
         """The UIDs of the PodGroups of Jobs that are gangs."""
         self._groups: dict[GroupKey, dict[str, str | None]] = {}
-        """The node of each pod, by UID."""
+        """The node of each pod, by UID; pods of a Job's group that is no gang, or not yet, are among them."""
         self._keys: dict[str, GroupKey] = {}
 
     def see(self, pod: Pod) -> None:
-        if not pod.native_group or pod.ended:
+        group = pod.native_group or pod.job_group
+        if not group or pod.ended:
             return self.drop(pod.uid)
-        self._keys[pod.uid] = key = GroupKey(pod.namespace, pod.native_group)
+        self._keys[pod.uid] = key = GroupKey(pod.namespace, group)
         self._groups.setdefault(key, {})[pod.uid] = pod.node
         return None
 
@@ -268,6 +268,10 @@ class Natives:
     def gang_gone(self, key: GroupKey, uid: str) -> None:
         if self.gangs.get(key) == uid:
             del self.gangs[key]
+
+    def uids(self, key: GroupKey) -> list[str]:
+        """The UIDs of the group's pods that have not ended."""
+        return list(self._groups.get(key, {}))
 
     def claimed(self, pod: Pod) -> Pod:
         """The pod, of a native group also where its Job asks for a gang."""
