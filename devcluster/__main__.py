@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
-from devcluster import binaries, platforms
+from devcluster import binaries
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
 from devcluster.muster import install_gate, install_job_admission, install_pod_trials, start_muster
 from devcluster.profiles import PROFILES
 from devcluster.progress import Terminal
+from extender.platforms.nodes import PLATFORMS
 
 CLIQUE = "nvidia.com/gpu.clique"
 
@@ -30,7 +31,7 @@ def main(
         typer.Option(min=0, help="Nodes to an NVLink clique; 0: they have no such label. With --platform: its own."),
     ] = 4,
     platform: Annotated[
-        str, typer.Option(help=f"Nodes as a platform has them, with its taints: {', '.join(platforms.PLATFORMS)}.")
+        str, typer.Option(help=f"Nodes as a platform has them, with its taints: {', '.join(PLATFORMS)}.")
     ] = "",
     scheduler: Annotated[bool, typer.Option(help="Also run a stock kube-scheduler.")] = True,
     muster: Annotated[bool, typer.Option("--muster", help="Also run Muster, installed as it ships.")] = False,
@@ -47,9 +48,9 @@ def main(
     The first start builds the programs from source, which takes minutes; later starts take seconds.
     Pods run at once, and succeed after the duration in their annotation devcluster.muster.dev/run-for ("30s").
     """
-    if platform and platform not in platforms.PLATFORMS:
+    if platform and platform not in PLATFORMS:
         raise typer.BadParameter(
-            f"there is no platform {platform}; there are {', '.join(platforms.PLATFORMS)}", param_hint="--platform"
+            f"there is no platform {platform}; there are {', '.join(PLATFORMS)}", param_hint="--platform"
         )
     progress = Terminal()
     if profile not in PROFILES:

@@ -23,6 +23,7 @@ from devcluster.progress import Progress, silent
 from devcluster.proxy import Proxy
 from devcluster.scheduler import Scheduler
 from devcluster.tls import client_context
+from extender.platforms import nodes as catalogue
 
 TOKEN_LIFETIME_S = 24 * 3600
 
@@ -230,7 +231,8 @@ class Cluster:
         prefix = prefix or platform or "node"
         own = [(labels(i) if callable(labels) else labels) or {} for i in range(count)]
         if platform:
-            new = platforms.nodes(platform, count, name=lambda i: f"{prefix}-{i}", now=nodes.now())
+            made = catalogue.nodes(platform, count, name=lambda i: f"{prefix}-{i}", now=nodes.now())
+            new = platforms.for_kwok(made)
             for node, more in zip(new, own, strict=True):
                 node["metadata"]["labels"] |= more
         else:

@@ -6,20 +6,12 @@ Everything here is a value: no cluster is needed to make it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import yaml
-
-from extender.platforms import nodes as catalogue
-from extender.platforms.nodes import HEARTBEAT, PLATFORMS, UnknownPlatformError, accelerator, topology_labels
-
-__all__ = [
-    "HEARTBEAT", "PLATFORMS", "UnknownPlatformError", "accelerator", "daemon_pods", "daemonsets", "examples", "nodes",
-    "topology_labels",
-]  # fmt: skip
 
 DAEMON_NAMESPACE = "kube-system"
 _FAKE = {"kwok.x-k8s.io/node": "fake"}
@@ -27,22 +19,9 @@ _CRITICAL = "system-node-critical"
 _CRITICAL_PRIORITY = 2_000_001_000
 
 
-def nodes(
-    platform: str,
-    count: int,
-    *,
-    name: Callable[[int], str] | None = None,
-    first: int = 0,
-    sizes: Mapping[str, int] | None = None,
-    now: str = HEARTBEAT,
-) -> list[dict[str, Any]]:
-    """Return Node objects that kwok keeps alive; all else as `extender.platforms.nodes.nodes`."""
-    return [_for_kwok(node) for node in catalogue.nodes(platform, count, name=name, first=first, sizes=sizes, now=now)]
-
-
-def examples(now: str = HEARTBEAT) -> list[dict[str, Any]]:
-    """Return the 22 nodes of `extender.platforms.nodes.examples` for kwok: node-1 to node-22."""
-    return [_for_kwok(node) for node in catalogue.examples(now)]
+def for_kwok(nodes: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the Node objects of `extender.platforms.nodes` so that kwok keeps them alive."""
+    return [_for_kwok(node) for node in nodes]
 
 
 def daemonsets() -> list[dict[str, Any]]:

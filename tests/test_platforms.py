@@ -8,10 +8,11 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from devcluster import platforms
 from devcluster.__main__ import app
+from devcluster.platforms import daemon_pods, daemonsets, for_kwok
 from extender.kube.convert import node_from, pod_from
 from extender.kube.reading.objects import NodeObject, PodObject
+from extender.platforms import nodes as platforms
 from policies.model import CLIQUE, Node
 
 
@@ -34,7 +35,7 @@ def test_the_examples_are_22_nodes_with_78_names_of_resources() -> None:
 
 @pytest.mark.parametrize("platform", platforms.PLATFORMS)
 def test_a_node_of_each_platform_is_complete_and_readable(platform: str) -> None:
-    first, second = platforms.nodes(platform, 2)
+    first, second = for_kwok(platforms.nodes(platform, 2))
     for number, node in enumerate((first, second)):
         assert (
             node["metadata"]["name"] == node["metadata"]["labels"]["kubernetes.io/hostname"] == f"{platform}-{number}"
@@ -89,25 +90,25 @@ def test_devcluster_refuses_an_unknown_platform_before_it_starts_anything() -> N
 
 def test_daemons_leave_what_a_real_node_has_left() -> None:
     (node,) = [node for node in platforms.examples() if node["metadata"]["name"] == "node-5"]
-    pods = [pod_from(msgspec.convert(pod, PodObject)) for pod in platforms.daemon_pods(node)]
+    pods = [pod_from(msgspec.convert(pod, PodObject)) for pod in daemon_pods(node)]
     assert [pod.name.removesuffix("-node-5") for pod in pods] == [
         "aws-node", "kube-proxy", "ebs-csi-node", "aws-efa-k8s-device-plugin",
     ]  # fmt: skip
     assert dict(read(node).allocatable)["cpu"] - sum(dict(pod.requests)["cpu"] for pod in pods) == 191_260
     assert all(pod.stays and pod.node == "node-5" for pod in pods)
-    waiting = platforms.daemon_pods(node, bound=False)
+    waiting = daemon_pods(node, bound=False)
     assert not any("nodeName" in pod["spec"] for pod in waiting)
 
 
 def test_daemons_are_those_of_the_nodes_provider_and_network() -> None:
     def names(platform: str) -> list[str]:
         (node,) = platforms.nodes(platform, 1)
-        return [pod["metadata"]["labels"]["name"] for pod in platforms.daemon_pods(node)]
+        return [pod["metadata"]["labels"]["name"] for pod in daemon_pods(node)]
 
     assert names("gke-a3") == ["kube-proxy", "nvidia-gpu-device-plugin"]
     assert names("dgx-b200") == ["kube-proxy", "nvidia-device-plugin", "dcgm-exporter", "calico-node"]
     assert names("vm-cpu") == ["kube-proxy", "calico-node"]
-    assert len(platforms.daemonsets()) == 8
+    assert len(daemonsets()) == 8
 
 
 def test_what_nodes_have_in_common_is_kept_once() -> None:

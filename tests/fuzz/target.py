@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from devcluster import platforms
 from extender.core.effects import SuspendJob
 from extender.core.engine import Engine
 from extender.core.events import Event, JobGone, NamespaceSeen, PodGone, QueueSeen, Tick
@@ -29,6 +28,7 @@ from extender.kube.resources import GROUPS, PODS, Resource
 from extender.kube.resources import NODES as NODES_SEEN
 from extender.observe.logs import OneLine
 from extender.observe.metrics import Metrics
+from extender.platforms import nodes as platforms
 from extender.runtime.runner import Runner
 from policies.model import CLIQUE, GroupKey
 from policies.model.mentions import full

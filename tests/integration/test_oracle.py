@@ -11,9 +11,10 @@ from msgspec import convert
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
-from devcluster.platforms import examples
+from devcluster.platforms import for_kwok
 from extender.kube.convert import pod_from
 from extender.kube.reading.objects import PodObject
+from extender.platforms.nodes import examples
 from tests.integration.stage import RealStage
 from tests.oracle.cases import CASES, Case, numbers, pinned, requests_in, runtimes
 
@@ -26,7 +27,7 @@ MARKS = {"muster.dev/min-member": "1"}
 @pytest.fixture(scope="module")
 def world(cluster: Cluster) -> RunningMuster:
     """The 22 nodes, the RuntimeClasses, Muster, and a stock kube-scheduler beside it."""
-    assert cluster.create_nodes(examples()) == NODES
+    assert cluster.create_nodes(for_kwok(examples())) == NODES
     for runtime in runtimes().values():
         cluster.api.create("/apis/node.k8s.io/v1/runtimeclasses", runtime)
     running = start_muster(cluster)

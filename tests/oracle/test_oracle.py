@@ -8,7 +8,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from devcluster.platforms import examples
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import StartJob
 from extender.core.events import JobGone, JobSeen
@@ -18,6 +17,7 @@ from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS
 from extender.kube.reading.objects import NodeObject, PodObject
+from extender.platforms.nodes import examples
 from policies.model import Job, Node, Pod
 from policies.placement.fitting import fits
 from policies.placement.place import Placed, place

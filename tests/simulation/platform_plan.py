@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from devcluster import platforms
+from devcluster.platforms import daemon_pods
+from extender.platforms import nodes as platforms
 from extender.simulation.chance import Chance
 from policies.model import CLIQUE, Node, Pod, Requests, Selection, Toleration
 from policies.model.levels import LevelKey, detected
@@ -127,7 +128,7 @@ def _late(nodes: Sequence[Node], batch: BatchPlan, dice: Random) -> dict[str, No
 
 def _daemons(node: Mapping[str, Any]) -> dict[str, Requests]:
     """Return the requests of the DaemonSets' pods on a node of that kind, by DaemonSet."""
-    pods = platforms.daemon_pods(node)
+    pods = daemon_pods(node)
     return {one["metadata"]["ownerReferences"][0]["name"]: requests_of(one) for one in pods}
 
 

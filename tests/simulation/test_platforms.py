@@ -7,8 +7,8 @@ from random import Random
 import msgspec
 import pytest
 
-from devcluster import platforms
 from extender.core.engine import Engine
+from extender.platforms import nodes as platforms
 from policies.model import Node, Pod
 from tests.builders import GPU, cluster, single
 from tests.simulation.campaign import Run
