@@ -9,11 +9,21 @@ from pathlib import Path
 
 import yaml
 
-from devcluster.muster import MANIFESTS
+from devcluster import Cluster
+from devcluster.api import Object
+from devcluster.muster import (
+    MANIFESTS,
+    RunningMuster,
+    install_crds_of,
+    install_gate,
+    install_job_admission,
+    start_muster,
+)
 from policies.model import Pod
 from tests.integration.stage import RealStage
 from tests.scenarios.pods import bound, gated, pod
 
+ENDS_LATE = "devcluster.muster.dev/ends-late"
 PRIORITIES = {"dev": 100, "training": 500, "inference": 10_000}
 
 
@@ -25,9 +35,33 @@ def with_preemption(folder: Path) -> Path:
     return folder
 
 
+def start_with_preemption(cluster: Cluster) -> RunningMuster:
+    """Start Muster with queues, preemption and both admission components."""
+    install_crds_of(cluster, "queues")
+    manifests = with_preemption(cluster.directory / "with-preemption")
+    running = start_muster(cluster, {"preemption": "on", "preemption_timeout_s": 120}, manifests=manifests)
+    install_gate(cluster)
+    install_job_admission(cluster)
+    return running
+
+
 def on(pods: Sequence[Pod], prefix: str) -> list[Pod]:
     """Those with a node whose names begin like that."""
     return [one for one in pods if one.node and one.live and one.name.startswith(prefix)]
+
+
+def ending_late(pods: Sequence[Object]) -> Sequence[Object]:
+    """The pods, whose containers go on after they are deleted until `let_end`, as those that ignore SIGTERM do."""
+    for one in pods:
+        one["metadata"].setdefault("annotations", {})[ENDS_LATE] = "true"
+        one["spec"]["terminationGracePeriodSeconds"] = 3600
+    return pods
+
+
+def let_end(stage: RealStage, *names: str) -> None:
+    """Let pods that end late end now."""
+    for name in names:
+        stage.api.patch(f"{stage.pods_path}/{name}", {"metadata": {"annotations": {ENDS_LATE: None}}})
 
 
 def _are_on(count: int, pods: Sequence[Pod]) -> bool:

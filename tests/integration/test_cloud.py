@@ -13,20 +13,12 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.controllers import start_controller
-from devcluster.muster import (
-    NAMESPACE,
-    RunningMuster,
-    install_crds_of,
-    install_gate,
-    install_job_admission,
-    install_pod_trials,
-    start_muster,
-)
+from devcluster.muster import NAMESPACE, RunningMuster, install_pod_trials
 from devcluster.profiles import NODE_SELECTOR, WEBHOOK
 from policies.model import CLIQUE
 from tests.integration.company import Company
 from tests.integration.managed import check_all_or_none
-from tests.integration.preemption import PRIORITIES, create_job, with_preemption
+from tests.integration.preemption import PRIORITIES, create_job, start_with_preemption
 from tests.integration.stage import RealStage, add_priorities
 from tests.kube.kinds.test_jobset import WORKERS
 from tests.scenarios import SCENARIOS
@@ -65,11 +57,7 @@ class TestGangs:
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
     """With all that the tests of jobs, queues and preemption have."""
-    install_crds_of(cluster, "queues")
-    manifests = with_preemption(cluster.directory / "with-preemption")
-    running = start_muster(cluster, {"preemption": "on", "preemption_timeout_s": 120}, manifests=manifests)
-    install_gate(cluster)
-    install_job_admission(cluster)
+    running = start_with_preemption(cluster)
     install_pod_trials(cluster)
     add_priorities(cluster, PRIORITIES)
     return running

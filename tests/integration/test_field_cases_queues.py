@@ -9,8 +9,8 @@ import yaml
 
 from devcluster import Cluster
 from devcluster.api import Object
-from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
-from tests.integration.preemption import with_preemption
+from devcluster.muster import RunningMuster
+from tests.integration.preemption import start_with_preemption
 from tests.integration.queueing import Queues
 from tests.integration.stage import RealStage, add_priorities
 from tests.scenarios.pods import bound, gated
@@ -23,11 +23,7 @@ NAMED = "kueue.x-k8s.io/queue-name"
 
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
-    install_crds_of(cluster, "queues")
-    manifests = with_preemption(cluster.directory / "with-preemption")
-    running = start_muster(cluster, {"preemption": "on", "preemption_timeout_s": 120}, manifests=manifests)
-    install_gate(cluster)
-    install_job_admission(cluster)
+    running = start_with_preemption(cluster)
     add_priorities(cluster, {"low": 10, "high": 100})
     return running
 

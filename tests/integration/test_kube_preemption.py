@@ -7,14 +7,11 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
-from tests.integration.preemption import PRIORITIES, Tutorial, on
+from tests.integration.preemption import PRIORITIES, Tutorial, ending_late, let_end, on
 from tests.integration.stage import RealStage, add_priorities
 from tests.scenarios.pods import bound, gated, pod
 
 pytestmark = pytest.mark.xdist_group("preemption")
-
-ENDS_LATE = "devcluster.muster.dev/ends-late"
-"""On a pod whose containers go on although it is deleted, until this is taken off."""
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +91,7 @@ def test_a_job_is_suspended_and_runs_again_later(stage: RealStage) -> None:
 
 def test_a_restart_of_muster_goes_on_with_it(stage: RealStage) -> None:
     stage.add_nodes(2)
-    slow = gated("slow", 2, priorityClassName="training", terminationGracePeriodSeconds=3600)
-    for one in slow:
-        one["metadata"]["annotations"][ENDS_LATE] = "true"
-    stage.create(*slow)
+    stage.create(*ending_late(gated("slow", 2, priorityClassName="training")))
     stage.until(lambda pods: len(bound(pods, "slow")) == 2)
     stage.create(urgent())
     stage.until(lambda pods: all(one.deleting for one in pods if one.name.startswith("slow")))
@@ -106,7 +100,6 @@ def test_a_restart_of_muster_goes_on_with_it(stage: RealStage) -> None:
     pods = stage.until(lambda pods: len(pods) == 3)
     (kept,) = [one.reservation for one in pods if one.name == "urgent"]
     assert kept is not None
-    for name in ("slow-0", "slow-1"):
-        stage.api.patch(f"{stage.pods_path}/{name}", {"metadata": {"annotations": {ENDS_LATE: None}}})
+    let_end(stage, "slow-0", "slow-1")
     pods = stage.until(lambda pods: len(on(pods, "urgent")) == 1)
     assert [one.node for one in pods if one.name == "urgent"] == [kept.rooms[0][0]]

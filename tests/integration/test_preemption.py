@@ -7,7 +7,7 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
-from tests.integration.preemption import PRIORITIES, Tutorial, on, with_preemption
+from tests.integration.preemption import PRIORITIES, Tutorial, ending_late, let_end, on, with_preemption
 from tests.integration.stage import RealStage, add_priorities
 from tests.scenarios.pods import bound, gang, gated, member, pod, whole
 
@@ -61,19 +61,13 @@ def test_a_gang_that_requires_a_clique_evicts_victims_of_one_clique_and_starts_t
 def test_a_preemptor_that_is_deleted_leaves_nobody_evicted_who_had_not_been_told(stage: RealStage) -> None:
     """Its victims take their time to go, and what is kept for it is free at once when it is deleted."""
     stage.add_nodes(2)
-    slow = [
-        member(f"slow-{at}", "slow", 2, priorityClassName="dev", terminationGracePeriodSeconds=3600) for at in (0, 1)
-    ]
-    for one in slow:
-        one["metadata"]["finalizers"] = ["example.com/slow"]
-    stage.create(*slow)
+    stage.create(*ending_late([member(f"slow-{at}", "slow", 2, priorityClassName="dev") for at in (0, 1)]))
     stage.until(lambda pods: len(bound(pods, "slow")) == 2)
     stage.create(*gang("urgent", 1, priorityClassName="inference"))
     stage.until(lambda pods: all(one.deleting for one in pods if one.name.startswith("slow")))
     stage.delete("urgent-0")
     stage.until(lambda pods: not any(one.name == "urgent-0" for one in pods))
-    for name in ("slow-0", "slow-1"):
-        stage.api.patch(f"{stage.pods_path}/{name}", {"metadata": {"finalizers": None}})
+    let_end(stage, "slow-0", "slow-1")
     stage.until(lambda pods: not pods)
     stage.create(*gang("next", 2, priorityClassName="dev"))
     stage.until(lambda pods: len(bound(pods, "next")) == 2)
@@ -82,9 +76,7 @@ def test_a_preemptor_that_is_deleted_leaves_nobody_evicted_who_had_not_been_told
 def test_others_give_way_if_a_node_is_cordoned_while_its_victims_go(stage: RealStage) -> None:
     """Its room is of no use any more. Nobody else is evicted before that shows."""
     stage.add_nodes(3)
-    slow = gated("slow", 2, priorityClassName="dev")
-    for one in slow:
-        one["metadata"]["finalizers"] = ["example.com/slow"]
+    slow = ending_late(gated("slow", 2, priorityClassName="dev"))
     stage.create(*slow, *gated("train", 1, priorityClassName="training"))
     pods = stage.until(lambda pods: len(bound(pods, "slow")) == 2 and len(bound(pods, "train")) == 1)
     lost = next(one.node for one in bound(pods, "slow") if one.node)
@@ -92,8 +84,7 @@ def test_others_give_way_if_a_node_is_cordoned_while_its_victims_go(stage: RealS
     pods = stage.until(lambda pods: all(one.deleting for one in pods if one.name.startswith("slow")))
     assert len(on(pods, "train")) == 1
     stage.cordon(lost)
-    for name in ("slow-0", "slow-1"):
-        stage.api.patch(f"{stage.pods_path}/{name}", {"metadata": {"finalizers": None}})
+    let_end(stage, "slow-0", "slow-1")
     pods = stage.until(lambda pods: len(bound(pods, "urgent")) == 2)
     assert lost not in {one.node for one in bound(pods, "urgent")}
 

@@ -7,7 +7,7 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import ApiError, Object
 from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
-from tests.integration.preemption import PRIORITIES, create_job, on, with_preemption
+from tests.integration.preemption import PRIORITIES, create_job, ending_late, let_end, on, with_preemption
 from tests.integration.stage import RealStage, add_priorities
 from tests.scenarios.pods import bound, gated
 
@@ -42,13 +42,13 @@ def test_a_room_of_which_half_is_free_is_kept_through_a_restart(stage: RealStage
     _run_slowly_ending(stage, 2)
     create_job(stage, "urgent", 2, "inference")
     _until_slow_ones_are_told(stage)
-    _let_go(stage, "slow-0")
+    let_end(stage, "slow-0")
     stage.create(*gated("next", 1, priorityClassName="training"))
     stage.until_told("next", lambda seen: "0 of 1 members fit" in seen.message)
     stage.kill_extender()
     stage.start_extender()
     stage.until_told("next", lambda seen: "0 of 1 members fit" in seen.message)
-    _let_go(stage, "slow-1")
+    let_end(stage, "slow-1")
     pods = stage.until(lambda pods: len(on(pods, "urgent")) == 2)
     assert not bound(pods, "next")
 
@@ -59,7 +59,7 @@ def test_one_that_is_held_while_its_victims_go_gives_its_room_up_until_it_may_st
     _until_slow_ones_are_told(stage)
     stage.api.patch(path, {"metadata": {"annotations": {"muster.dev/hold": "true"}}})
     stage.api.wait_for(path, lambda one: "muster.dev/preempting" not in one["metadata"]["annotations"])
-    _let_go(stage, "slow-0", "slow-1")
+    let_end(stage, "slow-0", "slow-1")
     stage.create(*gated("next", 2, priorityClassName="dev"))
     stage.until(lambda pods: len(bound(pods, "next")) == 2)
     stage.api.patch(path, {"metadata": {"annotations": {"muster.dev/hold": None}}})
@@ -118,17 +118,9 @@ def _may_suspend(stage: RealStage, path: str) -> bool:
 def _run_slowly_ending(stage: RealStage, size: int) -> None:
     """A gang on as many nodes, whose pods stay until they are let go."""
     stage.add_nodes(size)
-    slow = gated("slow", size, priorityClassName="dev")
-    for one in slow:
-        one["metadata"]["finalizers"] = ["example.com/slow"]
-    stage.create(*slow)
+    stage.create(*ending_late(gated("slow", size, priorityClassName="dev")))
     stage.until(lambda pods: len(bound(pods, "slow")) == size)
 
 
 def _until_slow_ones_are_told(stage: RealStage) -> None:
     stage.until(lambda pods: all(one.deleting for one in pods if one.name.startswith("slow")))
-
-
-def _let_go(stage: RealStage, *names: str) -> None:
-    for name in names:
-        stage.api.patch(f"{stage.pods_path}/{name}", {"metadata": {"finalizers": None}})

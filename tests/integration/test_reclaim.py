@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from devcluster import Cluster
-from devcluster.muster import RunningMuster, install_crds_of, install_gate, install_job_admission, start_muster
-from tests.integration.preemption import with_preemption
+from devcluster.muster import RunningMuster
+from tests.integration.preemption import start_with_preemption
 from tests.integration.queueing import Queues
 from tests.integration.stage import RealStage
 from tests.scenarios.pods import bound
@@ -58,12 +58,7 @@ LABS = FLAVOR + _queue("research", 8, "Never") + _queue("production", 16, "Any")
 
 @pytest.fixture(scope="module")
 def muster(cluster: Cluster) -> RunningMuster:
-    install_crds_of(cluster, "queues")
-    manifests = with_preemption(cluster.directory / "with-preemption")
-    running = start_muster(cluster, {"preemption": "on", "preemption_timeout_s": 120}, manifests=manifests)
-    install_gate(cluster)
-    install_job_admission(cluster)
-    return running
+    return start_with_preemption(cluster)
 
 
 @pytest.fixture
