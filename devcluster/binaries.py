@@ -3,7 +3,8 @@
 The first of these that has a program supplies it: the folder in MUSTER_DEVCLUSTER_BIN, the folder in
 KUBEBUILDER_ASSETS, the cache of what was built before, a build now.
 
-Each minor version of Kubernetes has a Go module of its own, in kubernetes/.
+Each minor version of Kubernetes has a Go module of its own, in kubernetes/. A program that its go.mod does not list is
+that of the newest version: kwok does not build with every version of Kubernetes' libraries, and serves all of them.
 """
 
 import os
@@ -29,20 +30,23 @@ REFERENCE = "1.37"
 """The minor version of Kubernetes that is run where nothing else is asked for."""
 ASKED_BY = "MUSTER_DEVCLUSTER_KUBERNETES"
 """The environment variable that names another one, for tests and benchmarks."""
-_MODULES = Path(__file__).parent / "kubernetes"
+KUBERNETES = Path(__file__).parent / "kubernetes"
+"""A folder with a Go module for each minor version."""
 
 
 def locate(progress: Progress = silent) -> dict[str, Path]:
     """Return every program by name. Builds the missing ones, which takes minutes the first time."""
     found = {name: path for name in PACKAGES if (path := _named_by_user(name)) is not None}
     missing = [name for name in PACKAGES if name not in found]
-    built = Module(_module(), PACKAGES, _linker_flags()).programs(missing, progress)
-    return found | built
+    own = [name for name in missing if PACKAGES[name] in (_module() / "go.mod").read_text()]
+    others = [name for name in missing if name not in own]
+    found |= Module(_module(), PACKAGES, _linker_flags()).programs(own, progress)
+    return found | Module(KUBERNETES / REFERENCE, PACKAGES).programs(others, progress)
 
 
 def minors() -> list[str]:
     """Return the minor versions of Kubernetes that can be run, the newest first."""
-    known = [folder.name for folder in _MODULES.iterdir()]
+    known = [folder.name for folder in KUBERNETES.iterdir()]
     return sorted(known, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
 
 
@@ -65,7 +69,7 @@ def _module() -> Path:
     asked = os.environ.get(ASKED_BY) or REFERENCE
     if asked not in minors():
         raise ClusterError(f"Kubernetes {asked} cannot be run: choose {', '.join(minors())}")
-    return _MODULES / asked
+    return KUBERNETES / asked
 
 
 def _named_by_user(name: str) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from devcluster import Cluster
+from devcluster.binaries import kubernetes_version
 from devcluster.muster import MANIFESTS, RunningMuster, install_gate, start_muster
 from extender.cli.main import main
 
@@ -37,6 +39,8 @@ def muster(cluster: Cluster) -> RunningMuster:
     cluster.start_scheduler({"leaderElection": {"leaderElect": True}}, name="kube-scheduler-own")
     base = yaml.safe_load_all(cluster.kubectl("kustomize", str(BASE)))
     deployment = yaml.safe_dump_all([doc for doc in base if doc["kind"] == "Deployment"])
+    # kube-scheduler may not be newer than the API server.
+    deployment = re.sub(r"(kube-scheduler:)v[0-9.]+", rf"\g<1>{kubernetes_version()}", deployment)
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=deployment)
     cluster.api.wait_for(DEPLOYMENT, lambda one: one["status"].get("readyReplicas") == one["spec"]["replicas"])
     return running

@@ -9,7 +9,6 @@ import pytest
 
 from devcluster import Cluster
 from devcluster.api import Object
-from devcluster.binaries import kubernetes_version
 from devcluster.muster import RunningMuster, install_gate, start_muster
 from policies.model import CLIQUE, GANG_GATE
 from tests.integration.preemption import with_preemption
@@ -217,11 +216,6 @@ def claiming(one: Object) -> Object:
     return one
 
 
-@pytest.mark.xfail(
-    kubernetes_version().startswith(("v1.34", "v1.35", "v1.36")),
-    strict=True,
-    reason="before 1.37 kube-scheduler cannot score the second pod (kubernetes#139016)",
-)
 @pytest.mark.usefixtures("fabric")
 def test_two_pods_with_a_claim_of_their_own_and_one_in_common_run(stage: RealStage) -> None:
     """Each node has one GPU, and the device in common is reached from both. kubernetes#139016, kubernetes#137617"""
