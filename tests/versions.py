@@ -26,7 +26,7 @@ TRIED = {
     "1.36": (INTEGRATION,),
     "1.35": tuple(
         f"{INTEGRATION}/test_{name}.py"
-        for name in ("scenarios", "jobs", "older_jobs", "queues", "reclaim", "preemption", "kube_preemption")
+        for name in ("scenarios", "jobs", "older_jobs", "queues", "preemption", "kube_preemption")
     ),
     "1.34": (
         f"{INTEGRATION}/test_jobs.py::test_a_job_is_started_whole_with_nothing_written_on_its_pods",

@@ -1,7 +1,8 @@
-"""Queues on the real control plane: the objects of the tutorials, quota without nodes, teams that borrow, a restart."""
+"""Queues on the real control plane: the tutorials, flavors, quota without nodes, borrowing, a restart, forged plans."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,8 @@ from tests.manifests_of_queues import JOB, TEAMS, TUTORIAL
 from tests.scenarios.pods import bound, gated
 
 pytestmark = pytest.mark.xdist_group("queues")
+QUEUE, CLUSTER_QUEUE, FLAVOR = "kueue-gang-queue", "heavy-ml-cluster-queue", "a100-gpu-80gb"
+PLAN, FLAVORS = "muster.dev/plan", "muster.dev/flavors"
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +153,188 @@ def test_a_gang_of_pods_waits_for_quota_and_then_runs(stage: RealStage, queues: 
     assert f"{queues.home}/first (32)" in why
     stage.delete(*(f"first-{at}" for at in range(4)))
     stage.until(lambda pods: len(bound(pods, "second")) == 4)
+
+
+# Flavors: which of them a job gets, and what is reported of a flavor that cannot be used.
+
+
+SPOT = """\
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata:
+  name: spot
+spec:
+  nodeLabels: {capacity: spot}
+  nodeTaints:
+    - {key: spot, value: "true", effect: NoSchedule}
+  tolerations:
+    - {key: spot, operator: Equal, value: "true", effect: NoSchedule}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata:
+  name: on-demand
+spec:
+  nodeLabels: {capacity: on-demand}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata:
+  name: both
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+    - coveredResources: [cpu, nvidia.com/gpu]
+      flavors:
+        - name: spot
+          resources: [{name: nvidia.com/gpu, nominalQuota: 64}]
+        - name: on-demand
+          resources: [{name: nvidia.com/gpu, nominalQuota: 64}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata:
+  name: both
+  namespace: default
+spec:
+  clusterQueue: both
+"""
+
+
+def test_the_next_flavor_is_taken_where_there_is_quota_and_no_node(stage: RealStage, queues: Queues) -> None:
+    """Spot nodes are tainted: the pods get the toleration of the flavor, and lose it when the job is suspended."""
+    queues.apply(SPOT)
+    spot = stage.add_nodes(2, labels={"capacity": "spot"})
+    on_demand = stage.add_nodes(2, labels={"capacity": "on-demand"})
+    for name in spot:
+        taints = [{"key": "spot", "value": "true", "effect": "NoSchedule"}]
+        stage.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": taints}})
+    queues.job("cheap", "both", 2)
+    cheap = queues.until_started("cheap", 2)
+    assert "spot" in cheap["metadata"]["annotations"]["muster.dev/flavors"]
+    assert [one["key"] for one in cheap["spec"]["template"]["spec"]["tolerations"]] == ["spot"]
+    queues.job("dear", "both", 2)
+    dear = queues.until_started("dear", 2)
+    assert "on-demand" in dear["metadata"]["annotations"]["muster.dev/flavors"]
+    assert "tolerations" not in dear["spec"]["template"]["spec"]
+    pods = stage.until(lambda pods: sum(one.node is not None for one in pods) == 4)
+    nodes = {one.name.partition("-")[0]: {two.node for two in pods if two.name[0] == one.name[0]} for one in pods}
+    assert nodes == {"cheap": set(spot), "dear": set(on_demand)}
+    stage.api.patch(
+        f"{queues.jobs}/cheap", {"metadata": {"labels": {"muster.dev/hold": "true"}}, "spec": {"suspend": True}}
+    )
+    cleaned = queues.until("cheap", lambda job: "muster.dev/flavors" not in job["metadata"].get("annotations", {}))
+    assert "tolerations" not in cleaned["spec"]["template"]["spec"]
+
+
+def test_podsets_of_a_group_get_nodes_of_one_flavor(stage: RealStage, queues: Queues) -> None:
+    """Two spot nodes would do for the workers, and not for their leader as well."""
+    queues.apply(SPOT)
+    stage.add_nodes(2, labels={"capacity": "spot"})
+    on_demand = stage.add_nodes(3, labels={"capacity": "on-demand"})
+    members = gated("pair", 3)
+    for one in members:
+        one["metadata"]["labels"] = {"muster.dev/queue-name": "both"}
+        one["metadata"]["annotations"]["kueue.x-k8s.io/podset-group-name"] = "leader-and-workers"
+    (container,) = members[-1]["spec"]["containers"]
+    for amounts in container["resources"].values():
+        amounts["nvidia.com/gpu"] = "7"
+    stage.create(*members)
+    pods = bound(stage.until(lambda pods: len(bound(pods, "pair")) == 3), "pair")
+    assert {one.node for one in pods} == set(on_demand)
+
+
+def test_a_queue_that_cannot_be_used_says_why(stage: RealStage, queues: Queues) -> None:
+    flavorless = "---\n".join(text for text in TUTORIAL.split("---\n") if "ResourceFlavor" not in text)
+    queues.apply(flavorless)
+    stage.add_nodes(4, labels=A100)
+    queues.job("train", "kueue-gang-queue", 4)
+    assert "a100-gpu-80gb" in queues.reason("train", "QueueInactive")
+    status = queues.status("ClusterQueue", "heavy-ml-cluster-queue", lambda status: bool(status.get("conditions")))
+    active, warning = status["conditions"]
+    assert (active["status"], "a100-gpu-80gb" in active["message"]) == ("False", True)
+    assert "there is no limit" in warning["message"]
+    queues.apply(TUTORIAL)
+    queues.until_started("train", 4)
+
+
+RACKS = """\
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: Topology
+metadata:
+  name: racks
+spec:
+  levels:
+    - nodeLabel: example.com/block
+    - nodeLabel: example.com/rack
+"""
+
+
+def test_a_queue_whose_topology_is_missing_says_why(stage: RealStage, queues: Queues) -> None:
+    queues.apply(TUTORIAL.replace("  nodeLabels:", "  topologyName: racks\n  nodeLabels:"))
+    stage.add_nodes(4, labels=A100)
+    queues.job("train", "kueue-gang-queue", 4)
+    assert "there is no Topology racks" in queues.reason("train", "QueueInactive")
+    queues.status("ClusterQueue", "heavy-ml-cluster-queue", lambda status: "racks" in str(status.get("conditions")))
+    queues.apply(RACKS)
+    queues.until_started("train", 4)
+
+
+# Plans that somebody else has written.
+
+
+def used(queues: Queues, gpus: int) -> None:
+    """Wait until the ClusterQueue says that so many GPUs are used of its flavor."""
+
+    def holds(status: dict[str, object]) -> bool:
+        text = json.dumps(status.get("flavorsReservation"))
+        return f'"{FLAVOR}"' in text and f'"total": "{gpus}"' in text
+
+    queues.status("ClusterQueue", CLUSTER_QUEUE, holds)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        None,
+        "nodes are awaited until 9999-12-31T23:59:59Z, attempt 999999",
+        '{"": "\\ud800*8"}',
+    ],
+    ids=["a plan", "a text in its place", "no text"],
+)
+def test_a_forged_plan_is_no_admission(stage: RealStage, queues: Queues, plan: str | None) -> None:
+    """D1, D2 and D9: 64 of 32 GPUs, and the neighbour has none.
+
+    The administrator writes what Muster writes, as a tenant may where no admission component keeps him from it.
+    """
+    queues.apply(TUTORIAL)
+    nodes = stage.add_nodes(8, labels=A100)
+    queues.job("forged", QUEUE, 8)
+    queues.reason("forged", "NoQuota")
+    said = {PLAN: plan or json.dumps({"": ",".join(f"{node}*1" for node in nodes)})}
+    said[FLAVORS] = json.dumps({"": {GPU: FLAVOR}}) if plan is None else '{"":{"nvidia.com/gpu":"\\ud800"}}'
+    stage.api.patch(f"{queues.jobs}/forged", {"metadata": {"annotations": said}, "spec": {"suspend": False}})
+    queues.until("forged", lambda job: job["spec"]["suspend"] and PLAN not in job["metadata"].get("annotations", {}))
+    queues.job("honest", QUEUE, 4)
+    queues.until_started("honest", 4)
+    used(queues, 32)
+    queues.reason("forged", "NoQuota")
+
+
+@pytest.mark.parametrize("flavor", ["other", "\\ud800", "\\u001b[31mX"], ids=ascii)
+def test_flavors_that_are_edited_are_counted_as_before_after_a_restart(
+    stage: RealStage, queues: Queues, flavor: str
+) -> None:
+    """D6, and the time bomb of D1."""
+    queues.apply(TUTORIAL)
+    stage.add_nodes(8, labels=A100)
+    queues.job("first", QUEUE, 4)
+    queues.until_started("first", 4)
+    said = {FLAVORS: f'{{"":{{"{GPU}":"{flavor}"}}}}'}
+    stage.api.patch(f"{queues.jobs}/first", {"metadata": {"annotations": said}})
+    stage.muster.restart_extender()
+    queues.job("second", QUEUE, 1)
+    queues.reason("second", "NoQuota")
+    used(queues, 32)
+    queues.end("first")
+    queues.until_started("second", 1)
