@@ -141,20 +141,22 @@ class RunningMuster:
             kubeconfig=self._scheduler_identity,
             name=f"kube-scheduler-muster{self._suffix}",
             hostname=self._hostname,
-            flags=_scheduler_flags(),
+            flags=_scheduler_flags(self._cluster),
         )
 
 
-def _scheduler_flags() -> list[str]:
-    """The flags of the shipped kube-scheduler but for its configuration. Kubernetes 1.34 does not know GenericWorkload,
-    and a kube-scheduler with an unknown gate does not start."""
-    deployment = yaml.safe_load((MANIFESTS / "base" / "deployment.yaml").read_text())
+def base() -> Path:
+    """Return the kustomization of Muster for the version of Kubernetes that is run."""
+    return MANIFESTS / ("base" if minor() >= (1, 35) else "examples/kubernetes-1.34")
+
+
+def _scheduler_flags(cluster: Cluster) -> list[str]:
+    """Return the flags of the shipped kube-scheduler but for its configuration."""
+    shipped = read_all(cluster.kubectl("kustomize", str(base())))
+    deployment = next(one for one in shipped if one["kind"] == "Deployment")
     containers = deployment["spec"]["template"]["spec"]["containers"]
     command = next(one["command"] for one in containers if one["name"] == "kube-scheduler")
-    gates = minor() >= (1, 35)
-    return [
-        flag for flag in command[1:] if not flag.startswith("--config=") and (gates or "GenericWorkload" not in flag)
-    ]
+    return [flag for flag in command[1:] if not flag.startswith("--config=")]
 
 
 def start_muster(
@@ -165,7 +167,7 @@ def start_muster(
     *,
     hostname: str = "",
     server: str = "",
-    manifests: Path = MANIFESTS / "base",
+    manifests: Path | None = None,
 ) -> RunningMuster:
     """Install the manifests, start the extender and its kube-scheduler, and return when the extender is ready.
 
@@ -173,7 +175,7 @@ def start_muster(
     manifests/base/kube-scheduler-config.yaml. The bind entry's httpTimeout follows the setting `bind_timeout_s`.
     kube-scheduler asks `other_extenders` (entries of its configuration) after Muster. Each of several replicas needs a
     `hostname` of its own. `server`: what stands between the extender and the API server, if something does.
-    `manifests`: a kustomization over manifests/base, of which everything but the settings is installed.
+    `manifests`: a kustomization over `base()`, of which everything but the settings is installed.
     """
     install(cluster, manifests)
     shipped_settings = yaml.safe_load((MANIFESTS / "base" / "muster.yaml").read_text())
@@ -183,14 +185,14 @@ def start_muster(
     return RunningMuster(cluster, chosen, config, other_extenders, hostname=hostname, server=server)
 
 
-def install(cluster: Cluster, manifests: Path = MANIFESTS / "base") -> None:
+def install(cluster: Cluster, manifests: Path | None = None) -> None:
     """Apply the CRD and everything of the kustomization except the Deployment: its two containers are processes here.
 
     Returns when the policies on what the extender may write are in force.
     """
     install_crds_of(cluster, "podgroup-crd")
-    base = list(read_all(cluster.kubectl("kustomize", str(manifests))))
-    wanted = [doc for doc in base if doc["kind"] != "Deployment"]
+    shipped = read_all(cluster.kubectl("kustomize", str(manifests or base())))
+    wanted = [doc for doc in shipped if doc["kind"] != "Deployment"]
     # The API server takes policies up in the order in which they were written: when the last one is in force, all are.
     last = [doc for doc in wanted if doc["metadata"]["name"] == _LAST_POLICY]
     for docs in ([doc for doc in wanted if doc not in last], last):

@@ -28,14 +28,9 @@ TRIED = {
         f"{INTEGRATION}/test_{name}.py"
         for name in ("scenarios", "jobs", "older_jobs", "queues", "preemption", "kube_preemption")
     ),
-    "1.34": (
-        f"{INTEGRATION}/test_jobs.py::test_a_job_is_started_whole_with_nothing_written_on_its_pods",
-        f"{INTEGRATION}/test_older_jobs.py",
-        f"{INTEGRATION}/test_preemption.py::test_exactly_the_dev_pods_give_way_to_a_gang",
-        f"{INTEGRATION}/test_queues.py::test_the_tutorials_job_twice",
-    ),
+    "1.34": (f"{INTEGRATION}/test_scenarios.py",),
 }
-"""Minor version -> the tests that run on it: all, those of gangs, queues and preemption, or one of each."""
+"""Minor version -> the tests that run on it: all, those of gangs, queues and preemption, or those of gangs."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

@@ -14,6 +14,7 @@ from devcluster.api import Object
 from devcluster.muster import (
     MANIFESTS,
     RunningMuster,
+    base,
     install_crds_of,
     install_gate,
     install_job_admission,
@@ -30,8 +31,8 @@ PRIORITIES = {"dev": 100, "training": 500, "inference": 10_000}
 def with_preemption(folder: Path) -> Path:
     """A kustomization in that folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    base, component = (os.path.relpath(MANIFESTS / part, folder) for part in ("base", "components/preemption"))
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [base], "components": [component]}))
+    own, component = (os.path.relpath(part, folder) for part in (base(), MANIFESTS / "components" / "preemption"))
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [own], "components": [component]}))
     return folder
 
 
