@@ -14,7 +14,7 @@ class Elsewhere:
 
 
 ELSEWHERE = (
-    Elsewhere("make demo", "minutes of a real control plane: .ci/run tests its parts, and the README shows its picture"),
+    Elsewhere("make demo", "minutes of a real control plane: .ci/run tests its parts, the README shows its picture"),
     Elsewhere("make test", "this is inside it"),
     Elsewhere("make soak", "runs until it is stopped; its command line is tested in tests/simulation"),
     Elsewhere("make devcluster", "runs until it is stopped: the test of documents starts it and plays on it"),
