@@ -3,8 +3,8 @@
 The first of these that has a program supplies it: the folder in MUSTER_DEVCLUSTER_BIN, the folder in
 KUBEBUILDER_ASSETS, the cache of what was built before, a build now.
 
-Each minor version of Kubernetes has a Go module of its own, in kubernetes/. A program that its go.mod does not list is
-that of the newest version: kwok does not build with every version of Kubernetes' libraries, and serves all of them.
+Each minor version of Kubernetes has a Go module of its own, in kubernetes/. The newest one builds
+the programs that an older go.mod does not list: kwok, which serves all versions and does not build with each.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,7 @@ class RunningMuster:
         cluster: Cluster,
         settings: Tree,
         scheduler_config: Tree,
+        scheduler_flags: Sequence[str],
         other_extenders: Sequence[Tree] = (),
         *,
         hostname: str = "",
@@ -92,6 +93,7 @@ class RunningMuster:
         self._settings.write_text(yaml.safe_dump(self._values))
         self._scheduler_config = _ask_at(f"http://127.0.0.1:{self._port}", scheduler_config, settings)
         self._scheduler_config["extenders"] += other_extenders
+        self._scheduler_flags = scheduler_flags
         self._extender_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-extender", server)
         self._scheduler_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-scheduler")
         self.url = f"http://127.0.0.1:{self._port}"
@@ -141,7 +143,7 @@ class RunningMuster:
             kubeconfig=self._scheduler_identity,
             name=f"kube-scheduler-muster{self._suffix}",
             hostname=self._hostname,
-            flags=_scheduler_flags(self._cluster),
+            flags=self._scheduler_flags,
         )
 
 
@@ -150,9 +152,8 @@ def base() -> Path:
     return MANIFESTS / ("base" if minor() >= (1, 35) else "examples/kubernetes-1.34")
 
 
-def _scheduler_flags(cluster: Cluster) -> list[str]:
-    """Return the flags of the shipped kube-scheduler but for its configuration."""
-    shipped = read_all(cluster.kubectl("kustomize", str(base())))
+def _scheduler_flags(shipped: Iterable[Tree]) -> list[str]:
+    """Return the flags of kube-scheduler in the Deployment that ships, but for its configuration."""
     deployment = next(one for one in shipped if one["kind"] == "Deployment")
     containers = deployment["spec"]["template"]["spec"]["containers"]
     command = next(one["command"] for one in containers if one["name"] == "kube-scheduler")
@@ -177,27 +178,29 @@ def start_muster(
     `hostname` of its own. `server`: what stands between the extender and the API server, if something does.
     `manifests`: a kustomization over `base()`, of which everything but the settings is installed.
     """
-    install(cluster, manifests)
+    shipped = install(cluster, manifests)
     shipped_settings = yaml.safe_load((MANIFESTS / "base" / "muster.yaml").read_text())
     shipped_config = yaml.safe_load((MANIFESTS / "base" / "kube-scheduler-config.yaml").read_text())
     config = merged(shipped_config, scheduler_config_patch or {})
     chosen = {**shipped_settings, **(settings or {})}
-    return RunningMuster(cluster, chosen, config, other_extenders, hostname=hostname, server=server)
+    flags = _scheduler_flags(shipped)
+    return RunningMuster(cluster, chosen, config, flags, other_extenders, hostname=hostname, server=server)
 
 
-def install(cluster: Cluster, manifests: Path | None = None) -> None:
+def install(cluster: Cluster, manifests: Path | None = None) -> list[Tree]:
     """Apply the CRD and everything of the kustomization except the Deployment: its two containers are processes here.
 
-    Returns when the policies on what the extender may write are in force.
+    Returns the kustomization's objects when the policies on what the extender may write are in force.
     """
     install_crds_of(cluster, "podgroup-crd")
-    shipped = read_all(cluster.kubectl("kustomize", str(manifests or base())))
+    shipped = list(read_all(cluster.kubectl("kustomize", str(manifests or base()))))
     wanted = [doc for doc in shipped if doc["kind"] != "Deployment"]
     # The API server takes policies up in the order in which they were written: when the last one is in force, all are.
     last = [doc for doc in wanted if doc["metadata"]["name"] == _LAST_POLICY]
     for docs in ([doc for doc in wanted if doc not in last], last):
         cluster.kubectl("apply", "--server-side", "-f", "-", stdin=write_all(docs))
     _wait_for_policies(cluster)
+    return shipped
 
 
 def install_crds_of(cluster: Cluster, component: str) -> None:
