@@ -1,4 +1,4 @@
-"""Where the devcluster's programs come from."""
+"""The Go modules from which the devcluster builds its programs."""
 
 from __future__ import annotations
 

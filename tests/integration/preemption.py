@@ -52,7 +52,7 @@ def on(pods: Sequence[Pod], prefix: str) -> list[Pod]:
 
 
 def ending_late(pods: Sequence[Object]) -> Sequence[Object]:
-    """The pods, whose containers go on after they are deleted until `let_end`, as those that ignore SIGTERM do."""
+    """Return the pods, whose containers ignore SIGTERM: after a deletion they go on until `let_end`."""
     for one in pods:
         one["metadata"].setdefault("annotations", {})[ENDS_LATE] = "true"
         one["spec"]["terminationGracePeriodSeconds"] = 3600

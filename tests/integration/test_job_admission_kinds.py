@@ -1,4 +1,4 @@
-"""What the admission policies do to kinds of jobs besides Jobs, and to the queue of any kind that runs."""
+"""Admission policies on kinds of jobs besides Jobs, and on the queue of any kind that runs."""
 
 from __future__ import annotations
 

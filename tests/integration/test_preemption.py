@@ -175,7 +175,7 @@ def test_a_pod_of_no_gang_runs_for_as_long_as_it_says(stage: RealStage) -> None:
     stage.until(lambda pods: len(bound(pods, "urgent")) == 1 and not on(pods, "dev"))
 
 
-# Quota that was lent, and is taken back.
+# Lent quota that its owner reclaims.
 
 
 def _queue(name: str, nominal: int, rules: str) -> str:

@@ -280,11 +280,11 @@ def test_a_queue_whose_topology_is_missing_says_why(stage: RealStage, queues: Qu
     queues.until_started("train", 4)
 
 
-# Plans that somebody else has written.
+# Plans that another client has written.
 
 
 def used(queues: Queues, gpus: int) -> None:
-    """Wait until the ClusterQueue says that so many GPUs are used of its flavor."""
+    """Wait until the ClusterQueue says that this number of GPUs of its flavor is reserved."""
 
     def holds(status: dict[str, object]) -> bool:
         text = json.dumps(status.get("flavorsReservation"))

@@ -55,9 +55,10 @@ class Singles:
         state.out.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
 
     def may_preempt(self, pod: Pod, node: str, victims: Iterable[Owner], *, surely: bool = False) -> bool:
-        """Say whether it fits there beside what is promised once these are gone: they would go for nothing where
-        ``filter`` keeps it out, or where they give way to another preemptor. Where nothing is promised to others, room
-        is kube-scheduler's business, unless it has to fit ``surely``, as far as is known.
+        """Say whether the pod fits on the node, beside what is promised, once the victims are gone.
+
+        Evicting them is useless where ``filter`` rejects the pod, or where another preemptor gets their room. Where
+        nothing is promised to others, kube-scheduler decides about room, unless the pod has to fit ``surely``.
         """
         claims, preemptions = self._state.claims, self._state.preemptions
         if not preemptions.pods.isdisjoint(uids := (pod.uid, *victims)):
