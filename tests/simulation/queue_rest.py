@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 from policies.model import HOSTNAME, GroupKey, Node, Pod
 from policies.model.queues import ClusterQueue, ResourceFlavor, Stop
@@ -13,7 +14,7 @@ from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.quota_book import Book, is_strict, left_for
 from tests.simulation.quota_use import is_unplanned, used_by
 from tests.simulation.seating import seats
-from tests.simulation.sight import Room, kept_nodes, left_over, lets_in, on_nodes, tolerating
+from tests.simulation.sight import Room, kept_nodes, left_over, lets_in, on_nodes, take, tolerating
 
 
 def rooms_with_quota(
@@ -47,7 +48,7 @@ def could_be_let_go(world: World, key: GroupKey, name: str, pods: Sequence[Pod])
 
 def _could_start_with(world: World, made: Node, pods: Sequence[Pod]) -> bool:
     """Whether these find room and whom they want to be near, and nobody is in their way, if one node is made for each;
-    those with GPUs go to such nodes alone."""
+    those with GPUs go to such nodes alone, and each such node has a pod of every DaemonSet first."""
     there = on_nodes(world.api.pods.values())
     if not any(dict(pod.requests).get(GPU) for pod in pods):
         return False  # there is quota of no GPUs alone
@@ -58,6 +59,8 @@ def _could_start_with(world: World, made: Node, pods: Sequence[Pod]) -> bool:
     asked = [_on_made(pod) if dict(pod.requests).get(GPU) else pod for pod in pods]
     sides = (there, [*there, *kept_nodes(world.api.pods.values(), pods[0].priority)])
     room = left_over(nodes, world.api.pods.values())
+    for name, requests in product(names, world.daemons.values()):
+        take(room[name], requests)
     return all(seats(nodes, room, asked, (), len(pods), side) >= len(pods) for side in sides)
 
 

@@ -21,6 +21,7 @@ from tests.simulation.elastic_plan import has_elastic, has_taints
 from tests.simulation.judged_life import batch
 from tests.simulation.let_go import LetGoJobs
 from tests.simulation.let_go_gangs import LetGoGangs
+from tests.simulation.model.agents import Platform
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.autoscaler import Autoscaler, Pool, Whim
 from tests.simulation.model.batch import BatchJob, written
@@ -201,6 +202,17 @@ def test_at_rest_a_job_may_wait_whose_pods_without_gpus_have_no_node_anywhere(*,
     assert could_be_let_go(world, key("train"), "team", (worker, launcher)) is could
     world.api.set_node(node("n1", 0))
     assert could_be_let_go(world, key("train"), "team", (worker, launcher))
+
+
+@pytest.mark.parametrize(("cores", "could"), [(63, True), (64, False)])
+def test_at_rest_a_job_may_wait_that_leaves_no_room_to_the_daemons_of_a_made_node(*, cores: int, could: bool) -> None:
+    """Seed 7300514: its pods asked for all 64 cores that such a node lists, and kube-proxy was there first."""
+    queue, flavor = cluster_queue("team", {MADE: 8}), ResourceFlavor(MADE, {FLAVOR: MADE})
+    things = (flavor, queue, LocalQueue("default", "team", "team"))
+    daemons = Platform({}, {}, {"kube-proxy": (("cpu", 100), ("pods", 1))})
+    world = World(7, (), None, queues=things, pool=POOL, platform=daemons)
+    asked = template("train", requests=requests(8, cores))
+    assert could_be_let_go(world, key("train"), "team", (asked,)) is could
 
 
 def test_one_in_forty_seeds_has_such_nodes_and_no_other_is_changed() -> None:

@@ -70,8 +70,8 @@ class World:
         manner = None if platform is None else self.chance.stream("kubelets")
         self.kubelets = Kubelets(self.api, self.clock, dice=manner)
         self.plugins = DevicePlugins(self.api, {} if platform is None else platform.lists)
-        if platform is not None:
-            DaemonSets(self.api, self.clock, self.chance.stream("daemons"), platform.daemons)
+        self.daemons = {} if platform is None else platform.daemons
+        DaemonSets(self.api, self.clock, self.chance.stream("daemons"), self.daemons)
         pauses = self.chance.stream("jobs")
         late = self.chance.stream("replacements")
         self.jobs = Jobs(
