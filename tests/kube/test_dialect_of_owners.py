@@ -81,7 +81,7 @@ def test_a_group_without_a_readable_number_is_that_of_its_stateful_set() -> None
 def test_a_name_that_is_none_is_a_problem() -> None:
     found = pod("StatefulSet", "x" * 250)
     assert found is not None
-    assert found.problem == BAD_NAME
+    assert found.problem == BAD_NAME.format("the name of its gang", found.name)
     assert len(found.name) < 70
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.kube.dialects.naming import BAD_NAME, BAD_SIZE, TWO_DIALECTS, TWO_NAMES, TWO_SIZES, group_of
+from extender.kube.dialects.naming import BAD_SIZE, TWO_DIALECTS, TWO_NAMES, TWO_SIZES, group_of
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import quoted
 from policies.model import Dialect, GroupRef
@@ -65,8 +65,8 @@ def test_on_pods_of_a_job_that_muster_admits_its_own_words_count() -> None:
     ("annotations", "labels", "problem"),
     [
         ({OURS: "a"}, {THEIRS: "b"}, TWO_DIALECTS.format(OURS, THEIRS)),
-        ({OURS: "a"}, {OURS: "b"}, TWO_NAMES),
-        ({THEIRS: "a"}, {THEIRS: "b"}, TWO_NAMES),
+        ({OURS: "a"}, {OURS: "b"}, TWO_NAMES.format(OURS)),
+        ({THEIRS: "a"}, {THEIRS: "b"}, TWO_NAMES.format(THEIRS)),
         ({OURS: "a", SIZE: "2"}, {SIZE: "3"}, TWO_SIZES.format(SIZE)),
     ],
 )
@@ -90,4 +90,7 @@ def test_contradictions_are_problems_with_a_constant_text(
     ],
 )
 def test_a_name_that_no_object_can_have_is_shown_harmlessly(name: str, shown: str) -> None:
-    assert group({OURS: name, SIZE: "2"}) == GroupRef(shown, Dialect.ANNOTATION, problem=BAD_NAME)
+    problem = (
+        f"muster.dev/pod-group is {shown}, which no Kubernetes object can be named (write a lower-case DNS subdomain)"
+    )
+    assert group({OURS: name, SIZE: "2"}) == GroupRef(shown, Dialect.ANNOTATION, problem=problem)

@@ -74,7 +74,7 @@ def test_in_koordinators_words_an_object_may_say_the_size() -> None:
 def test_the_annotation_and_the_label_of_one_key_have_to_agree() -> None:
     found = group({KUEUE: "a", COUNT: "2"}, {KUEUE: "b"})
     assert found is not None
-    assert found.problem == TWO_NAMES
+    assert found.problem == TWO_NAMES.format(KUEUE)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,9 @@ def test_gangs_that_are_to_start_together_are_told_not_to(others: str) -> None:
 
 @pytest.mark.parametrize("name", ["Train", "a/b", "z" * 300])
 def test_a_name_that_no_object_can_have_is_quoted(name: str) -> None:
-    assert group({KUEUE: name, COUNT: "2"}) == GroupRef(quoted(name), Dialect.KUEUE, problem=BAD_NAME)
+    assert group({KUEUE: name, COUNT: "2"}) == GroupRef(
+        quoted(name), Dialect.KUEUE, problem=BAD_NAME.format(KUEUE, quoted(name))
+    )
 
 
 @pytest.mark.parametrize("key", [key for key in NAMES if key not in (OURS, THEIRS)])

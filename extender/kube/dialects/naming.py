@@ -39,9 +39,9 @@ READ = tuple(key for words in _ALL for key in words.read)
 _NAMES = frozenset(NAMES)
 
 TWO_DIALECTS = "{} and {} name different groups"
-TWO_NAMES = "the annotation and the label of its pod-group key name different groups"
+TWO_NAMES = "its annotation and its label {} name different groups"
 TWO_SIZES = "its annotation and its label {} differ"
-BAD_NAME = "the name of its group is not a valid Kubernetes object name (a lower-case DNS subdomain)"
+BAD_NAME = "{} is {}, which no Kubernetes object can be named (write a lower-case DNS subdomain)"
 BAD_SIZE = "{} is {}, which is not a whole number from 1 to 999999999"
 NO_SIZE = "it names a group in {} and has no {}, which says how many of its pods start together"
 
@@ -58,11 +58,13 @@ def group_of(meta: Meta) -> GroupRef | None:
     if not ours and not theirs:
         return _of_others(meta)
     words = COSCHEDULING if theirs else OWN
+    key = POD_GROUP if ours else COSCHEDULING_POD_GROUP
     name = ours[0] if ours else theirs[-1]
     if not is_name(name):
-        return GroupRef(quoted(name), words.dialect, problem=BAD_NAME)
+        return GroupRef(quoted(name), words.dialect, problem=BAD_NAME.format(key, quoted(name)))
     if _differ(ours) or _differ(theirs):
-        return GroupRef(name, words.dialect, problem=TWO_NAMES)
+        two = POD_GROUP if _differ(ours) else COSCHEDULING_POD_GROUP
+        return GroupRef(name, words.dialect, problem=TWO_NAMES.format(two))
     if _differ(ours + theirs):
         problem = TWO_DIALECTS.format(POD_GROUP, COSCHEDULING_POD_GROUP)
         return GroupRef(name, words.dialect, problem=problem)
@@ -76,9 +78,9 @@ def _of_others(meta: Meta) -> GroupRef | None:
         return None
     words, key, name = found[0]
     if not is_name(name):
-        return GroupRef(quoted(name), words.dialect, problem=BAD_NAME)
+        return GroupRef(quoted(name), words.dialect, problem=BAD_NAME.format(key, quoted(name)))
     if (other := next((two for _, two, another in found if another != name), None)) is not None:
-        problem = TWO_NAMES if other == key else TWO_DIALECTS.format(key, other)
+        problem = TWO_NAMES.format(key) if other == key else TWO_DIALECTS.format(key, other)
         return GroupRef(name, words.dialect, problem=problem)
     ref = _read(meta, words, name)
     if ref.problem is None and ref.min_member is None and words.sizes and not words.dialect.has_objects:

@@ -48,7 +48,9 @@ def owned_gang(meta: Meta) -> GroupRef | None:
     number = (meta.labels or {}).get(LWS_GROUP, "") if kind == LWS else ""
     gang = f"{owner}-{int(number)}" if number else owner
     if not is_name(gang):
-        return GroupRef(quoted(gang), Dialect.OWNER, problem=BAD_NAME, owner=owner)
+        return GroupRef(
+            quoted(gang), Dialect.OWNER, problem=BAD_NAME.format("the name of its gang", quoted(gang)), owner=owner
+        )
     if (problem := topology_problem(meta)) is not None:
         return GroupRef(gang, Dialect.OWNER, problem=problem, owner=owner)
     if kind != LWS:

@@ -29,7 +29,7 @@ from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, Slot
 NO_PODS = "it asks for no pod: raise its parallelism or its replicas to have it planned"
 TOO_MANY_PODS = f"it has {{}} pods, and no more than {MOST_PODS:,} can be planned together"
 TWO_GANGS = f"its pod templates name different gangs in {POD_GROUP}"
-BAD_NAME = f"its pod template names a gang in {POD_GROUP} that no object can have: write a lower-case DNS subdomain"
+BAD_NAME = f"{POD_GROUP} in its pod template is {{}}, which no object can be named: write a lower-case DNS subdomain"
 A_PODGROUP = f"its pod template names a PodGroup in {COSCHEDULING_POD_GROUP}: a job is a gang of its own"
 TWO_MINIMA = f"{MIN_MEMBER} or {MIN_PARALLELISM} says different numbers on the job and on its pod templates"
 BAD_MINIMUM = "{} is {}, which is not a whole number from 1 to {}, the number of its pods"
@@ -266,8 +266,8 @@ def _gang(metas: list[Meta]) -> str:
     names = {name for meta in metas for name in meta.said(POD_GROUP)}
     if len(names) > 1:
         raise UnreadableJobError(TWO_GANGS)
-    if not all(map(is_name, names)):
-        raise UnreadableJobError(BAD_NAME)
+    if bad := [name for name in names if not is_name(name)]:
+        raise UnreadableJobError(BAD_NAME.format(quoted(bad[0])))
     return next(iter(names), "")
 
 
