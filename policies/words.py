@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from policies.model import Requests
 
+_DIGITS = re.compile(r"([0-9]+)")
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -16,6 +18,11 @@ def listed(words: Iterable[str], most: int = 5) -> str:
     """``"a, b, c, d, e and 37 more"``; empty for none."""
     known = list(words)
     return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+
+
+def natural(text: str) -> tuple[int | str, ...]:
+    """The key by which people order names: ``"b-2"`` comes before ``"b-10"``."""
+    return tuple(int(part) if at % 2 else part for at, part in enumerate(_DIGITS.split(text)))
 
 
 def twice(words: Iterable[str]) -> str | None:

@@ -11,7 +11,7 @@ import pytest
 
 import extender.core
 from extender.observe.explain.explanation import explain
-from extender.observe.explain.remedies import SAID, TOLD_WITH_NUMBERS
+from extender.observe.explain.remedies import CODES
 from extender.observe.topology import domains
 from policies.model import (
     CLIQUE,
@@ -52,11 +52,11 @@ def test_the_remedies_are_the_nodes_that_lack_the_ends_that_free_them_and_a_soft
         *gang("wait", 4, topology=CLIQUE_ONLY),
     )  # fmt: skip
     assert said.remedies == [
-        "1 more node with 8 GPUs free in clique a",
-        "wait for default/train-7 to finish: that frees enough in clique a",
-        "2 more nodes with 8 GPUs free in clique b",
-        "wait for default/train-9 to finish: that frees enough in clique b",
         "use preferred-topology instead of required-topology: it would fit now, on 4 nodes",
+        "wait for default/train-7 to finish: that frees enough in clique a",
+        "wait for default/train-9 to finish: that frees enough in clique b",
+        "1 more node with 8 GPUs free in clique a",
+        "2 more nodes with 8 GPUs free in clique b",
     ]
 
 
@@ -101,7 +101,7 @@ def test_a_pod_beyond_the_plan_of_its_job_that_is_led_to_full_nodes_starts_when_
 
 def test_an_elastic_gang_needs_its_minimum_only() -> None:
     said = explained("wait", *cluster("a: 3x8"), *busy("a-0 a-1", 8), *gang("wait", 6, min_member=2))
-    assert said.remedies[0] == "1 more node with 8 GPUs free in the cluster"
+    assert said.remedies[-1] == "1 more node with 8 GPUs free in the cluster"
 
 
 def test_missing_members_are_counted() -> None:
@@ -123,7 +123,7 @@ def test_what_lacks_is_a_role_where_there_are_enough_in_all() -> None:
     ("pods", "state", "words"),
     [
         (gang("odd", 1, min_member=2) + gang("odd", 1, life="b", min_member=3), "Contradiction", "agree"),
-        (coscheduled("odd", 2)[1], "PodGroupMissing", "PodGroup object"),
+        (coscheduled("odd", 2)[1], "PodGroupMissing", "create PodGroup odd"),
         (gang("odd", 1, gates=("example.com/other",)), "Gated", "has to remove it"),
         (gang("odd", 1, device_claims=True), "ResourceClaims", "nvidia.com/gpu"),
         (gang("odd", 1, claims=("data",)), "VolumeNotBound", "volume"),
@@ -183,9 +183,9 @@ def test_members_that_share_no_node_need_nodes_and_an_end_counts_only_where_a_po
     said = explained("wait", *cluster("a: 3x8"), web, *busy("a-0 a-1", 8), *asking(2, ports=port))
     assert said.gang.message.endswith("1 node left for 2 members with port 29500 for each")
     assert said.remedies == [
-        "1 more node with 1 GPU free in the cluster",
-        "wait for pod default/busy-a-1 to finish: that frees enough in the cluster",
         "do without host ports: it would fit now, on 1 node",
+        "wait for pod default/busy-a-1 to finish: that frees enough in the cluster",
+        "1 more node with 1 GPU free in the cluster",
     ]
 
 
@@ -211,7 +211,7 @@ def test_every_code_that_the_core_can_give_has_its_remedy() -> None:
     said = "".join(file.read_text() for file in folder.rglob("*.py"))
     codes = set(re.findall(r'Reason\(\s*"([A-Za-z]+)"', said))
     assert len(codes) > 15
-    assert codes <= {*SAID, *TOLD_WITH_NUMBERS}
+    assert codes <= {*CODES}
 
 
 @pytest.mark.parametrize("topology", [CLIQUE_ONLY, Topology(slice_size=2)])
@@ -222,8 +222,8 @@ def test_a_replacement_is_told_of_its_own_domain_alone(topology: Topology) -> No
     script.see(busy("a-0", 8), replace(reborn(lost), node=None))
     found = explain(script.core.state, script.gang("train"), script.now)
     assert "its gang is in a" in found.gang.message
-    assert found.remedies[:2] == [
-        "1 more node with 8 GPUs free in clique a",
+    assert {
         "wait for pod default/busy-a-0 to finish: that frees enough in clique a",
-    ]
+        "1 more node with 8 GPUs free in clique a",
+    } <= {*found.remedies}
     assert not any("clique b" in one for one in found.remedies)

@@ -16,7 +16,7 @@ from tests.explaining import CLIQUE_ONLY, HOST, explained
 def test_a_cordoned_node_with_room_is_a_remedy() -> None:
     nodes = [node("a-0", clique="a"), node("a-1", clique="a", unschedulable=True)]
     said = explained("wait", *nodes, *gang("wait", 2))
-    assert "put 1 node with room in the cluster back in service (enough): a-1 (cordoned)" in said.remedies
+    assert said.remedies[0] == "put 1 node with room back in service (enough): a-1 (cordoned)"
     assert said.domains[0].free == 1
 
 
@@ -35,16 +35,29 @@ def test_a_taint_of_a_node_that_cannot_be_used_is_not_to_be_tolerated(
     shut = replace(node("a-1"), taints=(Taint(taint, "", "NoSchedule"),), **facts)  # type: ignore[arg-type]
     nodes = [node("a-0"), shut]
     said = explained("wait", *nodes, *gang("wait", 2))
-    assert f"put 1 node with room in the cluster back in service (enough): a-1 ({told})" in said.remedies
+    assert said.remedies[0] == f"put 1 node with room back in service (enough): a-1 ({told})"
     assert not any("toleration" in one for one in said.remedies)
 
 
 def test_a_taint_that_nobody_tolerates_is_a_remedy() -> None:
     nodes = [node("a-0"), node("a-1", taints=(Taint("team", "blue", "NoSchedule"),))]
     said = explained("wait", *nodes, *gang("wait", 2))
-    assert (
-        "add a toleration of team=blue:NoSchedule to the pods: 1 node has this taint and room in the cluster"
-        in said.remedies
+    assert said.remedies[0] == (
+        "add a toleration of team=blue:NoSchedule to its pods, or take the taint off: it would fit now, on 2 nodes"
+    )
+
+
+def test_taints_that_are_in_the_way_together_are_a_remedy_together() -> None:
+    blue, gpus = Taint("team", "blue", "NoSchedule"), Taint("nvidia.com/gpu", "present", "NoSchedule")
+    said = explained("wait", node("a-0", taints=(blue,)), node("a-1", taints=(gpus,)), *gang("wait", 2))
+    assert said.remedies[0] == (
+        "add a toleration of nvidia.com/gpu=present:NoSchedule, team=blue:NoSchedule to its pods, or take the taint "
+        "off: it would fit now, on 2 nodes"
+    )
+    said = explained("wait", node("a-0", taints=(gpus,)), node("a-1", unschedulable=True), *gang("wait", 2))
+    assert said.remedies[0] == (
+        "put a-1 back in service and add a toleration of nvidia.com/gpu=present:NoSchedule to its pods: it would fit "
+        "now"
     )
 
 
@@ -62,7 +75,19 @@ def test_nodes_that_its_selector_leaves_out_count_for_nothing() -> None:
     chosen = Selection(node_selector=(("pool", "blue"),))
     nodes = [*cluster("a: 4x8"), node("blue", labels={"pool": "blue"})]
     said = explained("wait", *nodes, *gang("wait", 2, selection=chosen))
-    assert said.remedies[0] == "add nodes or use fewer pods: even empty, the nodes that match fit 1 of 2 (8 GPUs each)"
+    assert said.remedies == [
+        "label a-0 with pool=blue: it would fit there now",
+        "take pool=blue out of the node selector of its pods, or correct it: it would fit now, on 2 nodes",
+        "1 more node with 8 GPUs free in the cluster, with labels pool=blue",
+    ]
+    others = [node("x", labels={"pool": "red"}), node("y", labels={"pool": "green"})]
+    said = explained("wait", *others, *gang("wait", 2, selection=chosen))
+    assert said.remedies == [
+        "add or label nodes that match the node selector pool=blue of its pods: no node does",
+        "take pool=blue out of the node selector of its pods, or correct it (nodes have pool=green, red): it would fit "
+        "now, on 2 nodes",
+        "2 more nodes with 8 GPUs free in the cluster, with labels pool=blue",
+    ]
 
 
 def test_nodes_that_do_not_reach_its_volumes_are_no_remedy() -> None:
@@ -80,8 +105,8 @@ def test_nodes_that_do_not_reach_its_volumes_are_no_remedy() -> None:
     ]
     said = explained("wait", *cluster("a: 3x8"), *busy("a-1", 8), *wait(1, "a-1"))
     assert said.remedies == [
-        "1 more node with 8 GPUs free in the cluster, on nodes that reach its volumes",
         "wait for pod default/busy-a-1 to finish: that frees enough in the cluster",
+        "1 more node with 8 GPUs free in the cluster, on nodes that reach its volumes",
     ]
 
 
@@ -96,10 +121,10 @@ def test_pods_that_are_pinned_are_to_be_deleted() -> None:
     ]
     said = explained("wait", *cluster("a: 2x8"), *busy("a-1", 8), *pinned("a-1"))
     assert said.remedies == [
-        "room for 2 more members (4 GPUs each) in the cluster, of those that its pods name",
-        "wait for pod default/busy-a-1 to finish: that frees enough in the cluster",
         "delete wait-0 and wait-1 and create new pods, as no pod can be unpinned from its nodes: it would fit now, on "
         "1 node",
+        "wait for pod default/busy-a-1 to finish: that frees enough in the cluster",
+        "room for 2 more members (4 GPUs each) in the cluster, of those that its pods name",
     ]
 
 
@@ -117,8 +142,8 @@ def test_a_node_more_is_no_remedy_for_pods_that_name_their_nodes(by: str) -> Non
     nodes = [replace(one, labels={**one.labels, HOST: one.name}) for one in cluster("a: 3x8")]
     said = explained("wait", *nodes, *busy("a-1", 8), *wait(1, "a-1"))
     assert said.remedies == [
-        "1 more node with 8 GPUs free in the cluster, of those that its pods name",
         "wait for pod default/busy-a-1 to finish: that frees enough in the cluster",
+        "1 more node with 8 GPUs free in the cluster, of those that its pods name",
     ]
     said = explained("wait", *nodes, *wait(2, "a-1"))
     assert said.remedies == [
@@ -132,9 +157,7 @@ def test_a_node_more_is_no_remedy_for_pods_that_name_their_nodes(by: str) -> Non
 
 def test_nothing_is_said_wrongly_when_there_is_no_node_at_all() -> None:
     said = explained("wait", *gang("wait", 2))
-    assert said.remedies == [
-        "add nodes that match the node selector and the required affinity of the pods: there are none"
-    ]
+    assert said.remedies == ["add nodes: there are none", "room for 2 more members (8 GPUs each) in the cluster"]
     assert domains(Script().core.state) == []
 
 

@@ -28,7 +28,7 @@ def starts(members: Sequence[Pod], nodes: list[Node], there: Sequence[Pod]) -> b
 def test_whom_a_sliced_gang_waits_for_is_counted_in_whole_slices() -> None:
     nodes, there = cluster("a: 3x8", "b: 3x8"), busy("a-0 a-1 b-0 b-1", 8)
     said = explained("wait", *nodes, *there, *gang("wait", 4, topology=SLICES))
-    assert said.remedies[-1] == (
+    assert said.remedies[0] == (
         "wait for pod default/busy-a-0 and pod default/busy-b-0 to finish: that frees enough in the cluster"
     )
 
@@ -38,8 +38,8 @@ def test_whom_a_leader_and_its_workers_wait_for_is_counted_for_all_of_them() -> 
     members = [replace(leader, requests=requests(4, cpu=2)), *workers]
     said = explained("wait", *cluster("a: 3x8"), *busy("a-0 a-1", 8), *members)
     assert said.remedies == [
-        "at least 1 more node with 8 GPUs free in clique a",
         "wait for pod default/busy-a-0 and pod default/busy-a-1 to finish: that frees enough in clique a",
+        "at least 1 more node with 8 GPUs free in clique a",
     ]
 
 

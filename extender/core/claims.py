@@ -10,6 +10,7 @@ from extender.core.claim import Claim, ClaimState, Expected, Owner, SlotOf
 from extender.core.cluster.table import Table
 from policies.model import Constraints, Node, Pod, Requests, Selection
 from policies.model.levels import LevelKey
+from policies.placement.closed import why_closed
 from policies.placement.matching import admits
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Tenants
@@ -172,6 +173,10 @@ class Claims:
         known = self.nodes.get(node)
         return known is not None and admits(known, selection)
 
+    def why_closed(self, node: str, selection: Selection) -> str:
+        """Say what keeps such pods off the node."""
+        return why_closed(self.nodes.get(node), selection)
+
     def admitting(self, selection: Selection) -> Callable[[str], bool]:
         """``admits`` of one selection, for many nodes: it is evaluated once for all of them."""
         rows, mask = self._table.rows, self.snapshot().eligible(selection)
@@ -192,7 +197,7 @@ class Claims:
     def unfit(self, pod: Pod, node: str) -> str | None:
         """Why a promise of that node to this pod cannot be kept any more; None while it can."""
         if not self.admits(node, pod.selection):
-            return f"node {node} is gone, not ready or closed to the gang"
+            return f"node {node} {self.why_closed(node, pod.selection)}"
         if self.overcommitted(node, pod.requests):
             return f"node {node} has been filled by somebody else"
         return None

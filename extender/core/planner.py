@@ -68,7 +68,7 @@ class Planner:
         beside = yield from siblings(workload)
         if workload.version != version:
             return Changed()
-        view, as_of = self.view(workload), self._as_of(workload)
+        view, as_of = view_for(self._state, workload), self._as_of(workload)
         pods, found = yield from self._search(workload, demand.pods, shape, view, beside)
         why = (yield from self._why(found, view, workload, pods)) if isinstance(found, Shortfall) else found
         turns: Mapping[SlotKey, int] = {}
@@ -122,7 +122,7 @@ class Planner:
     def seat(self, pod: Pod) -> Steps[str | None]:
         """A node for a pod of no gang, beside what is kept for those before it: where kube-scheduler has nominated it
         if there is room by now, for it looks there first."""
-        view = self._without_those_behind(self._state.claims.without((), self._state.singles.before().values()))
+        view = _without_those_behind(self._state, self._state.claims.without((), self._state.singles.before().values()))
         yield 1 + len(self._state.singles.kept) // 4
         if pod.nominated_node and fits({pod.uid: pod.nominated_node}, [pod], view):
             return pod.nominated_node
@@ -140,11 +140,11 @@ class Planner:
         if len(wanted) < len(demand.pods) or workload.version != demand.version:
             return None
         plan = Plan(demand.pods, wanted)
-        return None if self._breaks(plan, self.view(workload), beside) else plan
+        return None if self._breaks(plan, view_for(self._state, workload), beside) else plan
 
     def holds(self, workload: Workload, plan: Plan) -> bool:
         """Whether every slot of the plan can have its node now, and nothing that is required is broken."""
-        return not self._breaks(plan, self.view(workload))
+        return not self._breaks(plan, view_for(self._state, workload))
 
     @staticmethod
     def _breaks(plan: Plan, view: Snapshot, beside: Sequence[Sibling] = (), *, accepted: bool = False) -> bool:
@@ -166,31 +166,9 @@ class Planner:
         later = {some[number].identity: turn for turn, those in enumerate(found, first) for number in those if turn}
         return tuple(some[number] for those in found for number in those), later
 
-    def view(self, workload: Workload) -> Snapshot:
-        """What there is for it: what is free and not kept for pods of no gang, and the room that is kept for it. Those
-        that kube-scheduler has nominated, or that others give way to, are in its way as if they were there."""
-        slots = [SlotOf(workload.key, slot) for slot in workload.reserved]
-        slots += self._state.preemptions.rooms(workload.key)
-        ahead = self._state.singles.ahead_of(workload)
-        view = self._without_those_behind(self._state.claims.without(slots, ahead.values()))
-        if not (expected := self._expected_before(workload)):
-            return view
-        return view.among(BesideNominated(view.others.tenants, expected))
-
     def _as_of(self, workload: Workload) -> tuple[object, ...]:
         """What tells whether its view has changed."""
-        return self._state.claims.changes, self._expected_before(workload)
-
-    def _expected_before(self, workload: Workload) -> list[tuple[Pod, str]]:
-        """Pods of no gang, of no lower priority, and where they are to go."""
-        state, nominated = self._state, self._state.singles.nominated_before(workload)
-        preempting = state.preemptions.preempting(workload.pods_priority, state.pods)
-        return nominated + [one for one in preempting if one not in nominated]
-
-    def _without_those_behind(self, view: Snapshot) -> Snapshot:
-        """Pods of no gang whose turn has yet to come keep nobody away from where room is kept for them."""
-        behind = self._state.singles.behind()
-        return view.among(Apart(view.others.tenants, behind)) if behind else view
+        return self._state.claims.changes, _expected_before(self._state, workload)
 
     def _why(self, found: Shortfall, view: Snapshot, workload: Workload, pods: Sequence[Pod]) -> Steps[Reason]:
         if found.split:
@@ -200,7 +178,8 @@ class Planner:
         listed, by_dra = self._offered_by_dra(workload, view)
         if not listed:
             return Reason("OfferedByDra", f"{by_dra}, and no node lists it: gangs do not support DRA yet")
-        text = f"{found.placed} of {found.needed} members fit at once: "
+        # Pods that join a gang that runs are placed one by one: how many of one fit says nothing.
+        text = "" if workload.grows else f"{found.placed} of {found.needed} members fit at once: "
         if found.nearest is not None:
             holders = yield from self._holders.told(found.nearest, view.names)
             text += f"{found.nearest.text}{holders}; "
@@ -225,6 +204,31 @@ class Planner:
                 if not found[0]:
                     break
         return found
+
+
+def view_for(state: State, workload: Workload) -> Snapshot:
+    """Return what there is for the workload: what is free and not kept for single pods, and the room that is kept
+    for it. Pods that kube-scheduler has nominated, or evicts others for, count as tenants of their node."""
+    slots = [SlotOf(workload.key, slot) for slot in workload.reserved]
+    slots += state.preemptions.rooms(workload.key)
+    ahead = state.singles.ahead_of(workload)
+    view = _without_those_behind(state, state.claims.without(slots, ahead.values()))
+    if not (expected := _expected_before(state, workload)):
+        return view
+    return view.among(BesideNominated(view.others.tenants, expected))
+
+
+def _expected_before(state: State, workload: Workload) -> list[tuple[Pod, str]]:
+    """List single pods of no lower priority, and where they are to go."""
+    nominated = state.singles.nominated_before(workload)
+    preempting = state.preemptions.preempting(workload.pods_priority, state.pods)
+    return nominated + [one for one in preempting if one not in nominated]
+
+
+def _without_those_behind(state: State, view: Snapshot) -> Snapshot:
+    """Leave out single pods whose turn has yet to come: they keep no pod away from where room is kept for them."""
+    behind = state.singles.behind()
+    return view.among(Apart(view.others.tenants, behind)) if behind else view
 
 
 def _depends_on_order(workload: Workload, pods: Iterable[Pod]) -> bool:

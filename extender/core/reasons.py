@@ -58,17 +58,26 @@ class Telling:
     surplus: Reason | None = None
     told: Told = NOTHING
     story: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=32))
+    ends_with_reason: bool = False
+    """Whether the last turn of the story is that it got its reason."""
 
     def note(self, now: float, text: str) -> None:
         self.story.append((now, text))
+        self.ends_with_reason = False
 
-    def explain(self, reason: Reason, now: float) -> bool:
-        """Make this the reason. Returns whether it is another one."""
+    def explain(self, reason: Reason, now: float, *, noted: bool = False) -> bool:
+        """Make this the reason. Returns whether it is another one. ``noted``: the story says it already."""
         if reason is self.reason or reason == self.reason:
             return False
-        if reason.code != self.reason.code:
-            self.note(now, f"{reason.code}: {reason.message}")
+        text, renewed = f"{reason.code}: {reason.message}", reason.code == self.reason.code
+        if renewed and self.ends_with_reason:
+            # Other numbers of what happened last: the story says those of now.
+            self.story[-1] = self.story[-1][0], text
+        elif not renewed:
             self.since = now
+            if not noted:
+                self.note(now, text)
+                self.ends_with_reason = True
         self.reason = reason
         return True
 

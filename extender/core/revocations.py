@@ -19,6 +19,9 @@ from policies.model import Pod
 from policies.placement.rules import keeps
 from policies.steps import finish
 
+_STOPS = (Cause.JOB_SUSPENDED, Cause.PREEMPTED)
+"""Causes whose text says what happens to the workload."""
+
 
 class Revocations:
     """Takes room back."""
@@ -27,8 +30,11 @@ class Revocations:
         self._state = state
         self._steering = steering
 
-    def revoke(self, workload: Workload, why: str, now: float, cause: Cause, *, penalty: bool = False) -> None:
-        """Take every promise back: held binds fail, assumed room is free, nominations are cleared."""
+    def revoke(
+        self, workload: Workload, why: str, now: float, cause: Cause, *, penalty: bool = False, noted: bool = False
+    ) -> None:
+        """Take every promise back: held binds fail, assumed room is free, nominations are cleared. ``noted``: its
+        history says why already."""
         state, members = self._state, workload.members
         take_job_back(workload, why)
         if members.placed or members.holds:
@@ -52,13 +58,16 @@ class Revocations:
         workload.release.wait_for(None)
         if penalty:
             workload.retries.fail(now, state.limits.retry_max_s)
-        if members.slots.lacking and not workload.whole:
-            explain(state, workload, Reason("Forgotten", why), now)
-            if cause in DEADLINES:
-                report(state, workload, now)
-        else:
-            workload.telling.note(now, f"forgotten: {why}")
+        self._say(workload, why, now, cause, noted=noted)
         state.touch(workload)
+
+    def _say(self, workload: Workload, why: str, now: float, cause: Cause, *, noted: bool) -> None:
+        if workload.members.slots.lacking and not workload.whole:
+            explain(self._state, workload, Reason("Forgotten", why), now)
+            if cause in DEADLINES:
+                report(self._state, workload, now)
+        elif not noted:
+            workload.telling.note(now, why if cause in _STOPS else f"forgotten: {why}")
 
     def lose(self, workload: Workload, member: Member, now: float) -> None:
         """Take the room of a lost member back, unless part of its gang is bound, or may be by now: then its replacement
@@ -189,12 +198,13 @@ class Revocations:
             workload = state.workloads.get(claim.workload) if claim.workload is not None else None
             if workload is None or not self._is_promised(workload, owner):
                 continue
-            if state.claims.admits(node, self._pod_of(workload, owner).selection):
+            selection = self._pod_of(workload, owner).selection
+            if state.claims.admits(node, selection):
                 continue
             if workload.releasing or self._in_doubt(workload, owner):
                 workload.unsettled[node] = None
             else:
-                why = f"node {node} is gone, not ready or closed to the gang"
+                why = f"node {node} {state.claims.why_closed(node, selection)}"
                 self._revoke_for(workload, owner, why, now, Cause.NODE_CHANGED)
         self.give_way(node, now, "is gone: the node has less than before", Cause.NODE_CHANGED)
 

@@ -16,9 +16,9 @@ _TOLD_IN_STATUS = Dialect.COSCHEDULING, Dialect.KAI
 """Of other projects' PodGroups the status is theirs to write."""
 
 
-def explain(state: State, workload: Workload, reason: Reason, now: float) -> None:
-    """Make this its one current reason. It is reported once it has lasted."""
-    if workload.telling.explain(reason, now):
+def explain(state: State, workload: Workload, reason: Reason, now: float, *, noted: bool = False) -> None:
+    """Make this its one current reason. It is reported once it has lasted. ``noted``: its story says it already."""
+    if workload.telling.explain(reason, now, noted=noted):
         tell(state, workload, now)
         state.touch(workload)
 

@@ -97,6 +97,14 @@ class Workload:
         started = self.release.complete and bool(self.members.bound)
         return started and self.min_member is not None and not self.whole
 
+    @property
+    def grows(self) -> bool:
+        """Whether as many run as it was last started with, and its size is larger now."""
+        if not self.incomplete:
+            return False
+        quorums = [member.pod.stamp.quorum for member in self.members.bound.values() if member.pod.stamp is not None]
+        return bool(quorums) and self.reached(Stage.BOUND) >= max(quorums) > 0
+
     def wait_until(self, plan_deadline: float) -> None:
         """So long may kube-scheduler take to take its placement up."""
         self.plan_deadline = plan_deadline

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from extender.core.state import State
 from policies.placement.columns import Codes
 from policies.placement.snapshot import Counts, Level, Snapshot
+from policies.words import natural
 
 _GPU = "/gpu"
 
@@ -51,6 +52,11 @@ def inside(levels: Sequence[Level], at: int, code: int) -> str | None:
     return levels[at + 1].names[parent] if parent >= 0 else None
 
 
+def in_order(level: Level) -> list[int]:
+    """The codes of its domains in the order of their names, as people count."""
+    return sorted(range(len(level.names)), key=lambda code: natural(level.names[code]))
+
+
 def told(view: TopologyView) -> str:
     """In one line, for the log: ``clique (nvidia.com/gpu.clique): 14 domains of 16 to 18 nodes; ...``."""
     source = "configured" if view.configured else "detected"
@@ -62,7 +68,7 @@ def _level(levels: Sequence[Level], at: int) -> LevelView:
     counts, outside = level.tally(np.ones(len(level.codes), dtype=np.int64))
     domains = [
         DomainView(name=level.names[code], nodes=int(counts[code]), inside=inside(levels, at, code))
-        for code in np.argsort(level.rank).tolist()
+        for code in in_order(level)
         if counts[code]
     ]
     torn = list(level.torn)
@@ -124,7 +130,7 @@ def _of(at: int, view: Snapshot, per_node: dict[str, Counts], seats: dict[str, C
     for gang, rows in seats.items():
         for code in np.unique(level.codes[rows]).tolist():
             gangs.setdefault(code, []).append(gang)
-    for code in (*np.argsort(level.rank).tolist(), -1):
+    for code in (*in_order(level), -1):
         counts = {what: int(outside if code < 0 else inner[code]) for what, (inner, outside) in sums.items()}
         name, outer = (level.names[code], inside(view.levels, at, code)) if code >= 0 else ("", None)
         if counts["nodes"]:

@@ -6,7 +6,9 @@ from pydantic import BaseModel
 
 from extender.core.member import Member, MemberState, Stage
 from extender.core.workload import Workload
+from policies.model import Pod
 from policies.model.mentions import full
+from policies.words import natural
 
 
 class MemberView(BaseModel):
@@ -54,7 +56,7 @@ def view(gang: Workload, now: float) -> GangView:
         held=len(gang.members.holds),
         waiting=gang.reached(Stage.THERE) - gang.reached(Stage.PROMISED),
         waiting_on_nodes={cap.node: round(until - now, 1) for cap, until in gang.retries.remembered() if until > now},
-        pods=[_member(member) for member in gang.members],
+        pods=[_member(member) for member in sorted(gang.members, key=lambda one: _by_rank(one.pod))],
         story=[(round(now - at, 3), full(text, gang.key.namespace)) for at, text in telling.story],
     )
 
@@ -65,6 +67,12 @@ _STATES = {
     MemberState.ASSUMED: "Placed",
     MemberState.UNKNOWN: "Placed",
 }
+
+
+def _by_rank(pod: Pod) -> tuple[object, ...]:
+    """Order pods by index, and pods without one by their names as people count."""
+    series, index, *_ = pod.rank
+    return series, index, natural(pod.name) if pod.index is None else (), pod.name, pod.uid
 
 
 def _member(member: Member) -> MemberView:

@@ -45,8 +45,10 @@ Terms = tuple[tuple[Requirement, ...], ...]
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Selection:
-    """What a pod demands of a node besides room: selector, required affinity, tolerations, and the node affinity of
-    each volume that it mounts.
+    """Demands of a pod on a node besides room: selector, required affinity and tolerations.
+
+    ``volumes``: the node affinity of each volume that it mounts. ``flavors``: what the flavors demand that it is tried
+    with.
 
     Its hash is worked out once: it may be large, and it is looked up for every pod that has it.
     """
@@ -55,17 +57,26 @@ class Selection:
     affinity: Terms | None = None
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[Terms, ...] = ()
+    flavors: tuple[Terms, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.node_selector, self.affinity, self.tolerations, self.volumes)))
+        object.__setattr__(self, "_hash", hash(self._facts()))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> tuple[type[Selection], tuple[object, ...]]:
         """Another process hashes strings in another way."""
-        return Selection, (self.node_selector, self.affinity, self.tolerations, self.volumes)
+        return Selection, self._facts()
+
+    @property
+    def held(self) -> tuple[Terms, ...]:
+        """Terms that kube-scheduler does not read in the pod; the node has to match each."""
+        return (*self.volumes, *self.flavors) if self.flavors else self.volumes
+
+    def _facts(self) -> tuple[object, ...]:
+        return self.node_selector, self.affinity, self.tolerations, self.volumes, self.flavors
 
 
 ANY_NODE = Selection()

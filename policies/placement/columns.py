@@ -19,7 +19,7 @@ Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,100}", re.ASCII)
-_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 class Fact(Protocol):
@@ -59,7 +59,7 @@ class Standing:
     def of(self, node: Node) -> tuple[Taint, ...] | None:
         if not node.ready:
             return None
-        return (*node.taints, _UNSCHEDULABLE) if node.unschedulable else node.taints
+        return (*node.taints, UNSCHEDULABLE) if node.unschedulable else node.taints
 
 
 class Predicate(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from typing import TypeVar
@@ -50,9 +50,15 @@ def wanted(selection: Selection, column: Callable[[Fact], Column], count: int) -
     return _wants(selection, everything, lambda fact, holds: column(fact).where(holds, count))
 
 
+def reaches(terms: Terms, column: Callable[[Fact], Column], count: int) -> Steps[Mask]:
+    """The nodes that match one of the terms."""
+    none = np.zeros(count, dtype=np.bool_)
+    return none | (yield from _any_of(terms, lambda fact, holds: column(fact).where(holds, count)))
+
+
 def facts_of(selection: Selection) -> dict[Fact, None]:
     """What it asks about each node."""
-    terms = chain(selection.affinity or (), *selection.volumes)
+    terms = chain(selection.affinity or (), *selection.held)
     asked = (*(Label(key) for key, _ in selection.node_selector), *(_fact(one) for term in terms for one in term))
     return dict.fromkeys((Standing(), *asked))
 
@@ -79,7 +85,7 @@ def _judge(selection: Selection, test: Callable[[Fact, Predicate], Verdict]) -> 
     """The rules, for one node or for all of them, as ``test`` has it."""
     verdict = test(Standing(), Holds(partial(_lets_in, selection.tolerations)))
     yield _COST + len(selection.tolerations)
-    for terms in selection.volumes:
+    for terms in selection.held:
         verdict = verdict & (yield from _any_of(terms, test))
     return (yield from _wants(selection, verdict, test))
 
@@ -107,7 +113,12 @@ def _lets_in(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...] | No
     if taints is None:
         return False
     hard = (taint for taint in taints if taint.effect != "PreferNoSchedule")
-    return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in hard)
+    return all(tolerates(tolerations, taint) for taint in hard)
+
+
+def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+    """Whether one of them tolerates the taint."""
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

@@ -60,7 +60,7 @@ def _homes(pods: Sequence[Pod], snapshot: Snapshot) -> Steps[dict[str, str]]:
     for pod in pods:
         if (node := pinned_to(pod.selection)) is not None:
             homes[pod.uid] = node
-        elif pod.selection.volumes:
+        elif pod.selection.held:
             yield from snapshot.evaluated(pod.selection)
             yield len(snapshot.names) // 200
             rows = np.flatnonzero(snapshot.eligible(pod.selection)).tolist()

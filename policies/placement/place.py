@@ -144,7 +144,7 @@ def _placing(
     if stuck is None:
         return Shortfall(len(placed), needed, _TOO_MANY_PARTS, unclear=True)
     want = stuck.count if len(asked) > 1 else min(stuck.count, needed)
-    why = (yield from explain(stuck, snapshot, caps)) + in_the_way(stuck, snapshot) + CUT_SHORT * (sure is None)
+    why = (yield from explain(stuck, want, snapshot, caps)) + in_the_way(stuck, snapshot) + CUT_SHORT * (sure is None)
     return Shortfall(len(placed), needed, why, nearest_domain(stuck, want, asked, snapshot))
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from policies.model import Pod
+from policies.model import Pod, Selection, Toleration
 from policies.placement.capacity import rooms
+from policies.placement.closed import closed, describe
 from policies.placement.columns import Mask
 from policies.placement.relations import Relation
 from policies.placement.request import Cap, Role, rows_of, shape_of
@@ -20,6 +21,7 @@ from policies.steps import Steps
 from policies.strategies.packing import kinds
 from policies.words import amount, amounts, counted, devices, listed, many
 
+_EVERY_TAINT = (Toleration("", "Exists", "", ""),)
 _TOGETHER = "; not enough for these and the gang's other members together"
 
 
@@ -35,8 +37,9 @@ class NearestDomain:
     kinds: tuple[str, ...]
 
 
-def explain(role: Role, snapshot: Snapshot, caps: Sequence[Cap]) -> Steps[str]:
-    """What the cluster has for one such member, in numbers a person can check with kubectl."""
+def explain(role: Role, want: int, snapshot: Snapshot, caps: Sequence[Cap]) -> Steps[str]:
+    """Say what the cluster has for one such member, in numbers a person can check with kubectl, and whether ``want`` of
+    them could ever fit."""
     pod = role.pods[0]
     eligible = snapshot.eligible(pod.selection)
     # The room of the role is less where more is asked of the nodes than room.
@@ -48,28 +51,41 @@ def explain(role: Role, snapshot: Snapshot, caps: Sequence[Cap]) -> Steps[str]:
     else:
         small = _too_small(pod, snapshot, eligible)
         what = shortage(pod, snapshot, snapshot.free, eligible, told=not small)
-    parts = [f"{count} of {len(snapshot.names)} nodes have room for {what}", *([small] if small else [])]
+    never = small or (yield from _even_empty(role, want, snapshot))
+    parts = [f"{count} of {len(snapshot.names)} nodes have room for {what}", *([never] if never else [])]
     parts += _overcommitted(pod, snapshot, eligible)
-    barred = len(eligible) - int(np.count_nonzero(eligible))
-    if pod.selection.volumes:
-        anywhere = replace(pod.selection, volumes=())
-        yield from snapshot.evaluated(anywhere)
-        if far := int((snapshot.eligible(anywhere) & ~eligible).sum()):
-            # A flavor holds a pod to its nodes as a volume does.
-            does = "not reach its volumes" if pod.claims else "not have the labels of the flavor"
-            parts.append(f"{counted(far, 'node', 'does', 'do')} {does}")
-        barred -= far
-    if barred:
-        match = counted(barred, "node", "does not match", "do not match")
-        parts.append(
-            f"{match} the pod's selector, affinity or tolerations, or {'is' if barred == 1 else 'are'} not ready"
-        )
+    if not eligible.all():
+        parts += describe((yield from closed(pod.selection, snapshot)), snapshot)
     if ours := [cap for cap in caps if cap.shape == shape_of(pod)]:
-        if closed := int(roomy[rows_of([cap.node for cap in ours if not cap.most], snapshot)].sum()):
-            parts.append(f"{counted(closed, 'node', 'was', 'were')} refused by kube-scheduler")
+        if refused := int(roomy[rows_of([cap.node for cap in ours if not cap.most], snapshot)].sum()):
+            parts.append(f"{counted(refused, 'node', 'was', 'were')} refused by kube-scheduler")
         if capped := rows_of([cap.node for cap in ours if cap.most], snapshot).size:
             parts.append(f"kube-scheduler lets fewer members in on {many(capped, 'node')}")
     return "; ".join(parts)
+
+
+def suiting(selection: Selection, snapshot: Snapshot) -> Steps[Mask]:
+    """The nodes that match all that a pod selects, whatever their taints, and all that are not ready."""
+    chosen, ready = replace(selection, tolerations=_EVERY_TAINT), Selection(tolerations=_EVERY_TAINT)
+    yield from snapshot.evaluated(chosen)
+    yield from snapshot.evaluated(ready)
+    matching: Mask = snapshot.eligible(chosen) | ~snapshot.eligible(ready)
+    return matching
+
+
+def _even_empty(role: Role, want: int, snapshot: Snapshot) -> Steps[str]:
+    """Say that no end of others would be enough, if that is so and some nodes would take a member."""
+    demand, rules = snapshot.demand(role.requests), role.rules
+    if demand is None or role.home is not None:
+        return ""
+    empty = slots(snapshot.allocatable, demand) * (yield from suiting(role.pods[0].selection, snapshot))
+    if (at := rules.confining) is None:
+        most, where = int(empty.sum()), "the nodes that match fit"
+    else:
+        want = min(want, rules.slice_size) if rules.required is None and rules.slice_size else want
+        level = snapshot.levels[at]
+        most, where = int(level.tally(empty)[0].max(initial=0)), f"the largest {level.name} fits"
+    return f"even empty, {where} {most} of {want}" if 0 < most < want else ""
 
 
 def _limits(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:

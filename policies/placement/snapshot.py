@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policies.model import HOSTNAME, Requests, Selection
-from policies.placement.columns import Codes, Mask
+from policies.placement.columns import Codes, Column, Fact, Mask
 from policies.placement.tenants import Tenants
 from policies.steps import Steps
 
@@ -112,12 +112,14 @@ class Others:
     """What a snapshot knows of the pods that are there, and of the nodes in their terms.
 
     ``column(key)``: for each row the code of the label's value, -1 where the node has none. ``wanted(selection)``: the
-    nodes that the selector and the required affinity ask for, whatever their taints.
+    nodes that the selector and the required affinity ask for, whatever their taints. ``fact(fact)``: any fact of the
+    nodes.
     """
 
     tenants: Tenants
     column: Callable[[str], Codes]
     wanted: Callable[[Selection], Steps[Mask]]
+    fact: Callable[[Fact], Column]
 
 
 @dataclass(frozen=True, slots=True)

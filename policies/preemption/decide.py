@@ -12,6 +12,7 @@ import numpy as np
 
 from policies.checks import check_preemption
 from policies.model.queues import ClusterQueue, Cohort, FairStrategy
+from policies.placement.columns import Column
 from policies.placement.snapshot import Others, Snapshot
 from policies.placement.tenants import Tenants
 from policies.preemption.allowed import Why
@@ -78,5 +79,5 @@ def no_nodes() -> Snapshot:
     """Where quota alone decides."""
     none = np.zeros(0, dtype=np.intp)
     amounts = np.zeros((0, 0), dtype=np.int64)
-    others = Others(Tenants(), lambda _: none, lambda _: quickly(none > 0))
+    others = Others(Tenants(), lambda _: none, lambda _: quickly(none > 0), lambda fact: Column(fact, ()))
     return Snapshot((), {}, none, {}, amounts, amounts, (), lambda _: none > 0, lambda _: quickly(None), others)

@@ -67,11 +67,17 @@ _PODS = "pods"
 
 def uncovered(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> str:
     """What the pods ask for that no resource group of the queue covers; empty if there is nothing."""
+    missing = uncovered_names(queue, podsets)
+    return f"{queue.title} does not cover {listed(missing)}, which it asks for" if missing else ""
+
+
+def uncovered_names(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[str]:
+    """The resources among what they ask for that keep them out, because no group of the queue covers them."""
+    if queue.open:
+        return []
     covered = {name for group in queue.groups for name in group.covered} | {_PODS}
     asked = dict.fromkeys(name for one in podsets for name, much in one.requests.items() if much and one.count)
-    missing = [name for name in asked if name not in covered]
-    refuses = bool(missing) and not queue.open
-    return f"{queue.title} does not cover {listed(missing)}, which it asks for" if refuses else ""
+    return [name for name in asked if name not in covered]
 
 
 def with_pods(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> Sequence[PodSetRequest]:

@@ -94,7 +94,7 @@ def test_a_cordoned_or_lost_node_is_not_planned_on() -> None:
     pods = gang("train", 1)
     script = Script(node("a", unschedulable=True), node("b", ready=False), *pods)
     assert script.reason("train") == "NoRoom"
-    assert "do not match" in script.message("train")
+    assert "1 node is not ready (b); 1 node is cordoned (a)" in script.message("train")
     script.see(node("a"))
     assert script.planned(pods[0]) == "a"
 

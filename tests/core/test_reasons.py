@@ -39,7 +39,7 @@ def test_members_beyond_the_quorum_that_wait_have_a_reason() -> None:
     )
     assert view(script.gang("train"), script.now).waiting == 2
     told = explain(script.core.state, script.gang("train"), script.now)
-    assert told.remedies[0] == "1 more node with 8 GPUs free in the cluster"
+    assert told.remedies[0] == "2 more nodes with 8 GPUs free in the cluster"
     script.advance(100)
     last = reported(script)[-1]
     assert (last.code, last.message) == ("Running", script.message("train"))

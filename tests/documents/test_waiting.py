@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from extender.core.kube_scheduler.verdicts import GANG_WAITS
 from extender.core.limits import Limits
 from extender.core.singles.singles import ROOM_KEPT
-from extender.observe.explain.remedies import SAID
+from extender.observe.explain.remedies import CODES
 from extender.observe.views import GangView
 from policies.model import GANG_GATE
 from tests.documents.pages import ROOT
@@ -35,7 +35,7 @@ def test_every_reason_is_told_and_no_other() -> None:
 
 
 def test_what_would_help_is_known_for_reasons_that_there_are() -> None:
-    assert set(SAID) <= set(codes())
+    assert set(CODES) <= set(codes())
 
 
 def test_what_the_pod_says_is_what_muster_answers() -> None:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster
+from extender.cli.main import main
 from tests.integration.queueing import A100, GPU, Queues, start_with_queues
 from tests.integration.stage import RealStage
 from tests.manifests_of_queues import JOB, TEAMS, TUTORIAL
@@ -242,6 +244,37 @@ def test_podsets_of_a_group_get_nodes_of_one_flavor(stage: RealStage, queues: Qu
     stage.create(*members)
     pods = bound(stage.until(lambda pods: len(bound(pods, "pair")) == 3), "pair")
     assert {one.node for one in pods} == set(on_demand)
+
+
+def test_what_is_advised_makes_it_start(stage: RealStage, queues: Queues) -> None:
+    """More GPUs than its queue can ever have; then nodes without the label of the flavor, one of them cordoned."""
+    queues.apply(TUTORIAL.replace("nominalQuota: 32", "nominalQuota: 24"))
+    names = stage.add_nodes(4)
+    stage.cordon(names[1])
+    queues.job("train", "kueue-gang-queue", 4)
+
+    def advice(code: str) -> str:
+        queues.reason("train", code)
+        asked = ["explain", f"{stage.namespace}/job-train", "--url", stage.muster.url, "-o", "json"]
+        answer = CliRunner().invoke(main, asked)
+        assert answer.exit_code == 0, answer.output
+        return str(json.loads(answer.stdout)["remedies"][0])
+
+    assert advice("NoQuota") == (
+        "it can never start in ClusterQueue heavy-ml-cluster-queue as that is (32 nvidia.com/gpu wanted, 24 at most): "
+        "raise nominalQuota of flavor a100-gpu-80gb in ClusterQueue heavy-ml-cluster-queue to 32 nvidia.com/gpu, or "
+        "make it smaller"
+    )
+    queues.apply(TUTORIAL)
+    ((label, value),) = A100.items()
+    assert advice("NoRoom") == (
+        f"put {names[1]} back in service and label {', '.join(names[:3])} and {names[3]} with {label}={value}: "
+        "it would fit now"
+    )
+    stage.cordon(names[1], on=False)
+    for name in names:
+        stage.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": A100}})
+    queues.until_started("train", 4)
 
 
 def test_a_queue_that_cannot_be_used_says_why(stage: RealStage, queues: Queues) -> None:

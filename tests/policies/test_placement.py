@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.model import CLIQUE, Node, Pod, Requests, Requirement, Selection, Topology
+from policies.model import CLIQUE, Node, Pod, Requests, Requirement, Selection, Taint, Topology
 from policies.placement.fitting import fits
 from policies.placement.place import Placed, Shortfall, place
 from policies.placement.request import Cap, shape_of
@@ -85,9 +85,49 @@ def test_the_explanation_counts_what_a_person_can_check() -> None:
     assert (found.placed, found.needed) == (2, 4)
     assert found.explanation == (
         "3 of 9 nodes have room for 8 nvidia.com/gpu; "
-        "5 nodes do not match the pod's selector, affinity or tolerations, or are not ready; "
+        "5 nodes do not have label pool=gold, which its node selector asks for; "
         "1 node was refused by kube-scheduler"
     )
+
+
+def test_each_closed_node_is_counted_for_the_cause_that_kube_scheduler_names() -> None:
+    """A node that is tainted and has another label counts once: kube-scheduler looks at taints first."""
+    gpus, blue = Taint("nvidia.com/gpu", "present", "NoSchedule"), Taint("team", "blue", "NoExecute")
+    soft = Taint("spare", "", "PreferNoSchedule")
+    nodes = [
+        *(node(f"gpu-{at}", taints=(soft, gpus)) for at in range(3)),
+        node("blue", taints=(blue, gpus), labels={"pool": "gold", "zone": "a"}),
+        node("cordoned", unschedulable=True, taints=(gpus,)),
+        *(node(f"dead-{at}", ready=False) for at in range(3)),
+        node("plain"),
+        node("far", labels={"pool": "gold", "zone": "c"}),
+        node("bare", labels={"pool": "gold"}),
+    ]
+    zones = ((Requirement("zone", "In", ("a", "b")),), (Requirement("rank", "Gt", ("3",)),))
+    picky = Selection(node_selector=(("pool", "gold"),), affinity=zones)
+    found = place([replace(gang("train", 1)[0], selection=picky)], 1, snapshot(nodes))
+    assert isinstance(found, Shortfall)
+    assert found.explanation == (
+        "0 of 11 nodes have room for 1 cpu, 8 nvidia.com/gpu; "
+        "3 nodes are not ready (dead-0, dead-1 and 1 more); "
+        "3 nodes have taint nvidia.com/gpu=present:NoSchedule, which its pods do not tolerate; "
+        "2 nodes do not match its required node affinity (zone in (a, b) or rank>3); "
+        "1 node is cordoned (cordoned); "
+        "1 node has taint team=blue:NoExecute, which its pods do not tolerate; "
+        "1 node does not have label pool=gold, which its node selector asks for"
+    )
+
+
+def test_nodes_that_have_a_taint_of_their_own_each_are_counted_together() -> None:
+    nodes = [node(f"n-{at}", taints=(Taint("owner", f"user-{at:02}", "NoSchedule"),)) for at in range(40)]
+    found = place(gang("train", 1), 1, snapshot(nodes))
+    assert isinstance(found, Shortfall)
+    *named, rest = found.explanation.split("; ")[1:]
+    assert named == [
+        "24 nodes have other taints, which its pods do not tolerate",
+        *(f"1 node has taint owner=user-0{at}:NoSchedule, which its pods do not tolerate" for at in range(5)),
+    ]
+    assert rest == "11 nodes are closed to it for other reasons of that sort"
 
 
 def test_a_resource_that_no_node_knows_is_explained() -> None:
@@ -144,7 +184,8 @@ def test_the_reason_names_what_is_short_of_six_resources(
     busy = [replace(single(f"busy-{one.name}", node=one.name), requests=used) for one in there if used]
     found = place(asking, 9, snapshot(there, *busy))
     assert isinstance(found, Shortfall)
-    assert found.explanation == said
+    # That nine of them never fit into so few nodes is said after it.
+    assert found.explanation.partition("; even empty, the nodes")[0] == said
 
 
 def test_an_empty_cluster_is_explained() -> None:

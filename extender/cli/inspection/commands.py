@@ -116,9 +116,9 @@ def show(told: Any, output: Output, draw: Callable[[Console], None]) -> None:
 
 def _state(said: str) -> str:
     """As Muster writes it."""
-    from extender.observe.explain.remedies import SAID, TOLD_WITH_NUMBERS
+    from extender.observe.explain.remedies import CODES
 
-    known = {one.lower(): one for one in (*SAID, *TOLD_WITH_NUMBERS)}
+    known = {one.lower(): one for one in CODES}
     if said.lower() not in known:
         close = get_close_matches(said.lower(), known, 1)
         meant = f"did you mean {known[close[0]]}?" if close else f"there are {', '.join(sorted(known.values()))}"

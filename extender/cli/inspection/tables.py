@@ -24,12 +24,13 @@ def show_explanation(told: Shown, out: Console) -> None:
     out.print(head.append_text(_state(gang["state"])).append(f" for {span(gang['for_s'])}"))
     out.print(plain(gang["message"]))
     least = "unknown" if gang["min_member"] is None else gang["min_member"]
-    out.print(f"members: {gang['members']}, of which {gang['bound']} bound, {gang['held']} held; at least: {least}")
+    counts = f"members: {gang['members']}, of which {gang['bound']} bound, {gang['held']} held; at least: {least}"
+    out.print(plain(told.get("to_be_made") or counts))
     if told["asks"]:
         out.print(plain(f"asks for: {'; '.join(told['asks'])}"))
     if told["places"]:
-        places = ", ".join(f"{one['name']} ({one['members']})" for one in told["places"][:_DOMAINS])
-        out.print(plain(f"is in: {places}"))
+        named = listed((f"{one['name']} ({one['members']})" for one in told["places"]), _DOMAINS)
+        out.print(plain(f"is in: {named}"))
     if told["remedies"] and (gang["state"] not in ("Running", "Ended") or gang["waiting"]):
         out.print("\nWhat to do", style="bold")
         for one in told["remedies"]:

@@ -100,7 +100,7 @@ class Facts:
         if self._levels is None:
             count = len(self.names)
             chosen = self._configured or self._detected(count)
-            self._levels = nested(chosen, [self._column(Label(one.key)) for one in chosen], count)
+            self._levels = nested(chosen, [self.column(Label(one.key)) for one in chosen], count)
         return self._levels
 
     def eligible(self, selection: Selection) -> Mask:
@@ -116,11 +116,11 @@ class Facts:
     def wanted(self, selection: Selection) -> Steps[Mask]:
         """The nodes that the selector and the required affinity ask for. No node may change meanwhile."""
         yield from self._columns_of(selection)
-        return (yield from wanted(selection, self._column, len(self.names)))
+        return (yield from wanted(selection, self.column, len(self.names)))
 
     def codes(self, key: str) -> Codes:
         """The value of a label on each node, as a code; -1 where it has none."""
-        return self._column(Label(key)).codes(len(self.names))
+        return self.column(Label(key)).codes(len(self.names))
 
     def _changed(self) -> None:
         if self._masks:
@@ -133,11 +133,11 @@ class Facts:
         return united(detected(present) if present or not any(there) else (), there)
 
     def _labelled(self, key: str, count: int) -> bool:
-        return key in self._labels and bool((self._column(Label(key)).codes(count) >= 0).any())
+        return key in self._labels and bool((self.column(Label(key)).codes(count) >= 0).any())
 
     def _evaluate(self, selection: Selection) -> Steps[Mask]:
         yield from self._columns_of(selection)
-        mask = yield from eligible(selection, self._column, len(self.names))
+        mask = yield from eligible(selection, self.column, len(self.names))
         self._masks[selection] = np.packbits(mask)
         return mask
 
@@ -145,10 +145,10 @@ class Facts:
         """One in each step: to make one is a look at every node."""
         for fact in facts_of(selection):
             if fact not in self._columns:
-                self._column(fact)
+                self.column(fact)
                 yield len(self.names) // _NODES
 
-    def _column(self, fact: Fact) -> Column:
+    def column(self, fact: Fact) -> Column:
         """The column of a fact, made when it is first asked for, and anew when most of its values are of the past."""
         if isinstance(fact, Label) and fact.key not in self._labels:
             # Anybody can write such keys into a pod, without end: nothing is kept of them.

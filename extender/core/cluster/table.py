@@ -26,7 +26,7 @@ class Table:
         self.allocatable = np.zeros((0, 16), dtype=np.int64)
         self.free = np.zeros((0, 16), dtype=np.int64)
         self._facts = Facts(levels)
-        self._others = Others(self.tenants, self._facts.codes, self._facts.wanted)
+        self._others = Others(self.tenants, self._facts.codes, self._facts.wanted, self._facts.column)
         self._free_lent = self._facts_lent = False
 
     @property
@@ -113,7 +113,7 @@ class Table:
         if self._facts_lent:
             self.allocatable = self.allocatable.copy()
             self._facts, self.resources = self._facts.copy(), dict(self.resources)
-            self._others = Others(self.tenants, self._facts.codes, self._facts.wanted)
+            self._others = Others(self.tenants, self._facts.codes, self._facts.wanted, self._facts.column)
             self._facts_lent = False
 
     def _own_free(self) -> None:

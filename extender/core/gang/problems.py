@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from extender.core.gang.expected import to_be_created
-from extender.core.gang.kept_words import incomplete
+from extender.core.gang.kept_words import incomplete, kept_for_it
 from extender.core.gang.pins import told_of_pins
 from extender.core.gang.shape import Role
 from extender.core.jobs.job import JobRecord
@@ -82,7 +82,7 @@ def _with_hints(workload: Workload, why: Reason, state: State) -> Reason:
     retries = workload.retries
     if why.code == "NoRoom" and put_off(state, workload) and _PUT_OFF not in why.message:
         why = Reason("NoRoom", f"{why.message}; {_PUT_OFF}")
-    if why.code in ("NoRoom", "NoQuota") and workload.incomplete:
+    if why.code in ("NoRoom", "NoQuota") and workload.incomplete and not workload.grows:
         why = why._replace(message=f"{why.message}; {incomplete(state, workload)}")
     if why.code == "NoRoom" and (lost := told_of_pins(workload, state)) and lost not in why.message:
         why = Reason("NoRoom", f"{why.message}; {lost}")
@@ -108,6 +108,8 @@ def running(workload: Workload, state: State) -> Reason:
     """Say what is bound of a gang that has started, and why the others wait."""
     if (job := workload.job) is not None and job.stop and job.refused:
         return not_suspended(job)
+    if workload.grows:
+        return Reason("Running", _growing(workload, state), warning=False)
     if workload.incomplete and not workload.admitted:
         return Reason("Running", incomplete(state, workload), warning=False)
     text = f"{counted(workload.reached(Stage.BOUND), 'member', 'is', 'are')} bound{to_be_created(workload)}"
@@ -117,6 +119,18 @@ def running(workload: Workload, state: State) -> Reason:
         if job is not None and any(map(_is_led, workload.members.unplaced())):
             text += "; its pod template names the nodes of the plan: suspend the job to have all of it planned anew"
     return Reason("Running", text, warning=False)
+
+
+def _growing(workload: Workload, state: State) -> str:
+    """``"3 of 5 run; 2 wait for room: ..."``."""
+    text = f"{workload.reached(Stage.BOUND)} of {workload.min_member} run"
+    waiting, why = len(workload.members.slots.lacking), workload.telling.surplus
+    if waiting and why is not None:
+        for_room = " for room" if why.code == "NoRoom" else ""
+        text += f"; {waiting} {'waits' if waiting == 1 else 'wait'}{for_room}: {why.message}"
+    if (missing := (workload.min_member or 0) - workload.reached(Stage.THERE)) > 0:
+        text += f"; {counted(missing, 'more pod', 'is', 'are')} yet to be made"
+    return f"{text}; {kept_for_it(state, workload)}" if workload.reserved else text
 
 
 def _is_led(pod: Pod) -> bool:
@@ -217,7 +231,7 @@ def too_many_shapes(members: Iterable[Role], state: State) -> Reason | None:
     """Members of each shape are placed by themselves. A pin to one node, or volumes that few nodes reach, count for
     nothing: there is no choice."""
     found = {
-        (requests, Selection() if selection.volumes or pinned_to(selection) else selection, *others)
+        (requests, Selection() if selection.held or pinned_to(selection) else selection, *others)
         for requests, selection, *others in members
     }
     if len(found) <= state.limits.shapes:

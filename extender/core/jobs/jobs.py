@@ -194,7 +194,8 @@ class Jobs:
             self._clean(record)
         elif record.seen.suspended:
             if record.plan is not None or record.stop:
-                self._revocations.revoke(workload, "its job is suspended", now, Cause.JOB_SUSPENDED)
+                noted = bool(record.stop)  # when its suspension was asked for
+                self._revocations.revoke(workload, "its job is suspended", now, Cause.JOB_SUSPENDED, noted=noted)
                 record.stopped(now)
                 self._dismiss(workload, record)
             record.expect(0.0)
@@ -241,7 +242,7 @@ class Jobs:
         if record.stopped_for and workload.telling.reason.code == "Stopping" and now < workload.retries.not_before:
             text = f"{record.stopped_for}; it rests before it is tried again"
             rests = Reason("Refused", text) if workload.retries.resting else Reason("Forgotten", text)
-            explain(self._state, workload, rests, now)
+            explain(self._state, workload, rests, now, noted=True)
         podsets, planned = to_come(workload, job), bool(workload.members.slots.planned)
         recovered = self._state.recovered
         keeps = self._state.trials.keeps(workload.key, podsets, now, planned=planned, recovered=recovered)

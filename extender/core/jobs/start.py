@@ -55,12 +55,26 @@ def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | N
 
 
 def _stopping(text: str, state: State, left: list[Pod]) -> Reason:
+    """Say which node has to be dealt with if all pods that are left are on silent nodes."""
+    if not (silent := _silent(state, left)):
+        return Reason("Stopping", text, warning=False)
+    return Reason("Stopping", f"{text}: give node {silent}, which is silent, the out-of-service taint, or delete it")
+
+
+def silent_node(state: State, workload: Workload) -> str:
+    """The silent node that the pods are on which keep a job from being planned; empty if they go by themselves."""
+    if (record := workload.job) is None:
+        return ""
+    if not record.seen.stopped:
+        return _silent(state, [one.pod for one in workload.members if not one.pod.terminal])
+    return "" if record.seen.marked else _silent(state, _left_over(state, workload, record.seen))
+
+
+def _silent(state: State, left: list[Pod]) -> str:
     """Nobody tells of the pods that are left when all of them are on silent nodes."""
     nodes = [node for pod in left if (node := _node_of(state, pod))]
     silent = next((node.name for node in nodes if not node.ready), "")
-    if not silent or any(node.ready for node in nodes):
-        return Reason("Stopping", text, warning=False)
-    return Reason("Stopping", f"{text}: give node {silent}, which is silent, the out-of-service taint, or delete it")
+    return "" if any(node.ready for node in nodes) else silent
 
 
 def _left_over(state: State, workload: Workload, job: Job) -> list[Pod]:

@@ -60,7 +60,8 @@ class Upkeep:
             elif not needed or record.over or record.closed:
                 record.let_go((slot,))
             elif not self._may_stay_empty(workload, slot):
-                room, now_is = ("the room on ", "is gone") if admitted else ("", "is gone, not ready or closed to it")
+                closed = state.claims.why_closed(node, pod.selection)
+                room, now_is = ("the room on ", "is gone") if admitted else ("", closed)
                 why = f"{room}node {node}, on which a pod of it was to run, {now_is}"
                 if differs := state.additions.difference(record.seen.podsets):
                     why = (
@@ -147,9 +148,9 @@ class Upkeep:
                 continue
             # Whoever has no slot of the plan is replaced one by one.
             if not record.closed and any(pod.node == node and pod.identity in plan for pod in workload.bound):
-                return (
-                    f"node {node}, on which pods of it run, is gone or has been silent for {limits.node_loss_s:.0f} s"
-                )
+                there = node in self._state.claims.nodes
+                lost = f"has been silent for {limits.node_loss_s:.0f} s" if there else "is gone"
+                return f"node {node}, on which pods of it run, {lost}"
             # Who is being bound there is looked at when that has ended.
             if not any(member.node == node for member in workload.members.placed.values()):
                 record.regain(node)

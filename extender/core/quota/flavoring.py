@@ -43,9 +43,9 @@ class Flavoring:
             (tuple(Requirement(key, "In", (value,)) for key, value in self.labels),) if self.labels else ()
         ]
         held += [tuple((Requirement(key, "NotIn", (value,)),) for key, value in one) for one in self.none_of]
-        more = tuple(terms for terms in held if terms and terms not in asked.volumes)
+        more = tuple(terms for terms in held if terms and terms not in asked.flavors)
         tolerations = (*asked.tolerations, *(one for one in self.tolerations if one not in asked.tolerations))
-        made = Selection(asked.node_selector, asked.affinity, tolerations, (*asked.volumes, *more))
+        made = replace(asked, tolerations=tolerations, flavors=(*asked.flavors, *more))
         return asked if made == asked else made
 
 

@@ -103,7 +103,7 @@ class QuotaPlans:
             lack, last = Lack.ROOM, tried.message
             codes[tried.code] = None
             found = choices.after(found, asked.podsets(pods), last)
-        text = shortage(self._state.quotas, queue, asked.podsets(must), choices.refused, last)
+        text = shortage(self._state, workload, queue, asked.podsets(must), choices.refused, last)
         reason = Reason("NoQuota", text) if lack is Lack.QUOTA else Reason("NoRoom", text)
         if len(codes) == 1:
             # What is wrong with the workload itself is so with every flavor; for want of room another one might do.

@@ -5,6 +5,7 @@ Volcano's Queues are drawn as ClusterQueues and Cohorts, which workloads name wi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -134,6 +135,21 @@ class Queues:
         self._routes.clear()
         self.stale = self._relabelled = False
         return Redrawn(others, others is not None and all(_are_alike(former, self.picture, key) for key in changed))
+
+    def tried(
+        self, things: Sequence[QueueObject], more: Mapping[str, int]
+    ) -> tuple[QuotaTree, Mapping[str, ClusterQueue]]:
+        """Return the tree and its ClusterQueues as they would be with these objects, and all that is used now.
+        ``more``: what nodes would have in addition."""
+        total = dict(Counter(self.total) + Counter(more))
+        said = _drawn(self.seen | {key_of(one): QueueSeen(one) for one in things}, total)
+        queues = {one.name: one for event in said.values() if isinstance(one := event.object, ClusterQueue)}
+        cohorts = [one for event in said.values() if isinstance(one := event.object, Cohort)]
+        tree = QuotaTree(queues.values(), cohorts)
+        for name, node in self.picture.tree.queues.items():
+            if name in tree.queues:
+                tree.use(name, node.used)
+        return tree, queues
 
     def route(self, namespace: str, name: str) -> Route:
         """Of a workload of that namespace that names that LocalQueue."""

@@ -63,7 +63,7 @@ class Reclaiming:
         self._tree = tree_without_leaving(state, queue.name)
         if queue.open:
             deserve(self._tree, picture.tree, requested(state))
-        _free(self._tree, (use for use in state.quotas.uses.of(workload.key).values() if use.unseen))
+        free_uses(self._tree, (use for use in state.quotas.uses.of(workload.key).values() if use.unseen))
         self._asked = Asked(workload, demand.pods, queue, picture)
         self._choices = Choices(
             self._tree, picture.flavors, queue, self._asked.closed(), self._preempts, fair=self._fair
@@ -166,7 +166,7 @@ def tree_without_leaving(state: State, queue: str, besides: GroupKey | None = No
         if key == besides:
             continue
         for victim in preemption.left:
-            _free(tree, _used_by(state, victim))
+            free_uses(tree, _used_by(state, victim))
         own = quotas.members.queue_of(key)
         if own is not None and own in tree.queues:
             tree.free(own, quotas.kept(key))
@@ -183,7 +183,8 @@ def to_keep(state: State, preemption: Preemption) -> Usage:
     return {what: left[what] for what in preemption.usage if left[what] > 0}
 
 
-def _free(tree: QuotaTree, uses: Iterable[Use]) -> None:
+def free_uses(tree: QuotaTree, uses: Iterable[Use]) -> None:
+    """Give these back in that tree."""
     for use in uses:
         if use.queue in tree.queues:
             tree.free(use.queue, use.usage)

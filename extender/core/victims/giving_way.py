@@ -100,7 +100,6 @@ class GivingWay:
         state.nudge(workload)
         if job is not None:
             if job.plan is not None and not job.seen.suspended and not job.stop:
-                workload.telling.note(now, why)
                 job.take_back(why)
             return
         state.unreserve_all(workload)

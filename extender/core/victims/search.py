@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from extender.core.gang.demands import Demands, left_short, siblings, to_complete
 from extender.core.gang.shape import Demand, Shape
-from extender.core.planner import Planner
+from extender.core.planner import Planner, view_for
 from extender.core.quota.reclaiming import Option, Reclaiming
 from extender.core.state import State
 from extender.core.victims.candidates import Concerns, budgets_left, candidates, kept
@@ -152,7 +152,7 @@ class VictimSearch:
             beside=beside,
         )
         least = state.limits.min_runtime_s
-        view, policies = self._planner.view(workload), self._planner.policies
+        view, policies = view_for(self._state, workload), self._planner.policies
         asked = [*(one for one, _ in some), *others]
         chosen = search(request, view, asked, self._protection(wall), policies, queues)
         named = {one.name: victim for one, victim in some}

@@ -168,7 +168,7 @@ class Attempts:
     def _explain(self, workload: Workload, why: Reason, now: float) -> None:
         """Why its members wait: all of them, or those beyond the quorum of a gang that runs."""
         why = worded(workload, why, self._state)
-        if workload.whole and why.code != "OtherScheduler":
+        if (workload.whole or workload.grows) and why.code != "OtherScheduler":
             workload.telling.explain_surplus(why)
             why = running(workload, self._state)
         explain(self._state, workload, why, now)

@@ -11,10 +11,12 @@ from pydantic import BaseModel
 from extender.core.state import State
 from extender.core.victims.outlook import Outlook
 from extender.core.workload import Workload
-from extender.observe.explain.inquiry import Inquiry, holders, inquiry, topology_of
+from extender.observe.explain.inquiry import Inquiry, holders, inquiries, topology_of
 from extender.observe.explain.remedies import remedies, waits_for
+from extender.observe.topology import in_order
 from extender.observe.views import GangView, view
-from policies.words import devices, many
+from policies.model import Pod
+from policies.words import devices, listed, many, natural
 
 _SHOWN = 64
 _WAITS_FOR_ROOM = ("NoRoom", "Partial")
@@ -50,7 +52,8 @@ class VictimView(BaseModel):
 
 
 class Explanation(BaseModel):
-    """``asks``: what its members ask for, role by role. ``places``: where they are, or are planned to go.
+    """``asks``: what its members ask for, role by role. ``to_be_made``: the pods of a job that has none yet.
+    ``places``: where they are, or are planned to go.
     ``preemption``: whether others give way to it, or would; empty where that does not matter.
 
     ``domains`` are those of ``level``, the best first; at most 64, ``domains_in_all`` counts them.
@@ -58,6 +61,7 @@ class Explanation(BaseModel):
 
     gang: GangView
     asks: list[str]
+    to_be_made: str = ""
     places: list[PlaceView]
     level: str | None = None
     required: bool = False
@@ -71,17 +75,19 @@ class Explanation(BaseModel):
 def explain(state: State, gang: Workload, now: float, outlook: Outlook | None = None) -> Explanation:
     """The gang as of ``now``; some 50 ms of work for one that waits among 5,000 nodes. ``outlook``: what preemption
     does for it, if anything."""
-    question = inquiry(state, gang) if waits_for(gang).code in _WAITS_FOR_ROOM else None
+    questions = inquiries(state, gang) if waits_for(gang).code in _WAITS_FOR_ROOM else []
+    question = questions[0] if questions else None
     rooms = [] if question is None else list(_rooms(state, question))
     return Explanation(
         gang=view(gang, now),
         asks=_asks(gang),
+        to_be_made=_to_be_made(gang),
         places=_places(state, gang),
         level=question.level.key if question is not None and question.level is not None else None,
         required=question is not None and question.required,
         domains=rooms,
         domains_in_all=question.level.inhabited() if question is not None and question.level is not None else 0,
-        remedies=remedies(state, gang, question, now),
+        remedies=remedies(state, gang, questions, now),
         preemption="" if outlook is None else outlook.text,
         victims=[] if outlook is None else [VictimView(name=name, told=told) for name, told in outlook.victims],
     )
@@ -89,10 +95,24 @@ def explain(state: State, gang: Workload, now: float, outlook: Outlook | None = 
 
 def _asks(gang: Workload) -> list[str]:
     roles: Counter[tuple[str, str]] = Counter()
-    for pod in gang.live:
+    for pod, count in [(pod, 1) for pod in gang.live] or _templates(gang):
         one = gang.asking(pod)
-        roles[devices(one.requests), topology_of(one)] += 1
+        roles[devices(one.requests), topology_of(one)] += count
     return [f"{count} x {what}{', ' * bool(topology)}{topology}" for (what, topology), count in roles.items()]
+
+
+def _templates(gang: Workload) -> list[tuple[Pod, int]]:
+    """List the pod templates of its job, each with the number of its pods."""
+    return [] if gang.job is None else [(one.template, one.count) for one in gang.job.seen.podsets.podsets]
+
+
+def _to_be_made(gang: Workload) -> str:
+    """Say which pods its job makes when it starts; empty while there are some."""
+    templates = _templates(gang)
+    if gang.members.live or gang.job is None or gang.job.seen.finished or not templates:
+        return ""
+    pods = listed(f"{many(count, 'pod')} of {devices(pod.requests)}" for pod, count in templates)
+    return f"suspended: {pods} {'is' if [one for _, one in templates] == [1] else 'are'} made when it starts"
 
 
 def _places(state: State, gang: Workload) -> list[PlaceView]:
@@ -100,7 +120,8 @@ def _places(state: State, gang: Workload) -> list[PlaceView]:
     for node in gang.seats:
         nearest = next(state.claims.domains(node), None)
         found[node if nearest is None else nearest[1]] += 1
-    return [PlaceView(name=name, members=count) for name, count in found.most_common()]
+    ordered = sorted(found.items(), key=lambda one: (-one[1], natural(one[0])))
+    return [PlaceView(name=name, members=count) for name, count in ordered]
 
 
 def _rooms(state: State, question: Inquiry) -> Iterator[DomainRoom]:
@@ -111,7 +132,8 @@ def _rooms(state: State, question: Inquiry) -> Iterator[DomainRoom]:
     free = level.tally(room)[0]
     unusable = (question.snapshot.slots(question.role.requests) > 0) & (room == 0)
     closed = level.tally(unusable.astype(np.int64))[0]
-    codes = [code for code in np.lexsort((level.rank, -free)).tolist() if len(level.domain(code).rows)]
+    roomiest = sorted(in_order(level), key=lambda code: -int(free[code]))
+    codes = [code for code in roomiest if len(level.domain(code).rows)]
     for code in codes[:_SHOWN]:
         domain = level.domain(code)
         names = [f"{one.name} ({many(len(one.at), 'node')})" for one in holders(state, question, domain.rows)]

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
 from extender.core.claim import Claim, Owner
 from extender.core.gang.demands import siblings, to_be_planned
+from extender.core.planner import view_for
+from extender.core.quota.flavoring import Flavoring, PartKey, part_of
 from extender.core.state import State
 from extender.core.workload import Workload
-from policies.model import NO_LEVEL, Pod, Selection, Toleration
+from extender.observe.explain.quota import QuotaQuestion
+from policies.model import NO_LEVEL, Pod
 from policies.placement.capacity import reach
+from policies.placement.closed import Closed, closed
 from policies.placement.columns import Mask
 from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Role, Sibling, roles_of
 from policies.placement.rules import Unclear, seen_by
-from policies.placement.shortfall import shortage
+from policies.placement.shortfall import shortage, suiting
 from policies.placement.snapshot import Amounts, Counts, Domain, Level, Rows, Snapshot, slots
 from policies.steps import BUDGET, Steps, finish, metered
 
-_NAMES = ("kubernetes.io/hostname", "metadata.name")
-_EVERY_TAINT = (Toleration("", "Exists", "", ""),)
+NODE_NAMES = ("kubernetes.io/hostname", "metadata.name")
 _LONGEST_LIST = 8
+_CHOICES = 4
+"""Choices of flavors that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,8 @@ class Inquiry:
     snapshot: Snapshot
     usable: Mask
     """Nodes that the role may use once they have room."""
+    flavors: tuple[str, ...] = ()
+    """The flavors of its queue that it is asked with."""
 
     @property
     def eligible(self) -> Mask:
@@ -82,6 +90,11 @@ class Inquiry:
         free[:, rows] += extra
         found = yield from self._planning(self.members, replace(self.snapshot, free=free))
         return isinstance(found, Placed)
+
+    @property
+    def causes(self) -> list[Closed]:
+        """Why nodes are closed to the role."""
+        return finish(closed(self.role.pods[0].selection, self.snapshot))
 
     @property
     def counts(self) -> bool:
@@ -141,8 +154,12 @@ class Inquiry:
     def named(self) -> bool:
         """Whether its pods name the nodes on which they may be: no other would do."""
         selection = self.role.pods[0].selection
-        by_name = (any(one.operator == "In" and one.key in _NAMES for one in term) for term in selection.affinity or ())
-        return any(key in _NAMES for key, _ in selection.node_selector) or (bool(selection.affinity) and all(by_name))
+        by_name = (
+            any(one.operator == "In" and one.key in NODE_NAMES for one in term) for term in selection.affinity or ()
+        )
+        return any(key in NODE_NAMES for key, _ in selection.node_selector) or (
+            bool(selection.affinity) and all(by_name)
+        )
 
     @property
     def led(self) -> bool:
@@ -153,31 +170,62 @@ class Inquiry:
 
     @property
     def _suiting(self) -> Mask:
-        """Nodes that its selector, affinity and volumes admit, whatever their taints, and all that are not ready."""
-        chosen = replace(self.role.pods[0].selection, tolerations=_EVERY_TAINT)
-        ready = self.snapshot.eligible(Selection(tolerations=_EVERY_TAINT))
-        suiting: Mask = self.snapshot.eligible(chosen) | ~ready
-        return suiting
+        """Nodes that its selector, affinity, volumes and flavors admit, whatever their taints."""
+        return finish(suiting(self.role.pods[0].selection, self.snapshot))
 
     def one_to_a_node(self) -> bool:
         demand = self.snapshot.demand(self.role.requests)
         return demand is not None and int(self._capped(slots(self.snapshot.allocatable, demand)).max(initial=0)) <= 1
 
 
-def inquiry(state: State, gang: Workload) -> Inquiry | None:
-    """None when nothing of the gang is to be placed, or what it asks for cannot be understood."""
+def inquiries(state: State, gang: Workload) -> list[Inquiry]:
+    """Return what the gang needs of the nodes, with each choice of flavors that its queue has quota of, in their order.
+    Empty when nothing of it is to be placed, or what it asks for cannot be understood."""
+    members = to_be_placed(state, gang)
+    question = quota_question(state, gang, members)
+    if question is None or gang.flavoring:
+        found = [inquiry_with(state, gang, members, (), {})]
+    else:
+        choices = islice(question.choices(), _CHOICES)
+        found = [inquiry_with(state, gang, members, names, made) for names, made in choices]
+    return [one for one in found if one is not None]
+
+
+def to_be_placed(state: State, gang: Workload) -> list[Pod]:
+    """The members that lack a node."""
     slots, _ = to_be_planned(gang, state)
-    members = [gang.asking(pod) for pod in gang.members.unplaced(slots) if not pod.foreign_gates]
-    if not members or gang.min_member is None:
+    pods = gang.members.unplaced(slots) if gang.min_member is not None else []
+    return [gang.asking(pod) for pod in pods if not pod.foreign_gates]
+
+
+def quota_question(state: State, gang: Workload, members: Sequence[Pod]) -> QuotaQuestion | None:
+    """Return what the gang asks of its ClusterQueue; None where it needs no quota."""
+    queue = state.quotas.queue_of(gang.key)
+    usable = queue is not None and state.quotas.node_of(queue.name) is not None
+    return QuotaQuestion(state, gang, queue, members) if queue is not None and usable and members else None
+
+
+def inquiry_with(
+    state: State,
+    gang: Workload,
+    asked: Sequence[Pod],
+    flavors: tuple[str, ...],
+    flavoring: Mapping[PartKey, Flavoring],
+) -> Inquiry | None:
+    """Return what these members need with the flavors of that choice."""
+    if not asked:
         return None
+    members = [_held_to(gang, pod, flavoring) for pod in asked]
     beside = finish(siblings(gang))
-    view = seen_by([*members, *[pod for pod, _ in beside]], state.claims.snapshot())
+    view = seen_by([*members, *[pod for pod, _ in beside]], view_for(state, gang))
     roles = finish(roles_of(members, gang.retries.caps, view, beside))
     if isinstance(roles, Unclear) or not roles:
         return None
     role = next((one for one in roles if reach(one, view) < one.count), roles[0])
     rules, at = role.rules, role.rules.confining
-    want = min(role.count, gang.lacking) if len(roles) == 1 else role.count
+    # What runs and grows is placed pod by pod, and all that wait are wanted.
+    alone = len(roles) == 1 and not gang.release.complete
+    want = min(role.count, gang.lacking) if alone else role.count
     if role.home is not None:
         # A replacement: what counts is the domain where the others are.
         at = role.home[0]
@@ -190,7 +238,13 @@ def inquiry(state: State, gang: Workload) -> Inquiry | None:
     closed = (view.room(first.requests, first.selection) > 0) & (role.room == 0)
     usable: Mask = view.eligible(first.selection) & ~closed
     few = len(roles) <= state.limits.shapes
-    return Inquiry(gang, members, len(roles), beside, few, role, want, level, at is not None, view, usable)
+    return Inquiry(gang, members, len(roles), beside, few, role, want, level, at is not None, view, usable, flavors)
+
+
+def _held_to(gang: Workload, pod: Pod, flavoring: Mapping[PartKey, Flavoring]) -> Pod:
+    """The member, held to the nodes of these flavors."""
+    known = flavoring.get(part_of(gang.members.stands_for(pod.identity), of_job=gang.job is not None))
+    return pod if known is None else known.confined(pod)
 
 
 def topology_of(pod: Pod) -> str:
@@ -237,9 +291,10 @@ def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> list[str]
     # Where the gang has to be planned to know, not all of them are tried.
     if not question.sums and not trial.enough(greedy[:_LONGEST_LIST]):
         return []
-    singles = there if question.sums else greedy[:_LONGEST_LIST]
+    singles, base = there if question.sums else greedy[:_LONGEST_LIST], question.fitting(rows)
     for one in sorted(singles, key=lambda one: (gains[one.name], one.name)):
-        if trial.enough([one]):
+        # Where sums tell, there may be thousands of holders, and nothing is planned for each.
+        if base + gains[one.name] >= question.want if question.sums else trial.enough([one]):
             return [one.name]
     for count in range(2, min(len(greedy), _LONGEST_LIST) + 1):
         if trial.enough(chosen := greedy[:count]):

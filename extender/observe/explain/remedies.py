@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from math import ceil
 
 import numpy as np
 
@@ -13,17 +13,26 @@ from extender.core.member import Stage
 from extender.core.reasons import Reason
 from extender.core.state import State
 from extender.core.workload import Workload
-from extender.observe.explain.inquiry import Inquiry, fewest_ends, holders
-from policies.model import Constraints, Node, Pod, Topology
-from policies.placement.matching import admits, nodes_named
-from policies.placement.snapshot import Domain, Rows
-from policies.words import counted, devices, many
+from extender.observe.explain.advice import ADVICE
+from extender.observe.explain.inquiry import (
+    Inquiry,
+    fewest_ends,
+    holders,
+    inquiry_with,
+    quota_question,
+    to_be_placed,
+)
+from extender.observe.explain.opening import opening
+from extender.observe.explain.quota import QuotaQuestion
+from extender.observe.explain.remedy import Help, Remedy, all_of
+from policies.model import Constraints, Pod, Topology
+from policies.placement.closed import terms_text
+from policies.placement.matching import nodes_named
+from policies.placement.snapshot import Domain
+from policies.words import counted, devices, listed, many
 
-_STATES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""With these begin the keys of taints that a node has while it cannot be used: it is to be mended, not tolerated."""
 _DOMAINS = 2
 """Domains for which a remedy is worked out: those that come nearest."""
-_NAMED = 4
 
 _EASED: tuple[tuple[str, Callable[[Constraints], Constraints]], ...] = (
     ("do without host ports", lambda asked: replace(asked, ports=())),
@@ -40,18 +49,13 @@ SAID = {
     "Releasing": "nothing to do: its Bindings are being posted",
     "Running": "nothing to do: it runs",
     "Ended": "nothing to do: it has ended; pods that are created again start as a gang again",
-    "MinMemberMissing": "add the annotation muster.dev/min-member to its pods: how many members start together; or, "
-    "if the message names the object that makes them, the label muster.dev/gang to that",
-    "PodGroupMissing": "create a PodGroup object of that name in the namespace of the pods",
     "PodGroupDeleted": "create the PodGroup object again when the old one is gone",
-    "InvalidPodGroup": "correct the pod template or PodGroup as the message says, and create the pods again",
     "Contradiction": "make the members agree: correct the pod template and create the pods again",
     "ResourceClaims": "ask for devices as extended resources (nvidia.com/gpu) instead of resourceClaims",
     "OfferedByDra": "use nodes whose devices a device plugin offers (in status.allocatable), or start the pods "
     "without a gang: kube-scheduler allocates devices by itself",
     "VolumeNotBound": "create the claim if there is none, and bind a volume to it first, or use a StorageClass with "
     "volumeBindingMode: Immediate; kubectl describe pvc says what the claim waits for",
-    "OtherScheduler": "set Muster's schedulerName in the pod template and create the pods again",
     "TooManyShapes": "give the members of a role the same pod template, or raise max_gang_shapes in Muster's settings",
     "TooManyMembers": "use a smaller gang, or raise max_gang_members in Muster's settings",
     "TooManyGangs": "nothing to do: it is looked at when a gang that came before it starts or is deleted",
@@ -65,57 +69,84 @@ SAID = {
     "NamespaceTerminating": "create it in another namespace, or in this one when it is gone and made anew; "
     "kubectl get namespace -o yaml shows what a deletion waits for",
     "Held": "take the label or annotation muster.dev/hold off the job",
-    "NameTaken": "give the job another gang name (muster.dev/pod-group in its pod template), or none",
     "Trying": "nothing to do: the API server is asked about its pods",
     "PodsRefused": "do what the message says; it is asked again after a minute",
     "InvalidJob": "correct the job as the message says",
-    "Stopping": "nothing to do: the job is planned again when its pods are gone",
     "Creating": "nothing to do: it is planned when the pods of the jobs before it exist",
     "SharedSpread": "nothing to do: it is planned when the other gang has started; a labelSelector that means the pods "
     "of one gang alone lets both start at once",
-    "NoQuota": "wait for those that the message names, or raise the quota or the borrowing limit of the ClusterQueue, "
-    "or the capability of the Queue; muster queues shows who uses it",
     "AwaitingNodes": "wait for the nodes that were asked for; kubectl get provisioningrequests shows what is asked for "
     "a job; where there are none, and for a gang, the autoscaler writes events on the pods",
-    "QueueMissing": "name a queue that exists, a LocalQueue in the namespace, or create the one that the message names",
-    "QueueInactive": "correct the queue object that the message names; muster queues shows what is wrong with it",
-    "QueueStopped": "wait until whoever stopped the queue sets its stopPolicy to None again, or opens it",
     "QueueOrder": "wait for the one before it: its queue is StrictFIFO; BestEffortFIFO lets those behind it go first",
     "Preempting": "nothing to do: it starts when those who give way to it have gone",
     "Preempted": "nothing to do: when all of it has gone it waits for room like any other",
     "NotPlanned": "suspend the job to have it planned",
     "Partial": "replace the members that were lost (a Job does so by itself): their room is kept for a while",
 }
-"""What to do about every reason that is not a lack of room, by its code."""
-TOLD_WITH_NUMBERS = ("MembersMissing", "NoRoom", "Forgotten")
-"""The codes of the others."""
+"""Remedies of reasons that have only one, by their code."""
+CODES = (*SAID, *ADVICE, "MembersMissing", "NoRoom", "NoQuota", "Forgotten")
+"""All codes for which it is known what to do."""
 
 
-def remedies(state: State, gang: Workload, question: Inquiry | None, now: float) -> list[str]:
-    """What would make it start, or go on; at least one sentence."""
+def remedies(state: State, gang: Workload, questions: Sequence[Inquiry], now: float) -> list[str]:
+    """List what would make it start, or go on, the most helpful first; at least one sentence. ``questions``: what it
+    needs of the nodes, with each choice of flavors."""
+    found = sorted(_remedies(state, gang, questions, now), key=lambda one: one.help)
+    return list(dict.fromkeys(one.text for one in found))
+
+
+def _remedies(state: State, gang: Workload, questions: Sequence[Inquiry], now: float) -> list[Remedy]:
     code = waits_for(gang).code
     if code == "MembersMissing":
-        there, needed, which = gang.reached(Stage.THERE), gang.min_member or 0, "this gang"
-        if there >= needed and (part := gang.short(Stage.THERE)) is not None:
-            there, needed, which = part.there, part.least, f"this gang and {part.name}"
-        lacking = counted(needed - there, "more pod", "that names", "that name")
-        said = [f"create {lacking} {which}; {counted(there, 'pod', 'exists', 'exist')}"]
-        first = gang.members.first
-        maker = first.controller if first is not None and first.group is not None and not first.group.owner else None
-        if maker is not None and maker.kind == "StatefulSet":
-            said.append(
-                f'name no gang in the pods of StatefulSet {maker.name}, and give it the label muster.dev/gang: "true": '
-                "then room is kept for those that come later"
-            )
-            said.append(
-                f"create StatefulSet {maker.name} anew with podManagementPolicy: Parallel (it cannot be changed)"
-            )
-        return said
+        return [Remedy(Help.NEVER, text) for text in _more_pods(gang)]
     if code == "Forgotten" or (code in ("NoRoom", "Refused") and now < gang.retries.not_before):
-        return [f"nothing to do: it is planned again in {max(0.0, gang.retries.not_before - now):.0f} s"]
-    if code != "NoRoom" or question is None:
-        return [SAID.get(code, "see the message")]
-    return list(_room(state, question)) or ["wait for room: the gang is planned as soon as enough is free"]
+        again = f"nothing to do: it is planned again in {max(1, ceil(gang.retries.not_before - now))} s"
+        return [Remedy(Help.DONE, again), *([Remedy(Help.NEVER, SAID[code])] if code == "Refused" else [])]
+    members = to_be_placed(state, gang) if code in ("NoRoom", "NoQuota") else []
+    quota = quota_question(state, gang, members)
+    if quota is not None and (code == "NoQuota" or not questions):
+        return [*quota.remedies()]
+    if code == "NoRoom" and questions:
+        return _rooms(state, gang, questions, members, quota)
+    if code in ADVICE:
+        return [Remedy(Help.DONE, ADVICE[code](state, gang))]
+    return [Remedy(Help.DONE, SAID.get(code, "see the message"))]
+
+
+def _rooms(
+    state: State, gang: Workload, questions: Sequence[Inquiry], members: Sequence[Pod], quota: QuotaQuestion | None
+) -> list[Remedy]:
+    """With each choice of flavors that there is quota of, and with more quota of the others."""
+    several = len(questions) > 1
+    found = [
+        one._replace(text=f"with flavor {listed(question.flavors)}: {one.text}") if several else one
+        for question in questions
+        for one in _room(state, question)
+    ]
+    if started := [one for one in found if one.help is Help.DONE]:
+        return started[:1]
+    tried = {name for question in questions for name in question.flavors}
+    for name, made, raised in quota.others(tried) if quota is not None and not gang.flavoring else ():
+        question = inquiry_with(state, gang, members, (name,), made)
+        if question is not None and question.plan(question.members) is not None:
+            found += [one._replace(text=f"{one.text}: nodes of that flavor have room") for one in raised]
+    return found or [Remedy(Help.WAIT, "wait for room: the gang is planned as soon as enough is free")]
+
+
+def _more_pods(gang: Workload) -> Iterator[str]:
+    there, needed, which = gang.reached(Stage.THERE), gang.min_member or 0, "this gang"
+    if there >= needed and (part := gang.short(Stage.THERE)) is not None:
+        there, needed, which = part.there, part.least, f"this gang and {part.name}"
+    lacking = counted(needed - there, "more pod", "that names", "that name")
+    yield f"create {lacking} {which}; {counted(there, 'pod', 'exists', 'exist')}"
+    first = gang.members.first
+    maker = first.controller if first is not None and first.group is not None and not first.group.owner else None
+    if maker is not None and maker.kind == "StatefulSet":
+        yield (
+            f'name no gang in the pods of StatefulSet {maker.name}, and give it the label muster.dev/gang: "true": '
+            "then room is kept for those that come later"
+        )
+        yield f"create StatefulSet {maker.name} anew with podManagementPolicy: Parallel (it cannot be changed)"
 
 
 def waits_for(gang: Workload) -> Reason:
@@ -138,25 +169,46 @@ def nearest(question: Inquiry, count: int) -> list[Domain]:
     return [level.domain(code) for code in codes[:count]]
 
 
-def _room(state: State, question: Inquiry) -> Iterator[str]:
+def _room(state: State, question: Inquiry) -> Iterator[Remedy]:
     if question.plan(question.members) is not None:
-        yield "nothing to do: there is room by now, and the gang is planned in a moment"
+        yield Remedy(Help.DONE, "nothing to do: there is room by now, and the gang is planned in a moment")
         return
+    leaving = [pod for member in question.gang.members if (pod := member.pod).deleting and state.claims.get(pod.uid)]
+    if leaving and question.plan(question.members, state.claims.without([pod.uid for pod in leaving])) is not None:
+        names, terminate = all_of([pod.name for pod in leaving]), "terminates" if len(leaving) == 1 else "terminate"
+        yield Remedy(Help.DONE, f"nothing to do: {names} of its own {terminate}, and that frees enough room")
+        return
+    ahead = [state.pods[uid] for uid in dict.fromkeys(uid for uid, _ in state.singles.ahead_of(question.gang))]
+    if ahead and question.plan(question.members, state.claims.snapshot()) is not None:
+        names = all_of([f"pod {pod}" for pod in ahead])
+        yield Remedy(Help.WAIT, f"wait for {names} to start: room is kept for pods that come before it in line")
     domains = nearest(question, _DOMAINS)
     if not domains:
-        yield f"label nodes with {question.level.key}: no node has this label" if question.level else "add nodes"
+        level = question.level
+        lacking = f"label nodes with {level.key}: no node has this label" if level else "add nodes: there are none"
+        yield Remedy(Help.NEVER, lacking)
         return
     if lost := pinned_to_lost(question.gang, state):
-        names = _list([pod.name for pod in lost])
-        yield f"delete {names} and create new pods: the nodes are gone, and no pod can be unpinned from its nodes"
+        names = all_of([pod.name for pod in lost])
+        gone = f"delete {names} and create new pods: the nodes are gone, and no pod can be unpinned from its nodes"
+        yield Remedy(Help.NEVER, gone)
         return
-    yield from _larger_than_all(question)
     if question.led:
-        yield "suspend the job to have all of it planned anew: its pod template names the nodes of its plan"
+        anew = "suspend the job to have all of it planned anew: its pod template names the nodes of its plan"
+        yield Remedy(Help.OPEN, anew)
+    opened = [*opening(state, question)]
+    yield from opened
+    if not any(one.help is Help.OPEN for one in opened):
+        yield from _larger_than_all(question)
     for domain in domains:
         yield from _in(state, question, domain)
     if not question.required_as_whole:
         yield from _ends(state, question, question.anywhere, "the cluster")
+    yield from _eased(state, question)
+
+
+def _eased(state: State, question: Inquiry) -> Iterator[Remedy]:
+    """Yield what its author could demand less of."""
     if question.scope is not None:
         softer = [replace(pod, topology=Topology()) for pod in question.members]
         yield from _without("use preferred-topology instead of required-topology", softer, question)
@@ -167,63 +219,43 @@ def _room(state: State, question: Inquiry) -> Iterator[str]:
             yield from _without(what, eased, question)
 
 
-def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[str]:
+def _in(state: State, question: Inquiry, domain: Domain) -> Iterator[Remedy]:
     place_name = domain.name if question.scope is None else f"{question.scope.name} {domain.name}"
     rows = domain.rows
     short, want = question.want - question.fitting(rows), question.want
-    if question.largest(rows) < want or (short <= 0 and question.sums):
+    largest = question.largest(rows)
+    # More nodes of that sort are enough even so, where any node of the cluster will do and some would take a member.
+    grows = question.scope is None and not question.held and not question.named and (largest > 0 or question.nowhere)
+    if (largest < want and not grows) or (short <= 0 and question.sums):
         return
     one = devices(question.role.requests)
     least = "" if question.sums else "at least "
-    of_which = ", on nodes that reach its volumes" if question.held else ""
-    where = place_name + (of_which or (", of those that its pods name" if question.named else ""))
+    of_which = ", on nodes that reach its volumes" if question.held else _like(question)
+    where = place_name + (", of those that its pods name" if question.named and not question.held else of_which)
+    enough = Help.MORE if question.sums else Help.PART
     if short > 0 and question.one_to_a_node():
-        yield f"{least}{many(short, 'more node')} with {one} free in {where}"
+        yield Remedy(enough, f"{least}{many(short, 'more node')} with {one} free in {where}")
     elif short > 0:
-        yield f"room for {least}{many(short, 'more member')} ({one} each) in {where}"
-    if not question.counts:
-        return
-    if question.required_as_whole:
+        yield Remedy(enough, f"room for {least}{many(short, 'more member')} ({one} each) in {where}")
+    if question.counts and question.required_as_whole and largest >= want:
         yield from _ends(state, question, domain, place_name)
-    if short > 0:
-        yield from _closed(state, question, rows, place_name)
 
 
-def _ends(state: State, question: Inquiry, domain: Domain, place_name: str) -> Iterator[str]:
+def _like(question: Inquiry) -> str:
+    """Say which labels more nodes have to have, as ``kubectl get nodes -l`` takes them."""
+    selection = question.role.pods[0].selection
+    terms = [*selection.flavors, *([] if selection.affinity is None else [selection.affinity])]
+    asked = [*("=".join(label) for label in selection.node_selector), *map(terms_text, terms)]
+    return f", with labels {','.join(asked)}" if asked else ""
+
+
+def _ends(state: State, question: Inquiry, domain: Domain, place_name: str) -> Iterator[Remedy]:
     """Whom to wait for."""
     if ends := fewest_ends(question, domain.rows, holders(state, question, domain.rows)):
-        yield f"wait for {_list(ends)} to finish: that frees enough in {place_name}"
+        yield Remedy(Help.WAIT, f"wait for {all_of(ends)} to finish: that frees enough in {place_name}")
 
 
-def _closed(state: State, question: Inquiry, rows: Rows, place_name: str) -> Iterator[str]:
-    """Nodes with room that are cordoned, not ready or tainted: opening them may be enough."""
-    view, eligible = question.snapshot, question.eligible
-    room = view.slots(question.role.requests)
-    selection = question.role.pods[0].selection
-    shut: list[str] = []
-    taints: Counter[str] = Counter()
-    gained = 0
-    for row in rows.tolist():
-        if eligible[row] or not room[row]:
-            continue
-        node = state.claims.nodes[view.names[row]]
-        lasting = tuple(taint for taint in node.taints if not taint.key.startswith(_STATES))
-        if admits(replace(node, taints=lasting, unschedulable=False, ready=True), selection):
-            shut.append(f"{node.name} ({_standing(node)})")
-            gained += int(room[row])
-        elif admits(replace(node, taints=(), unschedulable=False, ready=True), selection):
-            hard = (taint for taint in lasting if taint.effect != "PreferNoSchedule")
-            taints.update(f"{one.key}{'=' * bool(one.value)}{one.value}:{one.effect}" for one in hard)
-    if shut:
-        enough = " (enough)" if question.fitting(rows) + gained >= question.want else " (a help, but not enough)"
-        back = f"put {many(len(shut), 'node')} with room in {place_name} back in service"
-        yield f"{back}{enough * question.sums}: {_list(shut)}"
-    for taint, count in sorted(taints.items(), key=lambda one: (-one[1], one[0]))[:1]:
-        tainted = counted(count, "node", "has", "have")
-        yield f"add a toleration of {taint} to the pods: {tainted} this taint and room in {place_name}"
-
-
-def _unpinned(state: State, question: Inquiry) -> Iterator[str]:
+def _unpinned(state: State, question: Inquiry) -> Iterator[Remedy]:
     """Pods, and not what a job makes pods of, that are pinned to nodes: new ones might go elsewhere."""
     freed = {
         pod.uid: replace(pod, selection=replace(pod.selection, affinity=None))
@@ -231,30 +263,24 @@ def _unpinned(state: State, question: Inquiry) -> Iterator[str]:
         if pod.uid in state.pods and nodes_named(pod.selection) and not question.led
     }
     if freed:
-        names = _list([pod.name for pod in freed.values()])
+        names = all_of([pod.name for pod in freed.values()])
         what = f"delete {names} and create new pods, as no pod can be unpinned from its nodes"
         yield from _without(what, [freed.get(pod.uid, pod) for pod in question.members], question)
 
 
-def _standing(node: Node) -> str:
-    """Why it takes nobody."""
-    if not node.ready or node.unschedulable:
-        return "cordoned" if node.ready else "not ready"
-    return ", ".join(taint.key for taint in node.taints if taint.key.startswith(_STATES))
-
-
-def _without(what: str, members: Sequence[Pod], question: Inquiry) -> Iterator[str]:
+def _without(what: str, members: Sequence[Pod], question: Inquiry) -> Iterator[Remedy]:
     """Whether it is that alone that it waits for."""
     if (found := question.plan(members)) is not None:
-        yield f"{what}: it would fit now, on {many(len(set(found.nodes.values())), 'node')}"
+        yield Remedy(Help.EASE, f"{what}: it would fit now, on {many(len(set(found.nodes.values())), 'node')}")
 
 
-def _larger_than_all(question: Inquiry) -> Iterator[str]:
+def _larger_than_all(question: Inquiry) -> Iterator[Remedy]:
     """What it needs if no end of others would be enough."""
     if (largest := _largest(question)) < question.want:
-        yield _too_large(question, largest)
+        yield Remedy(Help.NEVER, _too_large(question, largest))
     elif question.role.relations is None and not question.sums and not question.holds_emptied():
-        yield "add nodes or use fewer pods: even if all nodes that are open to it were empty, not all of it would fit"
+        text = "add nodes or use fewer pods: even if all nodes that are open to it were empty, not all of it would fit"
+        yield Remedy(Help.NEVER, text)
 
 
 def _largest(question: Inquiry) -> int:
@@ -267,24 +293,33 @@ def _largest(question: Inquiry) -> int:
 
 def _too_large(question: Inquiry, largest: int) -> str:
     requests = question.role.requests
-    if question.nowhere and question.held:
-        return "bring back a node that reaches all volumes of a pod and matches its selector, or move the data"
-    if question.nowhere and question.named:
-        return (
-            "name other nodes in the node selector or affinity of the pods, or bring those back: none of them is there"
-        )
     if question.nowhere:
-        return "add nodes that match the node selector and the required affinity of the pods: there are none"
+        return _nowhere(question)
     if not question.largest(question.anywhere.rows):
         short = question.short_even_empty()
         return f"use smaller pods or add larger nodes: even empty, no node that matches has {short}"
     fits = f"{largest} of {question.want} ({devices(requests)} each)"
+    if question.sums and (now := max(question.fitting(one.rows) for one in nearest(question, 1))) < largest:
+        fits += f"; {now} {'fits' if now == 1 else 'fit'} now"
     if question.scope is None:
         what = "move volumes" if question.held else "name more nodes" if question.named else "add nodes"
         return f"{what} or use fewer pods: even empty, the nodes that match fit {fits}"
     return f"require a wider level or use fewer pods: even empty, the largest {question.scope.name} fits {fits}"
 
 
-def _list(names: list[str]) -> str:
-    shown = names[:_NAMED] + ([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+def _nowhere(question: Inquiry) -> str:
+    """Say what to do where no node matches what its pods demand of nodes, taints apart."""
+    if question.held:
+        return "bring back a node that reaches all volumes of a pod and matches its selector, or move the data"
+    if question.named:
+        return (
+            "name other nodes in the node selector or affinity of the pods, or bring those back: none of them is there"
+        )
+    selection = question.role.pods[0].selection
+    asked = [f"node selector {'='.join(label)}" for label in selection.node_selector]
+    if selection.affinity is not None:
+        asked.append(f"required node affinity {terms_text(selection.affinity)}")
+    asked += [f"flavor labels {terms_text(terms)}" for terms in selection.flavors]
+    if not asked or not len(question.snapshot.names):
+        return "add nodes: there are none" if not len(question.snapshot.names) else "add nodes that match its pods"
+    return f"add or label nodes that match the {listed(asked)} of its pods: no node does"

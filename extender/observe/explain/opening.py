@@ -1,0 +1,293 @@
+"""Nodes that are there and closed to a waiting gang: what opens them, each answer tried by planning the gang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Sized
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from extender.core.state import State
+from extender.observe.explain.inquiry import NODE_NAMES, Inquiry
+from extender.observe.explain.remedy import Help, Remedy, all_of
+from policies.model import Node, Pod, Requirement, Selection, Taint, Terms, Toleration
+from policies.placement.closed import Barrier, taint_text, terms_text
+from policies.placement.columns import Holds, Label, Mask, OneOf, Standing
+from policies.placement.matching import reaches, tolerates
+from policies.placement.place import Placed
+from policies.placement.snapshot import Rows, Snapshot
+from policies.steps import finish
+from policies.words import counted, listed, many
+
+_STATES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""Prefixes of taints that a node has while it cannot be used: the node is to be repaired, the taint not tolerated."""
+_TAINTS = 3
+_VALUES = 3
+
+Change = Callable[[Selection], Selection]
+
+
+def opening(state: State, question: Inquiry) -> Iterator[Remedy]:
+    """Yield what opens enough nodes; where no single change does, what helps."""
+    enough = [*_mended(state, question), *_tolerated(question), *_labelled(state, question)]
+    yield from enough
+    if not any(one.help is Help.OPEN for one in enough):
+        yield from _together(state, question)
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """The taints that a node has while it is in service."""
+
+    def of(self, node: Node) -> tuple[Taint, ...]:
+        return tuple(taint for taint in node.taints if not taint.key.startswith(_STATES))
+
+
+def _mended(state: State, question: Inquiry) -> Iterator[Remedy]:
+    """Nodes with room that are cordoned, not ready, or tainted for what is wrong with them."""
+    shut = _by_name(question, _shut(question))
+    if not len(shut):
+        return
+    # The plan may pass by nodes that are in service.
+    for some in (shut[: needed(question)], shut):
+        found = question.plan(question.members, _opened(question.snapshot, some))
+        names = () if found is None else {*found.nodes.values()}
+        used = [row for row in some.tolist() if question.snapshot.names[row] in names]
+        if used:
+            yield Remedy(Help.OPEN, f"{_back(used)} (enough): {_named(state, question, used)}")
+            return
+    yield Remedy(Help.PART, f"{_back(shut)} (a help, but not enough): {_named(state, question, shut.tolist())}")
+
+
+def needed(question: Inquiry) -> int:
+    """How many more nodes it needs, at least."""
+    return max(1, question.want - question.fitting(question.anywhere.rows)) if question.one_to_a_node() else 1
+
+
+def _back(rows: Sized) -> str:
+    return f"put {many(len(rows), 'node')} with room back in service"
+
+
+def _named(state: State, question: Inquiry, rows: Sequence[int]) -> str:
+    nodes = [question.snapshot.names[row] for row in rows]
+    return all_of([f"{name} ({_standing(state.claims.nodes[name])})" for name in nodes])
+
+
+def _by_name(question: Inquiry, mask: Mask) -> Rows:
+    rows = np.flatnonzero(mask)
+    return rows[np.argsort(question.snapshot.rank[rows])]
+
+
+def _shut(question: Inquiry, change: Change = lambda selection: selection) -> Mask:
+    """Nodes with room that it could use, with that change of what it selects, if they were in service."""
+    view, selection = question.snapshot, change(question.role.pods[0].selection)
+    standing = view.others.fact(Standing())
+    out = standing.where(Holds(_is_out_of_service), len(view.names))
+    room: Mask = out & ~question.eligible & (view.slots(question.role.requests) > 0)
+    return room & _if_sound(view, selection)
+
+
+def _is_out_of_service(taints: tuple[Taint, ...] | None) -> bool:
+    return taints is None or any(taint.key.startswith(_STATES) for taint in taints)
+
+
+def _if_sound(view: Snapshot, selection: Selection) -> Mask:
+    """The nodes that admit such a pod while they are in service."""
+
+    def admitted(taints: tuple[Taint, ...] | None) -> bool:
+        hard = (taint for taint in taints or () if taint.effect != "PreferNoSchedule")
+        return all(tolerates(selection.tolerations, taint) for taint in hard)
+
+    count = len(view.names)
+    mask = view.others.fact(Sound()).where(Holds(admitted), count) & finish(view.others.wanted(selection))
+    for terms in selection.held:
+        mask = mask & finish(reaches(terms, view.others.fact, count))
+    return mask
+
+
+def _opened(view: Snapshot, rows: Rows) -> Snapshot:
+    """The view with these nodes in service."""
+    some = np.zeros(len(view.names), dtype=np.bool_)
+    some[rows] = True
+
+    def eligible(selection: Selection) -> Mask:
+        mask: Mask = view.eligible(selection) | (some & _if_sound(view, selection))
+        return mask
+
+    return replace(view, eligible=eligible)
+
+
+def _standing(node: Node) -> str:
+    """Say why the node is out of service."""
+    if not node.ready or node.unschedulable:
+        return "cordoned" if node.ready else "not ready"
+    return ", ".join(taint.key for taint in node.taints if taint.key.startswith(_STATES))
+
+
+def _taints(question: Inquiry) -> list[Taint]:
+    """The taints that close most nodes to it, but for those of nodes that cannot be used."""
+    causes = sorted((one for one in question.causes if one.cause.barrier is Barrier.TAINT), key=lambda one: -one.count)
+    return [one.cause.taint for one in causes if not one.cause.taint.key.startswith(_STATES)][:_TAINTS]
+
+
+def _tolerating(taints: Sequence[Taint]) -> Change:
+    more = tuple(Toleration(one.key, "Equal", one.value, one.effect) for one in taints)
+    return lambda selection: replace(selection, tolerations=(*selection.tolerations, *more))
+
+
+def _tolerated(question: Inquiry) -> Iterator[Remedy]:
+    """Yield a toleration, of all taints if none alone is enough."""
+    taints = _taints(question)
+    for some in [*([one] for one in taints), *([taints] if len(taints) > 1 else [])]:
+        if (found := _changed(question, _tolerating(some))) is not None:
+            named, nodes = listed(map(taint_text, some)), many(len(set(found.nodes.values())), "node")
+            where = f" or to ResourceFlavor {question.flavors[0]}" if _by_flavor(question) else ""
+            yield Remedy(
+                Help.OPEN,
+                f"add a toleration of {named} to its pods{where}, or take the taint off: it would fit now, on {nodes}",
+            )
+            return
+    for one in taints[:1]:
+        count = next(cause.count for cause in question.causes if cause.cause.taint == one)
+        has = counted(count, "node", "has", "have")
+        yield Remedy(Help.PART, f"add a toleration of {taint_text(one)} to its pods (a help): {has} this taint")
+
+
+def _by_flavor(question: Inquiry) -> bool:
+    """Whether its pods get the tolerations of its flavor."""
+    return bool(question.flavors) and question.gang.job is not None
+
+
+def _labelled(state: State, question: Inquiry) -> Iterator[Remedy]:
+    """Labels for nodes that have none of that key; or a demand that its author may drop."""
+    selection = question.role.pods[0].selection
+    if question.held or question.named:
+        return
+    closing = _asked_labels(question)
+    for some in [*([one] for one in closing), *([closing] if len(closing) > 1 else [])]:
+        wanted = dict.fromkeys(label for one in some for label in one)
+        if (found := _changed(question, _not_contrary(tuple(wanted)))) is None:
+            continue
+        bare = [name for name in dict.fromkeys(found.nodes.values()) if _lacks(state.claims.nodes[name], tuple(wanted))]
+        bare.sort(key=lambda name: question.snapshot.rank[question.snapshot.rows[name]])
+        if not bare:
+            continue
+        # The plan may pass by nodes that have the labels.
+        few = bare[: needed(question)]
+        if len(few) < len(bare) and _changed(question, _not_contrary(tuple(wanted), few)) is not None:
+            bare = few
+        yield Remedy(Help.OPEN, f"label {all_of(bare)} with {_pairs(tuple(wanted))}: it would fit there now")
+        break
+    for key, value in selection.node_selector:
+        if _closes(question, (key, value)) and (found := _changed(question, _deselected(key))) is not None:
+            values = sorted({node.labels[key] for node in state.claims.nodes.values() if key in node.labels} - {value})
+            there = f" (nodes have {key}={listed(values, _VALUES)})" if values else ""
+            take = f"take {key}={value} out of the node selector of its pods, or correct it{there}"
+            yield Remedy(Help.EASE, f"{take}: it would fit now, on {many(len(set(found.nodes.values())), 'node')}")
+    if selection.affinity is not None and (found := _changed(question, _unaffine)) is not None:
+        nodes = many(len(set(found.nodes.values())), "node")
+        terms = terms_text(selection.affinity)
+        yield Remedy(
+            Help.EASE, f"make the node affinity {terms} preferred instead of required: it would fit now, on {nodes}"
+        )
+
+
+def _together(state: State, question: Inquiry) -> Iterator[Remedy]:
+    """Nodes in service, labels and tolerations, where it takes more than one of these."""
+    taints, labels = _taints(question), _missing_labels(question)
+    tolerate, relabel = _tolerating(taints), _not_contrary(labels)
+
+    def change(selection: Selection) -> Selection:
+        return relabel(tolerate(selection))
+
+    shut = np.flatnonzero(_shut(question, change))
+    found = question.plan(_with(question, change), _opened(question.snapshot, shut))
+    if found is None:
+        return
+    out = {question.snapshot.names[row] for row in shut.tolist()}
+    names = sorted({*found.nodes.values()}, key=lambda name: question.snapshot.rank[question.snapshot.rows[name]])
+    nodes = [state.claims.nodes[name] for name in names]
+    parts = []
+    if closed := [name for name in names if name in out]:
+        parts.append(f"put {all_of(closed)} back in service")
+    if bare := [node.name for node in nodes if _lacks(node, labels)]:
+        parts.append(f"label {all_of(bare)} with {_pairs(labels)}")
+    if used := [taint for taint in taints if any(taint in node.taints for node in nodes)]:
+        parts.append(f"add a toleration of {listed(map(taint_text, used))} to its pods")
+    if len(parts) > 1:
+        yield Remedy(Help.OPEN, f"{', '.join(parts[:-1])} and {parts[-1]}: it would fit now")
+
+
+def _missing_labels(question: Inquiry) -> tuple[tuple[str, str], ...]:
+    """The labels that it asks for and some node has not."""
+    if question.held or question.named:
+        return ()
+    return tuple(dict.fromkeys(label for some in _asked_labels(question) for label in some))
+
+
+def _asked_labels(question: Inquiry) -> list[tuple[tuple[str, str], ...]]:
+    """List the labels of its selector and of each flavor that some node lacks."""
+    selection = question.role.pods[0].selection
+    labels: list[tuple[tuple[str, str], ...]] = [((key, value),) for key, value in selection.node_selector]
+    labels += [found for terms in selection.flavors if (found := _labels_of(terms))]
+    return [some for some in labels if any(_closes(question, label) for label in some)]
+
+
+def _pairs(labels: Sequence[tuple[str, str]]) -> str:
+    return ",".join("=".join(label) for label in labels)
+
+
+def _labels_of(terms: Terms) -> tuple[tuple[str, str], ...]:
+    """The labels that the terms of a flavor ask for; nothing where they ask for anything else."""
+    if len(terms) != 1 or not all(one.operator == "In" and len(one.values) == 1 for one in terms[0]):
+        return ()
+    return tuple((one.key, one.values[0]) for one in terms[0])
+
+
+def _closes(question: Inquiry, label: tuple[str, str]) -> bool:
+    """Whether a node lacks that label, of which the name of the node is none."""
+    key, value = label
+    column = question.snapshot.others.fact(Label(key))
+    return key not in NODE_NAMES and not column.where(OneOf((value,)), len(question.snapshot.names)).all()
+
+
+def _lacks(node: Node, labels: Sequence[tuple[str, str]]) -> bool:
+    return any(node.labels.get(key) != value for key, value in labels)
+
+
+def _not_contrary(labels: Sequence[tuple[str, str]], among: Sequence[str] = ()) -> Change:
+    """Nodes that have the labels, or nothing under their keys: a label of another value may be there for others.
+    ``among``: only these of them, if any are named."""
+    named = (Requirement("metadata.name", "In", tuple(among), is_field=True),) if among else ()
+
+    def change(selection: Selection) -> Selection:
+        asked = dict(labels)
+        selector = tuple(one for one in selection.node_selector if one not in labels)
+        flavors = tuple(terms for terms in selection.flavors if not set(_labels_of(terms)) & set(labels))
+        free: tuple[Terms, ...] = tuple(
+            ((Requirement(key, "In", (value,)),), (Requirement(key, "DoesNotExist", ()), *named))
+            for key, value in asked.items()
+        )
+        return replace(selection, node_selector=selector, flavors=(*flavors, *free))
+
+    return change
+
+
+def _deselected(key: str) -> Change:
+    return lambda selection: replace(
+        selection, node_selector=tuple(one for one in selection.node_selector if one[0] != key)
+    )
+
+
+def _unaffine(selection: Selection) -> Selection:
+    return replace(selection, affinity=None)
+
+
+def _with(question: Inquiry, change: Change) -> list[Pod]:
+    made: dict[Selection, Selection] = {}
+    return [replace(pod, selection=made.setdefault(pod.selection, change(pod.selection))) for pod in question.members]
+
+
+def _changed(question: Inquiry, change: Change) -> Placed | None:
+    """Plan its members with other demands on nodes."""
+    return question.plan(_with(question, change))

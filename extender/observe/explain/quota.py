@@ -1,0 +1,361 @@
+"""Remedies for a lack of quota, each tried on a copy of the quota tree before it is named."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from extender.core.gang.demands import left_short
+from extender.core.quota.asked import Asked
+from extender.core.quota.flavoring import Flavoring, PartKey
+from extender.core.quota.own_use import leaving_pods, leaving_text
+from extender.core.quota.reclaiming import free_uses
+from extender.core.state import State
+from extender.core.workload import Workload
+from extender.observe.explain.remedy import Help, Remedy, all_of
+from policies.model import GroupKey, Node, Pod
+from policies.model.queues import (
+    VOLCANO,
+    ClusterQueue,
+    FlavorResource,
+    QueueObject,
+    Quota,
+    ResourceGroup,
+    VolcanoQueue,
+)
+from policies.quota.choices import Choices
+from policies.quota.flavors import Assignment, Fit
+from policies.quota.parts import Part, parts_of, uncovered_names
+from policies.quota.suiting import unsuited
+from policies.quota.tree import QuotaTree
+from policies.words import amount, listed
+
+_FLAVORS = 3
+"""Flavors for which is worked out how much more quota is needed."""
+_LONGEST_LIST = 8
+_NOTHING: Mapping[str, int] = {}
+
+
+class Short(NamedTuple):
+    """Too little of one resource of a flavor. ``most``: what the queue could use of it if no workload used any."""
+
+    what: FlavorResource
+    asked: int
+    left: int
+    most: int
+
+    @property
+    def missing(self) -> int:
+        return self.asked - self.left
+
+
+class QuotaQuestion:
+    """Quota that a workload asks of its ClusterQueue for the members that have to start together."""
+
+    def __init__(self, state: State, gang: Workload, queue: ClusterQueue, pods: Sequence[Pod]) -> None:
+        self._state = state
+        self._gang = gang
+        self._queue = queue
+        self._picture = state.quotas.queues.picture
+        self._asked = Asked(gang, pods, queue, self._picture)
+        self._closed = self._asked.closed()
+        self._podsets = self._asked.podsets(left_short(gang, pods, ()) or pods[: gang.lacking])
+        self._tree = self._own_lifted(self._picture.tree.fork(queue.name))
+
+    def choices(self) -> Iterator[tuple[tuple[str, ...], Mapping[PartKey, Flavoring]]]:
+        """The flavors that there is quota of, one assignment after another, with what each demands of nodes."""
+        choices = Choices(self._tree, self._picture.flavors, self._queue, self._closed)
+        found = choices.first(self._podsets)
+        while found.fit is Fit.FITS:
+            names = dict.fromkeys(name for some in found.flavors.values() for name in some.values())
+            yield tuple(names), self._asked.flavorings(found)
+            found = choices.after(found, self._podsets, "its nodes have no room")
+
+    def remedies(self) -> Iterator[Remedy]:
+        """Yield what gives it quota: at least one answer where it has none."""
+        title = self._queue.title
+        if names := uncovered_names(self._queue, self._podsets):
+            total = Counter[str]()
+            for podset in self._podsets:
+                total.update(podset.requests)
+            much = listed(amount(name, total[name], up=True) for name in names)
+            yield Remedy(
+                Help.NEVER,
+                f"add {listed(names)} to coveredResources of {title}, with a nominalQuota of at least {much}, or take "
+                f"{'it' if len(names) == 1 else 'them'} out of what its pods ask for",
+            )
+            return
+        if self._fits(self._tree, self._queue):
+            yield from self._promised()
+            return
+        short, unsuitable = self._shortages()
+        yield from unsuitable
+        combined = self._alternatives(short)
+        if combined and any(all(one.asked <= one.most for one in some) for some in combined):
+            yield from self._waits(combined)
+        never = all(any(one.asked > one.most for one in some) for some in combined)
+        for some in combined:
+            yield from self._raised(some, never=never)
+
+    def others(self, tried: Container[str]) -> Iterator[tuple[str, Mapping[PartKey, Flavoring], list[Remedy]]]:
+        """Flavors for which there is too little quota, with what they demand of nodes and how they could be had."""
+        parts = parts_of(self._queue, self._podsets)
+        for part in parts if len(parts) == 1 else ():
+            for name, quotas in part.group.flavors:
+                if name in tried or self._unsuited(part, name):
+                    continue
+                chosen = {podset.name: dict.fromkeys(part.wanted, name) for podset in part.podsets}
+                made = self._asked.flavorings(Assignment(Fit.FITS, chosen))
+                yield name, made, [*self._raised(self._short_of(part, name, quotas, {}), never=False)]
+
+    def _fits(self, tree: QuotaTree, queue: ClusterQueue) -> bool:
+        return Choices(tree, self._picture.flavors, queue, self._closed).first(self._podsets).fit is Fit.FITS
+
+    def _own_lifted(self, tree: QuotaTree) -> QuotaTree:
+        """The tree without what is kept for the workload itself."""
+        uses = self._state.quotas.uses.of(self._gang.key).values()
+        free_uses(tree, (use for use in uses if use.unseen))
+        return tree
+
+    def _without(self, keys: Iterable[GroupKey]) -> QuotaTree:
+        tree = self._picture.tree.fork(self._queue.name)
+        for key in (*keys, self._gang.key):
+            every = key != self._gang.key
+            free_uses(tree, (use for use in self._state.quotas.uses.of(key).values() if every or use.unseen))
+        return tree
+
+    def _promised(self) -> Iterator[Remedy]:
+        preemptors = [str(key) for key in self._state.preemptions.under_way if key != self._gang.key]
+        if preemptors:
+            yield Remedy(
+                Help.WAIT, f"wait for {all_of(preemptors)} to start: what is left of the quota is kept for that"
+            )
+        else:
+            yield Remedy(Help.DONE, "nothing to do: there is quota by now, and it is planned in a moment")
+
+    def _shortages(self) -> tuple[list[list[list[Short]]], list[Remedy]]:
+        """Return for each part without quota, flavor by flavor, what is short of it; and what to do where no flavor
+        suits."""
+        taken = Counter[FlavorResource]()
+        found: list[list[list[Short]]] = []
+        unsuitable: list[Remedy] = []
+        for part in parts_of(self._queue, self._podsets):
+            flavors = [(name, quotas) for name, quotas in part.group.flavors if not self._unsuited(part, name)]
+            if not flavors:
+                unsuitable.append(self._change_pods(part))
+                continue
+            short: list[list[Short]] = []
+            for name, quotas in flavors:
+                if not (lacking := self._short_of(part, name, quotas, taken)):
+                    part.take(taken, name)
+                    break
+                short.append(lacking)
+            else:
+                found.append(short)
+                part.take(taken, flavors[0][0])
+        return found, unsuitable
+
+    def _short_of(
+        self, part: Part, flavor: str, quotas: Mapping[str, Quota], taken: Mapping[FlavorResource, int]
+    ) -> list[Short]:
+        """List what is lacking of that flavor beside what other parts have ``taken``."""
+        node = self._tree.queues[self._queue.name]
+        found: list[Short] = []
+        for resource, much in part.wanted.items():
+            what, limited = (flavor, resource), resource in quotas
+            asked, left = much + taken.get(what, 0), node.left(what) if limited else 0
+            if asked > left:
+                found.append(Short(what, asked, left, node.potential(what) if limited else 0))
+        return found
+
+    def _unsuited(self, part: Part, name: str) -> str:
+        """Why no quota of this flavor helps its pods; empty if it does."""
+        flavor = self._picture.flavors.get(name)
+        if flavor is None:
+            return "there is no such ResourceFlavor"
+        refused = (self._closed.get((podset.name, name), "") for podset in part.podsets)
+        other = (unsuited(flavor, podset.selection) for podset in part.podsets)
+        return next(filter(None, (*refused, *other)), "")
+
+    def _change_pods(self, part: Part) -> Remedy:
+        why = [f"{name}: {self._unsuited(part, name)}" for name, _ in part.group.flavors]
+        return Remedy(
+            Help.NEVER,
+            f"change the node selector, affinity or tolerations of its pods, or the flavors of {self._queue.title}: "
+            f"none of them suits its pods ({'; '.join(why[:_FLAVORS])})",
+        )
+
+    @staticmethod
+    def _alternatives(short: list[list[list[Short]]]) -> list[list[Short]]:
+        """Combine one flavor of each part: all that has to be had together."""
+        if not short:
+            return []
+        first, *others = short
+        rest = [one for flavors in others for one in flavors[0]]
+        return [_summed([*some, *rest]) for some in first[:_FLAVORS]]
+
+    def _waits(self, combined: Sequence[Sequence[Short]]) -> Iterator[Remedy]:
+        """Workloads whose end gives back enough, as few as are found."""
+        key, title = self._gang.key, self._queue.title
+        own = [use for use in self._state.quotas.uses.of(key).values() if not use.unseen]
+        if own:
+            tree = self._without(())
+            free_uses(tree, own)
+            pods = leaving_pods(self._state, self._gang)
+            if pods and self._fits(tree, self._queue):
+                yield Remedy(Help.DONE, _own_pods_go(pods))
+        users = Counter[GroupKey]()
+        for what in dict.fromkeys(one.what for some in combined for one in some):
+            users.update(self._state.quotas.uses.users(what, self._queue.name))
+        users.pop(key, None)
+        if ends := self._fewest(users):
+            yield Remedy(
+                Help.WAIT,
+                f"wait for {all_of([str(one) for one in ends])} to finish: that frees enough quota of {title}",
+            )
+
+    def _fewest(self, users: Mapping[GroupKey, int]) -> list[GroupKey]:
+        smallest = sorted(users, key=lambda one: (users[one], one))
+        for one in smallest[: 8 * _LONGEST_LIST]:
+            if self._fits(self._without([one]), self._queue):
+                return [one]
+        greedy = sorted(users, key=lambda one: (-users[one], one))[:_LONGEST_LIST]
+        for count in range(2, len(greedy) + 1):
+            if self._fits(self._without(chosen := greedy[:count]), self._queue):
+                for one in greedy[:count]:
+                    rest = [other for other in chosen if other != one]
+                    if self._fits(self._without(rest), self._queue):
+                        chosen = rest
+                return chosen
+        return []
+
+    def _raised(self, short: Sequence[Short], *, never: bool) -> Iterator[Remedy]:
+        """How much more quota is enough. ``never``: it can start with nothing less."""
+        head, tail, rank = "", "", Help.MORE
+        if never:
+            rank = Help.NEVER
+            wanted = listed(
+                f"{amount(one.what[1], one.asked, up=True)} wanted, {_bare(one.what[1], one.most)} at most"
+                for one in short
+                if one.asked > one.most
+            )
+            head = f"it can never start in {self._queue.title} as that is ({wanted}): "
+            tail = ", or make it smaller"
+        for text in self._volcanos(short) if self._queue.name.startswith(VOLCANO) else self._kueues(short):
+            yield Remedy(rank, f"{head}{text}{tail}")
+            return
+        yield Remedy(rank, f"{head}raise the quota of {self._queue.title} or of the queues above it{tail}")
+
+    def _kueues(self, short: Sequence[Short]) -> Iterator[str]:
+        """Raise its own nominal quota; or the borrowing limit, where that is enough."""
+        if not self._enough(nominal := _with_more(self._queue, short, borrowing=False)):
+            return
+        texts = [self._sentence(one, nominal, "nominalQuota") for one in short]
+        limited = _with_more(self._queue, short, borrowing=True)
+        if limited != self._queue and self._enough(limited):
+            texts += [self._sentence(one, limited, "borrowingLimit") for one in short]
+            yield f"raise {listed(texts[: len(short)])}, or {listed(texts[len(short) :])}"
+        else:
+            yield f"raise {listed(texts)}"
+
+    def _sentence(self, one: Short, raised: ClusterQueue, field: str) -> str:
+        flavor, resource = one.what
+        quota = _quota_of(raised, one.what)
+        much = quota.nominal if field == "nominalQuota" else quota.borrowing or 0
+        return f"{field} of flavor {flavor} in {self._queue.title} to {amount(resource, much, up=True)}"
+
+    def _volcanos(self, short: Sequence[Short]) -> Iterator[str]:
+        """The capability of the Queue, and of those above it as far as they are in the way, too."""
+        seen = self._state.quotas.queues.seen
+        changed: list[VolcanoQueue] = []
+        at = self._queue.name.removeprefix(VOLCANO)
+        while (event := seen.get((VolcanoQueue.__name__, "", at))) is not None:
+            queue = event.object
+            if not isinstance(queue, VolcanoQueue):
+                return
+            more = {
+                one.what[1]: queue.capability[one.what[1]] + one.missing
+                for one in short
+                if one.what[1] in queue.capability
+            }
+            if more:
+                changed.append(replace(queue, capability={**queue.capability, **more}))
+                if self._enough(*changed):
+                    yield f"raise {listed(_capability(one, short) for one in changed)}"
+                    return
+            if at in (queue.parent or "root", "root"):
+                break
+            at = queue.parent or "root"
+        missing = {one.what[1]: one.missing for one in short}
+        nodes = f"add nodes with {listed(amount(name, much, up=True) for name, much in missing.items())}"
+        theirs = ", or lower what other Queues are guaranteed by as much: the rest of the cluster is theirs"
+        if self._enough(more=missing):
+            yield f"{nodes}{theirs}"
+        elif self._enough(*changed, more=missing):
+            yield f"raise {listed(_capability(one, short) for one in changed)}, and {nodes}{theirs}"
+
+    def _enough(self, *things: QueueObject, more: Mapping[str, int] = _NOTHING) -> bool:
+        """Whether there is quota with these objects in place of those of their names, and ``more`` on nodes."""
+        tree, queues = self._state.quotas.queues.tried(things, more)
+        queue = queues[self._queue.name]
+        return self._fits(self._own_lifted(tree), queue)
+
+
+def _capability(queue: VolcanoQueue, short: Sequence[Short]) -> str:
+    names = dict.fromkeys(one.what[1] for one in short if one.what[1] in queue.capability)
+    much = listed(amount(name, queue.capability[name], up=True) for name in names)
+    return f"the capability of Queue {queue.name} to {much}"
+
+
+def _own_pods_go(pods: Sequence[tuple[Pod, Node | None]]) -> str:
+    """Say what to do about pods of the workload itself that still count."""
+    counted = f"quota still counts for {leaving_text(pods)}"
+    if any(node is not None and not node.ready for _, node in pods):
+        taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+        return f"delete the silent Node, or give it the taint {taint}, if the machine is off: {counted}"
+    removes = (
+        "; Kubernetes removes pods of deleted nodes within a minute" if any(one is None for _, one in pods) else ""
+    )
+    return f"nothing to do: {counted}{removes}"
+
+
+def _summed(short: Iterable[Short]) -> list[Short]:
+    """Keep the most that is asked for of each flavor and resource: it includes what earlier parts take."""
+    found: dict[FlavorResource, Short] = {}
+    for one in short:
+        known = found.get(one.what)
+        found[one.what] = one if known is None or one.asked > known.asked else known
+    return list(found.values())
+
+
+def _with_more(queue: ClusterQueue, short: Sequence[Short], *, borrowing: bool) -> ClusterQueue:
+    missing = {one.what: one.missing for one in short}
+
+    def more(what: FlavorResource, quota: Quota) -> Quota:
+        if not borrowing:
+            return replace(quota, nominal=quota.nominal + missing.get(what, 0))
+        return quota if quota.borrowing is None else replace(quota, borrowing=quota.borrowing + missing.get(what, 0))
+
+    def group_with(group: ResourceGroup) -> ResourceGroup:
+        flavors = []
+        for name, quotas in group.flavors:
+            new = {
+                resource: Quota(0)
+                for flavor, resource in missing
+                if flavor == name and resource not in quotas and resource in group.covered and not borrowing
+            }
+            flavors.append((name, {key: more((name, key), quota) for key, quota in {**quotas, **new}.items()}))
+        return replace(group, flavors=tuple(flavors))
+
+    return replace(queue, groups=tuple(map(group_with, queue.groups)))
+
+
+def _quota_of(queue: ClusterQueue, what: FlavorResource) -> Quota:
+    flavor, resource = what
+    return next(dict(group.flavors)[flavor][resource] for group in queue.groups if flavor in dict(group.flavors))
+
+
+def _bare(resource: str, much: int) -> str:
+    return amount(resource, much).removesuffix(f" {resource}")
