@@ -13,13 +13,13 @@ import httpx
 from msgspec import Struct
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table as RichTable
 
 from benchmarks.about import About
 from benchmarks.record import Record
 from benchmarks.stage import Mode
 from devcluster import ApiError, ClusterError
 from devcluster.progress import Progress as Tell
+from extender.cli.terminal import grid
 
 RunT = TypeVar("RunT", bound=Struct)
 Failed = (ClusterError, ApiError, TimeoutError, httpx.HTTPError, OSError)
@@ -88,7 +88,8 @@ def carry_out(
     if runs := record.runs:
         outcome.problems = [f"{benchmark.name}: {problem}" for problem in benchmark.kind.problems(runs)]
         for table in benchmark.kind.tables(runs):
-            terminal.print(_on_terminal(table))
+            terminal.print(f"\n{table.title}")
+            terminal.print(grid((table.columns[0], *(f"#{name}" for name in table.columns[1:])), table.rows))
         if benchmark.kind.picture is not None and path is not None and path.is_file():
             path.with_suffix(".svg").write_text(benchmark.kind.picture(runs))
     return outcome
@@ -127,12 +128,3 @@ def _progress(title: str, total: int) -> Iterator[Callable[[str], Tell]]:
             return lambda message: bar.update(task, description=f"{step}: {message}")
 
         yield show
-
-
-def _on_terminal(table: Table) -> RichTable:
-    shown = RichTable(*table.columns, title=table.title, title_justify="left")
-    for number, column in enumerate(shown.columns):
-        column.justify = "right" if number else "left"
-    for row in table.rows:
-        shown.add_row(*row)
-    return shown

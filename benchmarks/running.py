@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
 from benchmarks.about import about
 from benchmarks.benchmark import Benchmark, carry_out
 from benchmarks.record import RecordError
 from devcluster import ClusterError
 from extender.cli import output as files
-from extender.cli.terminal import stop_on
+from extender.cli.terminal import console, stop_on
 
 Output = Annotated[Path | None, typer.Option(help="Where to keep the results as JSON; a picture is put beside it.")]
 
@@ -36,7 +34,7 @@ def carry_out_all(
     finish: Callable[[], None] | None = None,
 ) -> NoReturn:
     """One after the other; ends the command. ``finish`` is called at the end even if some have failed."""
-    terminal = _terminal()
+    terminal = console()
     for ending in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell starts background jobs with it ignored
         signal.signal(ending, signal.default_int_handler)
     failures, problems = [], []
@@ -52,8 +50,3 @@ def carry_out_all(
     for message in (*failures, *problems):
         typer.secho(message, err=True, fg="red")
     raise typer.Exit(2 if failures else 1 if problems else 0)
-
-
-def _terminal() -> Console:
-    """The standard output; a file has no width that a table would have to fit into."""
-    return Console() if sys.stdout.isatty() else Console(width=160)

@@ -59,7 +59,7 @@ def ask(listener: Listener, *, ready: bool) -> tuple[bool, str]:
         answer = connection.getresponse()
         return answer.status == 200, answer.read().decode(errors="replace").strip()
     except (OSError, HTTPException) as error:
-        raise ProbeError(f"no answer from {listener.url}{page}: {error or type(error).__name__}") from None
+        raise ProbeError(f"no answer from {listener.url}{page}: {_why(error)}") from None
     finally:
         connection.close()
 
@@ -92,6 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     print(said)  # noqa: T201
     return 0 if well else 1
+
+
+def _why(error: Exception) -> str:
+    """In words without numbers. Only the standard library: the probe starts every few seconds."""
+    known = isinstance(error, ConnectionError) and error.errno
+    return os.strerror(known).lower() if known else str(error) or type(error).__name__
 
 
 def _trust(listener: Listener) -> ssl.SSLContext:

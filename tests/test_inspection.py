@@ -101,10 +101,14 @@ def test_nothing_that_is_shown_controls_the_terminal(url: str) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("explain", "default/wat"), "there is no gang default/wat; gangs there: 'x"),
-        (("explain", "team/wait"), "namespace team has none"),
+        (("explain", "default/wat"), "there is no gang, job or pod default/wat; did you mean default/wait?"),
+        (("explain", "default/other"), "there is no gang, job or pod default/other; gangs there: default/'x"),
+        (("explain", "team/wait"), "there is no gang, job or pod team/wait; there is default/wait"),
+        (("explain", "wait", "-n", "team"), "no gang, job or pod wait in namespace team; there is default/wait"),
+        (("explain", "team/other", "-n", "team"), "Muster knows of no gang in namespace team"),
         (("explain", "/"), "write NAMESPACE/GANG"),
-        (("explain", "a/b", "-n", "c"), "leave one of them out"),
+        (("explain", "a/b", "-n", "c"), "if a is a namespace, leave --namespace out"),
+        (("explain", "a/job/b", "-n", "c"), "leave one of them out"),
         (("domains", "--level", "galaxy"), 'unknown level "galaxy"; available: clique'),
     ],
 )
@@ -196,7 +200,7 @@ def test_a_certificate_that_is_not_there_is_one_sentence(tmp_path: Path) -> None
     ("state", "said"),
     [
         ("NoRom", 'unknown state "NoRom"; did you mean NoRoom?'),
-        ("stuck", 'unknown state "stuck"; there are AwaitingNodes, Contradiction, '),
+        ("Foo", "docs/waiting.md explains all"),
     ],
 )
 def test_a_state_that_no_gang_can_have_is_told(state: str, said: str) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -85,10 +86,82 @@ def test_without_a_way_to_muster_pods_and_events_are_asked(tmp_path: Path) -> No
     for text in ("team/train  MembersMissing", "1 of 2 members exist", "train-0", "Gated", "at least: 2"):
         assert text in said.stdout
     assert "NoRoom" not in said.stdout
-    assert asked("explain", "team/other", "--context", "x", PATH=str(tmp_path)).exit_code == 2
+    other = asked("explain", "team/other", "--context", "x", PATH=str(tmp_path))
+    assert (other.exit_code, "there is no gang, job or pod team/other; gangs there" in other.stderr) == (2, True)
+    for typed in ("pod/train-0", "train-0", "team/pod/train-0", "gang/train"):
+        said = asked(
+            "explain", typed, *(["-n", "team"] if typed.count("/") < 2 else []), "--context", "x", PATH=str(tmp_path)
+        )
+        assert "team/train  MembersMissing" in said.stdout, said.output
     said = asked("explain", "team/job-big", "--context", "x", PATH=str(tmp_path))
     assert (said.exit_code, "team/job-big  NoRoom" in said.stdout) == (0, True), "a job that waits has no pods"
     assert "0 of 4 members fit at once" in said.stdout
+    said = asked("explain", "job/big", "-n", "team", "--context", "x", PATH=str(tmp_path))
+    assert "team/job-big  NoRoom" in said.stdout
+
+
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:1"])
+def test_without_an_event_the_podgroup_says_since_when_and_how_many(url: str | None, tmp_path: Path) -> None:
+    born = (datetime.now(UTC) - timedelta(minutes=27)).isoformat(timespec="seconds")
+    meta = {
+        "name": "train-0",
+        "namespace": "team",
+        "uid": "uid-0",
+        "labels": {"scheduling.x-k8s.io/pod-group": "train"},
+    }
+    group = {"metadata": {"name": "train", "creationTimestamp": born}, "spec": {"minMember": 4}, "status": {}}
+    group_told = {
+        **group,
+        "status": {"conditions": [{"type": "Scheduled", "reason": "NoRoom", "message": "0 of 4 fit"}]},
+    }
+    for told, texts in (
+        (group, ("team/train  Unknown for 27m", "no Event tells why")),
+        (group_told, ("NoRoom", "0 of 4 fit")),
+    ):
+        answers = {
+            "pods": {"items": [{"metadata": meta, "spec": {}}]},
+            "podgroups.scheduling.x-k8s.io": {"items": [told]},
+        }
+        written = {kind: json.dumps(answer) for kind, answer in answers.items()}
+        (tmp_path / "kubectl").write_text(
+            f"#!{sys.executable}\nimport sys\n"
+            f"for kind, answer in {written!r}.items():\n"
+            "    if kind in sys.argv: print(answer); sys.exit()\n"
+            "print('forbidden', file=sys.stderr); sys.exit(1)\n"
+        )
+        (tmp_path / "kubectl").chmod(0o755)
+        way = ["--context", "x"] if url is None else ["--url", url]
+        said = asked("explain", "team/train", *way, PATH=str(tmp_path))
+        assert said.exit_code == 0, said.output
+        for text in (*texts, "at least: 4"):
+            assert text in said.stdout
+        assert "What follows is read from the pods and their Events" in said.stderr
+
+
+def test_something_else_at_that_address_is_not_explained_by_objects(tmp_path: Path) -> None:
+    said = asked("explain", "team/train", "--url", "nonsense", PATH=kubectl(tmp_path, ""))
+    assert (said.exit_code, "nonsense is not a URL of Muster" in said.output) == (2, True)
+    assert not (tmp_path / "calls").exists()
+
+
+@pytest.mark.parametrize(
+    "option", [("--context", "prod"), ("--kubeconfig", "/prod"), ("--muster-namespace", "prod")], ids=lambda one: one[0]
+)
+def test_an_option_that_names_a_cluster_counts_more_than_the_variable(
+    url: str, option: tuple[str, str], tmp_path: Path
+) -> None:
+    path = kubectl(tmp_path, "")
+    usual = asked("gangs", PATH=path, MUSTER_URL=url)
+    assert (usual.exit_code, "train" in usual.stdout) == (0, True)
+    said = asked("gangs", *option, PATH=path, MUSTER_URL=url)
+    assert said.exit_code == 2
+    assert f"$MUSTER_URL ({url}) is left aside: an option names {option[1]}" in said.stderr
+    assert "train" not in said.output
+    both = asked("gangs", *option, "--url", url, PATH=path)
+    assert (both.exit_code, f"{option[0]} in which cluster to look for it: leave one of them out" in both.stderr) == (
+        2,
+        True,
+    )
 
 
 def test_what_kubectl_complains_of_is_passed_on(tmp_path: Path) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import os
+import shlex
 import sys
+from contextlib import redirect_stdout
 
 
 def main(name: str = "muster") -> None:
@@ -18,3 +22,20 @@ def main(name: str = "muster") -> None:
 def plugin() -> None:
     """The same as ``kubectl muster``: kubectl runs any kubectl-muster on the PATH."""
     main("kubectl muster")
+
+
+def complete() -> None:
+    """What kubectl runs as ``kubectl_complete-muster`` when somebody types Tab after ``kubectl muster``: the words that
+    may come next, then a line that says that no file may."""
+    words = ["kubectl-muster", *(sys.argv[1:] or [""])]
+    os.environ |= {
+        "_MUSTER_COMPLETE": "complete_bash",
+        "COMP_WORDS": shlex.join(words[:-1]) + " " + words[-1],
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    offers = io.StringIO()
+    try:
+        with redirect_stdout(offers):
+            main()
+    finally:
+        sys.stdout.write("\n".join([*filter(None, offers.getvalue().splitlines()), ":4\n"]))

@@ -19,6 +19,8 @@ from typing import Any
 
 import aiohttp
 
+from extender.kube.api.silence import why_silent
+
 
 class Verb(StrEnum):
     FILTER = "filter"
@@ -117,7 +119,7 @@ async def _send(session: aiohttp.ClientSession, url: str, call: Call, load: Load
                 raise ValueError(f"status {answer.status}")
             result = json.loads(content)
     except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
-        why = str(error) or type(error).__name__
+        why = why_silent(error)
         load.failed[why] = load.failed.get(why, 0) + 1
         return None
     if why := _refusal(result):

@@ -65,6 +65,14 @@ class Commands(TyperGroup):
         for name, (place, summary) in _DEFERRED.items():
             self.add_command(Deferred(name, place, summary))
 
+    def invoke(self, ctx: Any) -> Any:
+        """A value that an option does not take is told without the words of the library that has looked at it."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = _plainly(error.message)
+            raise
+
     def main(self, *args: Any, **given: Any) -> Any:
         """Where the output goes to a disk that is full, end with a sentence and exit code 1."""
         try:
@@ -74,6 +82,14 @@ class Commands(TyperGroup):
                 raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is yet to be written would fail again at the end
             sys.exit("the output could not be written: no space is left where it goes")
+
+
+def _plainly(message: str) -> str:
+    message = message.removeprefix("Value error, ").rstrip(".")
+    if message.startswith("Input should be "):
+        return f"it has to be {message.removeprefix('Input should be ')}"
+    value, said, choices = message.partition(" is not one of ")
+    return f"{value}{said}{choices.replace(chr(39), '')}"
 
 
 main = typer.Typer(

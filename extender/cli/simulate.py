@@ -203,7 +203,7 @@ def simulate(
             outcomes = run(case, names, over)
         terminal.print(f"{about.jobs}; {about.cluster}")
         shown = [*tables([one.figures for one in outcomes], price), *never_started(outcomes)]
-        _show([*shown, *preempted_tables(outcomes), *fairness_tables(outcomes)], terminal)
+        show_tables([*shown, *preempted_tables(outcomes), *fairness_tables(outcomes)], terminal)
         for sentence in (verdict(outcomes, price), *longer_waits(outcomes)):
             terminal.print(f"\n{sentence}")
         _write(figures, as_json(about, outcomes, price))
@@ -211,12 +211,14 @@ def simulate(
             picture.write(page(about, outcomes, price).encode())
 
 
-def _show(tables: Sequence[Table], terminal: Console) -> None:
+def show_tables(tables: Sequence[Table], terminal: Console) -> None:
+    """Write each table below its title."""
     for table in tables:
         terminal.print(f"\n{table.title}" + ("" if table.rows else ": none"))
         if table.rows:
             mark = "" if table.words else "#"
-            terminal.print(grid((table.columns[0], *(mark + name for name in table.columns[1:])), table.rows))
+            heads = (table.columns[0], *(mark + name for name in table.columns[1:]))
+            terminal.print(grid(heads, table.rows, below=heads[-1] if table.words else ""))
 
 
 def _write(figures: Output | None, values: dict[str, Any]) -> None:
@@ -265,7 +267,7 @@ def _show_snapshot(
         shown += other_queues(first, then)
         summary += f" What if: {'; '.join(notes)}."
     terminal.print(summary)
-    _show(shown, terminal)
+    show_tables(shown, terminal)
     _write(figures, {"verdicts": [asdict(one) for one in found]})
     if picture is not None:
         picture.write(snapshot_page(f"What Muster would do with {path.name}", [summary, *left_out], shown).encode())

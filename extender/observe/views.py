@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from extender.core.member import Member, MemberState, Stage
 from extender.core.workload import Workload
-from policies.model import Pod
+from policies.model import Controller, Pod
 from policies.model.mentions import full
 from policies.words import natural
 
@@ -23,7 +23,8 @@ class MemberView(BaseModel):
 class GangView(BaseModel):
     """A gang and why it is where it is, ``for_s`` seconds. ``story``: (seconds ago, what happened), oldest first.
 
-    ``waiting``: members that have no node and no plan for one.
+    ``waiting``: members that have no node and no plan for one. ``objects``: what makes its pods, and its PodGroup, each
+    as KIND/NAME in lower case, as in job/train.
     """
 
     namespace: str
@@ -39,6 +40,7 @@ class GangView(BaseModel):
     waiting_on_nodes: dict[str, float]
     pods: list[MemberView]
     story: list[tuple[float, str]]
+    objects: list[str] = []
 
 
 def view(gang: Workload, now: float) -> GangView:
@@ -58,7 +60,22 @@ def view(gang: Workload, now: float) -> GangView:
         waiting_on_nodes={cap.node: round(until - now, 1) for cap, until in gang.retries.remembered() if until > now},
         pods=[_member(member) for member in sorted(gang.members, key=lambda one: _by_rank(one.pod))],
         story=[(round(now - at, 3), full(text, gang.key.namespace)) for at, text in telling.story],
+        objects=_objects(gang),
     )
+
+
+def _objects(gang: Workload) -> list[str]:
+    """The job and the PodGroup first, then the owner of each member."""
+    makers: dict[Controller, None] = {}
+    if gang.job is not None:
+        makers[gang.job.seen.owner] = None
+    if gang.group is not None and gang.group.job is not None:
+        makers[gang.group.job] = None
+    groups = [] if gang.group is None else [f"podgroup/{gang.group.key.name}"]
+    owners = dict.fromkeys(pod.group.owner for pod in gang.live if pod.group is not None and pod.group.owner)
+    makers |= dict.fromkeys(pod.controller for pod in gang.live if pod.controller is not None)
+    named = [f"{maker.kind.lower()}/{maker.name}" for maker in makers]
+    return list(dict.fromkeys([*named, *groups, *(owner.replace("-", "/", 1) for owner in owners)]))
 
 
 _STATES = {

@@ -73,7 +73,7 @@ def doctor(
     report = examine(facts)
     # Through JSON, because YAML knows no enumerations.
     told = json.loads(json.dumps({"findings": [asdict(one) for one in report.findings], "more": report.more}))
-    show(told, output, lambda out: _table(report, out))
+    show(told, output, lambda out: show_report(report, out))
     raise typer.Exit(report.exit_code)
 
 
@@ -89,7 +89,8 @@ def _ask(way: Way, facts: Facts) -> None:
             facts.skipped.append(skipped("muster", str(problem), "pass its address with --url"))
 
 
-def _table(report: Report, out: Console) -> None:
+def show_report(report: Report, out: Console) -> None:
+    """Write each finding in lines of its own, then how many there are."""
     for one in report.findings:
         head = plain(f"{one.severity.upper():8}", _COLOURS[one.severity])
         out.print(head.append_text(plain(f" {one.code}  {one.subject}", "bold")))

@@ -1,9 +1,10 @@
-"""`muster explain`, `muster gangs` and `muster domains`: ask the running Muster and show its answer."""
+"""`muster explain`, `gangs`, `domains` and `queues`: ask the running Muster and show its answer."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -12,43 +13,67 @@ import typer
 import yaml
 from rich.console import Console
 
-from extender.cli.inspection import tables
+from extender.cli.inspection import completion, tables
+from extender.cli.inspection.kubeconfig import home
+from extender.cli.inspection.names import Known, NameProblemError, chosen, readings
 from extender.cli.inspection.objects import told_by_objects
-from extender.cli.inspection.options import As, Output, reaching
-from extender.cli.inspection.queue_tree import show_queues, within
-from extender.cli.inspection.reach import Muster, RefusedError, UnreachableError, Way, kubectl, reach
-from extender.cli.terminal import console, stop, stop_on
+from extender.cli.inspection.options import ListAs, ListOutput, Output, Watch, reaching
+from extender.cli.inspection.queue_tree import QueueNameError, chosen_queues, name_of, show_queues
+from extender.cli.inspection.reach import MisdirectedError, Muster, RefusedError, UnreachableError, Way, kubectl, reach
+from extender.cli.terminal import console, plain, stop, stop_on
+
+EVERY_S = 2.0
+"""How often --watch asks again."""
+pause = time.sleep
+
+Workload = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="A gang, NAMESPACE/GANG, a job, KIND/NAME (job/train, pod/train-0), or NAMESPACE/KIND/NAME.",
+        autocompletion=completion.gangs,
+    ),
+]
+Home = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="Namespace of the gang; default: that of the kubeconfig's context.",
+        autocompletion=completion.namespaces,
+    ),
+]
 
 
 @reaching
-def explain(
-    way: Way,
-    gang: Annotated[
-        str,
-        typer.Argument(metavar="NAMESPACE/GANG", help="Or the gang's name alone: in the namespace of -n, or default."),
-    ],
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace of the gang.")] = None,
-    output: As = Output.TABLE,
-) -> None:
+def explain(way: Way, gang: Workload, namespace: Home = None, output: ListAs = ListOutput.TABLE) -> None:
     """Show why a gang waits or where it runs, and what to do.
 
     Shows its state, the room in every domain and its history.
     If Muster cannot be reached, the Events and pods of the gang are shown instead.
     """
-    told = _told(way, *_named(gang, namespace))
-    show(told, output, lambda out: tables.show_explanation(told, out))
+    with stop_on(NameProblemError):
+        told = _told(way, gang, namespace)
+    name = f"{told['gang']['namespace']}/{told['gang']['name']}"
+    show(told, output, lambda out: tables.show_explanation(told, out), [name])
 
 
 @reaching
 def gangs(
     way: Way,
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only gangs of this namespace.")] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", "-n", help="Only gangs of this namespace.", autocompletion=completion.namespaces),
+    ] = None,
     all_namespaces: Annotated[
         bool, typer.Option("--all-namespaces", "-A", help="Gangs of all namespaces; this is the default.")
     ] = False,
-    state: Annotated[str | None, typer.Option(help="Only gangs in this state, as in NoRoom.")] = None,
+    state: Annotated[
+        str | None, typer.Option(help="Only gangs in this state, as in NoRoom.", autocompletion=completion.states)
+    ] = None,
     waiting: Annotated[bool, typer.Option("--waiting", help="Only gangs of which some members wait.")] = False,
-    output: As = Output.TABLE,
+    watch: Watch = False,
+    output: ListAs = ListOutput.TABLE,
 ) -> None:
     """List all gangs with their members and the reason of each.
 
@@ -56,62 +81,106 @@ def gangs(
     """
     if all_namespaces and namespace is not None:
         stop("--all-namespaces and --namespace contradict each other: leave one of them out")
-    if state is not None:
-        state = _state(state)
-    found = [
-        one
-        for one in _asked(way, lambda muster: muster.get("/gangs", list, "namespace"))
-        if (namespace is None or one["namespace"] == namespace)
-        and state in (None, one["state"])
-        and not (waiting and one["state"] in ("Running", "Ended") and not one["waiting"])
-    ]
-    show(found, output, lambda out: tables.show_gangs(found, out))
+    wanted = None if state is None else _state(state)
+
+    def found(muster: Muster) -> list[Any]:
+        return [
+            one
+            for one in muster.get("/gangs", list, "namespace")
+            if (namespace is None or one["namespace"] == namespace)
+            and wanted in (None, one["state"])
+            and not (waiting and one["state"] in ("Running", "Ended") and not one["waiting"])
+        ]
+
+    def shown(told: Any) -> None:
+        names = (f"{one['namespace']}/{one['name']}" for one in told)
+        show(told, output, lambda out: tables.show_gangs(told, out), names)
+
+    _follow(way, found, shown, output, watch=watch)
 
 
 @reaching
 def domains(
     way: Way,
-    level: Annotated[str | None, typer.Option(help="Only this level, by its short name.")] = None,
-    output: As = Output.TABLE,
+    level: Annotated[
+        str | None,
+        typer.Option(help="Only this level, by its short name or label key.", autocompletion=completion.levels),
+    ] = None,
+    output: ListAs = ListOutput.TABLE,
 ) -> None:
     """List all topology domains with their nodes, GPUs and gangs."""
-    every = _asked(way, lambda muster: muster.get("/domains", list, "level"))
-    known = list(dict.fromkeys(one["level"] for one in every))
-    if level is not None and level not in known:
-        stop(f'unknown level "{level}"; available: {", ".join(known) or "none"}')
-    found = [one for one in every if level in (None, one["level"])]
-    show(found, output, lambda out: tables.show_domains(found, out))
+
+    def found(muster: Muster) -> list[Any]:
+        every: list[Any] = muster.get("/domains", list, "level")
+        if level is None:
+            return every
+        keys = {one["key"]: one["name"] for one in muster.get("/topology", dict, "levels")["levels"]}
+        known = dict.fromkeys(one["level"] for one in every)
+        wanted = keys.get(level, level)
+        if wanted not in known:
+            called = ", ".join(f"{name} ({key})" for key, name in keys.items() if name in known)
+            raise RefusedError(f'unknown level "{level}"; available: {called or "none"}', 404)
+        return [one for one in every if one["level"] == wanted]
+
+    told = _asked(way, found)
+    names = (str(one["name"]) for one in told if one["name"])
+    show(told, output, lambda out: tables.show_domains(told, out), names)
 
 
 @reaching
 def queues(
     way: Way,
     name: Annotated[
-        str | None, typer.Argument(metavar="QUEUE", help="Only this ClusterQueue or cohort, and what is in it.")
+        str | None,
+        typer.Argument(
+            metavar="QUEUE",
+            help="Only this ClusterQueue or cohort and what is in it, or this LocalQueue and its ClusterQueue.",
+            autocompletion=completion.queues,
+        ),
     ] = None,
-    output: As = Output.TABLE,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", "-n", help="Namespace of the LocalQueue.", autocompletion=completion.namespaces),
+    ] = None,
+    watch: Watch = False,
+    output: ListAs = ListOutput.TABLE,
 ) -> None:
     """Show the queues, their quota and who waits in them.
 
     Cohorts are shown as a tree, with what each queue has of its own, uses, borrows and lends.
     Example: muster queues team-a --output json
     """
-    every = _asked(way, lambda muster: muster.get("/queues", list, "kind"))
-    found = within(every, name)
-    if name is not None and not found:
-        stop(f"there is no ClusterQueue or cohort {name}")
-    show(found, output, lambda out: show_queues(found, out))
+
+    def found(muster: Muster) -> list[Any]:
+        return chosen_queues(muster.get("/queues", list, "kind"), name, namespace, home(way.kubeconfig, way.context))
+
+    def shown(told: Any) -> None:
+        show(told, output, lambda out: show_queues(told, out), map(name_of, told))
+
+    with stop_on(QueueNameError):
+        _follow(way, found, shown, output, watch=watch)
 
 
-def show(told: Any, output: Output, draw: Callable[[Console], None]) -> None:
-    """Write an answer, with ``draw`` as tables."""
-    match output:
-        case Output.JSON:
+def show(told: Any, output: Output | ListOutput, draw: Callable[[Console], None], names: Iterable[str] = ()) -> None:
+    """Write an answer, with ``draw`` as tables, or only its ``names``, one to a line."""
+    match output.value:
+        case "json":
             typer.echo(json.dumps(told, indent=2))
-        case Output.YAML:
+        case "yaml":
             typer.echo(yaml.safe_dump(told, sort_keys=False, allow_unicode=True), nl=False)
-        case Output.TABLE:
-            draw(console())
+        case "name":
+            for name in names:
+                typer.echo(plain(name).plain)
+        case _:
+            draw(console(wide=output.value == "wide"))
+
+
+def known_of(gangs: Sequence[Any]) -> list[Known]:
+    """Return what each gang of an answer of Muster is known by."""
+    return [
+        Known(one["namespace"], one["name"], one.get("objects") or (), [pod["name"] for pod in one.get("pods") or ()])
+        for one in gangs
+    ]
 
 
 def _state(said: str) -> str:
@@ -120,47 +189,91 @@ def _state(said: str) -> str:
 
     known = {one.lower(): one for one in CODES}
     if said.lower() not in known:
-        close = get_close_matches(said.lower(), known, 1)
-        meant = f"did you mean {known[close[0]]}?" if close else f"there are {', '.join(sorted(known.values()))}"
-        stop(f'unknown state "{said}"; {meant}')
+        nearest = known[get_close_matches(said.lower(), known, 1, 0.0)[0]]
+        stop(f'unknown state "{said}"; did you mean {nearest}? docs/waiting.md explains all {len(known)}')
     return known[said.lower()]
 
 
-def _named(gang: str, namespace: str | None) -> tuple[str, str]:
-    where, slash, name = gang.partition("/")
-    if not slash:
-        where, name = namespace or "default", gang
-    elif namespace is not None and namespace != where:
-        stop(f"{gang} is in namespace {where}, and --namespace says {namespace}: leave one of them out")
-    if not where or not name:
-        stop(f"{gang!r} is not the name of a gang: write NAMESPACE/GANG, or GANG with --namespace")
-    return where, name
-
-
-def _explained(muster: Muster, namespace: str, name: str) -> Any:
+def _explained(muster: Muster, typed: str, namespace: str | None, default: str) -> Any:
+    """Return the answer for the gang of that name, else for the workload that is called so. Raises RefusedError,
+    NameProblemError or UnreachableError."""
+    way = readings(typed, namespace, default)[0]
     try:
-        return muster.get(f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}", dict, "gang")
+        return _page(muster, way.namespace, way.name) if not way.kind else _page_of(muster, typed, namespace, default)
     except RefusedError as error:
         if error.status != 404:
             raise
-        others = [one["name"] for one in muster.get("/gangs", list, "namespace") if one["namespace"] == namespace]
-        listed = f"; gangs there: {', '.join(others[:10])}" if others else f"; namespace {namespace} has none"
-        raise RefusedError(f"{error}{listed}", error.status) from None
+    return _page_of(muster, typed, namespace, default)
 
 
-def _told(way: Way, namespace: str, name: str) -> Any:
-    """What Muster says, else what the cluster's objects say."""
+def _page_of(muster: Muster, typed: str, namespace: str | None, default: str) -> Any:
+    meant = chosen(typed, namespace, default, known_of(muster.get("/gangs", list, "namespace")))
+    return _page(muster, meant.namespace, meant.name)
+
+
+def _page(muster: Muster, namespace: str, name: str) -> Any:
+    return muster.get(f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}", dict, "gang")
+
+
+def _told(way: Way, typed: str, namespace: str | None) -> Any:
+    """What Muster says, else what the cluster's objects say. Raises NameProblemError."""
+    default = home(way.kubeconfig, way.context)
     try:
-        return _answer(way, lambda muster: _explained(muster, namespace, name))
-    except RefusedError as error:
+        return _answer(way, lambda muster: _explained(muster, typed, namespace, default))
+    except (RefusedError, MisdirectedError) as error:
         stop(str(error))
     except UnreachableError as error:
-        argv = kubectl(way) if way.url is None else None
-        told = None if argv is None else told_by_objects(argv, namespace, name)
+        argv = kubectl(way)
+        told = None if argv is None else told_by_objects(argv, typed, namespace, default)
         if told is None:
             stop(str(error))
         typer.secho(f"{error}\nWhat follows is read from the pods and their Events.\n", err=True, fg="yellow")
         return told
+
+
+def _follow(
+    way: Way,
+    question: Callable[[Muster], Any],
+    shown: Callable[[Any], None],
+    output: ListOutput,
+    *,
+    watch: bool,
+) -> None:
+    """Ask once, or with ``watch`` again and again: on a terminal the newest answer is shown, else each that differs."""
+    if not watch:
+        return shown(_asked(way, question))
+    if output in (ListOutput.JSON, ListOutput.YAML):
+        stop("--watch shows tables or names: leave --output json or yaml out")
+    before, silent = None, False
+    with stop_on(RefusedError, MisdirectedError):
+        while True:
+            try:
+                with reach(way) as muster:
+                    while True:
+                        told, silent = question(muster), False
+                        if (now := _lasting(told)) != before or console().is_terminal:
+                            console().clear()
+                            shown(told)
+                        before = now
+                        pause(EVERY_S)
+            except UnreachableError as error:
+                if before is None:
+                    stop(str(error))
+                if not silent:
+                    typer.secho(f"{error}; asking again", err=True, fg="yellow")
+                silent = True
+                pause(EVERY_S)
+
+
+def _lasting(told: Any) -> Any:
+    """Return the answer without what changes with every second."""
+    if isinstance(told, list):
+        return [_lasting(one) for one in told]
+    if isinstance(told, dict):
+        return {
+            key: _lasting(value) for key, value in told.items() if key not in ("for_s", "story", "waiting_on_nodes")
+        }
+    return told
 
 
 def _asked(way: Way, question: Callable[[Muster], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What the cluster's own objects say of a gang, for users who may not reach Muster: its pods and the Events on them.
+"""What the cluster's own objects say of a gang, for users who may not reach Muster: pods, PodGroups, Jobs and Events.
 
 The answer has the shape of Muster's own; what only Muster knows (room by domain, holds) is empty in it.
 """
@@ -6,12 +6,14 @@ The answer has the shape of Muster's own; what only Muster knows (room by domain
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from extender.cli.inspection.names import Known, chosen, readings
 from extender.kube.convert import pod_from, readable
 from extender.kube.reading.objects import PodObject
 from policies.model import GANG_GATE, Pod
@@ -19,6 +21,7 @@ from policies.model import GANG_GATE, Pod
 _PATIENCE_S = 30.0
 _CONTROLLER = "muster.dev/extender"
 _LAST = datetime.max.replace(tzinfo=UTC)
+_GROUPS = ("scheduling.x-k8s.io", "scheduling.volcano.sh", "scheduling.run.ai")
 
 
 class _Pods(msgspec.Struct):
@@ -44,24 +47,124 @@ class _Events(msgspec.Struct):
     items: list[_Event]
 
 
-def told_by_objects(kubectl: Sequence[str], namespace: str, name: str) -> dict[str, Any] | None:
-    """As /explain, from pods and Events that ``kubectl`` may read; None when there is no such gang to be seen."""
-    said = _got([*kubectl, f"--namespace={namespace}", "get", "pods", "--output=json"])
-    if said is None:
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    creation_timestamp: datetime | None = None
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    type: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: datetime | None = None
+
+
+class _Status(msgspec.Struct):
+    conditions: list[_Condition] | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    """Of a PodGroup, by any of its kinds, and of a Job."""
+
+    min_member: int | None = None
+    min_available: int | None = None
+    suspend: bool | None = None
+    parallelism: int | None = None
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _Objects(msgspec.Struct):
+    items: list[_Object]
+
+
+@dataclass
+class _Namespace:
+    """What may be read of one namespace. ``groups`` and ``jobs`` by name."""
+
+    name: str
+    pods: list[Pod] = field(default_factory=list)
+    groups: dict[str, _Object] = field(default_factory=dict)
+    jobs: dict[str, _Object] = field(default_factory=dict)
+    events: list[_Event] = field(default_factory=list)
+
+    def known(self) -> Iterator[Known]:
+        """Return what each gang is known by, as far as these objects tell."""
+        named: dict[str, dict[str, None]] = {name: {f"podgroup/{name}": None} for name in self.groups}
+        pods: dict[str, list[str]] = {}
+        for pod in self.pods:
+            if pod.group is not None:
+                objects = named.setdefault(pod.group.name, {})
+                pods.setdefault(pod.group.name, []).append(pod.name)
+                if pod.controller is not None:
+                    objects[f"{pod.controller.kind.lower()}/{pod.controller.name}"] = None
+                if pod.group.owner:
+                    objects[pod.group.owner.replace("-", "/", 1)] = None
+        of_jobs = {made for objects in named.values() for made in objects}
+        makers = [("job", name) for name in self.jobs]
+        makers += [
+            ((one.regarding.kind or "").lower(), one.regarding.name or "")
+            for one in self.events
+            if one.regarding is not None and one.regarding.kind not in ("Pod", "PodGroup", None)
+        ]
+        for kind, name in makers:
+            if f"{kind}/{name}" not in of_jobs:
+                named.setdefault(f"{kind}-{name}", {})[f"{kind}/{name}"] = None
+        for gang, objects in named.items():
+            yield Known(self.name, gang, list(objects), pods.get(gang, []))
+
+
+def told_by_objects(kubectl: Sequence[str], typed: str, namespace: str | None, default: str) -> dict[str, Any] | None:
+    """As /explain, from what ``kubectl`` may read; None when that is nothing. Raises NameProblemError."""
+    places = dict.fromkeys(way.namespace for way in readings(typed, namespace, default))
+    there = {name: read for name in places if (read := _read(kubectl, name)) is not None}
+    if not there:
         return None
-    read = readable(pod_from, msgspec.json.decode(said, type=_Pods).items)
-    pods = [pod for pod in read if pod.group is not None and pod.group.name == name]
-    events = _events(kubectl, namespace, name, {pod.name for pod in pods})
-    if not pods and not events:
+    meant = chosen(typed, namespace, default, [one for read in there.values() for one in read.known()])
+    return _told(there[meant.namespace], meant)
+
+
+def _read(kubectl: Sequence[str], namespace: str) -> _Namespace | None:
+    """None where pods may not be read."""
+    argv = [*kubectl, f"--namespace={namespace}", "get", "--output=json"]
+    if (said := _got([*argv, "pods"])) is None:
         return None
-    last = events[-1] if events else _Event("Unknown", "no Event tells: it may have just been created")
+    found = _Namespace(namespace, list(readable(pod_from, msgspec.json.decode(said, type=_Pods).items)))
+    for group in _GROUPS:
+        found.groups |= _objects(_got([*argv, f"podgroups.{group}"]))
+    found.jobs = _objects(_got([*argv, "jobs.batch"]))
+    found.events = _ours(_got([*argv, "events.events.k8s.io"]))
+    return found
+
+
+def _objects(said: str | None) -> dict[str, _Object]:
+    try:
+        return (
+            {} if said is None else {one.metadata.name: one for one in msgspec.json.decode(said, type=_Objects).items}
+        )
+    except msgspec.MsgspecError:
+        return {}
+
+
+def _told(there: _Namespace, meant: Known) -> dict[str, Any]:
+    pods = [pod for pod in there.pods if pod.group is not None and pod.group.name == meant.name]
+    events = _events(there, meant, {pod.name for pod in pods})
+    group = there.groups.get(meant.name)
+    names = (one.partition("/") for one in meant.objects)
+    jobs = [there.jobs[name] for kind, _, name in names if kind == "job" and name in there.jobs]
+    state, message, since = _standing(pods, events, group, jobs)
     sizes = [pod.group.min_member for pod in pods if pod.group is not None]
+    sizes += [] if group is None else [group.spec.min_member or group.spec.min_available]
     gang = {
-        "namespace": namespace,
-        "name": name,
-        "state": last.reason or "Unknown",
-        "message": last.note or "",
-        "for_s": _ago(last.event_time),
+        "namespace": meant.namespace,
+        "name": meant.name,
+        "state": state,
+        "message": message,
+        "for_s": _ago(since),
         "min_member": next((size for size in sizes if size is not None), None),
         "members": len(pods),
         "bound": sum(pod.node is not None for pod in pods),
@@ -69,31 +172,53 @@ def told_by_objects(kubectl: Sequence[str], namespace: str, name: str) -> dict[s
         "waiting": sum(pod.node is None for pod in pods),
         "pods": [{"name": pod.name, "state": _state(pod), "node": pod.node} for pod in pods],
         "story": [(_ago(one.event_time), f"{one.reason}: {one.note}") for one in events],
+        "objects": list(meant.objects),
     }
     empty: dict[str, Any] = {"asks": [], "places": [], "level": None, "required": False, "domains": []}
     return {"gang": gang, **empty, "domains_in_all": 0, "remedies": []}
 
 
-def _events(kubectl: Sequence[str], namespace: str, gang: str, pods: set[str]) -> list[_Event]:
-    """Muster's Events on any of its pods, on its PodGroup, and on the job that it is named after, the oldest first."""
-    said = _got([*kubectl, f"--namespace={namespace}", "get", "events.events.k8s.io", "--output=json"])
+def _standing(
+    pods: Sequence[Pod], events: Sequence[_Event], group: _Object | None, jobs: Sequence[_Object]
+) -> tuple[str, str, datetime | None]:
+    """Return state, message and since when: of the PodGroup, which Muster keeps up to date, else of the last Event."""
+    conditions = (group.status.conditions or []) if group is not None else []
+    for one in conditions:
+        if one.type == "Scheduled" and one.reason:
+            return one.reason, one.message or "", one.last_transition_time
+    if events:
+        last = events[-1]
+        return last.reason or "Unknown", last.note or "", last.event_time
+    made = [one.metadata.creation_timestamp for one in (group, *jobs) if one is not None]
+    made += [datetime.fromtimestamp(pod.created, UTC) for pod in pods if pod.created]
+    born = min((one for one in made if one is not None), default=None)
+    if pods and all(pod.node for pod in pods):
+        return "Running", "all pods have a node", born
+    said = next((pod.refusal for pod in pods if pod.refusal and not pod.node), None)
+    if said is None and any(one.spec.suspend for one in jobs):
+        said = "its job is suspended"
+    return "Unknown", f"no Event tells why{f': {said}' if said else ''}", born
+
+
+def _ours(said: str | None) -> list[_Event]:
+    """Return Muster's Events among them."""
     found = [] if said is None else msgspec.json.decode(said, type=_Events).items
-    ours = [
-        one
-        for one in found
-        if one.reporting_controller == _CONTROLLER
-        and one.regarding is not None
-        and _is_about(one.regarding, gang, pods)
-    ]
+    return [one for one in found if one.reporting_controller == _CONTROLLER and one.regarding is not None]
+
+
+def _events(there: _Namespace, meant: Known, pods: set[str]) -> list[_Event]:
+    """Muster's Events on any of its pods, on its PodGroup, and on the job that it is named after, the oldest first."""
+    ours = [one for one in there.events if one.regarding is not None and _is_about(one.regarding, meant, pods)]
     # The same is told on the PodGroup and on a member.
     once = {(one.reason, one.note): one for one in sorted(ours, key=lambda one: one.event_time or _LAST)}
     return list(once.values())
 
 
-def _is_about(one: _Regarding, gang: str, pods: set[str]) -> bool:
+def _is_about(one: _Regarding, meant: Known, pods: set[str]) -> bool:
     if one.kind == "Pod":
         return one.name in pods
-    return gang in (one.name, f"{(one.kind or '').lower()}-{one.name}")
+    made_by = f"{(one.kind or '').lower()}/{one.name}"
+    return made_by in meant.objects or meant.name in (one.name, made_by.replace("/", "-", 1))
 
 
 def _got(argv: Sequence[str]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from enum import StrEnum
 from functools import wraps
@@ -11,7 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from extender.cli.inspection.reach import Way
+from extender.cli.inspection import completion
+from extender.cli.inspection.reach import URL_VARIABLE, Way
 from extender.cli.terminal import stop
 
 
@@ -23,15 +25,34 @@ class Output(StrEnum):
     YAML = "yaml"
 
 
+class ListOutput(StrEnum):
+    """How a list is written: ``wide`` has every column, ``name`` only what another command takes as a name."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    NAME = "name"
+    JSON = "json"
+    YAML = "yaml"
+
+
 As = Annotated[Output, typer.Option("--output", "-o", help="table, json or yaml.")]
+ListAs = Annotated[ListOutput, typer.Option("--output", "-o", help="table, wide, name, json or yaml.")]
 Url = Annotated[
-    str | None, typer.Option(envvar="MUSTER_URL", help="URL of Muster; default: this machine, else a port-forward.")
+    str | None,
+    typer.Option(help=f"URL of Muster; default: ${URL_VARIABLE}, else this machine, else a port-forward."),
 ]
 Kubeconfig = Annotated[Path | None, typer.Option(help="Credentials; default: as kubectl finds them.")]
-Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig; default: its current one.")]
+Context = Annotated[
+    str | None,
+    typer.Option(help="Context of the kubeconfig; default: its current one.", autocompletion=completion.contexts),
+]
+MusterNamespace = Annotated[
+    str | None, typer.Option(help="Namespace of Muster's Deployment.  [default: kube-system]", show_default=False)
+]
 CaFile = Annotated[Path | None, typer.Option(help="With an https --url: the CA certificate that signed Muster's.")]
 CertFile = Annotated[Path | None, typer.Option(help="With an https --url: the client certificate.")]
 KeyFile = Annotated[Path | None, typer.Option(help="The key of the client certificate.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again whenever it has changed, until Ctrl-C.")]
 
 
 def reaching(command: Callable[..., None]) -> Callable[..., None]:
@@ -60,9 +81,34 @@ def _way(
     url: Url = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    muster_namespace: Annotated[str, typer.Option(help="Namespace of Muster's Deployment.")] = "kube-system",
+    muster_namespace: MusterNamespace = None,
     ca_file: CaFile = None,
     cert_file: CertFile = None,
     key_file: KeyFile = None,
 ) -> Way:
-    return Way(url, kubeconfig, context, muster_namespace, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
+    cluster = {"--kubeconfig": kubeconfig, "--context": context, "--muster-namespace": muster_namespace}
+    named = [name for name, value in cluster.items() if value is not None]
+    if url is not None and named:
+        stop(f"--url says where Muster is, and {named[0]} in which cluster to look for it: leave one of them out")
+    files = {"ca_file": ca_file, "cert_file": cert_file, "key_file": key_file}
+    return way_of(url, kubeconfig, context, muster_namespace, **files)
+
+
+def way_of(
+    url: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str | None,
+    *,
+    quiet: bool = False,
+    **files: Path | None,
+) -> Way:
+    """Return the way to Muster. An option that names a cluster counts more than $MUSTER_URL, which is told."""
+    usual = os.environ.get(URL_VARIABLE) or None
+    if url is None and usual is not None:
+        named = [one for one in (context, kubeconfig, namespace) if one is not None]
+        if named and not quiet:
+            typer.secho(f"${URL_VARIABLE} ({usual}) is left aside: an option names {named[0]}", err=True, fg="yellow")
+        if not named:
+            url = usual
+    return Way(url, kubeconfig, context, namespace or "kube-system", **files)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from rich.console import Console
 
+from extender.cli.inspection.names import kind_of
 from extender.cli.inspection.tables import span
 from extender.cli.terminal import grid, plain
-from policies.words import amount
+from policies.words import amount, listed
 
 _AMOUNTS = ("nominal", "used", "borrowed", "lent", "most")
 _BAR = 12
@@ -19,13 +21,57 @@ _WAITING = 10
 Shown = dict[str, Any]
 
 
-def within(queues: Sequence[Shown], name: str | None) -> list[Shown]:
-    """That queue or cohort, and what is in it; all without a name."""
-    if name is None:
-        return list(queues)
-    found = [one for one in queues if one["kind"] != "LocalQueue" and one["name"] == name]
-    inside = [one for top in found for one in _inside(queues, top)]
-    return [*found, *inside]
+class QueueNameError(ValueError):
+    """No queue has that name, or several have it; the message says which there are."""
+
+
+def name_of(queue: Shown) -> str:
+    """Return the name by which `muster queues` takes it, whatever else is called the same."""
+    where = f"{queue['namespace']}/" if queue["namespace"] else ""
+    return f"{queue['kind'].lower()}/{where}{queue['name']}"
+
+
+def chosen_queues(queues: Sequence[Shown], typed: str | None, namespace: str | None, home: str) -> list[Shown]:
+    """Return that ClusterQueue or cohort and what is in it, or that LocalQueue and its ClusterQueue; all without a
+    name. ``home``: where a LocalQueue is that several namespaces have. Raises QueueNameError."""
+    if typed is None:
+        return [one for one in queues if namespace is None or one["namespace"] in ("", namespace)]
+    hits = [one for one in queues if _is_called(one, typed, namespace)]
+    tops = [one for one in hits if one["kind"] != "LocalQueue"]
+    if tops:
+        found = {name_of(one): one for top in tops for one in (top, *_inside(queues, top))}
+        return list(found.values())
+    if len(hits) > 1:
+        hits = [one for one in hits if one["namespace"] == home] or hits
+    if len(hits) > 1:
+        raise QueueNameError(f"several LocalQueues are called {typed}; say which: {listed(map(_called, hits), 10)}")
+    if not hits:
+        raise QueueNameError(_unknown(queues, typed, namespace))
+    above = [one for one in queues if one["kind"] == "ClusterQueue" and one["name"] == hits[0]["parent"]]
+    return [*above, *hits]
+
+
+def _is_called(queue: Shown, typed: str, namespace: str | None) -> bool:
+    """Return whether ``typed`` is its name, with or without its kind or its namespace before it."""
+    local, name = queue["kind"] == "LocalQueue", queue["name"]
+    if namespace is not None and (not local or queue["namespace"] != namespace):
+        return False
+    kinds = {"LocalQueue": ("localqueue", "lq"), "ClusterQueue": ("clusterqueue", "cq"), "Cohort": ("cohort",)}
+    own = (*kinds[queue["kind"]], "queue")
+    first, slash, rest = typed.partition("/")
+    if slash and kind_of(first) in own:
+        return rest in (name, f"{queue['namespace']}/{name}")
+    return typed == name or (local and typed == f"{queue['namespace']}/{name}")
+
+
+def _unknown(queues: Sequence[Shown], typed: str, namespace: str | None) -> str:
+    where = "" if namespace is None else f" in namespace {namespace}"
+    first = f"there is no ClusterQueue, cohort or LocalQueue {typed}{where}"
+    by_name = {str(one["name"]): one for one in queues} | {_called(one): one for one in queues}
+    close = dict.fromkeys(name_of(by_name[name]) for name in get_close_matches(typed, by_name, 3, 0.7))
+    if close:
+        return f"{first}; did you mean {listed(close, 3)}?"
+    return f"{first}; there {'are' if queues else 'is none'} {listed(map(name_of, queues), 10)}".rstrip()
 
 
 def show_queues(queues: Sequence[Shown], out: Console) -> None:
@@ -49,7 +95,7 @@ def show_queues(queues: Sequence[Shown], out: Console) -> None:
         "#RESERVING",
         "#PENDING",
     )
-    out.print(grid(heads, rows))
+    out.print(grid(heads, rows, drop=("USE", "LENT", "MOST", "RESERVING", "BORROWED", "RESOURCE")))
     waiting = [
         (one["name"], f"{at}", f"{who['namespace']}/{who['name']}", who["state"], span(who["for_s"]), who["message"])
         for one in queues
@@ -58,7 +104,7 @@ def show_queues(queues: Sequence[Shown], out: Console) -> None:
     if waiting:
         out.print()
         out.print(plain("Who waits, in the order of each queue", "bold"))
-        out.print(grid(("QUEUE", "#PLACE", "GANG", "STATE", "#FOR", "WHY"), waiting))
+        out.print(grid(("QUEUE", "#PLACE", "GANG", "STATE", "#FOR", "WHY"), waiting, drop=("FOR",), below="WHY"))
     said = [
         (_called(one), kind, text)
         for one in queues
@@ -68,7 +114,7 @@ def show_queues(queues: Sequence[Shown], out: Console) -> None:
     if said:
         out.print()
         out.print(plain("What is wrong", "bold"))
-        out.print(grid(("QUEUE", "WHAT", "WHY"), said))
+        out.print(grid(("QUEUE", "WHAT", "WHY"), said, below="WHY"))
 
 
 def _rows(queues: Sequence[Shown], one: Shown, depth: int) -> Iterator[tuple[str, ...]]:

@@ -20,8 +20,11 @@ from typing import Any
 
 import httpx
 
+from extender.kube.api.silence import why_silent
+
 PORT = 10290
 HERE = f"http://127.0.0.1:{PORT}"
+URL_VARIABLE = "MUSTER_URL"
 _FORWARD_S = 20.0
 _ANSWER_S = 30.0
 _STANDS_BY = (
@@ -33,6 +36,10 @@ _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
 
 class UnreachableError(Exception):
     """There is no way to Muster; the message says what was tried and what to do."""
+
+
+class MisdirectedError(UnreachableError):
+    """What was said of the way to Muster is wrong: something else answers there, or nothing can be asked like that."""
 
 
 class RefusedError(Exception):
@@ -88,8 +95,8 @@ class Muster:
             raise self._stranger()
         return told
 
-    def _stranger(self) -> UnreachableError:
-        return UnreachableError(f"{self.where} answers, and it is no Muster: say with --url where Muster is")
+    def _stranger(self) -> MisdirectedError:
+        return MisdirectedError(f"{self.where} answers, and it is no Muster: say with --url where Muster is")
 
     def ready(self) -> str | None:
         """None when it has read the cluster, else what it says. Raises UnreachableError."""
@@ -116,7 +123,7 @@ class Muster:
         try:
             return self._client.get(path)
         except httpx.HTTPError as error:
-            raise UnreachableError(f"no answer from Muster at {self.where}: {error}") from None
+            raise UnreachableError(f"no answer from Muster at {self.where}: {why_silent(error)}") from None
 
 
 def _said(answer: httpx.Response) -> str:
@@ -157,9 +164,9 @@ def _client(url: str, verify: ssl.SSLContext | bool = True) -> httpx.Client:
 def verification(way: Way, url: str) -> ssl.SSLContext | bool:
     """What certificates are good there, and which is shown. Raises UnreachableError if that cannot be said."""
     if not _is_url(url):
-        raise UnreachableError(f"{url} is not a URL of Muster: write one like {HERE}")
+        raise MisdirectedError(f"{url} is not a URL of Muster: write one like {HERE}")
     if way.key_file is not None and way.cert_file is None:
-        raise UnreachableError("--key-file needs --cert-file, the certificate of that key")
+        raise MisdirectedError("--key-file needs --cert-file, the certificate of that key")
     if way.ca_file is None and way.cert_file is None:
         return True
     try:
@@ -167,7 +174,7 @@ def verification(way: Way, url: str) -> ssl.SSLContext | bool:
         if way.cert_file is not None:
             context.load_cert_chain(way.cert_file, way.key_file)
     except OSError as error:
-        raise UnreachableError(f"the certificate files cannot be used: {error}") from None
+        raise MisdirectedError(f"the certificate files cannot be used: {error}") from None
     return context
 
 

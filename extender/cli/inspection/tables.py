@@ -42,11 +42,11 @@ def show_explanation(told: Shown, out: Console) -> None:
         for one in told["domains"][:_DOMAINS]
     ]
     title = f"Domains of {told['level']}, the one with most room first ({how})"
-    _section(out, title, ("DOMAIN", "#NODES", "#ROOM FOR", "#WANTED", "WHY"), domains, told["domains_in_all"])
+    _section(out, title, ("DOMAIN", "#NODES", "#ROOM FOR", "#WANTED", "WHY"), domains, told["domains_in_all"], "WHY")
     members = [(one["name"], one["state"], one["node"] or "") for one in gang["pods"][:_MEMBERS]]
     _section(out, "Members", ("POD", "STATE", "NODE"), members, len(gang["pods"]))
     story = [(span(ago), text) for ago, text in gang["story"][-_STORY:]]
-    _section(out, "History", ("#AGO", "WHAT"), story, len(story))
+    _section(out, "History", ("#AGO", "WHAT"), story, len(story), "WHAT")
 
 
 def _show_preemption(told: Shown, out: Console) -> None:
@@ -56,7 +56,7 @@ def _show_preemption(told: Shown, out: Console) -> None:
     out.print("\nPreemption", style="bold")
     out.print(plain(f"  {told['preemption']}"))
     victims = [(one["name"], one["told"]) for one in told["victims"][:_MEMBERS]]
-    _section(out, "Who gives way", ("VICTIM", "IS TOLD"), victims, len(told["victims"]))
+    _section(out, "Who gives way", ("VICTIM", "IS TOLD"), victims, len(told["victims"]), "IS TOLD")
 
 
 def show_gangs(gangs: Sequence[Shown], out: Console) -> None:
@@ -67,7 +67,8 @@ def show_gangs(gangs: Sequence[Shown], out: Console) -> None:
         for one in gangs
     ]  # fmt: skip
     heads = ("NAMESPACE", "GANG", "STATE", "#BOUND", "#HELD", "#MEMBERS", "#MIN", "#FOR", "MESSAGE")
-    out.print(grid(heads, rows) if rows else "no gangs found")
+    drop = ("HELD", "BOUND", "MIN", "FOR")
+    out.print(grid(heads, rows, drop=drop, below="MESSAGE") if rows else "no gangs found")
 
 
 def show_domains(domains: Sequence[Shown], out: Console) -> None:
@@ -78,7 +79,8 @@ def show_domains(domains: Sequence[Shown], out: Console) -> None:
         for one in domains
     ]  # fmt: skip
     heads = ("LEVEL", "DOMAIN", "INSIDE", "#NODES", "#OPEN", "#WHOLE", "#GPUS", "#FREE", "GANGS")
-    out.print(grid(heads, rows) if rows else "no nodes found")
+    drop = ("INSIDE", "OPEN", "WHOLE", "GPUS")
+    out.print(grid(heads, rows, drop=drop, below="GANGS") if rows else "no nodes found")
 
 
 def span(seconds: float) -> str:
@@ -89,13 +91,15 @@ def span(seconds: float) -> str:
     return " ".join(f"{count}{unit}" for count, unit in parts[first : first + 2] if count) or "0s"
 
 
-def _section(out: Console, title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], in_all: int) -> None:
+def _section(
+    out: Console, title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], in_all: int, below: str = ""
+) -> None:
     """A table with a title; nothing when it has no rows."""
     if not rows:
         return
     out.print()
     out.print(plain(title, "bold"))
-    out.print(grid(heads, rows))
+    out.print(grid(heads, rows, below=below))
     if in_all > len(rows):
         out.print(f"... and {in_all - len(rows)} more: -o json has all of them")
 

@@ -50,7 +50,7 @@ def release(
         planner = Planner(settings.scheduler_names, Registry(own_kinds(settings.job_kinds)), unsuspend=unsuspend)
         found, failed = asyncio.run(_run(Kube.connect(kubeconfig, context), settings, planner, write=yes, force=force))
     told = [_told(step, failed.get(step)) for step in found.steps]
-    show({"objects": told, "unreadable": found.unreadable}, output, lambda out: _table(told, found, out))
+    show({"objects": told, "unreadable": found.unreadable}, output, lambda out: show_steps(told, found, out))
     if not yes:
         if why := found.hindrance():
             typer.secho(f"--yes would be refused as it is: {why}", err=True, fg="yellow")
@@ -94,7 +94,8 @@ def _told(step: Step, problem: str | None) -> dict[str, Any]:
     return told | {"says": list(step.says)} | ({"failed": problem} if problem is not None else {})
 
 
-def _table(told: list[dict[str, Any]], found: Survey, out: Console) -> None:
+def show_steps(told: list[dict[str, Any]], found: Survey, out: Console) -> None:
+    """Write what becomes of each object, then how many there are."""
     rows = [
         (
             one["namespace"],
@@ -105,7 +106,7 @@ def _table(told: list[dict[str, Any]], found: Survey, out: Console) -> None:
         for one in told
     ]
     if rows:
-        out.print(grid(("NAMESPACE", "KIND", "NAME", "WHAT BECOMES OF IT"), rows))
+        out.print(grid(("NAMESPACE", "KIND", "NAME", "WHAT BECOMES OF IT"), rows, below="WHAT BECOMES OF IT"))
     for problem in found.unreadable:
         out.print(plain(f"left alone, cannot be read: {problem}", "yellow"))
     changes = sum(1 for one in told if one["changes"])

@@ -21,6 +21,7 @@ from kubernetes.aio.config import refresh_token
 
 from extender.kube.api.exchange import LARGEST_ANSWER, Exchanges
 from extender.kube.api.login import log_in
+from extender.kube.api.silence import why_silent
 from extender.kube.reading.objects import UNDECODABLE
 from extender.runtime.requests import Ended
 
@@ -239,7 +240,8 @@ class Connection:
 
 
 def _unreachable(method: str, path: str, error: BaseException) -> ApiError:
-    return UnreachableError(f"{method} {path}: {str(error) or type(error).__name__}")
+    where = f" ({error.host}:{error.port})" if isinstance(error, aiohttp.ClientConnectorError) else ""
+    return UnreachableError(f"{method} {path}: {why_silent(error)}{where}")
 
 
 async def _read(answer: aiohttp.ClientResponse, most: int) -> bytes:

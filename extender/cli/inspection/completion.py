@@ -1,0 +1,86 @@
+"""What shells offer while a command is typed: names of gangs, queues, namespaces, states, levels and contexts.
+
+Each function gets the options that were typed before. Where nothing answers, nothing is offered: a shell that waits, or
+shows an error in the middle of a line, helps nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+
+Offer = tuple[str, str]
+
+
+def gangs(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return names for `muster explain` and the commands that act: gangs, then what makes their pods, then pods."""
+    from extender.cli.inspection.kubeconfig import home
+    from extender.cli.inspection.names import completions
+
+    known = _known(context)
+    kubeconfig, name = context.params.get("kubeconfig"), context.params.get("context")
+    found = completions(known, context.params.get("namespace"), home(kubeconfig, name))
+    offers = [one for one in found if one[0].startswith(incomplete)]
+    bare = [one for one in offers if "pod/" not in one[0]]
+    return offers if incomplete.partition("/")[1] or not bare else bare
+
+
+def namespaces(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return the namespaces that have gangs."""
+    return _starting((one.namespace for one in _known(context)), incomplete)
+
+
+def states(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return the states that gangs are in, or all if none answers."""
+    from extender.observe.explain.remedies import SAID, TOLD_WITH_NUMBERS
+
+    there = [str(one.get("state")) for one in _asked(context, "/gangs", "namespace")]
+    return _starting(there or sorted((*SAID, *TOLD_WITH_NUMBERS)), incomplete)
+
+
+def levels(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return the levels of the topology by their short names."""
+    return _starting((str(one["level"]) for one in _asked(context, "/domains", "level")), incomplete)
+
+
+def queues(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return ClusterQueues, cohorts and LocalQueues."""
+    every = _asked(context, "/queues", "kind")
+    names = (f"{one['namespace']}/{one['name']}" if one.get("namespace") else str(one["name"]) for one in every)
+    return _starting(names, incomplete)
+
+
+def contexts(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return the contexts of the kubeconfig."""
+    from extender.cli.inspection.kubeconfig import context_names
+
+    return _starting(context_names(context.params.get("kubeconfig")), incomplete)
+
+
+def _starting(names: Iterable[str], incomplete: str) -> list[Offer]:
+    return [(name, "") for name in dict.fromkeys(names) if name.startswith(incomplete)]
+
+
+def _known(context: typer.Context) -> list[Any]:
+    from extender.cli.inspection.commands import known_of
+
+    return known_of(_asked(context, "/gangs", "namespace"))
+
+
+def _asked(context: typer.Context, path: str, field: str) -> list[Any]:
+    """Return what Muster answers; nothing if there is no way to it, or it takes too long."""
+    from extender.cli.inspection.options import way_of
+    from extender.cli.inspection.reach import RefusedError, UnreachableError, reach
+
+    given = context.params
+    try:
+        files = {name: given.get(name) for name in ("ca_file", "cert_file", "key_file")}
+        named = (given.get(name) for name in ("url", "kubeconfig", "context", "muster_namespace"))
+        way = way_of(*named, quiet=True, **files)
+        with reach(way) as muster:
+            found: list[Any] = muster.get(path, list, field)
+            return found
+    except (UnreachableError, RefusedError, OSError):
+        return []

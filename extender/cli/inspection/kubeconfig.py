@@ -1,0 +1,44 @@
+"""What a kubeconfig says about names: its contexts, and the namespace of the one in use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from extender.config.reading import UnreadableYamlError, read_yaml
+
+
+def home(kubeconfig: Path | None = None, context: str | None = None) -> str:
+    """Return the namespace of the context, as kubectl takes it where no -n is typed; else ``default``."""
+    files = _files(kubeconfig)
+    current = context or next((one["current-context"] for one in files if one.get("current-context")), None)
+    for one in _contexts(files):
+        if one.get("name") == current:
+            return str((one.get("context") or {}).get("namespace") or "default")
+    return "default"
+
+
+def context_names(kubeconfig: Path | None = None) -> list[str]:
+    """Return the names of all contexts."""
+    return [str(one["name"]) for one in _contexts(_files(kubeconfig)) if one.get("name")]
+
+
+def _contexts(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    named = (one for file in files if isinstance(file.get("contexts"), list) for one in file["contexts"])
+    return [one for one in named if isinstance(one, dict)]
+
+
+def _files(kubeconfig: Path | None) -> list[dict[str, Any]]:
+    """Return the files that can be read, the first one first. What is wrong with the others is told by who logs in."""
+    usual = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    paths = [kubeconfig] if kubeconfig is not None else [Path(one) for one in usual.split(os.pathsep) if one]
+    found = []
+    for path in paths:
+        try:
+            content = read_yaml(path)
+        except (UnreadableYamlError, OSError):
+            continue
+        if isinstance(content, dict):
+            found.append(content)
+    return found

@@ -1,0 +1,150 @@
+"""Names as people type them: of a gang, of the job or another object that makes its pods, of its PodGroup, of a pod.
+
+The same words are taken by every command that is about one workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from policies.words import listed
+
+_GANG = ("gang", "workload")
+_SHORT = {
+    "po": "pod", "pg": "podgroup", "vj": "job", "vcjob": "job", "sts": "statefulset", "deploy": "deployment",
+    "rs": "replicaset", "lws": "leaderworkerset", "cj": "cronjob", "rc": "raycluster",
+}  # fmt: skip
+FORMS = "write NAMESPACE/GANG, KIND/NAME (as in job/train or pod/train-0), or a name alone with --namespace"
+_SHOWN = 10
+
+
+class NameProblemError(ValueError):
+    """The name leads to no workload, or to several; the message says which there are."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A workload and what it is known by. ``objects``: what makes its pods, as ``job/train``; ``pods``: their names."""
+
+    namespace: str
+    name: str
+    objects: Sequence[str] = ()
+    pods: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def names(self) -> list[str]:
+        """All that it may be called by, without a kind."""
+        return [self.name, *(one.partition("/")[2] for one in self.objects), *self.pods]
+
+    def is_called(self, kind: str, name: str) -> bool:
+        """Return whether it has that name, for that kind of object; for any kind if ``kind`` is empty."""
+        if not kind:
+            return name in self.names
+        if kind in _GANG:
+            return name == self.name
+        if kind == "pod":
+            return name in self.pods
+        return f"{kind}/{name}" in self.objects or f"{kind}-{name}" == self.name
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read what was typed. ``kind``: in lower case and the singular, or empty."""
+
+    namespace: str
+    kind: str
+    name: str
+
+
+def readings(typed: str, namespace: str | None, default: str) -> list[Reading]:
+    """Return the ways to read the name, the most literal one first. ``namespace``: what --namespace says; ``default``:
+    where to look without. Raises NameProblemError."""
+    parts, home = typed.split("/"), namespace or default
+    match parts:
+        case [name] if name:
+            return [Reading(home, "", name)]
+        case [first, name] if first and name:
+            by_kind = Reading(home, kind_of(first), name)
+            if namespace in (None, first):
+                return [Reading(first, "", name), by_kind]
+            return [by_kind]
+        case [where, kind, name] if where and kind and name:
+            if namespace not in (None, where):
+                raise NameProblemError(
+                    f"{typed} is in namespace {where}, and --namespace says {namespace}: leave one of them out"
+                )
+            return [Reading(where, kind_of(kind), name)]
+    raise NameProblemError(f"{typed!r} is not a name: {FORMS}")
+
+
+def kind_of(typed: str) -> str:
+    """Return the kind in lower case and the singular: of jobs.batch, Job and job ``job``."""
+    word = typed.lower().partition(".")[0]
+    word = _SHORT.get(word, word)
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") and word not in _SHORT else word
+
+
+def chosen(typed: str, namespace: str | None, default: str, known: Iterable[Known]) -> Known:
+    """Return the workload that is meant. Raises NameProblemError."""
+    ways, every = readings(typed, namespace, default), list(known)
+    fitting = [one for one in every if any(one.namespace == way.namespace for way in ways)]
+    for way in ways:
+        exact = [one for one in fitting if (one.namespace, one.name) == (way.namespace, way.name)]
+        if exact and way.kind in ("", *_GANG):
+            return exact[0]
+    hits = [one for one in fitting if any(_meant(one, way) for way in ways)]
+    if len(hits) == 1:
+        return hits[0]
+    if hits:
+        raise NameProblemError(
+            f"{typed} may mean {len(hits)} workloads; say which: {listed(map(_choice, hits), _SHOWN)}"
+        )
+    raise NameProblemError(_unknown(typed, ways, namespace, every))
+
+
+def _meant(one: Known, way: Reading) -> bool:
+    return one.namespace == way.namespace and one.is_called(way.kind, way.name)
+
+
+def _choice(one: Known) -> str:
+    return f"{one} ({one.objects[0]})" if one.objects else str(one)
+
+
+def _unknown(typed: str, ways: Sequence[Reading], namespace: str | None, every: Sequence[Known]) -> str:
+    """Say where that name is instead, else what comes near it, else what is there."""
+    places = [way.namespace for way in ways]
+    there = [one for one in every if one.namespace in places]
+    place_said = "/" in typed and namespace is None
+    first = f"there is no gang, job or pod {typed}{'' if place_said else f' in namespace {places[0]}'}"
+    elsewhere = [one for one in every if any(one.is_called(way.kind, way.name) for way in ways)]
+    if elsewhere:
+        return f"{first}; there is {listed(map(str, elsewhere), _SHOWN)}"
+    if not there:
+        place, slash, _ = typed.partition("/")
+        hint = f" (if {place} is a namespace, leave --namespace out)" if slash and namespace is not None else ""
+        listed_places = " or ".join(dict.fromkeys(places))
+        return f"{first}; Muster knows of no gang in namespace {listed_places}{hint}"
+    by_name = {name: one for one in reversed(there) for name in (*one.pods, *one.names)}
+    nearest = [name for way in ways for name in get_close_matches(way.name, by_name, 3, 0.7)]
+    close = dict.fromkeys(str(by_name[name]) for name in nearest)
+    if close:
+        choices = [_choice(one) for one in there if str(one) in close]
+        return f"{first}; did you mean {listed(choices, 3)}?"
+    return f"{first}; gangs there: {listed(map(_choice, there), _SHOWN)}"
+
+
+def completions(known: Iterable[Known], namespace: str | None, default: str) -> Iterator[tuple[str, str]]:
+    """Return what may be typed for each workload, with a word of help: its gang, its job, and its pods."""
+    for one in known:
+        here = one.namespace == (namespace or default)
+        if namespace is not None and not here:
+            continue
+        where = "" if here else f"{one.namespace}/"
+        yield f"{where}{one.name}", "gang"
+        yield from ((f"{where}{name}", "makes its pods") for name in one.objects)
+        yield from ((f"{where}pod/{name}", "pod") for name in one.pods)

@@ -1,0 +1,244 @@
+"""Names as people type them, and what shells offer while they are typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extender.cli.inspection import commands
+from extender.cli.inspection.kubeconfig import context_names, home
+from extender.cli.inspection.names import Known, NameProblemError, chosen
+from extender.cli.inspection.queue_tree import QueueNameError, chosen_queues
+from extender.core.engine import Engine
+from extender.core.events import GroupSeen, PodSeen
+from extender.observe.views import view
+from policies.model import Controller
+from tests.builders import coscheduled, gang
+from tests.inspecting import asked, extender
+
+pytestmark = pytest.mark.xdist_group("inspection")
+
+KNOWN = [
+    Known("ml", "job-first", ["job/first"], ["first-0-x", "first-1-y"]),
+    Known("ml", "big-b-12cc", ["job/big-b", "podgroup/big-b-12cc"], ["big-b-master-0"]),
+    Known("ml", "jobset-first", ["jobset/first", "job/first-workers-0"], ["first-workers-0-0-z"]),
+    Known("ml", "train", ["podgroup/train", "replicaset/web-5d9", "deployment/web"], ["train-0"]),
+    Known("job", "train", [], ["other-0"]),
+    *(Known("ml", f"leaderworkerset-llm-{at}", ["leaderworkerset/llm"], [f"llm-{at}"]) for at in range(2)),
+]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("job-first", "ml/job-first"),
+        ("job/first", "ml/job-first"),
+        ("jobs.batch/first", "ml/job-first"),
+        ("Job/first", "ml/job-first"),
+        ("ml/job/first", "ml/job-first"),
+        ("ml/job-first", "ml/job-first"),
+        ("pod/first-1-y", "ml/job-first"),
+        ("po/first-1-y", "ml/job-first"),
+        ("first-1-y", "ml/job-first"),
+        ("big-b", "ml/big-b-12cc"),
+        ("vcjob/big-b", "ml/big-b-12cc"),
+        ("jobs.batch.volcano.sh/big-b", "ml/big-b-12cc"),
+        ("jobset/first", "ml/jobset-first"),
+        ("job/first-workers-0", "ml/jobset-first"),
+        ("train", "ml/train"),
+        ("gang/train", "ml/train"),
+        ("pg/train", "ml/train"),
+        ("deploy/web", "ml/train"),
+        ("deployments.apps/web", "ml/train"),
+        ("job/train", "job/train"),
+        ("lws/llm-1", "ml/leaderworkerset-llm-1"),
+    ],
+)
+def test_every_name_that_people_use_leads_to_the_workload(typed: str, meant: str) -> None:
+    assert str(chosen(typed, None, "ml", KNOWN)) == meant
+
+
+@pytest.mark.parametrize(
+    ("typed", "namespace", "words"),
+    [
+        ("first", None, "first may mean 2 workloads; say which: ml/job-first (job/first), ml/jobset-first (jobset/"),
+        ("lws/llm", None, "may mean 2 workloads; say which: ml/leaderworkerset-llm-0 (leaderworkerset/llm), "),
+        ("frist-0-x", None, "no gang, job or pod frist-0-x in namespace ml; did you mean ml/job-first (job/first)"),
+        ("job/frist", None, "there is no gang, job or pod job/frist; did you mean ml/job-first (job/first)"),
+        ("first", "job", "in namespace job; there is ml/job-first, ml/jobset-first"),
+        ("nothing", "team", "Muster knows of no gang in namespace team"),
+        ("a/b/c/d", None, "'a/b/c/d' is not a name: write NAMESPACE/GANG, KIND/NAME"),
+        ("", None, "'' is not a name"),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_not_clear_is_answered_with_a_choice(typed: str, namespace: str | None, words: str) -> None:
+    with pytest.raises(NameProblemError) as problem:
+        chosen(typed, namespace, "ml", KNOWN)
+    assert words in str(problem.value)
+
+
+def test_a_gang_is_known_by_what_makes_its_pods() -> None:
+    core = Engine()
+    maker = Controller("apps/v1", "ReplicaSet", "web-5d9", "uid-web")
+    group, pods = coscheduled("train", 2)
+    core.handle(GroupSeen(group), 1.0)
+    for pod in (*pods, *(replace(one, controller=maker) for one in gang("web", 2))):
+        core.handle(PodSeen(pod), 1.0)
+    found = {key.name: view(one, 2.0).objects for key, one in core.state.workloads.items()}
+    assert found == {"train": ["podgroup/train"], "web": ["replicaset/web-5d9"]}
+
+
+LOCAL = {"kind": "LocalQueue", "parent": "cq"}
+QUEUES = [
+    {"kind": "Cohort", "namespace": "", "name": "all", "parent": ""},
+    {"kind": "ClusterQueue", "namespace": "", "name": "cq", "parent": "all"},
+    {"kind": "ClusterQueue", "namespace": "", "name": "other", "parent": "all"},
+    *({**LOCAL, "namespace": where, "name": name} for where, name in (("ml", "mine"), ("ml", "same"), ("web", "same"))),
+]
+
+
+@pytest.mark.parametrize(
+    ("typed", "namespace", "found"),
+    [
+        ("mine", None, ["cq", "mine"]),
+        ("ml/mine", None, ["cq", "mine"]),
+        ("localqueue/mine", None, ["cq", "mine"]),
+        ("lq/ml/mine", None, ["cq", "mine"]),
+        ("same", None, ["cq", "same"]),
+        ("same", "web", ["cq", "same"]),
+        ("cq", None, ["cq", "mine", "same", "same"]),
+        ("clusterqueues/cq", None, ["cq", "mine", "same", "same"]),
+        ("cohort/all", None, ["all", "cq", "mine", "same", "same", "other"]),
+    ],
+)
+def test_queues_takes_a_local_queue_too(typed: str, namespace: str | None, found: list[str]) -> None:
+    assert [one["name"] for one in chosen_queues(QUEUES, typed, namespace, "ml")] == found
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("same", "several LocalQueues are called same; say which: ml/same, web/same"),
+        ("mime", "there is no ClusterQueue, cohort or LocalQueue mime; did you mean localqueue/ml/mine?"),
+        ("x", "there are cohort/all, clusterqueue/cq, "),
+    ],
+)
+def test_a_queue_that_is_not_clear_is_answered_with_a_choice(typed: str, words: str) -> None:
+    with pytest.raises(QueueNameError) as problem:
+        chosen_queues(QUEUES, typed, None, "elsewhere")
+    assert words in str(problem.value)
+
+
+def test_the_namespace_is_that_of_the_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contexts = [{"name": "a", "context": {"namespace": "ml"}}, {"name": "b", "context": {}}]
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text(yaml.safe_dump({"current-context": "a"}))
+    second.write_text(yaml.safe_dump({"current-context": "b", "contexts": contexts}))
+    monkeypatch.setenv("KUBECONFIG", f"{first}{os.pathsep}{tmp_path / 'none'}{os.pathsep}{second}")
+    assert (home(), home(None, "b"), home(second), home(tmp_path / "none")) == ("ml", "default", "default", "default")
+    assert context_names() == ["a", "b"]
+
+
+# On the running Muster.
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with extender() as url:
+        yield url
+
+
+def test_only_names_are_written_where_only_names_are_wanted(url: str) -> None:
+    assert asked("gangs", "--url", url, "-o", "name").output.splitlines()[1:] == ["default/train", "default/wait"]
+    assert asked("domains", "--url", url, "-o", "name").output.split() == ["a", "b"]
+    assert asked("explain", "pod/wait-0", "-n", "default", "--url", url, "-o", "name").output == "default/wait\n"
+
+
+def test_a_level_may_be_called_by_its_label(url: str) -> None:
+    said = asked("domains", "--level", "nvidia.com/gpu.clique", "--url", url, "-o", "json")
+    assert [one["name"] for one in json.loads(said.output)] == ["a", "b"]
+    unknown = asked("domains", "--level", "galaxy", "--url", url)
+    assert 'unknown level "galaxy"; available: clique (nvidia.com/gpu.clique)' in unknown.output
+
+
+def test_an_output_that_does_not_exist_is_told_in_plain_words() -> None:
+    assert "'odd' is not one of table, wide, name, json, yaml" in asked("gangs", "-o", "odd").output
+    assert "Value error" not in asked("gangs", "-o", "odd").output
+    said = asked("bench", "latency", "--rate", "0")
+    assert "it has to be greater than or equal to 0.1" in said.output
+
+
+def test_watch_shows_it_again_when_it_has_changed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = 0
+
+    def wait(seconds: float) -> None:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "pause", wait)
+    said = asked("gangs", "-w", "--url", url)
+    assert (said.exit_code, rounds, said.output.count("NAMESPACE")) == (130, 3, 1)
+    assert asked("queues", "--watch", "--url", url, "-o", "json").exit_code == 2
+
+
+def test_watch_goes_on_when_muster_comes_back(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter(
+        [
+            [{"kind": "Cohort", "namespace": "", "name": "a", "parent": ""}],
+            commands.UnreachableError("no answer"),
+            KeyboardInterrupt(),
+        ]
+    )
+
+    def get(*_: object) -> object:
+        answer = next(answers)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(commands, "pause", lambda _: None)
+    monkeypatch.setattr(commands.Muster, "get", get)
+    said = asked("queues", "a", "-w", "-o", "name", "--url", url)
+    assert said.exit_code == 130
+    assert "no answer; asking again" in said.stderr
+
+
+def completed(url: str, *words: str) -> list[str]:
+    """What kubectl is offered after these words, the last of which is being typed."""
+    program = Path(sys.executable).with_name("kubectl_complete-muster")
+    done = subprocess.run(
+        [program, *words], env={**os.environ, "MUSTER_URL": url}, capture_output=True, text=True, check=True
+    )
+    *offers, directive = done.stdout.splitlines()
+    assert (directive, done.stderr) == (":4", "")
+    return offers
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("expl",), ["explain"]),
+        (("explain", "w"), ["wait"]),
+        (("explain", "pod/wait-"), ["pod/wait-0", "pod/wait-1"]),
+        (("gangs", "--state", "No"), ["NoRoom"]),
+        (("gangs", "-n", ""), ["default"]),
+        (("domains", "--level", ""), ["clique"]),
+        (("gangs", "-o", "n"), ["name"]),
+    ],
+)
+def test_kubectl_completes_what_is_there(url: str, words: tuple[str, ...], offered: list[str]) -> None:
+    assert completed(url, *words) == offered
+
+
+def test_where_nothing_answers_nothing_is_offered() -> None:
+    assert completed("http://127.0.0.1:1", "explain", "w") == []
