@@ -215,7 +215,7 @@ class Job:
     its namesake is there. ``backs_off``: its controller tries less and less often to make its pods, and begins anew
     when it sees the job suspended. ``of_class``: the value of the WorkloadPriorityClass that it names, if it names one.
     ``bare``: the core has failed on the job, and knows its bare facts only: nothing is written on it, and it is neither
-    suspended nor evicted.
+    suspended nor evicted. ``requeued``: when somebody has put it back in the line, as that is written, or empty.
     """
 
     podsets: PodSets
@@ -247,6 +247,7 @@ class Job:
     let_go: LetGo | None = None
     in_vain: InVain | None = None
     of_class: int | None = None
+    requeued: str = ""
 
     @property
     def key(self) -> GroupKey:

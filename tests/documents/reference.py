@@ -56,6 +56,7 @@ from extender.kube.kinds.keys import (
     PODSET,
     PRIORITY_CLASS,
     QUEUES,
+    REQUEUED_AT,
     WORKLOAD,
 )
 from extender.kube.queues.naming import OF_VOLCANO
@@ -146,6 +147,8 @@ SAID_OF_JOBS = {
     "is a mistake: a job that is suspended or names a queue waits with the reason `InvalidJob`.",
     HOLD: "`true`: the job stays suspended. A value other than `true` or `false` is a mistake, and the job waits with "
     "the reason `InvalidJob`.",
+    REQUEUED_AT: "Annotation, as `muster requeue` writes it: an instant in RFC 3339. When it changes, Muster forgets "
+    "the failed attempts of the job, and tries it again at once.",
     MIN_MEMBER: "With how few of its pods it may start: on the job, or on its first pod template. Default: all.",
     MIN_PARALLELISM: "The same for a batch/v1 Job, as an annotation.",
 }

@@ -52,6 +52,15 @@ def queues(context: typer.Context, incomplete: str) -> list[Offer]:
     return _starting(names, incomplete)
 
 
+def local_queues(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return the LocalQueues of the namespace."""
+    from extender.cli.inspection.kubeconfig import home
+
+    where = context.params.get("namespace") or home(context.params.get("kubeconfig"), context.params.get("context"))
+    every = _asked(context, "/queues", "kind")
+    return _starting((str(one["name"]) for one in every if one.get("namespace") == where), incomplete)
+
+
 def contexts(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the contexts of the kubeconfig."""
     from extender.cli.inspection.kubeconfig import context_names

@@ -116,6 +116,13 @@ class Retries:
         """It has started: the past is forgotten."""
         self.failures, self.refusals, self.singly, self.words = 0, 0, False, ""
 
+    def forget(self) -> None:
+        """Forget every failure and refusal: somebody wants it tried anew, at once."""
+        self.start()
+        self.nodes.clear()
+        self.not_before = 0.0
+        self.version += 1
+
     def next_end(self) -> float:
         """The first instant at which something lapses."""
         return min([self.not_before or inf, *(until for _, until in self.nodes.values())])

@@ -74,6 +74,9 @@ class JobNaming:
         state.preemptions.edited(job.eviction if known is None else known.seen.eviction, job.eviction)
         if known is not None and (known.seen.uid != job.uid or known.asks_otherwise(job)):
             state.failed_creation.forget(key)  # what kept its pods from being created may be fixed
+        if known is not None and known.seen.uid == job.uid and known.seen.requeued != job.requeued:
+            state.failed_creation.forget(key)
+            workload.retries.forget()
         workload.follow_job(job, taken)
         finish(state, workload)
         state.nudge(workload)

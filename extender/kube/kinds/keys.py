@@ -9,6 +9,9 @@ PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 GANG = "muster.dev/gang"
 """``true``: it is managed; ``false``: it is left alone, even if it names a queue."""
 HOLD = "muster.dev/hold"
+REQUEUED_AT = "muster.dev/requeued-at"
+"""On a job, by people (`muster requeue`): an instant. What is remembered of attempts that have failed is forgotten when
+it changes."""
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 """Kueue's annotation for the least number of pods with which a Job starts."""
 

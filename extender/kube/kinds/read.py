@@ -12,7 +12,7 @@ from extender.kube.convert import UnreadableError
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.kinds.completion import Completion, TemplateSpec, not_before_it_exists, shape_of
 from extender.kube.kinds.hints import hints_of, unread_booleans
-from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, IN_VAIN, MIN_PARALLELISM, OWN, PLAN
+from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, IN_VAIN, MIN_PARALLELISM, OWN, PLAN, REQUEUED_AT
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
 from extender.kube.kinds.plan import MOST_PODS, in_vain_from, let_go_from, plan_from
 from extender.kube.kinds.registry import Registry
@@ -129,6 +129,7 @@ class Reader:
             backs_off=kind.backs_off,
             let_go=let_go_from(planned),
             in_vain=in_vain_from((meta.annotations or {}).get(IN_VAIN)),
+            requeued=(meta.annotations or {}).get(REQUEUED_AT, ""),
             of_class=self.completion.priority_of(meta)[0],
         )
 

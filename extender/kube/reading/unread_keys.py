@@ -25,6 +25,7 @@ from extender.kube.kinds.keys import (
     PLAN,
     PODSET,
     QUEUES,
+    REQUEUED_AT,
     WORKLOAD,
 )
 from extender.kube.queues.naming import MISSPELT, is_misspelt
@@ -37,10 +38,10 @@ from extender.kube.reading.reserved import PREEMPTING
 from extender.kube.reading.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 
 SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
-SAID_OF_JOBS = (GANG, HOLD, QUEUES[1], MIN_MEMBER, *TERMS)
+SAID_OF_JOBS = (GANG, HOLD, REQUEUED_AT, QUEUES[1], MIN_MEMBER, *TERMS)
 _OF_JOBS = (
-    *QUEUES, GANG, HOLD, PLAN, FLAVORS, OWN, WORKLOAD, LED, NODES, NODE_LABELS, IN_VAIN, EVICTED_AT, COMPONENT, PODSET,
-    INDEX_LABEL,
+    *QUEUES, GANG, HOLD, REQUEUED_AT, PLAN, FLAVORS, OWN, WORKLOAD, LED, NODES, NODE_LABELS, IN_VAIN, EVICTED_AT,
+    COMPONENT, PODSET, INDEX_LABEL,
 )  # fmt: skip
 """Read on jobs, or written on their pods by Muster."""
 _OF_PODS = (*WRITTEN, WOKEN, PREEMPTING)

@@ -1,0 +1,212 @@
+"""`muster hold`, `resume`, `requeue` and `evict`: one workload each, by the caller's own rights in the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from extender.cli.act.acts import Act, carry_out, evict, hold, requeue, resume, summary, told
+from extender.cli.act.target import ActError, Target, find
+from extender.cli.inspection import completion
+from extender.cli.inspection.commands import Home, Workload, show
+from extender.cli.inspection.kubeconfig import home
+from extender.cli.inspection.options import As, Context, Kubeconfig, Output
+from extender.cli.terminal import plain, stop, stop_on
+from extender.config.settings import SettingsError, load
+from extender.kube.client import Kube
+from extender.kube.kinds.own import own_kinds
+from extender.kube.kinds.registry import Registry
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; the API server checks it.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal whether to stop what runs.")]
+Config = Annotated[Path | None, typer.Option(help="Muster's settings: job_kinds.")]
+Plan = Callable[["Found"], Awaitable[Act]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The workload, and what an act may have to look at besides."""
+
+    target: Target
+    kube: Kube
+    registry: Registry
+
+
+def hold_command(
+    workload: Workload,
+    namespace: Home = None,
+    dry_run: DryRun = False,
+    config: Config = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Keep a job from being started.
+
+    A job that waits stays suspended until `muster resume`. One that runs goes on, and does not start again.
+    Exit code 0: done. 2: nothing was done.
+    """
+
+    async def plan(found: Found) -> Act:
+        return hold(found.target)
+
+    _act(plan, workload, namespace, config, kubeconfig, context, output, dry_run=dry_run, yes=True)
+
+
+def resume_command(
+    workload: Workload,
+    namespace: Home = None,
+    dry_run: DryRun = False,
+    config: Config = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Let a job go that is held: it waits for its turn.
+
+    Exit code 0: done. 2: nothing was done.
+    """
+
+    async def plan(found: Found) -> Act:
+        return resume(found.target)
+
+    _act(plan, workload, namespace, config, kubeconfig, context, output, dry_run=dry_run, yes=True)
+
+
+def requeue_command(
+    workload: Workload,
+    namespace: Home = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(help="Wait in this LocalQueue from now on.", autocompletion=completion.local_queues),
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    config: Config = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Put a job back in the line: a job that runs is stopped first.
+
+    A hold ends, and so do the pauses after attempts that have failed. Its place in the line is by priority and age, as
+    before. Exit code 0: done. 2: nothing was done.
+    """
+
+    async def plan(found: Found) -> Act:
+        return requeue(found.target, queue, await found.kube.clock() or datetime.now(UTC))
+
+    _act(plan, workload, namespace, config, kubeconfig, context, output, dry_run=dry_run, yes=yes)
+
+
+def evict_command(
+    workload: Workload,
+    namespace: Home = None,
+    held: Annotated[
+        bool, typer.Option("--hold", help="Hold it, too: it does not start again before `muster resume`.")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    config: Config = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Stop a workload and take its room back.
+
+    A job is suspended as a whole, and waits for its turn again. The pods of any other gang are evicted, all or none:
+    where a PodDisruptionBudget protects one of them, nothing is done.
+    Exit code 0: done. 1: some pods could not be evicted. 2: nothing was done.
+    """
+
+    async def plan(found: Found) -> Act:
+        return await evict(found.target, found.kube, found.registry, held=held)
+
+    _act(plan, workload, namespace, config, kubeconfig, context, output, dry_run=dry_run, yes=yes)
+
+
+def _act(
+    plan: Plan,
+    typed: str,
+    namespace: str | None,
+    config: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    output: Output,
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    with stop_on(ActError, SettingsError):
+        registry = Registry(own_kinds(load(config).job_kinds))
+        connecting = Kube.connect(kubeconfig, context)
+        place = home(kubeconfig, context)
+        target, act, failed = asyncio.run(
+            _run(connecting, plan, typed, namespace, place, registry, dry_run=dry_run, yes=yes)
+        )
+    show(
+        told(act, target, failed, dry_run=dry_run),
+        output,
+        lambda out: _lines(act, target, failed, out, dry_run=dry_run),
+    )
+    if dry_run:
+        typer.echo("nothing was written: this was a dry run", err=True)
+    raise typer.Exit(1 if failed else 0)
+
+
+async def _run(
+    connecting: Awaitable[Kube],
+    plan: Plan,
+    typed: str,
+    namespace: str | None,
+    place: str,
+    registry: Registry,
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> tuple[Target, Act, dict[str, str]]:
+    try:
+        kube = await connecting
+    except (OSError, ValueError) as problem:
+        raise ActError(f"no credentials for the API server: {problem}") from None
+    try:
+        target = await find(kube, typed, namespace, place, registry)
+        act = await plan(Found(target, kube, registry))
+        if act.stops and not (dry_run or yes) and sys.stdin.isatty() and sys.stdout.isatty():
+            _ask(act)
+        return target, act, await carry_out(act, kube, dry_run=dry_run)
+    finally:
+        await kube.close()
+
+
+def _ask(act: Act) -> None:
+    for one in act.writes:
+        typer.echo(plain(f"{one.what} {one.says}").plain, err=True)
+    for note in act.notes:
+        typer.secho(plain(note).plain, err=True, fg="yellow")
+    if not typer.confirm("Go on?", err=True):
+        stop("nothing was done")
+
+
+def _lines(act: Act, target: Target, failed: dict[str, str], out: Console, *, dry_run: bool) -> None:
+    """A line for each object, then what follows."""
+    where, tried = target.known.namespace, " (dry run)" if dry_run else ""
+    for one in act.writes:
+        why = failed.get(one.what)
+        out.print(
+            plain(f"{where}: {one.what} {one.says}{tried}") if why is None else plain(f"{where}: failed: {why}", "red")
+        )
+    for note in act.notes:
+        out.print(plain(note, "yellow"))
+    if failed:
+        out.print(plain(summary(act, failed), "yellow"))
+    elif act.then:
+        out.print(plain(act.then))

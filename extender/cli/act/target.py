@@ -1,0 +1,186 @@
+"""Finds the workload that is meant in the objects of a namespace: the API server is asked, Muster is not needed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from extender.cli.inspection.names import Known, NameProblemError, chosen, readings
+from extender.kube.api.connection import ApiError
+from extender.kube.client import Kube
+from extender.kube.convert import UnreadableError, pod_from
+from extender.kube.kinds.keys import HOLD
+from extender.kube.kinds.kind import Kind, Object
+from extender.kube.kinds.read import Reader, meta_of
+from extender.kube.kinds.registry import Registry, asks
+from extender.kube.reading.objects import UNDECODABLE, Meta, PodObject
+from policies.model import Pod
+from policies.words import listed
+
+_CANNOT = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?')
+ReadT = TypeVar("ReadT")
+
+
+class ActError(Exception):
+    """Nothing is done; the message says why."""
+
+
+@dataclass(frozen=True)
+class JobFound:
+    """A job as it is at the API server. ``gang``: the name of its gang."""
+
+    kind: Kind
+    obj: Object
+    meta: Meta
+    gang: str
+
+    @property
+    def path(self) -> str:
+        return self.kind.path_of(self.meta.namespace or "", self.meta.name or "")
+
+    @property
+    def held(self) -> bool:
+        return "true" in self.meta.said(HOLD)
+
+    @property
+    def suspended(self) -> bool:
+        return self.kind.is_suspended(self.obj)
+
+    @property
+    def ended(self) -> bool:
+        return self.kind.has_finished(self.obj)
+
+    def __str__(self) -> str:
+        return f"{self.kind.name.lower()}/{self.meta.name}"
+
+
+@dataclass
+class Target:
+    """A workload: its ``job`` if Muster admits one as a whole, else the pods of its gang."""
+
+    known: Known
+    job: JobFound | None
+    pods: list[Pod]
+
+
+@dataclass
+class _There:
+    """What was read. ``barred``: rights that lacked."""
+
+    jobs: list[JobFound] = field(default_factory=list)
+    parts: dict[str, str] = field(default_factory=dict)
+    """Jobs that another object has made, or that Muster does not admit, each with why it is not acted on."""
+    pods: list[Pod] = field(default_factory=list)
+    barred: list[str] = field(default_factory=list)
+
+
+def lacks(error: ApiError) -> str:
+    """Return which right is missing, as in ``patch jobs.batch in namespace team``; empty if the refusal has another
+    cause."""
+    said = _CANNOT.search(error.message) if error.status == 403 else None
+    if said is None:
+        return ""
+    verb, resource, group, namespace = said.groups()
+    name, _, part = resource.partition("/")
+    what = f"{name}{f'.{group}' if group else ''}{f'/{part}' if part else ''}"
+    return f"{verb} {what}{f' in namespace {namespace}' if namespace else ''}"
+
+
+async def find(kube: Kube, typed: str, namespace: str | None, home: str, registry: Registry) -> Target:
+    """Return the workload of that name. Raises ActError."""
+    try:
+        places = dict.fromkeys(way.namespace for way in readings(typed, namespace, home))
+        every = {place: await _read(kube, place, registry) for place in places}
+        known = {(one.namespace, one.name): one for place, there in every.items() for one in _known(place, there)}
+        meant = chosen(typed, namespace, home, known.values())
+    except NameProblemError as problem:
+        unmanaged = [why for there in every.values() for name, why in there.parts.items() if _is_meant(name, typed)]
+        barred = [right for there in every.values() for right in there.barred]
+        hint = f"; you lack the right to {listed(dict.fromkeys(barred), 20)}" if barred else ""
+        raise ActError(unmanaged[0] if unmanaged else f"{problem}{hint}") from None
+    except ApiError as error:
+        raise ActError(f"the cluster cannot be read: {error}") from None
+    there = every[meant.namespace]
+    job = next((one for one in there.jobs if one.gang == meant.name), None)
+    pods = [pod for pod in there.pods if pod.group_key is not None and pod.group_key.name == meant.name]
+    return Target(meant, job, pods)
+
+
+def _is_meant(name: str, typed: str) -> bool:
+    kind, _, own = name.partition("/")
+    return typed.rpartition("/")[2] == own and (typed.count("/") != 1 or typed.startswith(kind))
+
+
+def _known(namespace: str, there: _There) -> Iterable[Known]:
+    objects: dict[str, dict[str, None]] = {one.gang: {str(one): None} for one in there.jobs}
+    pods: dict[str, list[str]] = {}
+    for pod in there.pods:
+        if pod.group_key is None or pod.group is None:
+            continue
+        known = objects.setdefault(pod.group_key.name, {})
+        pods.setdefault(pod.group_key.name, []).append(pod.name)
+        if pod.controller is not None:
+            known[f"{pod.controller.kind.lower()}/{pod.controller.name}"] = None
+        if pod.group.owner:
+            known[pod.group.owner.replace("-", "/", 1)] = None
+    return (Known(namespace, gang, list(known), pods.get(gang, [])) for gang, known in objects.items())
+
+
+async def _read(kube: Kube, namespace: str, registry: Registry) -> _There:
+    """Raises ApiError where there is no answer. What may not be read is noted."""
+    there, reader = _There(), Reader(registry=registry)
+
+    async def look(path: str, take: Callable[[msgspec.Raw], None]) -> None:
+        try:
+            async for page in kube.list_pages(path):
+                for raw in page.items:
+                    try:
+                        take(raw)
+                    except (UnreadableError, *UNDECODABLE):
+                        continue  # nobody can say which object that is
+        except ApiError as error:
+            if error.status == 403:
+                there.barred.append(lacks(error) or str(error))
+            elif error.status != 404:
+                raise
+
+    def job(kind: Kind) -> Callable[[msgspec.Raw], None]:
+        return lambda raw: _take_job(there, kind, msgspec.json.decode(raw), reader, registry)
+
+    def pod(raw: msgspec.Raw) -> None:
+        there.pods.append(pod_from(msgspec.json.decode(raw, type=PodObject)))
+
+    looks = [look(kind.path_of(namespace, "").rstrip("/"), job(kind)) for kind in registry.kinds]
+    await asyncio.gather(*looks, look(f"/api/v1/namespaces/{namespace}/pods", pod))
+    return there
+
+
+def _take_job(there: _There, kind: Kind, obj: Object, reader: Reader, registry: Registry) -> None:
+    meta = meta_of(kind.name, obj)
+    name = f"{kind.name.lower()}/{meta.name}"
+    if not registry.is_outermost(meta):
+        maker = next(one for one in meta.owner_references or () if one.controller)
+        above = f"{(maker.kind or '').lower()}/{maker.name}"
+        there.parts[name] = f"{name} is a part of {above}, which is admitted as a whole: say {above}"
+    elif not asks(meta):
+        there.parts[name] = (
+            f"Muster does not admit {name}: it names no queue and has no label muster.dev/gang. Suspend it with "
+            f"kubectl, or give it one of these (docs/jobs.md)"
+        )
+    else:
+        # What shows a job of another kind has its templates; the name of its gang is that of the job.
+        gang = reader.read(kind, obj).key.name if kind.shown_in is None else f"{kind.name.lower()}-{meta.name}"
+        there.jobs.append(JobFound(kind, obj, meta, gang))
+
+
+def decoded(answer: bytes, kind: type[ReadT]) -> ReadT:
+    """Return what is in an answer. Raises ActError."""
+    try:
+        return msgspec.json.decode(answer, type=kind)
+    except UNDECODABLE as error:
+        raise ActError(f"the answer of the API server cannot be read: {error}") from None
