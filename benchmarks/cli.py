@@ -31,7 +31,7 @@ from benchmarks.job_stage import ARMS, Arm, Shape
 from benchmarks.running import Output, carry_out_all, run
 from benchmarks.stage import MODES, Mode
 from benchmarks.traces import fragmentation_command, replay_command
-from extender.cli.loadtest import latency_command
+from extender.cli.loadtest import LATENCY, latency_command
 
 main = typer.Typer(
     name="muster bench",
@@ -58,7 +58,7 @@ def bench() -> None:
     """
 
 
-@main.command("throughput")
+@main.command("throughput", short_help="Gang pods bound a second, and their cost.")
 def throughput_command(
     nodes: Nodes = 1000,
     gangs: Annotated[int, typer.Option(min=1, help="Gangs of pods with one GPU each.")] = 375,
@@ -72,7 +72,7 @@ def throughput_command(
     run(throughput.benchmark(f"throughput-{nodes}", nodes, gangs, size, mode or list(Mode), repeat, patience), output)
 
 
-@main.command("levels")
+@main.command("levels", short_help="What three topology levels cost.")
 def levels_command(
     nodes: Nodes = 1000,
     gangs: Annotated[int, typer.Option(min=1, help="Gangs of pods with one GPU each.")] = 188,
@@ -85,7 +85,7 @@ def levels_command(
     run(levels.benchmark(nodes, gangs, size, repeat, patience), output)
 
 
-@main.command("jobs")
+@main.command("jobs", short_help="How fast suspended Jobs are started whole.")
 def jobs_command(
     nodes: Nodes = 1000,
     shape: Annotated[
@@ -117,13 +117,13 @@ def jobs_command(
     run(jobs.benchmark(name, nodes, shapes, jobs_of, arms, repeat, patience, throttled=throttled), output)
 
 
-@main.command("creation")
+@main.command("creation", short_help="Large Jobs while pods are made slowly.")
 def creation_command(nodes: Nodes = 500, patience: Patience = 600, output: Output = None) -> None:
     """How Jobs of hundreds of pods start while 20 pods a second are made, and small ones behind them."""
     run(creation.benchmark(nodes, patience), output)
 
 
-@main.command("gang")
+@main.command("gang", short_help="How long one large gang takes.")
 def gang_command(
     nodes: Nodes = 500,
     size: Size = 512,
@@ -135,7 +135,7 @@ def gang_command(
     run(gang.benchmark(nodes, size, mode or list(Mode), repeat), output)
 
 
-@main.command("waiting")
+@main.command("waiting", short_help="What gangs that cannot start cost.")
 def waiting_command(
     nodes: Nodes = 100,
     gangs: Annotated[int, typer.Option(min=1, help="Gangs that do not fit.")] = 1000,
@@ -150,7 +150,7 @@ def waiting_command(
     run(waiting.benchmark("waiting", nodes, gangs, window, rate, modes, alike=alike), output)
 
 
-@main.command("contention")
+@main.command("contention", short_help="Gangs that want the same room.")
 def contention_command(
     nodes: Nodes = 32,
     gangs: Annotated[int, typer.Option(min=1, help="Gangs of pods that take a whole node each.")] = 12,
@@ -164,7 +164,7 @@ def contention_command(
     run(contention.benchmark(nodes, gangs, size, wait, modes), output)
 
 
-@main.command("core")
+@main.command("core", short_help="How long the core alone takes.")
 def core_command(
     nodes: Annotated[
         list[int] | None, typer.Option(min=core.FEWEST, help="Cluster sizes; 1000, 5000 and 20000 by default.")
@@ -176,7 +176,7 @@ def core_command(
     run(core.benchmark(nodes or [1000, 5000, 20000], gangs), output)
 
 
-@main.command("preemption")
+@main.command("preemption", short_help="How long the search for victims takes.")
 def preemption_command(
     nodes: Nodes = 5000,
     candidates: Annotated[
@@ -188,7 +188,7 @@ def preemption_command(
     run(preemption.benchmark(nodes, candidates or [100, 700]), output)
 
 
-@main.command("queues")
+@main.command("queues", short_help="What queues cost the core.")
 def queues_command(
     count: Annotated[
         int, typer.Option("--queues", min=queues.ROUNDS, help="5 nodes and 15 workloads for each.")
@@ -199,7 +199,7 @@ def queues_command(
     run(queues.benchmark(count), output)
 
 
-@main.command("courses")
+@main.command("courses", short_help="Kueue's scalability test on a cluster.")
 def courses_command(
     part: Annotated[int, typer.Option(min=1, help="One Job in so many; 1 plays all 15,000.")] = courses.PART,
     repeat: Repeat = 1,
@@ -210,7 +210,7 @@ def courses_command(
     run(courses.benchmark(part, repeat, patience), output)
 
 
-@main.command("memory")
+@main.command("memory", short_help="Memory on a large cluster, and readiness.")
 def memory_command(
     nodes: Nodes = 5000,
     pods: Annotated[int, typer.Option(min=1, help="Pods that run on them.")] = 20000,
@@ -223,7 +223,7 @@ def memory_command(
     run(memory.benchmark(nodes, pods, platform), output)
 
 
-@main.command("takeover")
+@main.command("takeover", short_help="How soon the other replica goes on.")
 def takeover_command(
     nodes: Nodes = 5000,
     pods: Annotated[int, typer.Option(min=0, help="Pods of gangs that run on them.")] = 20000,
@@ -234,7 +234,7 @@ def takeover_command(
     run(takeover.benchmark(nodes, pods, repeat), output)
 
 
-@main.command("faults")
+@main.command("faults", short_help="Kill and delay what gangs depend on.")
 def faults_command(
     rounds: Annotated[int, typer.Option(min=1, help="Each is every fault once, on a control plane of its own.")] = 3,
     gentle: Annotated[bool, typer.Option(help="Short outages, as in the test suite.")] = False,
@@ -244,7 +244,7 @@ def faults_command(
     run(campaign.benchmark(rounds, GENTLE if gentle else Scale()), output)
 
 
-@main.command("all")
+@main.command("all", short_help="All of them, for docs/benchmarks.md.")
 def all_command(
     only: Annotated[list[str] | None, typer.Option(help="Names of benchmarks, as in throughput-1000.")] = None,
     repeat: Repeat = 3,
@@ -267,7 +267,7 @@ def all_command(
     carry_out_all([(one, results / f"{one.name}.json") for one in chosen], go_on=not again, finish=finish)
 
 
-@main.command("writes")
+@main.command("writes", short_help="What a write costs the API server.")
 def writes_command(
     pods: Annotated[int, typer.Option(min=1, help="Pods that each way of writing is tried on.")] = 500,
     repeat: Repeat = 3,
@@ -277,6 +277,14 @@ def writes_command(
     run(writes.benchmark(pods, repeat), output)
 
 
-main.command("replay")(replay_command)
-main.command("fragmentation")(fragmentation_command)
-main.command("latency")(latency_command)
+main.command("replay", short_help="A trace under every scheduler.")(replay_command)
+main.command("fragmentation", short_help="Cliques that a trace's gangs use.")(fragmentation_command)
+main.command("latency", short_help=LATENCY)(latency_command)
+
+_BY_TOPIC = (
+    "latency", "throughput", "gang", "levels", "jobs", "creation", "waiting", "contention", "courses", "memory",
+    "takeover", "faults", "writes", "core", "preemption", "queues", "replay", "fragmentation", "all",
+)  # fmt: skip
+"""A running extender first, then what needs a control plane, then what needs none. Others come before all of these."""
+_PLACES = {name: place for place, name in enumerate(_BY_TOPIC)}
+main.registered_commands.sort(key=lambda command: _PLACES.get(command.name or "", -1))

@@ -12,11 +12,12 @@ import typer
 from devcluster import binaries
 from devcluster.cluster import Cluster
 from devcluster.errors import ClusterError
-from devcluster.muster import install_gate, install_job_admission, install_pod_trials, start_muster
+from devcluster.muster import RunningMuster, install_gate, install_job_admission, install_pod_trials, start_muster
 from devcluster.profiles import PROFILES
 from devcluster.progress import Terminal
 from extender.platforms.nodes import PLATFORMS
 
+_LOOK_EVERY_S = 1.0
 CLIQUE = "nvidia.com/gpu.clique"
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -96,23 +97,39 @@ def _run(
                 cluster.add_nodes(
                     nodes, gpus=gpus, labels=lambda i: {CLIQUE: f"clique-{i // clique}"} if clique else {}
                 )
-        programs = [cluster.binary("kubectl").parent]
+        programs = [cluster.binary("kubectl").parent, Path(sys.executable).parent]
+        running = None
         exports = [f"export KUBECONFIG={cluster.kubeconfig}"]
         if muster:
             progress("starting Muster")
-            exports.append(f"export MUSTER_URL={start_muster(cluster).url}")
+            running = start_muster(cluster)
+            exports.append(f"export MUSTER_URL={running.url}")
             install_gate(cluster)
             install_job_admission(cluster)
             install_pod_trials(cluster)
-            programs.append(Path(sys.executable).parent)
         progress.done()
         for line in (*exports, f"export PATH={':'.join(map(str, programs))}:$PATH"):
             typer.echo(line)
         typer.echo(f"# {nodes} nodes, logs in {cluster.directory / 'logs'}; Ctrl-C stops everything", err=True)
+        stopped = threading.Event()
+        if running is not None:
+            threading.Thread(target=_tell_of_ends, args=(running, stopped), daemon=True).start()
         try:
             threading.Event().wait()
         except KeyboardInterrupt:
             typer.echo("stopping", err=True)
+        finally:
+            stopped.set()
+
+
+def _tell_of_ends(muster: RunningMuster, stopped: threading.Event) -> None:
+    """Say it when the extender or its kube-scheduler has ended: nothing else shows it on this terminal."""
+    told: set[str] = set()
+    while not stopped.wait(_LOOK_EVERY_S):
+        for name, process in (("Muster's extender", muster.extender), ("Muster's kube-scheduler", muster.scheduler)):
+            if not process.running and name not in told:
+                told.add(name)
+                typer.secho(f"{name} has ended: its log is {process.log}", err=True, fg=typer.colors.RED)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
 import yaml
 from typer.testing import CliRunner
 
+import devcluster.__main__ as devcluster
 import extender.cli.main as cli
 from extender import probe
 from extender.cli.main import main
@@ -182,7 +184,32 @@ def test_the_version_is_told() -> None:
     assert CliRunner().invoke(main, ["--version"]).output == f"muster {version('muster-scheduler')}\n"
 
 
-@pytest.mark.parametrize("name", ["explain", "gangs", "domains", "doctor", "release", "token", "simulate"])
+def test_the_summaries_of_benchmarks_are_whole_sentences() -> None:
+    listed = CliRunner().invoke(main, ["bench", "--help"], env={"COLUMNS": "80"}).output.partition("Commands:")[2]
+    rows = [line.strip() for line in listed.splitlines() if line.strip()]
+    assert [row for row in rows if not row.endswith(".") or row.endswith("...")] == []
+    assert rows.index(next(row for row in rows if row.startswith("latency"))) < len(rows) // 4
+
+
+def test_the_devcluster_says_when_muster_has_ended() -> None:
+    stopped, told = threading.Event(), list[str]()
+    log = Path("logs/muster.log")
+    runs, over = SimpleNamespace(running=True, log=log), SimpleNamespace(running=False, log=log)
+
+    def tell(text: str, **_: object) -> None:
+        told.append(text)
+        stopped.set()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(devcluster, "_LOOK_EVERY_S", 0.001)
+        patch.setattr(devcluster.typer, "secho", tell)
+        devcluster._tell_of_ends(SimpleNamespace(extender=over, scheduler=runs), stopped)  # type: ignore[arg-type]
+    assert told == ["Muster's extender has ended: its log is logs/muster.log"]
+
+
+@pytest.mark.parametrize(
+    "name", ["explain", "gangs", "domains", "doctor", "release", "token", "simulate", "hold", "evict"]
+)
 def test_the_list_of_commands_says_what_the_command_says_of_itself(name: str) -> None:
     group: typer.core.TyperGroup = typer.main.get_command(main)  # type: ignore[assignment]
     command = group.commands[name]
@@ -215,10 +242,10 @@ MISTAKES = {
     "bad choice": ("gangs -o xml", "'xml' is not one of"),
     "both namespaces": ("gangs -A -n team", "contradict each other"),
     "no URL": ("gangs --url=nonsense", "is not a URL"),
-    "nobody there": ("gangs --url=http://127.0.0.1:{nobody}", "no answer from Muster"),
+    "nobody there": ("gangs --url=http://127.0.0.1:{nobody}", "{nobody}: connection refused"),
     "missing authority": ("domains --url=https://127.0.0.1:{nobody} --ca-file={missing}", "cannot be used"),
     "key without certificate": ("domains --url=https://127.0.0.1:{nobody} --key-file={missing}", "--cert-file"),
-    "bad gang": ("explain /", "is not the name of a gang"),
+    "bad gang": ("explain /", "is not a name: write NAMESPACE/GANG"),
     "bad port": ("serve --port=70000", "listen_port"),
     "settings are missing": ("serve --config={missing}", "No such file"),
     "settings are a folder": ("check --config={folder}", "Is a directory"),
@@ -244,7 +271,7 @@ MISTAKES = {
     "bad number": ("simulate --scenario={text} --load=much", "Invalid value for '--load'"),
     "unknown policy": ("simulate --scenario={text} --policy=queue_policy=odd", "odd"),
     "bench without URL's scheme": ("bench latency --url=nonsense", "is not a URL"),
-    "bench at nobody": ("bench latency --url=http://127.0.0.1:{nobody} --calls=1", "no usable answer"),
+    "bench at nobody": ("bench latency --url=http://127.0.0.1:{nobody} --calls=1", "/filter: connection refused"),
     "bench to nowhere": (
         "bench latency --url=http://127.0.0.1:{nobody} --output={folder}/no/x",
         "there is no directory {folder}/no",

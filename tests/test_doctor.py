@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from extender.cli.main import main
 from extender.config.settings import load
 from extender.kube.reading.objects import (
     Condition,
+    Container,
     Meta,
     OwnerObject,
     OwnerReference,
@@ -29,6 +31,7 @@ from extender.kube.reading.objects import (
     PodObject,
     PodSpec,
     PodStatus,
+    Resources,
 )
 from extender.runtime.quarantine import LEFT_OUT_NOTICE
 from tests.doctored import BASE, Config, admission, codes, shipped
@@ -94,6 +97,72 @@ def test_pods_that_no_scheduler_looks_at_are_found_once_they_are_old() -> None:
     facts = Facts(load(None), now=NOW, members=[member_from(one) for one in pods], skipped=[])
     (found,) = [one for one in examine(facts).findings if one.code == "NobodyServes"]
     assert (found.subject, "1 pod" in found.what, "mustr" in found.what) == ("team/lost", True, True)
+
+
+def test_one_template_is_one_fault_however_many_pods_it_has() -> None:
+    pods = []
+    for template in ("a", "b"):
+        for number in range(3):
+            made = pod(f"{template}-{number}", scheduler_name="muster")
+            assert made.metadata is not None
+            made.metadata.annotations = {"muster.dev/pod-group": "My_Gang/1"}
+            made.metadata.owner_references = [
+                OwnerReference("batch/v1", "Job", template, f"uid-{template}", controller=True)
+            ]
+            pods.append(made)
+    facts = Facts(load(None), now=NOW, members=[member_from(one) for one in pods])
+    found = [one for one in examine(facts).findings if one.code == "UnreadableGang"]
+    assert [(one.subject, one.what.rpartition("; on ")[2]) for one in found] == [
+        ("team/a-0", "3 pods of Job a"), ("team/b-0", "3 pods of Job b"),
+    ]  # fmt: skip
+
+
+def test_where_no_deployment_tells_it_the_running_muster_does() -> None:
+    gpus = Resources(requests={"nvidia.com/gpu": "1"})
+    runs = pod("runs", scheduler_name="volcano", node_name="n1", containers=[Container(resources=gpus)])
+    members = [member_from(runs)]
+    facts = Facts(load(None), now=NOW, members=members)
+    assert "OtherSchedulersGpus" in codes(facts)
+    assert "OtherSchedulersGpus" not in codes(replace(facts, serves=("muster", "volcano")))
+    assert "OtherSchedulersGpus" not in codes(replace(facts, guessed=True)), "nobody tells whose it is"
+
+
+def test_a_volcano_job_that_nobody_serves_is_found_without_pods() -> None:
+    facts = Facts(load(None), now=NOW, untaken={"Job team/big": "volcano"})
+    (found,) = [one for one in examine(facts).findings if one.code == "NobodyServes"]
+    assert found.subject == "Job team/big"
+    assert found.what == "no scheduler called volcano has taken it up since it was created, so it has no pods"
+
+
+@pytest.mark.parametrize(
+    ("status", "age_s", "found"),
+    [
+        ({"phase": "Pending"}, 600, {"Job team/big": "volcano"}),
+        ({}, 600, {"Job team/big": "volcano"}),
+        ({"phase": "Pending"}, 5, {}),
+        ({"phase": "Pending", "conditions": [{"type": "Unschedulable"}]}, 600, {}),
+        ({"phase": "Inqueue"}, 600, {}),
+    ],
+)
+def test_a_volcano_job_waits_for_a_scheduler_as_its_podgroup_shows(
+    status: dict[str, Any], age_s: float, found: dict[str, str]
+) -> None:
+    facts = Facts(load(None))
+
+    async def scenario() -> None:
+        async with fake_api() as (api, kube):
+            now = datetime.now(UTC)
+            api.on("GET", "/version", Answer(body={"gitVersion": "v1.37.2"}))
+            job = {"metadata": {"name": "big", "namespace": "team", "uid": "uid-big"}, "spec": {}}
+            meta = {"name": "big-1", "namespace": "team", "ownerReferences": [{"uid": "uid-big"}]}
+            meta["creationTimestamp"] = (now - timedelta(seconds=age_s)).isoformat()
+            api.on("GET", "/apis/batch.volcano.sh/v1alpha1/jobs", Answer(body={"items": [job]}))
+            group = Answer(body={"items": [{"metadata": meta, "status": status}]})
+            api.on("GET", "/apis/scheduling.volcano.sh/v1beta1/podgroups", group)
+            await gather(kube, "kube-system", facts, settings_given=True)
+
+    asyncio.run(scenario())
+    assert facts.untaken == found
 
 
 TYPO, GANG_KEY = "muster.dev/podgroup", "muster.dev/pod-group"

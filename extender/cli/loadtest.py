@@ -27,6 +27,8 @@ main = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+LATENCY = "How long filter, prioritize and bind take."
+
 WARNING = (
     "These calls load {url}: kube-scheduler's own calls wait behind them. Nothing is bound, because the pods do not "
     "exist. The test stops when an answer to filter or prioritize takes longer than {limit_ms:g} ms (--limit-ms)."
@@ -44,7 +46,7 @@ def bench() -> None:
     """Load-test a running extender. All other benchmarks of Muster need a source checkout."""
 
 
-@main.command("latency")
+@main.command("latency", short_help=LATENCY)
 def latency_command(
     url: Annotated[str | None, typer.Option(help="A running extender, as in http://127.0.0.1:10290.")] = None,
     verb: Annotated[

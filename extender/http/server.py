@@ -95,6 +95,7 @@ def _readyz(runner: Runner, sight: Sight, notice: Callable[[], str], request: Re
     if said := notice():
         text += f"{said}\n"
     if "verbose" in request.query_params:
+        text += f"serves schedulerName {', '.join(sorted(runner.core.state.schedulers))}\n"
         text += "".join(f"{kind}: last heard of {age:.0f} s ago\n" for kind, age in sorted(sight.ages().items()))
     return Response(text, status)
 

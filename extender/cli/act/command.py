@@ -70,9 +70,9 @@ def resume_command(
     context: Context = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Let a job go that is held: it waits for its turn.
+    """Let a job go that is held.
 
-    Exit code 0: done. 2: nothing was done.
+    It waits for its turn. Exit code 0: done. 2: nothing was done.
     """
 
     async def plan(found: Found) -> Act:
@@ -95,10 +95,10 @@ def requeue_command(
     context: Context = None,
     output: As = Output.TABLE,
 ) -> None:
-    """Put a job back in the line: a job that runs is stopped first.
+    """Put a job back in the line.
 
-    A hold ends, and so do the pauses after attempts that have failed. Its place in the line is by priority and age, as
-    before. Exit code 0: done. 2: nothing was done.
+    A job that runs is stopped first. A hold ends, and so do the pauses after attempts that have failed. Its place in
+    the line is by priority and age, as before. Exit code 0: done. 2: nothing was done.
     """
 
     async def plan(found: Found) -> Act:

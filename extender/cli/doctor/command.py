@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from extender.cli.doctor import configuration, installation, keys, kinds, worklo
 from extender.cli.doctor.facts import Facts
 from extender.cli.doctor.finding import NOT_CHECKED, Finding, Severity, error, skipped
 from extender.cli.inspection.commands import show
-from extender.cli.inspection.options import As, Context, Kubeconfig, Output, Url
+from extender.cli.inspection.options import As, Context, Kubeconfig, Output, Url, way_of
 from extender.cli.inspection.reach import UnreachableError, Way, reach
 from extender.cli.terminal import plain, stop
 from policies.words import many
@@ -69,7 +69,8 @@ def doctor(
         # A file can be judged by itself, before there is a cluster.
         facts.skipped.append(skipped("the cluster", str(problem), "pass its credentials with --kubeconfig"))
     else:
-        _ask(Way(url, kubeconfig, context, muster_namespace), facts)
+        way = way_of(url, kubeconfig, context, None, quiet=True)
+        _ask(replace(way, namespace=muster_namespace), facts, told=config is not None)
     report = examine(facts)
     # Through JSON, because YAML knows no enumerations.
     told = json.loads(json.dumps({"findings": [asdict(one) for one in report.findings], "more": report.more}))
@@ -77,11 +78,16 @@ def doctor(
     raise typer.Exit(report.exit_code)
 
 
-def _ask(way: Way, facts: Facts) -> None:
-    """Whether Muster answers, and is in sync."""
+def _ask(way: Way, facts: Facts, *, told: bool) -> None:
+    """Whether Muster answers, and is in sync; where neither a file (``told``) nor a Deployment says which
+    schedulerNames it serves, that too."""
+    facts.guessed = not told and facts.deployment is None
     try:
         with reach(way) as muster:
             facts.muster, facts.left_out = muster.ready() or "", muster.left_out()
+            if facts.guessed:
+                facts.serves = muster.serves()
+                facts.guessed = not facts.serves
     except UnreachableError as problem:
         if way.url is not None:
             facts.skipped.append(error("NotReachable", "muster", str(problem), "check that it runs, and the address"))

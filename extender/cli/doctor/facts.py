@@ -19,6 +19,8 @@ from extender.kube.reading.objects import GroupObject, Meta, OwnerObject, PodObj
 from policies.model import Node, Pod
 
 Tree = Mapping[str, Any]
+UNANSWERED_S = 90.0
+"""What no scheduler has said a word about for so long has none."""
 JOB_POLICY = "muster-jobs"
 """Suspends the jobs that Muster is to admit, when they are created."""
 
@@ -64,7 +66,8 @@ class Facts:
     itself, "" when it is ready; None if nobody could ask. ``left_out``: the objects that its core has failed on.
     ``kueue_runs``: Kueue's controller renews its Lease. ``leftovers``: what it has left behind. ``served``: the kinds
     that the API server serves. ``guards``: validating admission policies by name. ``skipped``: what could not be
-    checked.
+    checked. ``serves``: the schedulerNames of the running Muster, where no Deployment tells them; ``guessed``: nobody
+    tells them. ``untaken``: Volcano Jobs that no scheduler has taken up, with the schedulerName of each.
     """
 
     settings: Settings
@@ -91,12 +94,19 @@ class Facts:
     service_accounts: dict[str, bool] = field(default_factory=dict)
     muster: str | None = None
     left_out: str = ""
+    serves: tuple[str, ...] = ()
+    guessed: bool = False
+    untaken: dict[str, str] = field(default_factory=dict)
     skipped: list[Finding] = field(default_factory=list)
 
     @property
     def ours(self) -> tuple[str, ...]:
         """schedulerNames that Muster serves."""
-        return self.settings.scheduler_names
+        return self.serves or self.settings.scheduler_names
+
+    def is_old(self, born: datetime) -> bool:
+        """Return whether what was created then should have been seen by its scheduler by now."""
+        return self.now is not None and (self.now - born).total_seconds() > UNANSWERED_S
 
     @property
     def admits_jobs(self) -> bool:

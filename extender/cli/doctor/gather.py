@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,6 +40,8 @@ _OWNERS = (
     ("StatefulSet", "/apis/apps/v1/statefulsets"),
     ("Deployment", "/apis/apps/v1/deployments"),
 )
+_VOLCANO_JOBS = "/apis/batch.volcano.sh/v1alpha1/jobs"
+_VOLCANO_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 _AT_ONCE = 8
 _LABEL = "app.kubernetes.io/name=muster"
 
@@ -84,6 +87,7 @@ async def gather(kube: Kube, namespace: str, facts: Facts, *, settings_given: bo
         reading.lease(),
         reading.rights(),
         reading.kinds(),
+        reading.volcano(),
     )
 
 
@@ -195,6 +199,25 @@ class _Reading:
         facts.served = await self._or_skipped("kinds that are served", lambda: served(self._kube))
         found = await self._read("validating admission policies", _VALIDATION, missing={})
         facts.guards = None if found is None else _by_name(found)
+
+    async def volcano(self) -> None:
+        """Volcano Jobs without pods: their PodGroup waits, and no scheduler has said a word about it."""
+        found = await self._read("Volcano Jobs", _VOLCANO_JOBS, missing={})
+        if not (jobs := (found or {}).get("items")):
+            return
+        groups = await self._read("PodGroups of Volcano", _VOLCANO_GROUPS, missing={})
+        silent = {
+            owner["uid"]: one["metadata"].get("creationTimestamp")
+            for one in (groups or {}).get("items") or []
+            if (one.get("status") or {}).get("phase") in (None, "", "Pending")
+            and not (one.get("status") or {}).get("conditions")
+            for owner in one["metadata"].get("ownerReferences") or []
+        }
+        for job in jobs:
+            meta, born = job["metadata"], silent.get(job["metadata"]["uid"])
+            if born is not None and self._facts.is_old(datetime.fromisoformat(born)):
+                name = (job.get("spec") or {}).get("schedulerName") or "volcano"
+                self._facts.untaken[f"Job {meta['namespace']}/{meta['name']}"] = name
 
     async def lease(self) -> None:
         """The Lease that kube-scheduler's configuration names."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from extender.cli.doctor.facts import Facts, Member, said
+from extender.cli.doctor.facts import UNANSWERED_S, Facts, Member, said
 from extender.cli.doctor.finding import Finding, error, warning
 from extender.core.cluster.table import Table
 from extender.kube.dialects import MIN_MEMBER
@@ -17,8 +17,6 @@ from policies.words import many
 _FOR_MUSTER = (Dialect.ANNOTATION, Dialect.COSCHEDULING)
 """Who names a gang in another project's words means that project's scheduler, unless he names Muster's."""
 _BY_PLUGIN = "offer the devices of these nodes by a device plugin, or start such pods without a gang"
-_UNANSWERED_S = 90.0
-"""A pending pod that no scheduler has said a word about for so long has none."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -28,10 +26,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     for member in members:
         if (key := member.pod.group_key) is not None:
             gangs.setdefault(key, []).append(member)
-        problem = member.pod.group.problem if member.pod.group is not None and member.pod.live else None
-        if problem is not None:
-            fix = "correct the pod template, and create the pods again"
-            yield error("UnreadableGang", str(member.pod), problem, fix)
+    unreadable = [(one.pod, one.pod.group.problem) for one in members if one.pod.group is not None and one.pod.live]
+    for pod, problem in _by_template((pod, problem) for pod, problem in unreadable if problem is not None):
+        yield error("UnreadableGang", str(pod), problem, "correct the pod template, and create the pods again")
     for key, some in sorted(gangs.items()):
         yield from _gang(str(key), [one.pod for one in some if one.pending], facts)
         yield from _elsewhere(str(key), some, facts)
@@ -39,6 +36,16 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _unserved(members, facts)
     yield from _foreigners(members, facts)
     yield from _levels(facts)
+
+
+def _by_template(wrong: Iterable[tuple[Pod, str]]) -> Iterator[tuple[Pod, str]]:
+    """Return the first pod of each maker with the same fault, and how many pods have it: one template is one fault."""
+    found: dict[tuple[str, str, str], list[Pod]] = {}
+    for pod, fault in wrong:
+        maker = pod.name if pod.controller is None else f"{pod.controller.kind} {pod.controller.name}"
+        found.setdefault((pod.namespace, maker, fault), []).append(pod)
+    for (_, maker, fault), pods in found.items():
+        yield pods[0], f"{fault}; on {many(len(pods), 'pod')} of {maker}" if len(pods) > 1 else fault
 
 
 def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
@@ -97,6 +104,7 @@ def _object(name: str, facts: Facts) -> Iterator[Finding]:
 
 def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
     """Muster never removes its gate from a pod that it does not treat as a member of a gang."""
+    orphans, fixes = list[tuple[Pod, str]](), dict[str, str]()
     for pod in (one.pod for one in members if one.pending and GANG_GATE in one.pod.gates):
         if pod.group_key is None:
             what, fix = "it is in no gang of Muster's", "create it again without the gate, or with muster.dev/pod-group"
@@ -104,14 +112,24 @@ def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
             what, fix = f"its schedulerName {pod.scheduler} is not Muster's", "create it again with Muster's"
         else:
             continue
-        yield error("OrphanGate", str(pod), f"its gate {GANG_GATE} is never removed: {what}", fix)
+        orphans.append((pod, f"its gate {GANG_GATE} is never removed: {what}"))
+        fixes[orphans[-1][1]] = fix
+    for pod, what in _by_template(orphans):
+        yield error("OrphanGate", str(pod), what, fixes[what.partition("; on ")[0]])
 
 
 def _unserved(members: list[Member], facts: Facts) -> Iterator[Finding]:
-    """Pods that no scheduler has looked at: their schedulerName is misspelt, or that scheduler is down."""
+    """Pods that no scheduler has looked at, and Volcano Jobs: their schedulerName is misspelt, or that scheduler is
+    down."""
+    for name, scheduler in sorted(facts.untaken.items()):
+        what = f"no scheduler called {scheduler} has taken it up since it was created, so it has no pods"
+        fix = f"add {scheduler} to Muster's scheduler_names and to kube-scheduler's profiles (docs/migrate.md)"
+        if scheduler in facts.ours:
+            fix = "check that Muster's kube-scheduler runs"
+        yield error("NobodyServes", name, what, fix)
     if facts.now is None:
         return
-    born_before = facts.now.timestamp() - _UNANSWERED_S
+    born_before = facts.now.timestamp() - UNANSWERED_S
     silent: dict[str, list[Pod]] = {}
     for member in members:
         if member.pending and not member.pod.gates and not member.looked_at and 0 < member.pod.created < born_before:
@@ -126,6 +144,8 @@ def _unserved(members: list[Member], facts: Facts) -> Iterator[Finding]:
 
 def _foreigners(members: list[Member], facts: Facts) -> Iterator[Finding]:
     """GPU pods of other schedulers: two schedulers on one node do not see each other's plans."""
+    if facts.guessed:
+        return  # nobody tells whose they are
     theirs = [
         one.pod for one in members
         if one.pod.node and one.pod.scheduler not in facts.ours and not one.pod.terminal and gpus_of(one.pod.requests)
@@ -172,11 +192,13 @@ def _labels(table: Table, view: TopologyView) -> Iterator[Finding]:
 
 def _asked(view: TopologyView, members: list[Member]) -> Iterator[Finding]:
     """Levels that pods ask for and that do not exist."""
+    wrong = list[tuple[Pod, str]]()
     known = {word for level in view.levels for word in (level.name, level.key)} | {HOSTNAME, NO_LEVEL}
     for member in members:
         words = said(member.meta)
         for key in (REQUIRED, PREFERRED, SLICE_TOPOLOGY):
             if member.pending and member.pod.group and words.get(key) and words[key] not in known:
-                what = f'{key}: unknown topology level "{words[key]}": the gang waits'
-                fix = f"write one of {', '.join(level.name for level in view.levels)}"
-                yield error("UnknownLevel", str(member.pod), what, fix)
+                wrong.append((member.pod, f'{key}: unknown topology level "{words[key]}": the gang waits'))
+    fix = f"write one of {', '.join(level.name for level in view.levels)}"
+    for pod, what in _by_template(wrong):
+        yield error("UnknownLevel", str(pod), what, fix)

@@ -7,6 +7,7 @@ shows an error in the middle of a line, helps nobody.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -85,10 +86,9 @@ def _asked(context: typer.Context, path: str, field: str) -> list[Any]:
 
     given = context.params
     try:
-        files = {name: given.get(name) for name in ("ca_file", "cert_file", "key_file")}
         named = (given.get(name) for name in ("url", "kubeconfig", "context", "muster_namespace"))
-        way = way_of(*named, quiet=True, **files)
-        with reach(way) as muster:
+        files = {name: given.get(name) for name in ("ca_file", "cert_file", "key_file")}
+        with reach(replace(way_of(*named, quiet=True), **files)) as muster:
             found: list[Any] = muster.get(path, list, field)
             return found
     except (UnreachableError, RefusedError, OSError):

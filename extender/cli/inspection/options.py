@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -90,18 +91,13 @@ def _way(
     named = [name for name, value in cluster.items() if value is not None]
     if url is not None and named:
         stop(f"--url says where Muster is, and {named[0]} in which cluster to look for it: leave one of them out")
-    files = {"ca_file": ca_file, "cert_file": cert_file, "key_file": key_file}
-    return way_of(url, kubeconfig, context, muster_namespace, **files)
+    return replace(
+        way_of(url, kubeconfig, context, muster_namespace), ca_file=ca_file, cert_file=cert_file, key_file=key_file
+    )
 
 
 def way_of(
-    url: str | None,
-    kubeconfig: Path | None,
-    context: str | None,
-    namespace: str | None,
-    *,
-    quiet: bool = False,
-    **files: Path | None,
+    url: str | None, kubeconfig: Path | None, context: str | None, namespace: str | None, *, quiet: bool = False
 ) -> Way:
     """Return the way to Muster. An option that names a cluster counts more than $MUSTER_URL, which is told."""
     usual = os.environ.get(URL_VARIABLE) or None
@@ -111,4 +107,4 @@ def way_of(
             typer.secho(f"${URL_VARIABLE} ({usual}) is left aside: an option names {named[0]}", err=True, fg="yellow")
         if not named:
             url = usual
-    return Way(url, kubeconfig, context, namespace or "kube-system", **files)
+    return Way(url, kubeconfig, context, namespace or "kube-system")

@@ -108,6 +108,13 @@ class Muster:
         lines = self._ask("/readyz").text.splitlines()
         return next((line for line in lines if line.startswith(_LEFT_OUT)), "")[:_LONGEST]
 
+    def serves(self) -> tuple[str, ...]:
+        """Return the schedulerNames that it serves; empty if it is of a version that does not tell. Raises
+        UnreachableError."""
+        lines = self._ask("/readyz?verbose").text.splitlines()
+        said = next((line for line in lines if line.startswith(_SERVES)), "")
+        return tuple(filter(None, said.removeprefix(_SERVES).split(", ")))
+
     def doubt(self) -> str:
         """Why its answers may not tell what is decided: it stands by, or what it knows is old. Empty if they do."""
         try:
@@ -130,6 +137,7 @@ def _said(answer: httpx.Response) -> str:
     return answer.text.strip()[:200]
 
 
+_SERVES = "serves schedulerName "
 _LEFT_OUT = "left out until they change"
 _LONGEST = 2000
 

@@ -53,8 +53,9 @@ def release(
     show({"objects": told, "unreadable": found.unreadable}, output, lambda out: show_steps(told, found, out))
     if not yes:
         if why := found.hindrance():
-            typer.secho(f"--yes would be refused as it is: {why}", err=True, fg="yellow")
-        typer.echo("nothing was written; --yes does it", err=True)
+            typer.secho(f"nothing was written, and --yes would be refused: {why}", err=True, fg="yellow")
+        else:
+            typer.echo("nothing was written; --yes does it", err=True)
     again = yes and any(step.again for step in found.steps)
     raise typer.Exit(1 if failed or found.unreadable or again else 0)
 
