@@ -126,6 +126,19 @@ def test_a_job_is_held_by_one_of_its_pods(tmp_path: Path) -> None:
     assert "it runs on, and is not started again once it has stopped" in done.output
 
 
+def test_of_two_jobs_that_name_one_gang_the_right_one_is_held(tmp_path: Path) -> None:
+    one, other = job(), job()
+    for made, name in ((one, "indexed-job"), (other, "other")):
+        made["metadata"] |= {"name": name, "uid": f"uid-{name}"}
+        made["spec"]["template"].setdefault("metadata", {})["annotations"] = {"muster.dev/pod-group": "shared"}
+    done, api = Cluster(tmp_path, other, one).run("hold", NAME)
+    assert (done.exit_code, [asked.path for asked in api.asked if asked.method == "PATCH"]) == (0, [PATH]), done.output
+    done, _ = Cluster(tmp_path, other, one).run("hold", "shared")
+    assert (
+        "shared may mean 2 workloads; say which: team/shared (job/other), team/shared (job/indexed-job)" in done.output
+    )
+
+
 def test_a_hold_ends_wherever_it_is_said(tmp_path: Path) -> None:
     done, api = Cluster(tmp_path, job(held=True, **{"muster.dev/hold": "true"})).run("resume", NAME)
     assert done.exit_code == 0, done.output

@@ -101,11 +101,20 @@ def test_nothing_that_is_shown_controls_the_terminal(url: str) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("explain", "default/wat"), "there is no gang, job or pod default/wat; did you mean default/wait?"),
-        (("explain", "default/other"), "there is no gang, job or pod default/other; gangs there: default/'x"),
-        (("explain", "team/wait"), "there is no gang, job or pod team/wait; there is default/wait"),
-        (("explain", "wait", "-n", "team"), "no gang, job or pod wait in namespace team; there is default/wait"),
-        (("explain", "team/other", "-n", "team"), "Muster knows of no gang in namespace team"),
+        (
+            ("explain", "default/wat"),
+            "there is no gang, job or pod default/wat that Muster manages; did you mean default/wait?",
+        ),
+        (
+            ("explain", "default/other"),
+            "there is no gang, job or pod default/other that Muster manages; gangs there: default/'x",
+        ),
+        (("explain", "team/wait"), "there is no gang, job or pod team/wait that Muster manages; there is default/wait"),
+        (
+            ("explain", "wait", "-n", "team"),
+            "no gang, job or pod wait in namespace team that Muster manages; there is default/wait",
+        ),
+        (("explain", "team/other", "-n", "team"), "it manages nothing in namespace team"),
         (("explain", "/"), "write NAMESPACE/GANG"),
         (("explain", "a/b", "-n", "c"), "if a is a namespace, leave --namespace out"),
         (("explain", "a/job/b", "-n", "c"), "leave one of them out"),

@@ -87,7 +87,10 @@ def test_without_a_way_to_muster_pods_and_events_are_asked(tmp_path: Path) -> No
         assert text in said.stdout
     assert "NoRoom" not in said.stdout
     other = asked("explain", "team/other", "--context", "x", PATH=str(tmp_path))
-    assert (other.exit_code, "there is no gang, job or pod team/other; gangs there" in other.stderr) == (2, True)
+    assert (
+        other.exit_code,
+        "there is no gang, job or pod team/other that Muster manages; gangs there" in other.stderr,
+    ) == (2, True)
     for typed in ("pod/train-0", "train-0", "team/pod/train-0", "gang/train"):
         said = asked(
             "explain", typed, *(["-n", "team"] if typed.count("/") < 2 else []), "--context", "x", PATH=str(tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -96,8 +96,8 @@ async def find(kube: Kube, typed: str, namespace: str | None, home: str, registr
     try:
         places = dict.fromkeys(way.namespace for way in readings(typed, namespace, home))
         every = {place: await _read(kube, place, registry) for place in places}
-        known = {(one.namespace, one.name): one for place, there in every.items() for one in _known(place, there)}
-        meant = chosen(typed, namespace, home, known.values())
+        known = [one for place, there in every.items() for one in _known(place, there)]
+        meant = chosen(typed, namespace, home, known)
     except NameProblemError as problem:
         unmanaged = [why for there in every.values() for name, why in there.parts.items() if _is_meant(name, typed)]
         barred = [right for there in every.values() for right in there.barred]
@@ -106,7 +106,7 @@ async def find(kube: Kube, typed: str, namespace: str | None, home: str, registr
     except ApiError as error:
         raise ActError(f"the cluster cannot be read: {error}") from None
     there = every[meant.namespace]
-    job = next((one for one in there.jobs if one.gang == meant.name), None)
+    job = next((one for one in there.jobs if one.gang == meant.name and str(one) in meant.objects), None)
     pods = [pod for pod in there.pods if pod.group_key is not None and pod.group_key.name == meant.name]
     return Target(meant, job, pods)
 
@@ -116,19 +116,27 @@ def _is_meant(name: str, typed: str) -> bool:
     return typed.rpartition("/")[2] == own and (typed.count("/") != 1 or typed.startswith(kind))
 
 
-def _known(namespace: str, there: _There) -> Iterable[Known]:
-    objects: dict[str, dict[str, None]] = {one.gang: {str(one): None} for one in there.jobs}
+def _known(namespace: str, there: _There) -> Iterator[Known]:
+    """Return each job, also where several name the same gang, then the gangs that no job is admitted with."""
+    objects: dict[str, dict[str, None]] = {}
     pods: dict[str, list[str]] = {}
     for pod in there.pods:
         if pod.group_key is None or pod.group is None:
             continue
-        known = objects.setdefault(pod.group_key.name, {})
+        made_by = objects.setdefault(pod.group_key.name, {})
         pods.setdefault(pod.group_key.name, []).append(pod.name)
         if pod.controller is not None:
-            known[f"{pod.controller.kind.lower()}/{pod.controller.name}"] = None
+            made_by[f"{pod.controller.kind.lower()}/{pod.controller.name}"] = None
         if pod.group.owner:
-            known[pod.group.owner.replace("-", "/", 1)] = None
-    return (Known(namespace, gang, list(known), pods.get(gang, [])) for gang, known in objects.items())
+            made_by[pod.group.owner.replace("-", "/", 1)] = None
+        if pod.group.dialect.has_objects:
+            made_by[f"podgroup/{pod.group.name}"] = None
+    for job in there.jobs:
+        yield Known(namespace, job.gang, [str(job)], pods.get(job.gang, []))
+    of_jobs = {job.gang for job in there.jobs}
+    for gang, made_by in objects.items():
+        if gang not in of_jobs:
+            yield Known(namespace, gang, list(made_by), pods[gang])
 
 
 async def _read(kube: Kube, namespace: str, registry: Registry) -> _There:

@@ -95,7 +95,7 @@ def chosen(typed: str, namespace: str | None, default: str, known: Iterable[Know
     fitting = [one for one in every if any(one.namespace == way.namespace for way in ways)]
     for way in ways:
         exact = [one for one in fitting if (one.namespace, one.name) == (way.namespace, way.name)]
-        if exact and way.kind in ("", *_GANG):
+        if len(exact) == 1 and way.kind in ("", *_GANG):
             return exact[0]
     hits = [one for one in fitting if any(_meant(one, way) for way in ways)]
     if len(hits) == 1:
@@ -120,7 +120,8 @@ def _unknown(typed: str, ways: Sequence[Reading], namespace: str | None, every: 
     places = [way.namespace for way in ways]
     there = [one for one in every if one.namespace in places]
     place_said = "/" in typed and namespace is None
-    first = f"there is no gang, job or pod {typed}{'' if place_said else f' in namespace {places[0]}'}"
+    where = "" if place_said else f" in namespace {places[0]}"
+    first = f"there is no gang, job or pod {typed}{where} that Muster manages"
     elsewhere = [one for one in every if any(one.is_called(way.kind, way.name) for way in ways)]
     if elsewhere:
         return f"{first}; there is {listed(map(str, elsewhere), _SHOWN)}"
@@ -128,7 +129,7 @@ def _unknown(typed: str, ways: Sequence[Reading], namespace: str | None, every: 
         place, slash, _ = typed.partition("/")
         hint = f" (if {place} is a namespace, leave --namespace out)" if slash and namespace is not None else ""
         listed_places = " or ".join(dict.fromkeys(places))
-        return f"{first}; Muster knows of no gang in namespace {listed_places}{hint}"
+        return f"{first}; it manages nothing in namespace {listed_places}{hint}"
     by_name = {name: one for one in reversed(there) for name in (*one.pods, *one.names)}
     nearest = [name for way in ways for name in get_close_matches(way.name, by_name, 3, 0.7)]
     close = dict.fromkeys(str(by_name[name]) for name in nearest)
