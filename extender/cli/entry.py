@@ -25,8 +25,9 @@ def plugin() -> None:
 
 
 def complete() -> None:
-    """What kubectl runs as ``kubectl_complete-muster`` when somebody types Tab after ``kubectl muster``: the words that
-    may come next, then a line that says that no file may."""
+    """Print the words that may come next, then a line that says that no file may.
+
+    kubectl runs this as ``kubectl_complete-muster`` when a user types Tab after ``kubectl muster``."""
     words = ["kubectl-muster", *(sys.argv[1:] or [""])]
     os.environ |= {
         "_MUSTER_COMPLETE": "complete_bash",

@@ -1,4 +1,4 @@
-"""What each act writes: decided before anything is written, so that an act that is refused has changed nothing."""
+"""The writes of each act, decided before any of them is sent: an act that is refused has changed nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ONLY_JOBS = (
 
 @dataclass(frozen=True)
 class Write:
-    """One request. ``what``: the object, as people name it; ``says``: what becomes of it."""
+    """A request. ``what``: the object, as people name it; ``says``: the change, for people."""
 
     what: str
     says: str
@@ -47,8 +47,8 @@ class Write:
 
 @dataclass
 class Act:
-    """All that one command does. ``then``: what follows. ``notes``: what whoever acts should know. ``stops``: something
-    that runs ends by it."""
+    """All that one command does. ``then``: what follows. ``notes``: warnings for the user. ``stops``: something that
+    runs ends by it."""
 
     writes: list[Write]
     then: str
@@ -80,9 +80,10 @@ def resume(target: Target) -> Act:
 
 
 def requeue(target: Target, queue: str | None, now: datetime) -> Act:
-    """Let the job wait for its turn as if it had just come back to the line: a job that runs is stopped, a hold ends,
-    and so do the pauses after attempts that have failed. ``queue``: the LocalQueue that it is to wait in. Raises
-    ActError."""
+    """Put the job back in the line: a job that runs is stopped. A hold ends, as do the pauses after failed attempts.
+
+    ``queue``: the LocalQueue in which it is to wait. Raises ActError.
+    """
     job = _job(target, "requeued")
     after = _without_hold(job)
     says = ["is held no more"] if job.held else []

@@ -70,7 +70,7 @@ class Target:
 
 @dataclass
 class _There:
-    """What was read. ``barred``: rights that lacked."""
+    """The objects of one namespace. ``barred``: rights that lacked."""
 
     jobs: list[JobFound] = field(default_factory=list)
     parts: dict[str, str] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from policies.model import Node, Pod
 
 Tree = Mapping[str, Any]
 UNANSWERED_S = 90.0
-"""What no scheduler has said a word about for so long has none."""
+"""Seconds after which a pod without a word from any scheduler has no scheduler."""
 JOB_POLICY = "muster-jobs"
 """Suspends the jobs that Muster is to admit, when they are created."""
 

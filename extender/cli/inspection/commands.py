@@ -216,7 +216,7 @@ def _page(muster: Muster, namespace: str, name: str) -> Any:
 
 
 def _told(way: Way, typed: str, namespace: str | None) -> Any:
-    """What Muster says, else what the cluster's objects say. Raises NameProblemError."""
+    """Return the answer of Muster, else that of the cluster's objects. Raises NameProblemError."""
     default = home(way.kubeconfig, way.context)
     try:
         return _answer(way, lambda muster: _explained(muster, typed, namespace, default))

@@ -1,4 +1,4 @@
-"""What shells offer while a command is typed: names of gangs, queues, namespaces, states, levels and contexts.
+"""Completion in shells: names of gangs, queues, namespaces, states, levels and contexts.
 
 Each function gets the options that were typed before. Where nothing answers, nothing is offered: a shell that waits, or
 shows an error in the middle of a line, helps nobody.

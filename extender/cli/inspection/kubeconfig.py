@@ -1,4 +1,4 @@
-"""What a kubeconfig says about names: its contexts, and the namespace of the one in use."""
+"""Names in a kubeconfig: its contexts, and the namespace of the one in use."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def show_queues(queues: Sequence[Shown], out: Console) -> None:
         "#RESERVING",
         "#PENDING",
     )
-    out.print(grid(heads, rows, drop=("USE", "LENT", "MOST", "RESERVING", "BORROWED", "RESOURCE")))
+    out.print(grid(heads, rows, drop=("USE", "LENT", "MOST", "RESERVING", "BORROWED")))
     waiting = [
         (one["name"], f"{at}", f"{who['namespace']}/{who['name']}", who["state"], span(who["for_s"]), who["message"])
         for one in queues

@@ -206,9 +206,9 @@ def _is_here() -> bool:
 def _forwarded(way: Way) -> Iterator[tuple[int, str]]:
     found = kubectl(way)
     if found is None:
+        silent = "" if way.kubeconfig or way.context else f"nothing answers at {HERE}, and "
         raise UnreachableError(
-            f"nothing answers at {HERE}, and there is no kubectl on the PATH to forward Muster's port; "
-            "say with --url where it is"
+            f"{silent}there is no kubectl on the PATH to forward Muster's port; say with --url where it is"
         )
     argv = [*found, f"--namespace={way.namespace}"]
     target = _leader(argv, way.lease) or "deployment/muster"
