@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from extender.cli.entry import complete
 from extender.cli.inspection import commands
 from extender.cli.inspection.kubeconfig import context_names, home
 from extender.cli.inspection.names import Known, NameProblemError, chosen
@@ -213,32 +214,34 @@ def test_watch_goes_on_when_muster_comes_back(url: str, monkeypatch: pytest.Monk
     assert "no answer; asking again" in said.stderr
 
 
-def completed(url: str, *words: str) -> list[str]:
-    """What kubectl is offered after these words, the last of which is being typed."""
-    program = Path(sys.executable).with_name("kubectl_complete-muster")
-    done = subprocess.run(
-        [program, *words], env={**os.environ, "MUSTER_URL": url}, capture_output=True, text=True, check=True
-    )
-    *offers, directive = done.stdout.splitlines()
-    assert (directive, done.stderr) == (":4", "")
-    return offers
-
-
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
         (("expl",), ["explain"]),
         (("explain", "w"), ["wait"]),
-        (("explain", "pod/wait-"), ["pod/wait-0", "pod/wait-1"]),
+        (("evict", "pod/wait-"), ["pod/wait-0", "pod/wait-1"]),
         (("gangs", "--state", "No"), ["NoRoom"]),
         (("gangs", "-n", ""), ["default"]),
         (("domains", "--level", ""), ["clique"]),
         (("gangs", "-o", "n"), ["name"]),
     ],
 )
-def test_kubectl_completes_what_is_there(url: str, words: tuple[str, ...], offered: list[str]) -> None:
-    assert completed(url, *words) == offered
+def test_names_are_completed(
+    url: str,
+    words: tuple[str, ...],
+    offered: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(os, "environ", {**os.environ, "MUSTER_URL": url})
+    monkeypatch.setattr(sys, "argv", ["kubectl_complete-muster", *words])
+    with pytest.raises(SystemExit):
+        complete()
+    assert capsys.readouterr().out.splitlines() == [*offered, ":4"]
 
 
-def test_where_nothing_answers_nothing_is_offered() -> None:
-    assert completed("http://127.0.0.1:1", "explain", "w") == []
+def test_kubectl_finds_the_program_that_completes() -> None:
+    program = Path(sys.executable).with_name("kubectl_complete-muster")
+    env = {**os.environ, "MUSTER_URL": "http://127.0.0.1:1"}
+    done = subprocess.run([program, "explain", "w"], env=env, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (":4\n", ""), "where nothing answers nothing is offered"
