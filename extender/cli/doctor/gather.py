@@ -202,10 +202,10 @@ class _Reading:
 
     async def volcano(self) -> None:
         """Volcano Jobs without pods: their PodGroup waits, and no scheduler has said a word about it."""
-        found = await self._read("Volcano Jobs", _VOLCANO_JOBS, missing={})
-        if not (jobs := (found or {}).get("items")):
-            return
-        groups = await self._read("PodGroups of Volcano", _VOLCANO_GROUPS, missing={})
+        jobs, groups = await asyncio.gather(
+            self._read("Volcano Jobs", _VOLCANO_JOBS, missing={}),
+            self._read("PodGroups of Volcano", _VOLCANO_GROUPS, missing={}),
+        )
         silent = {
             owner["uid"]: one["metadata"].get("creationTimestamp")
             for one in (groups or {}).get("items") or []
@@ -213,7 +213,7 @@ class _Reading:
             and not (one.get("status") or {}).get("conditions")
             for owner in one["metadata"].get("ownerReferences") or []
         }
-        for job in jobs:
+        for job in (jobs or {}).get("items") or []:
             meta, born = job["metadata"], silent.get(job["metadata"]["uid"])
             if born is not None and self._facts.is_old(datetime.fromisoformat(born)):
                 name = (job.get("spec") or {}).get("schedulerName") or "volcano"
