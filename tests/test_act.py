@@ -79,6 +79,7 @@ class Cluster:
         self.answers: dict[tuple[str, str], tuple[Answer, ...]] = {
             ("GET", JOBS): (listed(*jobs),), ("GET", PODS): (listed(*pods),), ("GET", BUDGETS): (listed(*budgets),),
             ("GET", "/version"): (OK,), ("PATCH", PATH): (OK,),
+            ("GET", "/apis/kueue.x-k8s.io/v1beta1/namespaces/team/localqueues/b"): (OK,),
         }  # fmt: skip
         for one in pods:
             self.answers["POST", f"{PODS}/{one['metadata']['name']}/eviction"] = (OK,)
@@ -268,6 +269,7 @@ def test_a_gang_that_changes_under_the_command_is_told(tmp_path: Path) -> None:
             },
             ["evict", "train"], "a PodDisruptionBudget does not let pod/train-0 go now",
         ),
+        ({"jobs": [job()]}, ["requeue", NAME, "--queue", "c"], "there is no LocalQueue c in namespace team"),
         ({"jobs": [job(runs=True)]}, ["requeue", NAME, "--queue", "b"], "runs, and uses the quota of its queue"),
         ({"jobs": [job(**{"muster.dev/queue-name": "a"})]}, ["requeue", NAME, "--queue", "a"], "in the queue a"),
     ],

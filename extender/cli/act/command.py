@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from extender.cli.act.acts import Act, carry_out, evict, hold, requeue, resume, summary, told
-from extender.cli.act.target import ActError, Target, find
+from extender.cli.act.target import ActError, Target, check_queue, find
 from extender.cli.inspection import completion
 from extender.cli.inspection.commands import Home, Workload, show
 from extender.cli.inspection.kubeconfig import home
@@ -102,7 +102,10 @@ def requeue_command(
     """
 
     async def plan(found: Found) -> Act:
-        return requeue(found.target, queue, await found.kube.clock() or datetime.now(UTC))
+        act = requeue(found.target, queue, await found.kube.clock() or datetime.now(UTC))
+        if queue is not None:
+            await check_queue(found.kube, found.target.known.namespace, queue)
+        return act
 
     _act(plan, workload, namespace, config, kubeconfig, context, output, dry_run=dry_run, yes=yes)
 

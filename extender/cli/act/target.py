@@ -18,6 +18,7 @@ from extender.kube.kinds.keys import HOLD
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.read import Reader, meta_of
 from extender.kube.kinds.registry import Registry, asks
+from extender.kube.queues.resources import QUEUE_GROUP, VERSIONS
 from extender.kube.reading.objects import UNDECODABLE, Meta, PodObject
 from policies.model import Pod
 from policies.words import listed
@@ -139,6 +140,20 @@ def _known(namespace: str, there: _There) -> Iterator[Known]:
             yield Known(namespace, gang, list(made_by), pods[gang])
 
 
+async def check_queue(kube: Kube, namespace: str, queue: str) -> None:
+    """See that there is such a LocalQueue, as far as it may be read. Raises ActError."""
+    try:
+        for version in VERSIONS:
+            path = f"/apis/{QUEUE_GROUP}/{version}/namespaces/{namespace}/localqueues/{queue}"
+            if await kube.find(path) is not None:
+                return
+    except ApiError as error:
+        if error.status != 403:
+            raise ActError(f"the LocalQueue cannot be read: {error}") from None
+        return
+    raise ActError(f"there is no LocalQueue {queue} in namespace {namespace}: muster queues lists all")
+
+
 async def _read(kube: Kube, namespace: str, registry: Registry) -> _There:
     """Raises ApiError where there is no answer. What may not be read is noted."""
     there, reader = _There(), Reader(registry=registry)
@@ -175,6 +190,8 @@ def _take_job(there: _There, kind: Kind, obj: Object, reader: Reader, registry: 
         maker = next(one for one in meta.owner_references or () if one.controller)
         above = f"{(maker.kind or '').lower()}/{maker.name}"
         there.parts[name] = f"{name} is a part of {above}, which is admitted as a whole: say {above}"
+    elif not kind.is_left_to_us(obj):
+        there.parts[name] = f"Muster does not admit {name}: another controller looks after it (spec.managedBy)"
     elif not asks(meta):
         there.parts[name] = (
             f"Muster does not admit {name}: it names no queue and has no label muster.dev/gang. Suspend it with "

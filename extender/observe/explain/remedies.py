@@ -68,7 +68,7 @@ SAID = {
     "are wrong",
     "NamespaceTerminating": "create it in another namespace, or in this one when it is gone and made anew; "
     "kubectl get namespace -o yaml shows what a deletion waits for",
-    "Held": "take the label or annotation muster.dev/hold off the job",
+    "Held": "take the label or annotation muster.dev/hold off the job, as muster resume does",
     "Trying": "nothing to do: the API server is asked about its pods",
     "PodsRefused": "do what the message says; it is asked again after a minute",
     "InvalidJob": "correct the job as the message says",
