@@ -41,6 +41,19 @@ def kubectl(folder: Path, port: str, holder: str = "") -> str:
     return str(folder)
 
 
+def answering(folder: Path, answers: dict[str, object]) -> str:
+    """A PATH with a kubectl that lists these objects by kind, and may do nothing else."""
+    written = {kind: json.dumps(answer) for kind, answer in answers.items()}
+    (folder / "kubectl").write_text(
+        f"#!{sys.executable}\nimport sys\n"
+        f"for kind, answer in {written!r}.items():\n"
+        "    if kind in sys.argv: print(answer); sys.exit()\n"
+        "print('forbidden', file=sys.stderr); sys.exit(1)\n"
+    )
+    (folder / "kubectl").chmod(0o755)
+    return str(folder)
+
+
 def test_without_a_url_kubectl_forwards_the_port_of_the_leader(url: str, tmp_path: Path) -> None:
     path = kubectl(tmp_path, url.rpartition(":")[2], "muster-5d9-abc_0b6f")
     said = asked("gangs", "--context", "prod", "--muster-namespace", "sched", PATH=path)
@@ -125,20 +138,27 @@ def test_without_an_event_the_podgroup_says_since_when_and_how_many(url: str | N
             "pods": {"items": [{"metadata": meta, "spec": {}}]},
             "podgroups.scheduling.x-k8s.io": {"items": [told]},
         }
-        written = {kind: json.dumps(answer) for kind, answer in answers.items()}
-        (tmp_path / "kubectl").write_text(
-            f"#!{sys.executable}\nimport sys\n"
-            f"for kind, answer in {written!r}.items():\n"
-            "    if kind in sys.argv: print(answer); sys.exit()\n"
-            "print('forbidden', file=sys.stderr); sys.exit(1)\n"
-        )
-        (tmp_path / "kubectl").chmod(0o755)
+        answering(tmp_path, answers)
         way = ["--context", "x"] if url is None else ["--url", url]
         said = asked("explain", "team/train", *way, PATH=str(tmp_path))
         assert said.exit_code == 0, said.output
         for text in (*texts, "at least: 4"):
             assert text in said.stdout
         assert "What follows is read from the pods and their Events" in said.stderr
+
+
+def test_a_job_that_waits_is_known_without_an_event_and_no_job_of_others(tmp_path: Path) -> None:
+    born = (datetime.now(UTC) - timedelta(minutes=9)).isoformat(timespec="seconds")
+    jobs = [
+        {"metadata": {"name": name, "creationTimestamp": born, "labels": labels}, "spec": {"suspend": True}}
+        for name, labels in (("ours", {"muster.dev/gang": "true"}), ("theirs", {}))
+    ]
+    path = answering(tmp_path, {"pods": {"items": []}, "jobs.batch": {"items": jobs}})
+    said = asked("explain", "ours", "-n", "team", "--context", "x", PATH=path)
+    assert "team/job-ours  Unknown for 9m" in said.stdout, said.output
+    assert "no Event tells why: its job is suspended" in said.stdout
+    other = asked("explain", "job/theirs", "-n", "team", "--context", "x", PATH=path)
+    assert "there is no gang, job or pod job/theirs in namespace team that Muster manages" in other.output
 
 
 def test_something_else_at_that_address_is_not_explained_by_objects(tmp_path: Path) -> None:

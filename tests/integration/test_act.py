@@ -67,23 +67,28 @@ def test_the_page_does_what_it_says(stage: RealStage) -> None:
     (begun,) = jobs.until_running(1)
     jobs.create("train", 1)
     stage.until_noted("train", "NoRoom")
+    for typed in ("train", "job/train", "job-train", "jobs.batch/train"):
+        said = CliRunner().invoke(main, ["explain", typed, "-n", stage.namespace, "--url", stage.muster.url])
+        assert f"{stage.namespace}/job-train  NoRoom" in said.output
+    said = CliRunner().invoke(main, ["explain", f"{stage.namespace}/pod/{begun.name}", "--url", stage.muster.url])
+    assert f"{stage.namespace}/job-first  Running" in said.output
     first, second, third = printed()
 
-    def typed(block: list[tuple[str, str]]) -> None:
+    def follow(block: list[tuple[str, str]]) -> None:
         for command, answer in block:
             assert user.types(command) == answer.replace("team", stage.namespace)
 
-    typed(first)
+    follow(first)
     jobs.until("first", lambda job: job["status"].get("active", 0) == 0 and not job["status"].get("failed"))
     stage.until_noted("train", "Held")
     stage.until_noted("first", "Held")
     assert user.types("hold train", 2).startswith("job/train is held already: muster resume job/train")
-    typed(second)
+    follow(second)
     (later,) = jobs.until_running(1, frozenset({begun.uid}))
     assert later.owner == jobs.get("train")["metadata"]["uid"]
     stage.until_noted("first", "NoRoom")
     assert user.types("evict job-first", 2).startswith("job/first does not run: it is suspended already")
-    typed(third)
+    follow(third)
     jobs.until("train", lambda job: job["spec"]["suspend"] and not job["status"].get("active"))
     (last,) = jobs.until_running(1, frozenset({begun.uid, later.uid}))
     assert last.owner == jobs.get("first")["metadata"]["uid"]

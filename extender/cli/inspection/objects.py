@@ -15,7 +15,8 @@ import msgspec
 
 from extender.cli.inspection.names import Known, chosen, readings
 from extender.kube.convert import pod_from, readable
-from extender.kube.reading.objects import PodObject
+from extender.kube.kinds.registry import asks
+from extender.kube.reading.objects import Meta, PodObject
 from policies.model import GANG_GATE, Pod
 
 _PATIENCE_S = 30.0
@@ -47,11 +48,6 @@ class _Events(msgspec.Struct):
     items: list[_Event]
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    name: str = ""
-    creation_timestamp: datetime | None = None
-
-
 class _Condition(msgspec.Struct, rename="camel"):
     type: str = ""
     reason: str | None = None
@@ -73,7 +69,7 @@ class _Spec(msgspec.Struct, rename="camel"):
 
 
 class _Object(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    metadata: Meta = msgspec.field(default_factory=Meta)
     spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Status = msgspec.field(default_factory=_Status)
 
@@ -84,7 +80,7 @@ class _Objects(msgspec.Struct):
 
 @dataclass
 class _Namespace:
-    """What may be read of one namespace. ``groups`` and ``jobs`` by name."""
+    """What may be read of one namespace. ``groups`` and ``jobs`` by name, of these only what Muster is to admit."""
 
     name: str
     pods: list[Pod] = field(default_factory=list)
@@ -136,18 +132,18 @@ def _read(kubectl: Sequence[str], namespace: str) -> _Namespace | None:
     found = _Namespace(namespace, list(readable(pod_from, msgspec.json.decode(said, type=_Pods).items)))
     for group in _GROUPS:
         found.groups |= _objects(_got([*argv, f"podgroups.{group}"]))
-    found.jobs = _objects(_got([*argv, "jobs.batch"]))
+    jobs = _objects(_got([*argv, "jobs.batch"]))
+    found.jobs = {name: one for name, one in jobs.items() if asks(one.metadata)}
     found.events = _ours(_got([*argv, "events.events.k8s.io"]))
     return found
 
 
 def _objects(said: str | None) -> dict[str, _Object]:
     try:
-        return (
-            {} if said is None else {one.metadata.name: one for one in msgspec.json.decode(said, type=_Objects).items}
-        )
+        found = [] if said is None else msgspec.json.decode(said, type=_Objects).items
     except msgspec.MsgspecError:
         return {}
+    return {one.metadata.name or "": one for one in found}
 
 
 def _told(there: _Namespace, meant: Known) -> dict[str, Any]:
@@ -190,8 +186,8 @@ def _standing(
         last = events[-1]
         return last.reason or "Unknown", last.note or "", last.event_time
     made = [one.metadata.creation_timestamp for one in (group, *jobs) if one is not None]
-    made += [datetime.fromtimestamp(pod.created, UTC) for pod in pods if pod.created]
-    born = min((one for one in made if one is not None), default=None)
+    instants = [datetime.fromisoformat(one) for one in made if one is not None]
+    born = min([*instants, *(datetime.fromtimestamp(pod.created, UTC) for pod in pods if pod.created)], default=None)
     if pods and all(pod.node for pod in pods):
         return "Running", "all pods have a node", born
     said = next((pod.refusal for pod in pods if pod.refusal and not pod.node), None)
