@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,8 @@ MESSAGE = (
 FORBIDDEN = refused(403, "Forbidden", MESSAGE)
 
 
-def job(*, held: bool = False, runs: bool = False, **labels: str) -> Object:
-    made = waiting(labels={"muster.dev/gang": "true", **labels})
+def job(*, held: bool = False, runs: bool = False, labels: Mapping[str, str] | None = None) -> Object:
+    made = waiting(labels={"muster.dev/gang": "true", **(labels or {})})
     if runs:
         made = started(JOB, made) | {"status": {"active": 5, "ready": 5, "startTime": "2026-01-02T03:04:05Z"}}
     if held:
@@ -141,7 +142,7 @@ def test_of_two_jobs_that_name_one_gang_the_right_one_is_held(tmp_path: Path) ->
 
 
 def test_a_hold_ends_wherever_it_is_said(tmp_path: Path) -> None:
-    done, api = Cluster(tmp_path, job(held=True, **{"muster.dev/hold": "true"})).run("resume", NAME)
+    done, api = Cluster(tmp_path, job(held=True, labels={"muster.dev/hold": "true"})).run("resume", NAME)
     assert done.exit_code == 0, done.output
     (patch,) = written(api)
     assert patch["metadata"]["labels"] == {"muster.dev/hold": None}
@@ -173,7 +174,7 @@ def test_a_job_goes_back_to_the_line(tmp_path: Path) -> None:
     (patch,) = written(api)
     assert patch["spec"] == {"suspend": True}
     assert patch["metadata"]["annotations"].keys() == {"muster.dev/hold", "muster.dev/requeued-at"}
-    done, api = Cluster(tmp_path, job(**{"muster.dev/queue-name": "a"})).run("requeue", NAME, "--queue", "b")
+    done, api = Cluster(tmp_path, job(labels={"muster.dev/queue-name": "a"})).run("requeue", NAME, "--queue", "b")
     (patch,) = written(api)
     assert patch["metadata"]["labels"] == {"muster.dev/queue-name": "b"}
     assert "waits in the queue b, is tried again at once" in done.output
@@ -271,7 +272,7 @@ def test_a_gang_that_changes_under_the_command_is_told(tmp_path: Path) -> None:
         ),
         ({"jobs": [job()]}, ["requeue", NAME, "--queue", "c"], "there is no LocalQueue c in namespace team"),
         ({"jobs": [job(runs=True)]}, ["requeue", NAME, "--queue", "b"], "runs, and uses the quota of its queue"),
-        ({"jobs": [job(**{"muster.dev/queue-name": "a"})]}, ["requeue", NAME, "--queue", "a"], "in the queue a"),
+        ({"jobs": [job(labels={"muster.dev/queue-name": "a"})]}, ["requeue", NAME, "--queue", "a"], "in the queue a"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_refused_with_nothing_written(

@@ -202,7 +202,7 @@ def test_the_devcluster_says_when_muster_has_ended() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(devcluster, "_LOOK_EVERY_S", 0.001)
-        patch.setattr(devcluster.typer, "secho", tell)
+        patch.setattr(typer, "secho", tell)
         devcluster._tell_of_ends(SimpleNamespace(extender=over, scheduler=runs), stopped)  # type: ignore[arg-type]
     assert told == ["Muster's extender has ended: its log is logs/muster.log"]
 

@@ -18,6 +18,7 @@ from extender.cli.inspection import commands
 from extender.cli.inspection.kubeconfig import context_names, home
 from extender.cli.inspection.names import Known, NameProblemError, chosen
 from extender.cli.inspection.queue_tree import QueueNameError, chosen_queues
+from extender.cli.inspection.reach import Muster, UnreachableError
 from extender.core.engine import Engine
 from extender.core.events import GroupSeen, PodSeen
 from extender.observe.views import view
@@ -196,7 +197,7 @@ def test_watch_goes_on_when_muster_comes_back(url: str, monkeypatch: pytest.Monk
     answers = iter(
         [
             [{"kind": "Cohort", "namespace": "", "name": "a", "parent": ""}],
-            commands.UnreachableError("no answer"),
+            UnreachableError("no answer"),
             KeyboardInterrupt(),
         ]
     )
@@ -208,7 +209,7 @@ def test_watch_goes_on_when_muster_comes_back(url: str, monkeypatch: pytest.Monk
         return answer
 
     monkeypatch.setattr(commands, "pause", lambda _: None)
-    monkeypatch.setattr(commands.Muster, "get", get)
+    monkeypatch.setattr(Muster, "get", get)
     said = asked("queues", "a", "-w", "-o", "name", "--url", url)
     assert said.exit_code == 130
     assert "no answer; asking again" in said.stderr

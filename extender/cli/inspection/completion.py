@@ -87,7 +87,7 @@ def _asked(context: typer.Context, path: str, field: str) -> list[Any]:
     given = context.params
     try:
         named = (given.get(name) for name in ("url", "kubeconfig", "context", "muster_namespace"))
-        files = {name: given.get(name) for name in ("ca_file", "cert_file", "key_file")}
+        files: dict[str, Any] = {name: given.get(name) for name in ("ca_file", "cert_file", "key_file")}
         with reach(replace(way_of(*named, quiet=True), **files)) as muster:
             found: list[Any] = muster.get(path, list, field)
             return found
