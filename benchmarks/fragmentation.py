@@ -77,7 +77,7 @@ def benchmark(
     nodes = with_drained(nodes_of(pools_from(cluster)), drained)
     usable = [node for node in nodes if not node.unschedulable]
     per_pod = max(gpus_of([node]) for node in nodes)
-    arrivals = read_trace(
+    arrivals, _ = read_trace(
         content.decode().splitlines(), Layout(), cluster=trace_cluster, jobs=jobs, gpus_per_pod=per_pod
     )
     too_large = [one.name for one in misfits(arrivals, usable)]

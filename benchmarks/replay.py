@@ -45,7 +45,7 @@ def benchmark(
 ) -> Benchmark[Run]:
     """A column of the table for each scheduler. Raises InputError or OSError for a trace that cannot be used."""
     content = trace.read_bytes()
-    arrivals = read_trace(content.decode().splitlines(), Layout(), cluster=trace_cluster)
+    arrivals, _ = read_trace(content.decode().splitlines(), Layout(), cluster=trace_cluster)
     nodes, terms = nodes_of(pools_from(cluster)), Terms()
     settings = {
         "trace": [trace.name, trace_cluster, "SHA-256", sha256(content).hexdigest()[:12]],

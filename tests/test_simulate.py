@@ -47,7 +47,7 @@ def test_the_two_jobs_of_the_demo_end_as_in_the_demo(tmp_path: Path) -> None:
     assert muster["productive"] == pytest.approx(31.11, abs=0.01)
     assert muster["makespan_s"] == pytest.approx(59 * 60, abs=60)
     _, said = simulate("--scenario", TWO_JOBS)
-    assert "With muster all 2 jobs start and no GPU is held without work." in " ".join(said.split())
+    assert "With muster both jobs start and no GPU is held without work." in " ".join(said.split())
 
 
 def test_the_page_has_a_picture_for_everybody_and_fetches_nothing(tmp_path: Path) -> None:
@@ -233,7 +233,18 @@ def test_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
             "there is no platform 'gke-a5'; there are gke-a3, gke-a3-mega",
         ),
         (("--scenario", TWO_JOBS, "--cluster", "many nodes"), "'many nodes' is not a pool of nodes; say it like this"),
-        (("--scenario", TWO_JOBS, "--cluster", "1 node x 8 GPUs"), "no job fits into the empty cluster"),
+        (("--scenario", TWO_JOBS, "--cluster", "1000000 nodes x 8 GPUs"), "at most 100,000 nodes are simulated"),
+        (
+            ("--scenario", TWO_JOBS, "--cluster", "gb200=1000000"),
+            "'gb200=1000000': at most 100,000 nodes are simulated",
+        ),
+        (("--scenario", TWO_JOBS, "--cluster", "4 nodes x 20000 GPUs"), "at most 1,024 GPUs are simulated in a node"),
+        (("--scenario", TWO_JOBS, "--cluster", f"{'9' * 5000} nodes x 8 GPUs"), "at most 100,000 nodes are simulated"),
+        (
+            ("--scenario", TWO_JOBS, "--cluster", "1 node x 8 GPUs"),
+            "no job fits into the empty cluster: train-a needs 4 pods of 8 GPUs at once; there is room for 1 on 1 node",
+        ),
+        (("--scenario", TWO_JOBS, "--cluster", "9 nodes x 4 GPUs"), "8 GPUs at once; the largest node has 4"),
         (("--scenario", TWO_JOBS, "--scheduler", "slurm"), "there is no scheduler slurm; there are muster,"),
         (("--scenario", TWO_JOBS, "--policy", "topology_policy=worst"), "worst is not a known policy"),
         (("--scenario", TWO_JOBS, "--policy", "worst"), "say it like topology_policy=NAME"),
@@ -269,6 +280,7 @@ def test_what_cannot_be_used_is_said_in_a_sentence(args: tuple[str | Path, ...],
         (TRACE + "a,0,10,many\n", "line 2 of the trace: num_gpu is 'many', not a number"),
         (TRACE + "a,0,-10,8\n", "line 2 of the trace: 8 GPUs for -10 s is not a job"),
         (TRACE, "there is no job in the input"),
+        (TRACE + "a,0,10,0\n", "there is no job in the trace: every row has 0 num_gpu or 0 duration"),
         ("", "the trace is empty"),
         (TRACE + "a,0,nan,8\n", "line 2 of the trace: duration is 'nan', not a number"),
         (TRACE + "a,0,10,2.5\n", "line 2 of the trace: num_gpu is '2.5', not a whole number"),
@@ -316,10 +328,15 @@ def test_a_scenario_that_cannot_be_used_says_why(tmp_path: Path, content: str, m
 
 
 def test_jobs_that_are_left_out_are_counted_wherever_the_jobs_are(tmp_path: Path) -> None:
-    (tmp_path / "jobs.csv").write_text(TRACE + "x,0,60,8\nx,5,60,64\n")
+    empty = "x,1,60,0\nx,2,60,0\nx,3,0,8\nother,4,60,0\n"
+    (tmp_path / "jobs.csv").write_text(TRACE + "x,0,60,8\nx,5,60,64\n" + empty)
     cluster, out = "1 nodes x 8 GPUs", tmp_path / "out.json"
     code, said = simulate("--trace", tmp_path / "jobs.csv", "--cluster", cluster, "--json", out)
     assert code == 0, said
     told = json.loads(out.read_text())["input"]
     assert (told["jobs"], told["cluster"]) == ("2 jobs of jobs.csv, 1 left out", "1 node x 8 GPUs")
     assert f"{told['jobs']}; {told['cluster']}" in said
+    assert "3 jobs of 0 GPUs were left out" in said
+    assert "1 job of 0 s was left out" in said
+    one = "1 job left out, for which the empty cluster is too small: job-3 needs 8 pods of 8 GPUs at once"
+    assert one in " ".join(said.split())

@@ -101,6 +101,17 @@ def test_what_the_author_of_a_queue_may_not_have_meant_is_told(tmp_path: Path) -
     assert "ClusterQueue other cannot be used: there is no ResourceFlavor gone" in said
 
 
+def test_queues_that_count_for_nothing_are_told(tmp_path: Path) -> None:
+    named = write(tmp_path / "named.yaml", JOBS)
+    code, said = simulate("--scenario", named, "--scheduler", "muster")
+    assert code == 0, said
+    assert "the jobs name queues, and no --queues is given: they count for nothing" in said
+    free = write(tmp_path / "free.yaml", JOBS.replace("queue: kueue-gang-queue, ", ""))
+    code, said = simulate("--scenario", free, "--scheduler", "muster", "--queues", TUTORIAL)
+    assert code == 0, said
+    assert "no job names a queue: the quota of --queues counts for nothing" in said
+
+
 def test_priority_classes_and_namespaces_count(tmp_path: Path) -> None:
     objects = TUTORIAL.read_text() + "---\n".join(
         [

@@ -131,6 +131,7 @@ def test_another_setting_shows_what_it_changes(tmp_path: Path) -> None:
     said, (before, after) = simulate(tmp_path, file, "--policy", "topology_levels=[corp.example/row]")
     assert answers(before)["wide"]["nodes"] == {}
     assert sorted(answers(after)["wide"]["nodes"].values()) == ["gpu-0", "gpu-1"]
+    assert "With topology_levels=[corp.example/row] 1 gang starts that would wait as it is (team-vision/wide)." in said
     assert "Changed by muster, topology_levels=[corp.example/row]" in said
     assert "waits: UnknownTopology" in said
 

@@ -178,8 +178,17 @@ def test_more_quota_lets_the_gang_start(tmp_path: Path) -> None:
     said, (before, then) = simulate(tmp_path, shared(), "--what-if", more)
     assert answers(before)["waits"]["nodes"] == {}
     assert sorted(answers(then)["waits"]["nodes"].values()) == ["gpu-2", "gpu-3"]
+    assert f"With {more} 1 gang starts that would wait as it is (" in said
     assert "What if: ClusterQueue research: changed." in said
     assert "Would start then" in said
+
+
+def test_nothing_changes_where_nothing_does(tmp_path: Path) -> None:
+    same = written(tmp_path, cluster_queue("research", 16, lendingLimit=0))
+    said, _ = simulate(tmp_path, shared(), "--what-if", same)
+    assert f"With {same} nothing changes." in said
+    assert "Would start then" not in said
+    assert said.count("Would wait") == 1
 
 
 def test_a_queue_that_lends_lets_the_gang_start(tmp_path: Path) -> None:
@@ -193,6 +202,7 @@ def test_too_little_more_is_told_beside_the_answer_as_it_is(tmp_path: Path) -> N
     said, (_, then) = simulate(tmp_path, shared(), "--what-if", more)
     assert "8 of 24 nvidia.com/gpu are left" in answers(then)["waits"]["reason"]
     assert "Would start then: none" in said
+    assert "no other gang starts; 1 gang waits for another reason, or with another message (" in said
 
 
 def test_a_queue_of_another_name_is_said_to_be_new(tmp_path: Path) -> None:

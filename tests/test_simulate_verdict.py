@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.simulation.report.outcome import Figures, Outcome, Waits
+from extender.simulation.report.outcome import Figures, Outcome, Preempted, Times, Waits
 from extender.simulation.report.page import page, snapshot_page
 from extender.simulation.report.tables import Input, Table
 from extender.simulation.report.verdict import longer_waits, verdict
@@ -49,9 +49,69 @@ def test_one_scheduler_alone_has_a_verdict_too() -> None:
     assert longer_waits([MUSTER]) == []
 
 
+def test_the_changed_setting_is_answered_first_with_the_reason_why_nobody_starts() -> None:
+    failing = outcome("muster, queue_policy=mine", None, None, never=14)
+    failing = replace(failing, reasons={"train": "PolicyFailed: order() raised KeyError."})
+    said = verdict([KUBE, MUSTER, failing], 2.0)
+    assert said.startswith(
+        "With queue_policy=mine none of the 14 jobs starts (the first of them waits: PolicyFailed: order() raised "
+        "KeyError) and no GPU is held without work. Jobs wait longer than with muster: 1 GPU: median never against 0 s"
+    )
+    assert "With muster all 14 jobs start" in said
+    assert verdict([failing], 2.0).startswith("With muster, queue_policy=mine none of the 14 jobs starts")
+
+
+def test_a_changed_setting_that_changes_nothing_is_said_to() -> None:
+    same = outcome("muster, topology_policy=balanced", 0, 36_000)
+    said = verdict([MUSTER, same], 2.0)
+    assert said.startswith(
+        "With topology_policy=balanced nothing changes: all figures are those of muster. With muster"
+    )
+
+
+def test_a_changed_setting_names_what_waits_less_and_what_evictions_cost() -> None:
+    changed = outcome("muster, preemption=on", 3600, 600)
+    times = [
+        Times(priority, gangs=False, jobs=7, waited=(priority, 2.0 * priority, None), took=(None, None, None))
+        for priority in (100, 0)
+    ]
+    changed = replace(changed, figures=replace(changed.figures, lost=3.0), preempted=Preempted(4, 3, 2, tuple(times)))
+    before = replace(MUSTER, preempted=Preempted(priorities=tuple(times)))
+    said = verdict([before, changed], 2.0)
+    assert "Jobs wait longer than with muster: 1 GPU: median 60.0 min against 0 s" in said
+    assert "Jobs wait less long than with muster: 17-32 GPUs: median 10.0 min against 10.0 h" in said
+    assert "4 evictions cost 3.00 GPU-hours of work; with muster: 0 evictions, 0.00 GPU-hours." in said
+    assert "Jobs of priority 100 wait 1.7 min / 3.3 min (median / 95th percentile) against 1.7 min / 3.3 min." in said
+
+
+def test_the_percentile_is_named_where_only_one_is_longer() -> None:
+    """The same size may wait less by the other one."""
+    mine, theirs = outcome("muster", 600, 600), outcome("kube-scheduler", 0, 600)
+    small = Waits(SMALL, 10, 10, 600, 600)
+    mine = replace(mine, figures=replace(mine.figures, waits=(small, mine.figures.waits[1])))
+    other = Waits(SMALL, 10, 10, 0, 36_000)
+    theirs = replace(theirs, figures=replace(theirs.figures, waits=(other, theirs.figures.waits[1])))
+    (said,) = longer_waits([theirs, mine])
+    assert said.startswith(
+        "Longer than with kube-scheduler: 1 GPU: median 10.0 min against 0 s. In turn jobs of 1 GPU "
+    )
+    assert "jobs of 1 GPU (95th percentile) wait less" in said
+
+
+@pytest.mark.parametrize(("jobs", "never", "words"), [
+    (1, 0, "the only job starts"), (2, 0, "both jobs start"), (3, 0, "all 3 jobs start"),
+    (1, 1, "the only job never starts"), (2, 1, "1 of 2 jobs never starts"), (2, 2, "none of the 2 jobs starts"),
+])  # fmt: skip
+def test_jobs_are_counted_in_plain_words(jobs: int, never: int, words: str) -> None:
+    figures = replace(MUSTER.figures, jobs=jobs, never_started=never)
+    assert verdict([replace(MUSTER, figures=figures)], 2.0).startswith(f"With muster {words} and")
+
+
 def test_a_gang_that_waits_whole_is_the_reason_where_the_other_holds_parts() -> None:
     (said,) = longer_waits([KUBE, MUSTER])
-    assert said.startswith("Longer than with kube-scheduler: 17-32 GPUs: 10.0 h / 10.0 h against 10.0 min / 10.0 min.")
+    assert said.startswith(
+        "Longer than with kube-scheduler: 17-32 GPUs: median 10.0 h against 10.0 min, 95th percentile 10.0 h against "
+    )
     assert "kube-scheduler never starts 2 jobs" in said
     assert "A gang waits as a whole until there is room for all of its pods" in said
     assert "100.00 GPU-hours were held without work" in said
@@ -71,8 +131,10 @@ def test_an_ordered_queue_is_the_reason_against_fifo() -> None:
 
 def test_single_pods_wait_longer_for_gangs_that_wait_less() -> None:
     (said,) = longer_waits([outcome("kube-scheduler", 0, 36_000), outcome("muster", 3600, 60)])
-    assert said.startswith("Longer than with kube-scheduler: 1 GPU: 60.0 min / 60.0 min against 0 s / 0 s.")
-    assert "In turn jobs of 17-32 GPUs wait less" in said
+    assert said.startswith(
+        "Longer than with kube-scheduler: 1 GPU: median 60.0 min against 0 s, 95th percentile 60.0 min against "
+    )
+    assert "In turn jobs of 17-32 GPUs (median and 95th percentile) wait less" in said
 
 
 @pytest.mark.parametrize("other", [outcome("ideal", 0, 0), outcome("fifo", 0, 36_000 - 50), outcome("fifo", 0, 35_000)])
@@ -82,7 +144,7 @@ def test_a_bound_and_small_differences_are_no_longer_waits(other: Outcome) -> No
 
 def test_never_is_longer_than_any_time() -> None:
     (said,) = longer_waits([outcome("fifo", 0, 600), outcome("muster", 0, None)])
-    assert "never / never against 10.0 min / 10.0 min" in said
+    assert "median never against 10.0 min" in said
 
 
 def test_the_page_begins_with_the_verdict_and_gives_the_reasons_beside_the_waits() -> None:
@@ -103,6 +165,32 @@ def test_everything_wide_can_be_moved_sideways_on_a_phone(told: str) -> None:
     wide = re.findall(r"(.{0,20})<(?:svg|table)\b", told, re.DOTALL)
     assert wide
     assert all(before.endswith('<div class="scroll">') for before in wide)
+
+
+def test_on_a_phone_all_labels_and_dots_are_inside_the_first_screen() -> None:
+    told = page(ABOUT, [KUBE, MUSTER, outcome("muster, topology_policy=balanced", 0, None)], 2.0)
+    shown = re.findall(
+        r'<div class="narrow phone"><div class="scroll">(<svg viewBox="0 0 350 .*?</svg>)', told, re.DOTALL
+    )
+    assert len(shown) == 2, "waiting and cost"
+    assert told.count('<div class="wide">') == 2, "and each of them for a wide screen"
+    for picture in shown:
+        places = re.findall(r' (?:x|x1|x2|cx)="([-\d.]+)"', picture)
+        assert places
+        assert all(0 <= float(place) <= 350 for place in places)
+        for x, anchor, text in re.findall(r'<text class="\w+" x="([\d.]+)"[^>]*anchor="(\w+)">(.*?)</text>', picture):
+            wide = 7.5 * len(text)
+            begin = float(x) - {"start": 0, "middle": wide / 2, "end": wide}[anchor]
+            assert begin >= 0, text
+            assert begin + wide <= 350, text
+    assert ".wide { display: none }" in told
+    assert ".phone svg { min-width: 0 }" in told
+
+
+def test_the_page_says_what_each_scheduler_is() -> None:
+    told = page(ABOUT, [KUBE, MUSTER, outcome("fifo", 0, 0), outcome("ideal", 0, 0)], 2.0)
+    for name in ("kube-scheduler: pod by pod", "fifo: whole gangs, strictly in order", "ideal: a bound"):
+        assert name in told
 
 
 def test_the_page_of_a_snapshot_is_text_and_never_markup() -> None:

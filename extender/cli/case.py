@@ -16,14 +16,15 @@ from extender.config.settings import Settings, load
 from extender.core.advisory import Mode
 from extender.core.engine import Engine
 from extender.core.events import QueueSeen
-from extender.simulation.replay.arrivals import at_load, offered_load, window_s
-from extender.simulation.replay.contest import NO_QUEUES, Case, misfits
+from extender.simulation.replay.arrivals import Arrival, at_load, offered_load, window_s
+from extender.simulation.replay.contest import NO_QUEUES, Case, misfits, slots
 from extender.simulation.replay.course import Terms
 from extender.simulation.replay.queueing import NOBODY, Queueing, remarks, virtual_clusters
 from extender.simulation.replay.scenario import Scenario
 from extender.simulation.replay.shape import InputError, gpus_of, nodes_of, pools_from, words
 from extender.simulation.replay.trace import ColumnsError, Layout, read_trace
 from extender.simulation.report.tables import Input, counted
+from policies.model import Node
 from policies.model.queues import Preemption
 
 _NEVER_S = math.inf
@@ -67,12 +68,12 @@ def from_trace(path: Path, layout: Layout, cluster: str | None, jobs: int | None
     # Not splitlines(): it also breaks lines where CSV does not.
     lines = text_of(path).split("\n")
     try:
-        arrivals = read_trace(lines, layout, cluster=cluster, jobs=jobs, gpus_per_pod=gpus_per_pod)
+        arrivals, left_out = read_trace(lines, layout, cluster=cluster, jobs=jobs, gpus_per_pod=gpus_per_pod)
     except ColumnsError as error:
         options = ", ".join(f"--{name}-column" for name in error.fields)
         raise InputError(f"{error}: say which it is with {options}") from None
     title = f"{counted(len(arrivals), 'job')} of {path.name}" + (f", {cluster}" if cluster else "")
-    return Scenario(title, arrivals, [], Terms())
+    return Scenario(title, arrivals, [], Terms(), tuple(left_out))
 
 
 def case_of(
@@ -86,19 +87,24 @@ def case_of(
     """``tell`` is told of jobs that are left out. Raises InputError."""
     if not given.pools:
         raise InputError('say which cluster: --cluster "64 nodes x 8 GPUs in cliques of 16"')
+    for line in given.left_out:
+        tell(line)
     nodes, arrivals = nodes_of(given.pools), given.arrivals
     if left_out := misfits(arrivals, nodes):
-        first = left_out[0]
-        told = f"{first.name} of {counted(first.needed, 'pod')} with {first.gpus:,} GPUs"
+        example = _too_large(left_out[0], nodes)
         if len(left_out) == len(arrivals):
-            raise InputError(f"no job fits into the empty cluster: neither {told}")
-        tell(f"left out, because the empty cluster cannot start them: {len(left_out):,} of the jobs, such as {told}")
+            raise InputError(f"no job fits into the empty cluster: {example}")
+        tell(f"{counted(len(left_out), 'job')} left out, for which the empty cluster is too small: {example}")
         names = {one.name for one in left_out}
         arrivals = [one for one in arrivals if one.name not in names]
     gpus = gpus_of(nodes)
     arrivals = arrivals if load_ is None else at_load(arrivals, gpus, load_)
     virtual = virtual_clusters(arrivals, gpus, queues.borrowing, queues.rules) if queues.virtual else None
     queueing = Queueing(queues.seen if virtual is None else virtual)
+    if not queueing.seen and any(one.queue for one in arrivals):
+        tell("the jobs name queues, and no --queues is given: they count for nothing")
+    elif queueing.seen and not any(one.queue for one in arrivals):
+        tell("no job names a queue: the quota of --queues counts for nothing")
     arrivals = queueing.named(arrivals)
     queueing.check(arrivals, nodes)
     for line in chain.from_iterable(remarks(queueing.seen).values()):
@@ -118,6 +124,15 @@ def case_of(
     if queueing.seen:
         makers[NO_QUEUES] = makers["muster"]
     return about, Case(arrivals, nodes, given.terms, seed, makers, queueing)
+
+
+def _too_large(job: Arrival, nodes: Sequence[Node]) -> str:
+    """Returns what the job needs at once, and what the empty cluster has of that."""
+    needs = f"{job.name} needs {counted(job.needed, 'pod')} of {counted(job.gpus, 'GPU')} at once"
+    largest = max(gpus_of([node]) for node in nodes)
+    if job.gpus > largest:
+        return f"{needs}; the largest node has {largest:,}"
+    return f"{needs}; there is room for {slots(job.gpus, nodes):,} on {counted(len(nodes), 'node')}"
 
 
 def queues_from(paths: Sequence[Path]) -> QueueInput:

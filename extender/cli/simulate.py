@@ -27,13 +27,13 @@ from extender.simulation.replay.queueing import remarks
 from extender.simulation.replay.scenario import read_scenario
 from extender.simulation.replay.shape import InputError
 from extender.simulation.replay.trace import Layout
-from extender.simulation.replay.whatif import other_queues
+from extender.simulation.replay.whatif import change, other_queues
 from extender.simulation.replay.whatif import tables as snapshot_tables
 from extender.simulation.report.page import page, snapshot_page
 from extender.simulation.report.tables import Table, as_json, fairness_tables, never_started, preempted_tables, tables
-from extender.simulation.report.verdict import longer_waits, verdict
+from extender.simulation.report.verdict import CHANGED, longer_waits, verdict
 from policies.model.queues import Evicts, Preemption
-from policies.words import counted, many
+from policies.words import counted, listed, many
 
 main = typer.Typer(name="muster simulate", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -180,7 +180,7 @@ def simulate(
         settings = settings_of(config, policy or [], scheduler_name)
         if snapshot is not None:
             changes = queues_from(what_if) if what_if else QueueInput()
-            return _show_snapshot(snapshot, settings, changes, figures, picture, terminal)
+            return _show_snapshot(snapshot, settings, what_if or [], changes, figures, picture, terminal)
         quota = queues_from(queues) if queues else QueueInput()
         if trace is not None:
             quota.virtual, quota.borrowing = bool(queue_column) and not queues, borrowing_limit
@@ -229,6 +229,7 @@ def _write(figures: Output | None, values: dict[str, Any]) -> None:
 def _show_snapshot(
     path: Path,
     settings: dict[str, Settings],
+    what_if: Sequence[Path],
     changes: QueueInput,
     figures: Output | None,
     picture: Output | None,
@@ -247,6 +248,7 @@ def _show_snapshot(
     for line in left_out:
         terminal.print(line, style="yellow")
     first, shown = found[0], snapshot_tables(found)
+    answers = [f"With {one.name.removeprefix(CHANGED)} {change(first, one)}." for one in found[1:]]
     jobs = sum(one.suspended and not one.finished for one in facts.jobs)
     suspended = f" ({jobs:,} of them suspended)" if jobs else ""
     summary = (
@@ -263,9 +265,12 @@ def _show_snapshot(
             terminal.print(line, style="yellow")
         other = replace(other, jobs=changed.jobs)
         (then,) = verdicts(other, {"what if": settings["muster"]})
+        answers.append(f"With {listed(map(str, what_if))} {change(first, then)}.")
+        if found[0].answers != then.answers or found[0].suspended != then.suspended:
+            shown += other_queues(first, then)
         found.append(then)
-        shown += other_queues(first, then)
         summary += f" What if: {'; '.join(notes)}."
+    summary = " ".join([*answers, summary])
     terminal.print(summary)
     show_tables(shown, terminal)
     _write(figures, {"verdicts": [asdict(one) for one in found]})

@@ -60,15 +60,14 @@ def run(case: Case, names: Iterable[str], tell: Tell) -> list[Outcome]:
 
 def misfits(arrivals: Iterable[Arrival], nodes: Sequence[Node]) -> list[Arrival]:
     """The jobs that even the empty cluster cannot start."""
-    offered = [dict(node.allocatable).get(GPU, 0) for node in nodes]
-    slots: dict[int, int] = {}
-    found = []
-    for one in arrivals:
-        if one.gpus not in slots:
-            slots[one.gpus] = sum(amount // one.gpus for amount in offered)
-        if one.needed > slots[one.gpus]:
-            found.append(one)
-    return found
+    arrivals = list(arrivals)
+    there = {gpus: slots(gpus, nodes) for gpus in {one.gpus for one in arrivals}}
+    return [one for one in arrivals if one.needed > there[one.gpus]]
+
+
+def slots(gpus: int, nodes: Sequence[Node]) -> int:
+    """Returns how many pods of so many GPUs the empty cluster has room for."""
+    return sum(dict(node.allocatable).get(GPU, 0) // gpus for node in nodes)
 
 
 def _play(case: Case, name: str, tell: Tell) -> Outcome:

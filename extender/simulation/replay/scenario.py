@@ -30,12 +30,15 @@ Seconds = Annotated[float, Field(ge=0, le=LONGEST_S, allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Jobs, and where and how they run. ``pools`` is empty where that is left to the command line."""
+    """Jobs, and where and how they run. ``pools`` is empty where that is left to the command line.
+
+    ``left_out``: sentences on what of the input is no job."""
 
     title: str
     arrivals: list[Arrival]
     pools: list[Pool]
     terms: Terms
+    left_out: tuple[str, ...] = ()
 
 
 class _Part(BaseModel):

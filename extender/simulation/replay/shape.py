@@ -16,15 +16,16 @@ from policies.words import many
 GPU = "nvidia.com/gpu"
 _PODS = 110
 """As many as a kubelet takes; with more GPUs than that, as many as there are GPUs, so that GPUs alone decide."""
-_MOST_NODES = 100_000
+_MOST_NODES, _MOST_GPUS = 100_000, 1024
+"""The limits of a simulation: nodes of the cluster, GPUs of a node."""
 _POOL = re.compile(
-    r"\s*(?P<nodes>\d{1,6})\s+nodes?\s*(?:x|\u00d7|with|of)\s*(?P<gpus>\d{1,4})\s+GPUs?"
-    r"(?:\s+in\s+cliques?\s+of\s+(?P<clique>\d{1,6}))?\s*",
+    r"\s*(?P<nodes>\d+)\s+nodes?\s*(?:x|\u00d7|with|of)\s*(?P<gpus>\d+)\s+GPUs?"
+    r"(?:\s+in\s+cliques?\s+of\s+(?P<clique>\d+))?\s*",
     re.ASCII | re.IGNORECASE,
 )
 _OF_PLATFORM = re.compile(
-    r"\s*(?:(?P<platform>[a-z][a-z0-9-]*)\s*=\s*(?P<nodes>\d{1,6})"
-    r"|(?P<nodes_of>\d{1,6})\s+nodes?\s+of\s+(?P<of>[a-z][a-z0-9-]*))\s*",
+    r"\s*(?:(?P<platform>[a-z][a-z0-9-]*)\s*=\s*(?P<nodes>\d+)"
+    r"|(?P<nodes_of>\d+)\s+nodes?\s+of\s+(?P<of>[a-z][a-z0-9-]*))\s*",
     re.ASCII | re.IGNORECASE,
 )
 
@@ -53,12 +54,23 @@ def pools_from(text: str) -> list[Pool]:
 
 def _pool_from(part: str) -> Pool:
     if match := _POOL.fullmatch(part):
-        return Pool(int(match["nodes"]), int(match["gpus"]), int(match["clique"] or 0))
+        nodes = _within(match["nodes"], _MOST_NODES, "nodes are simulated", part)
+        gpus = _within(match["gpus"], _MOST_GPUS, "GPUs are simulated in a node", part)
+        return Pool(nodes, gpus, _within(match["clique"] or "0", _MOST_NODES, "nodes make a clique", part))
     if match := _OF_PLATFORM.fullmatch(part):
-        return pool_of(match["platform"] or match["of"], int(match["nodes"] or match["nodes_of"]))
+        nodes = _within(match["nodes"] or match["nodes_of"], _MOST_NODES, "nodes are simulated", part)
+        return pool_of(match["platform"] or match["of"], nodes)
     raise InputError(
         f"{part!r} is not a pool of nodes; say it like this: 64 nodes x 8 GPUs in cliques of 16, or like this: gb200=36"
     )
+
+
+def _within(digits: str, most: int, limit: str, part: str) -> int:
+    """Returns the number. Raises InputError, which names the limit."""
+    # A number of thousands of digits would be an error of int().
+    if len(digits.lstrip("0")) > len(str(most)) or int(digits) > most:
+        raise InputError(f"{part!r}: at most {most:,} {limit}")
+    return int(digits)
 
 
 def pool_of(platform: str, nodes: int, name: str = "", labels: tuple[tuple[str, str], ...] = ()) -> Pool:

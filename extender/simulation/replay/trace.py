@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 
 from extender.simulation.replay.arrivals import LONGEST_S, Arrival, from_zero
 from extender.simulation.replay.shape import InputError
+from policies.words import many
 
 _SHOWN = 12
 _NO_NAME, _LONGEST_NAME = re.compile(r"[^a-z0-9]+"), 63
@@ -47,9 +48,9 @@ def read_trace(
     cluster: str | None = None,
     jobs: int | None = None,
     gpus_per_pod: int = 8,
-) -> list[Arrival]:
-    """The first ``jobs`` jobs of one cluster of the trace, in order of submission, the first at 0. Raises InputError:
-    ColumnsError where it lacks columns.
+) -> tuple[list[Arrival], list[str]]:
+    """Returns the first ``jobs`` jobs of one cluster of the trace, in order of submission, the first at 0, and
+    sentences on rows that are no jobs. Raises InputError: ColumnsError where it lacks columns.
 
     ``g`` GPUs become one gang of ``ceil(g / gpus_per_pod)`` pods of ``min(g, gpus_per_pod)`` GPUs. Jobs without GPUs or
     without a duration are left out.
@@ -63,8 +64,15 @@ def read_trace(
         rows = [(line, row) for line, row in rows if row[layout.cluster] == cluster]
     if layout.queue:
         _tell_apart(rows, layout.queue)
-    found = [one for line, row in rows if (one := _arrival(line, row, layout, gpus_per_pod)) is not None]
-    return from_zero(from_zero(found)[:jobs])
+    found = [_arrival(line, row, layout, gpus_per_pod) for line, row in rows]
+    without = ((sum(not one.gpus for one in found), "0 GPUs"), (sum(one.gpus > 0 >= one.run_s for one in found), "0 s"))
+    left_out = [
+        f"{many(count, 'job')} of {what} {'was' if count == 1 else 'were'} left out" for count, what in without if count
+    ]
+    there = [one for one in found if one.gpus and one.run_s]
+    if found and not there:
+        raise InputError(f"there is no job in the trace: every row has 0 {layout.gpus} or 0 {layout.duration}")
+    return from_zero(from_zero(there)[:jobs]), left_out
 
 
 def _rows(lines: Iterable[str], layout: Layout, by_cluster: bool) -> Iterator[tuple[int, Mapping[str, str]]]:
@@ -90,7 +98,7 @@ def _rows(lines: Iterable[str], layout: Layout, by_cluster: bool) -> Iterator[tu
         raise InputError(f"line {reader.line_num} of the trace is not CSV: {error}") from None
 
 
-def _arrival(line: int, row: Mapping[str, str], layout: Layout, gpus_per_pod: int) -> Arrival | None:
+def _arrival(line: int, row: Mapping[str, str], layout: Layout, gpus_per_pod: int) -> Arrival:
     gpus = _count(line, row, layout.gpus)
     run_s = _number(line, row, layout.duration)
     submit_s = _number(line, row, layout.submit)
@@ -99,8 +107,6 @@ def _arrival(line: int, row: Mapping[str, str], layout: Layout, gpus_per_pod: in
         raise InputError(f"line {line} of the trace: {gpus} GPUs for {run_s:g} s is not a job")
     if abs(submit_s) > LONGEST_S:
         raise InputError(f"line {line} of the trace: {layout.submit} is {row[layout.submit]}; it has to be in seconds")
-    if not gpus or not run_s:
-        return None
     queue = _queue(line, row[layout.queue]) if layout.queue else ""
     pods = math.ceil(gpus / gpus_per_pod)
     return Arrival(f"job-{line}", submit_s, pods, min(gpus, gpus_per_pod), run_s, priority, queue=queue)

@@ -18,7 +18,7 @@ from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.report.tables import Table
 from policies.model import GroupKey, Job, Node, Pod
 from policies.model.mentions import full
-from policies.words import listed
+from policies.words import counted, listed
 
 SETTLED_S = 120.0
 """By then everything has been decided that can be, and gangs that were found bound in part have lost their patience."""
@@ -120,6 +120,33 @@ def tables(verdicts: Sequence[Verdict]) -> list[Table]:
         ]
         found.append(Table(f"Changed by {other.name}", ("gang", first.name, other.name), changed, words=True))
     return found
+
+
+def change(first: Verdict, then: Verdict) -> str:
+    """Returns what becomes otherwise, in a sentence: ``nothing changes`` where each answer is the same."""
+    before, after = ({one.gang: one for one in verdict.answers} for verdict in (first, then))
+    gangs = list(dict.fromkeys([*before, *after]))
+    now, later = ({name for name in gangs if name in some and some[name].starts} for some in (before, after))
+    both = [name for name in gangs if name in now & later and before[name].nodes != after[name].nodes]
+    wait = [name for name in gangs if name not in now | later and before.get(name) != after.get(name)]
+    stops = [name for name in then.suspended if name not in first.suspended]
+    goes_on = [name for name in first.suspended if name not in then.suspended]
+    kinds = (
+        ([name for name in gangs if name in later - now], "starts", "start", " that would wait as it is"),
+        ([name for name in gangs if name in now - later], "waits", "wait", " that would start as it is"),
+        (both, "starts", "start", " on other nodes"),
+        (wait, "waits", "wait", " for another reason, or with another message"),
+        (stops, "is suspended", "are suspended", ", which runs on as it is"),
+        (goes_on, "runs", "run", " on, which would be suspended as it is"),
+    )
+    parts = [
+        f"{counted(len(names), 'gang', singular, plural)}{how} ({listed(names, _SHOWN)})"
+        for names, singular, plural, how in kinds
+        if names
+    ]
+    if parts and not later - now:
+        parts.insert(0, "no other gang starts")
+    return "; ".join(parts) or "nothing changes"
 
 
 def other_queues(as_it_is: Verdict, then: Verdict) -> list[Table]:

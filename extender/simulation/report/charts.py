@@ -11,7 +11,8 @@ from extender.simulation.report.fairness import QueueShare
 from extender.simulation.report.outcome import Waits
 from extender.simulation.report.tables import counted, duration, size_words
 
-WIDTH = 1080
+WIDTH, PHONE = 1080, 350
+"""Pixels across of a picture, and of one for a phone, whose labels stand above the bars."""
 USES = (
     ("productive", "productive"),
     ("starting", "starting"),
@@ -24,6 +25,8 @@ BINS = 512
 _LEFT, _RIGHT, _TOP = 84, 12, 12
 _AREA, _AXIS = 150, 24
 _LONGEST_NAME, _LONGEST_QUEUE = 34, 22
+_LETTER = 7.5
+"""Pixels that a letter of a mark takes at most."""
 _SOONEST_S = 10.0
 _MARKS = (
     (_SOONEST_S, "10 s or less"), (60.0, "1 min"), (600.0, "10 min"), (3600.0, "1 h"), (36_000.0, "10 h"),
@@ -68,73 +71,90 @@ def area(title: str, curve: Sequence[Sequence[float]], gpus: int, end_s: float, 
     return _picture(_TOP + _AREA + _AXIS + 4, title, [*parts, *_time_axis(end_s, width)])
 
 
-def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]]) -> str:
+def waiting(names: Sequence[str], waits: Sequence[Sequence[Waits]], *, phone: bool = False) -> str:
     """A row for each size and scheduler on a logarithmic axis: a dot at the median, a bar to the 95th percentile."""
-    row, gap, top, left = 17, 14, 8, 270
-    height = top + len(waits[0]) * (len(names) * row + gap) + _AXIS
+    row, gap, top, left, size_height, width = (34, 14, 8, 8, 24, PHONE) if phone else (17, 14, 8, 270, 0, WIDTH)
+    height = top + len(waits[0]) * (size_height + len(names) * row + gap) + _AXIS
     known = [value for one in waits for wait in one for value in (wait.median_s, wait.p95_s) if value is not None]
     latest = 10 ** math.ceil(math.log10(max([*known, 10 * _SOONEST_S])))
-    across = WIDTH - left - 70
+    across = width - left - (56 if phone else 70)
 
     def x_of(seconds: float | None) -> float:
         if seconds is None:
-            return left + across + 34
+            return left + across + 34.0
         return left + across * math.log(max(seconds, _SOONEST_S) / _SOONEST_S) / math.log(latest / _SOONEST_S)
 
     parts = [_text("small", x_of(None), height - 6, "never", "middle")]
-    for seconds, text in _MARKS:
-        if seconds <= latest:
-            parts.append(_line("grid", x_of(seconds), top, x_of(seconds), height - _AXIS))
-            parts.append(_text("small", x_of(seconds), height - 6, text, "middle"))
+    marks = [(x_of(seconds), text) for seconds, text in _MARKS if seconds <= latest]
+    shown_to = -math.inf
+    for x, text in marks:
+        parts.append(_line("grid", x, top, x, height - _AXIS))
+        begin = max(x - _LETTER * len(text) / 2, 0.0)
+        if begin >= shown_to and begin + _LETTER * len(text) <= x_of(None) - 2.5 * _LETTER:
+            parts.append(_text("small", begin + _LETTER * len(text) / 2, height - 6, text, "middle"))
+            shown_to = begin + _LETTER * (len(text) + 1)
     y = float(top)
     for size, one in enumerate(waits[0]):
-        parts.append(
-            _text("label", 0, y + row, f"{size_words(one.most_gpus)} {'GPU' if one.most_gpus == 1 else 'GPUs'}")
-        )
-        parts.append(_text("small", 0, y + row + 17, counted(one.jobs, "job")))
+        gpus = f"{size_words(one.most_gpus)} {'GPU' if one.most_gpus == 1 else 'GPUs'}"
+        jobs = counted(one.jobs, "job")
+        parts.append(_text("label", 0, y + 17, f"{gpus}, {jobs}" if phone else gpus))
+        if not phone:
+            parts.append(_text("small", 0, y + row + 17, jobs))
+        y += size_height
         for number, name in enumerate(names):
-            parts += _range(name, waits[number][size], number, y + row * (number + 0.5), x_of, left)
+            if phone:
+                parts.append(_text("small", 0, y + row * number + 14, _short(name)))
+            else:
+                parts.append(_text("small", left - 12, y + row * (number + 0.5) + 4, _short(name), "end"))
+            parts += _range(name, waits[number][size], number, y + row * (number + (0.75 if phone else 0.5)), x_of)
         y += row * len(names) + gap
-    return _picture(height, "Waiting time by gang size", parts)
+    return _picture(height, "Waiting time by gang size", parts, width)
 
 
-def bars(title: str, names: Sequence[str], rows: Sequence[Sequence[Share]], notes: Sequence[str]) -> str:
+def bars(
+    title: str, names: Sequence[str], rows: Sequence[Sequence[Share]], notes: Sequence[str], *, phone: bool = False
+) -> str:
     """A bar for each scheduler, cut into parts; all have one scale. ``notes`` stand at their ends."""
-    row, left, right = 34, 284, 290
+    row, left, right, width = (70, 0, 0, PHONE) if phone else (34, 284, 290, WIDTH)
     longest = max((sum(part.amount for part in parts) for parts in rows), default=0.0) or 1.0
     drawn = []
     for number, (name, shares, note) in enumerate(zip(names, rows, notes, strict=True)):
-        y, x = number * row + 4, float(left)
-        drawn.append(_text("label", 0, y + 16, _short(name)))
+        y, x = number * row + 4 + (20 if phone else 0), float(left)
+        drawn.append(_text("label", 0, y - 6 if phone else y + 16, _short(name)))
         for share in shares:
-            wide = share.amount / longest * (WIDTH - left - right)
+            wide = share.amount / longest * (width - left - right)
             if wide > 0:
                 place = f'class="{share.style}" x="{x:.1f}" y="{y}" width="{wide:.1f}" height="22"'
                 drawn.append(f"<rect {place}><title>{escape(share.label)}</title></rect>")
             x += wide
-        drawn.append(_text("note", x + 10, y + 16, note))
-    return _picture(len(names) * row + 4, title, drawn)
+        drawn.append(_text("note", *((0, y + 38) if phone else (x + 10, y + 16)), note))
+    return _picture(len(names) * row + 4, title, drawn, width)
 
 
-def share_rows(title: str, queues: Sequence[QueueShare]) -> str:
+def share_rows(title: str, queues: Sequence[QueueShare], *, phone: bool = False) -> str:
     """A row for each queue over time: what it used as an area, its entitlement as a line. Each row has its own scale,
     up to the most that its queue used or was entitled to."""
-    row, gap, top, left, right = 34, 12, 6, 200, 90
-    width, parts = WIDTH - left - right, []
+    row, gap, top, left, right, all_width = (34, 34, 28, 0, 0, PHONE) if phone else (34, 12, 6, 200, 90, WIDTH)
+    width, parts = all_width - left - right, []
     for number, one in enumerate(queues):
         y = top + number * (row + gap)
         most = max((value for point in one.curve for value in point), default=0.0)
-        parts.append(_text("label", 0, y + 20, _short(one.queue, _LONGEST_QUEUE)))
+        parts.append(_text("label", 0, y - 8 if phone else y + 20, _short(one.queue, _LONGEST_QUEUE)))
         parts.append(f'<rect class="free" x="{left}" y="{y}" width="{width}" height="{row}"/>')
         if most:
             used, entitled = ([point[at] / most for point in one.curve] for at in (0, 1))
             bottom = y + row
             line = " ".join(_steps(used, left, width, bottom, row))
-            parts.append(f'<path class="productive" d="M{left},{bottom} L{line} L{WIDTH - right},{bottom}Z"/>')
+            parts.append(f'<path class="productive" d="M{left},{bottom} L{line} L{all_width - right},{bottom}Z"/>')
             line = " ".join(_steps(entitled, left, width, bottom, row))
             parts.append(f'<polyline class="entitled" points="{line}"/>')
-        parts.append(_text("small", WIDTH - right + 8, y + 14, f"{most:,.0f} GPUs"))
-    return _picture(top + len(queues) * (row + gap), title, parts)
+        end = (
+            (all_width, y - 8, f"{most:,.0f} GPUs", "end")
+            if phone
+            else (WIDTH - right + 8, y + 14, f"{most:,.0f} GPUs")
+        )
+        parts.append(_text("small", *end))
+    return _picture(top + len(queues) * (row + gap), title, parts, all_width)
 
 
 def _short(name: str, longest: int = _LONGEST_NAME) -> str:
@@ -142,8 +162,8 @@ def _short(name: str, longest: int = _LONGEST_NAME) -> str:
     return name if len(name) <= longest else f"{name[: longest - 3]}..."
 
 
-def _picture(height: float, title: str, parts: Sequence[str]) -> str:
-    head = f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">'
+def _picture(height: float, title: str, parts: Sequence[str], width: int = WIDTH) -> str:
+    head = f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{escape(title)}">'
     return "\n".join([head, *parts, "</svg>"])
 
 
@@ -183,12 +203,11 @@ def _time_axis(end_s: float, width: float) -> list[str]:
     return parts
 
 
-def _range(name: str, wait: Waits, number: int, y: float, x_of: XOf, left: float) -> list[str]:
-    """One scheduler's row: from the median to the 95th percentile."""
+def _range(name: str, wait: Waits, number: int, y: float, x_of: XOf) -> list[str]:
+    """Returns one scheduler's bar: from the median to the 95th percentile."""
     begin, end = x_of(wait.median_s), x_of(wait.p95_s)
     told = f"{name}: median {duration(wait.median_s)}, 95th percentile {duration(wait.p95_s)}"
     return [
-        _text("small", left - 12, y + 4, _short(name), "end"),
         f'<g class="series-{number % 6}"><title>{escape(told)}</title>',
         _line("range", begin, y, end, y),
         f'<circle cx="{begin:.1f}" cy="{y:.1f}" r="5"/>',

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from html import escape
 
 from extender.simulation.report import charts
@@ -24,6 +25,14 @@ from extender.simulation.report.tables import (
 )
 from extender.simulation.report.verdict import longer_waits, verdict
 
+_RULES = {
+    "kube-scheduler": "pod by pod, each on the node with the largest share of free GPUs; a gang can hold GPUs in part.",
+    "kube-scheduler-packed": "pod by pod, each on the fullest node that has room; a gang can hold GPUs in part.",
+    "fifo": "whole gangs, strictly in order of priority and age; while the first has no room, nobody starts.",
+    "fifo-quota": "fifo in each queue by itself, within its nominal quota; nothing is lent.",
+    "muster-no-queues": "Muster without the queue objects.",
+    "ideal": "a bound: one machine with all GPUs, where any gang starts for which there are enough of them.",
+}
 _USES = [*((f"var(--{style})", name) for style, name in charts.USES), ("var(--free)", "free")]
 
 
@@ -37,6 +46,7 @@ def page(about: Input, outcomes: Sequence[Outcome], price: float) -> str:
         f'<p class="facts">{escape(_facts(about, figures[0]))}</p>',
         f'<p class="verdict">{escape(verdict(outcomes, price))}</p>',
         f'<div class="cards">{"".join(_card(one, price) for one in figures)}</div>',
+        *(f'<p class="rule">{escape(f"{name}: {rule}")}</p>' for name, rule in _rules(figures)),
         *_over_time(outcomes),
         *_waiting(outcomes),
         *_shares(outcomes),
@@ -69,6 +79,11 @@ def _facts(about: Input, one: Figures) -> str:
     load = f", offered load {100 * about.load:.0f} %" if about.window_s else ""
     arriving = f"submitted over {duration(about.window_s)}" if about.window_s else "submitted at once"
     return f"{about.cluster}: {counted(one.gpus, 'GPU')}. {counted(one.jobs, 'job')}, {arriving}{load}."
+
+
+def _rules(figures: Sequence[Figures]) -> list[tuple[str, str]]:
+    """Returns how each scheduler of the page decides, in a sentence."""
+    return [(one.scheduler, _RULES[one.scheduler]) for one in figures if one.scheduler in _RULES]
 
 
 def _assumed(about: Input) -> str:
@@ -116,7 +131,7 @@ def _waiting(outcomes: Sequence[Outcome]) -> list[str]:
         "<h2>Waiting time by gang size</h2>",
         "<p>From submission until the gang is whole. On a logarithmic axis the dot is the median, and the "
         "bar ends at the 95th percentile.</p>",
-        _scroll(charts.waiting([one.scheduler for one in figures], [one.waits for one in figures])),
+        *_pictures(partial(charts.waiting, [one.scheduler for one in figures], [one.waits for one in figures])),
         *(["<h3>Where jobs wait longer, and why</h3>"] if longer else []),
         *(f'<p class="why">{escape(sentence)}</p>' for sentence in longer),
     ]
@@ -134,7 +149,10 @@ def _shares(outcomes: Sequence[Outcome]) -> list[str]:
     ]
     for name, one in found:
         index = "" if one.jain is None else f", Jain's index {one.jain:.3f}"
-        parts += [f"<h3>{escape(name + index)}</h3>", _scroll(share_rows(f"Shares with {name}", one.queues))]
+        parts += [
+            f"<h3>{escape(name + index)}</h3>",
+            *_pictures(partial(share_rows, f"Shares with {name}", one.queues)),
+        ]
     return parts
 
 
@@ -157,7 +175,7 @@ def _spans(figures: Sequence[Figures]) -> list[str]:
         "<h2>Domains spanned</h2>",
         "<p>NVLink domains that each gang of several pods is in; a node in none counts as one by itself.</p>",
         _legend(legend),
-        _scroll(charts.bars("Domains spanned", [one.scheduler for one, _ in placed], rows, notes)),
+        *_pictures(partial(charts.bars, "Domains spanned", [one.scheduler for one, _ in placed], rows, notes)),
     ]
 
 
@@ -177,7 +195,7 @@ def _cost(figures: Sequence[Figures], price: float) -> list[str]:
         "<h2>Cost</h2>",
         f"<p>All GPUs from the first submission to the end, at {price:.2f} USD per GPU-hour, by use.</p>",
         _legend(_USES),
-        _scroll(charts.bars("Cost", [one.scheduler for one in figures], rows, notes)),
+        *_pictures(partial(charts.bars, "Cost", [one.scheduler for one in figures], rows, notes)),
     ]
 
 
@@ -191,6 +209,14 @@ def _table(table: Table) -> str:
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows)
     kind = ' class="words"' if table.words else ""
     return f"<h3>{escape(table.title)}</h3>{_scroll(f'<table{kind}><tr>{head}</tr>{body}</table>')}"
+
+
+def _pictures(draw: Callable[..., str]) -> list[str]:
+    """Returns the picture for a wide screen and for a phone; the style shows one of them."""
+    return [
+        f'<div class="wide">{_scroll(draw())}</div>',
+        f'<div class="narrow phone">{_scroll(draw(phone=True))}</div>',
+    ]
 
 
 def _scroll(wide: str) -> str:

@@ -39,8 +39,9 @@ td:first-child { min-width: 8em; max-width: 22em; white-space: normal; overflow-
 table.words td { text-align: left; white-space: normal; min-width: 7em; overflow-wrap: anywhere }
 table.words th { text-align: left }
 .verdict { color: var(--text); font-size: 17px } .why { color: var(--text) }
-.scroll { overflow-x: auto } .narrow { display: none } footer { margin-top: 44px; color: var(--soft); font-size: 13px }
-@media (max-width: 640px) { .narrow { display: block }
+.scroll { overflow-x: auto } .narrow { display: none } .rule { margin: 0; font-size: 13px }
+footer { margin-top: 44px; color: var(--soft); font-size: 13px }
+@media (max-width: 640px) { .narrow { display: block } .wide { display: none } .phone svg { min-width: 0 }
   main { padding: 20px 16px 40px } h1 { font-size: 22px } h2 { margin-top: 32px }
   .cards { grid-template-columns: 1fr; gap: 10px } th, td { padding: 5px 8px } h3 { overflow-wrap: anywhere }
   th:first-child, td:first-child { position: sticky; left: 0; background: var(--page); font-size: 13px }

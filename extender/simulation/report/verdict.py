@@ -1,26 +1,32 @@
-"""The result of a comparison in sentences: what Muster gains, and where its waiting times are longer and why."""
+"""The result of a comparison in sentences: the answer to what was asked, what Muster gains, and who waits longer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from extender.simulation.report.outcome import Figures, Outcome, Waits
-from extender.simulation.report.tables import counted, hours, size_words, waited
+from extender.simulation.report.tables import counted, duration, hours, size_words, waited
 
 MUSTER, ORDERED, BOUND = "muster", "fifo", "ideal"
+CHANGED = f"{MUSTER}, "
+"""How the name begins of Muster with other settings, which is what was asked about."""
 _FACTOR, _LEAST_S = 1.1, 60.0
 """A percentile is called longer from these on: less is chance."""
+_QUANTILES = (("median", "median_s"), ("95th percentile", "p95_s"))
 
 
 def verdict(outcomes: Sequence[Outcome], price: float) -> str:
-    """One or two sentences: who starts all jobs, what is held without work, and how long jobs wait."""
-    ours = _ours(outcomes).figures
-    others = [one.figures for one in outcomes if one.figures is not ours and one.figures.scheduler != BOUND]
-    parts = [f"With {ours.scheduler} {_started(ours)}{_held(ours, price)}."]
-    if others:
-        one = others[0]
-        parts.append(f"With {one.scheduler} {_started(one)}{_held(one, price)}.")
-    waits = [f"{waited(one.overall)} with {one.scheduler}" for one in (ours, *others[:1])]
+    """Returns a few sentences: what a changed setting does, who starts all jobs, what is held without work, how long
+    jobs wait."""
+    muster = _ours(outcomes)
+    ours = muster.figures
+    asked = [one for one in outcomes if one is not muster and one.figures.scheduler.startswith(CHANGED)]
+    parts = [_change(one, muster, price) for one in asked]
+    parts.append(f"With {ours.scheduler} {_started(muster)}{_held(ours, price)}.")
+    others = [one for one in outcomes if one not in (muster, *asked) and one.figures.scheduler != BOUND]
+    parts += [f"With {one.figures.scheduler} {_started(one)}{_held(one.figures, price)}." for one in others[:1]]
+    waits = [f"{waited(one.figures.overall)} with {one.figures.scheduler}" for one in (muster, *others[:1])]
     parts.append(f"The median and the 95th percentile of the waiting time are {', and '.join(waits)}.")
     return " ".join(parts)
 
@@ -35,21 +41,57 @@ def longer_waits(outcomes: Sequence[Outcome]) -> list[str]:
         pairs = zip(ours.figures.waits, other.figures.waits, strict=True)
         worse = [(mine, theirs) for mine, theirs in pairs if _longer(mine, theirs)]
         if worse:
-            where = "; ".join(f"{_size(mine)}: {waited(mine)} against {waited(theirs)}" for mine, theirs in worse)
+            where = "; ".join(_against(mine, theirs) for mine, theirs in worse)
             why = " ".join(_why(ours, other, [mine for mine, _ in worse]))
-            found.append(f"Longer than with {other.figures.scheduler}: {where}. {why}")
+            found.append(f"Longer than with {other.figures.scheduler}: {where}. {why}".strip())
     return found
 
 
 def _ours(outcomes: Sequence[Outcome]) -> Outcome:
-    """The one that is compared with the others."""
-    return next((one for one in outcomes if one.figures.scheduler == MUSTER), outcomes[0])
+    """Returns the outcome that is compared with the others."""
+    by_name = {one.figures.scheduler: one for one in reversed(outcomes)}
+    changed = [one for name, one in by_name.items() if name.startswith(CHANGED)]
+    return by_name.get(MUSTER) or next(iter(changed), outcomes[0])
 
 
-def _started(one: Figures) -> str:
-    if not one.never_started:
-        return "the only job starts" if one.jobs == 1 else f"all {one.jobs:,} jobs start"
-    return f"{one.never_started:,} of {counted(one.jobs, 'job')} never {'start' if one.never_started > 1 else 'starts'}"
+def _change(changed: Outcome, muster: Outcome, price: float) -> str:
+    """Returns what Muster does with the changed settings, beside Muster without the change."""
+    after, before = changed.figures, muster.figures
+    setting = after.scheduler.removeprefix(CHANGED)
+    unchanged = replace(muster, figures=replace(before, scheduler=after.scheduler), steps=changed.steps)
+    if unchanged == changed:
+        return f"With {setting} nothing changes: all figures are those of {before.scheduler}."
+    parts = [f"With {setting} {_started(changed)}{_held(after, price)}."]
+    pairs = list(zip(after.waits, before.waits, strict=True))
+    for word, some in (
+        ("longer", [(new, old) for new, old in pairs if _longer(new, old)]),
+        ("less long", [(new, old) for new, old in pairs if _longer(old, new)]),
+    ):
+        if some:
+            where = "; ".join(_against(new, old, longer=word == "longer") for new, old in some)
+            parts.append(f"Jobs wait {word} than with {before.scheduler}: {where}.")
+    if changed.preempted.evictions != muster.preempted.evictions or after.lost != before.lost:
+        parts.append(
+            f"{counted(changed.preempted.evictions, 'eviction')} cost {hours(after.lost)} GPU-hours of work; with "
+            f"{before.scheduler}: {counted(muster.preempted.evictions, 'eviction')}, {hours(before.lost)} GPU-hours."
+        )
+    if changed.preempted.several:
+        new, old = changed.preempted.priorities[0], muster.preempted.priorities[0]
+        waits = [f"{duration(one.waited[0])} / {duration(one.waited[1])}" for one in (new, old)]
+        parts.append(f"Jobs of priority {new.priority} wait {waits[0]} (median / 95th percentile) against {waits[1]}.")
+    return " ".join(parts)
+
+
+def _started(one: Outcome) -> str:
+    figures = one.figures
+    jobs, never = figures.jobs, figures.never_started
+    if not never:
+        return "the only job starts" if jobs == 1 else "both jobs start" if jobs == 2 else f"all {jobs:,} jobs start"
+    why = next(iter(one.reasons.values()), "").rstrip(".")
+    because = f" ({'the first of them waits: ' if never > 1 else 'it waits: '}{why})" if why else ""
+    if never == jobs:
+        return ("the only job never starts" if jobs == 1 else f"none of the {jobs:,} jobs starts") + because
+    return f"{never:,} of {jobs:,} jobs never {'start' if never > 1 else 'starts'}{because}"
 
 
 def _held(one: Figures, price: float) -> str:
@@ -62,17 +104,33 @@ def _size(one: Waits) -> str:
     return f"{size_words(one.most_gpus)} {'GPU' if one.most_gpus == 1 else 'GPUs'}"
 
 
+def _against(mine: Waits, theirs: Waits, *, longer: bool = True) -> str:
+    """Returns both times for each percentile that is notably longer (else: shorter) in ``mine``."""
+    named = _longer_quantiles(mine, theirs) if longer else _longer_quantiles(theirs, mine)
+    shown = [
+        f"{name} {duration(getattr(mine, field))} against {duration(getattr(theirs, field))}"
+        for name, field in _QUANTILES
+        if name in named
+    ]
+    return f"{_size(mine)}: {', '.join(shown)}"
+
+
 def _longer(mine: Waits, theirs: Waits) -> bool:
-    return any(
-        theirs_s is not None and (mine_s is None or (mine_s > _FACTOR * theirs_s and mine_s - theirs_s > _LEAST_S))
-        for mine_s, theirs_s in ((mine.median_s, theirs.median_s), (mine.p95_s, theirs.p95_s))
-    )
+    return bool(_longer_quantiles(mine, theirs))
+
+
+def _longer_quantiles(mine: Waits, theirs: Waits) -> list[str]:
+    return [name for name, field in _QUANTILES if _above(getattr(mine, field), getattr(theirs, field))]
+
+
+def _above(mine_s: float | None, theirs_s: float | None) -> bool:
+    return theirs_s is not None and (mine_s is None or (mine_s > _FACTOR * theirs_s and mine_s - theirs_s > _LEAST_S))
 
 
 def _why(ours: Outcome, other: Outcome, worse: Sequence[Waits]) -> Iterator[str]:
     """The reasons that the figures of both support."""
     mine, theirs = ours.figures, other.figures
-    if ours.fairness is not None:
+    if ours.fairness is not None and not theirs.scheduler.startswith(CHANGED):
         yield f"With {mine.scheduler} a job waits for the quota of its queue, too."
     if theirs.never_started > mine.never_started:
         jobs = counted(theirs.never_started, "job")
@@ -86,6 +144,7 @@ def _why(ours: Outcome, other: Outcome, worse: Sequence[Waits]) -> Iterator[str]
             f"{hours(theirs.held)} GPU-hours were held without work for that."
         )
     pairs = zip(mine.waits, theirs.waits, strict=True)
-    sooner = ", ".join(f"jobs of {_size(one)}" for one, its in pairs if _longer(its, one))
+    sooner = [(one, quantiles) for one, its in pairs if (quantiles := _longer_quantiles(its, one))]
     if sooner and any(one.most_gpus not in ours.gangs for one in worse):
-        yield f"In turn {sooner} wait less, and use GPUs that single pods use with {theirs.scheduler}."
+        sizes = ", ".join(f"jobs of {_size(one)} ({' and '.join(quantiles)})" for one, quantiles in sooner)
+        yield f"In turn {sizes} wait less, and use GPUs that single pods use with {theirs.scheduler}."
