@@ -13,11 +13,14 @@ from extender.core.effects import Evict, Hint, Report, SuspendJob
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.podgroups.volcano import INQUEUE, PODGROUPS
+from extender.kube.queues.naming import MISSPELT, MISSPELT_OF_PODS
 from policies.model import Dialect, GroupKey
 
 CONDITION = "Scheduled"
 EVICTED = "Evicted"
 SUSPENDED = "Suspended"
+MISSPELT_KEY = "MisspeltKey"
+"""Reason of the Event on a key that is read although it is misspelt: UnreadKey would be untrue of it."""
 _PHASES = {
     "Running": "Scheduled",
     "Ended": "Finished",
@@ -98,9 +101,10 @@ class Reporter:
         about = [_object("Pod", "v1", hint.namespace, hint.name, hint.uid)] if hint.uid else []
         if hint.owner is not None:
             about.append(_object(hint.owner.kind, hint.owner.version, hint.namespace, hint.owner.name, hint.owner.uid))
+        reason = MISSPELT_KEY if hint.message in (MISSPELT, MISSPELT_OF_PODS) else hint.reason
         for one in about:
-            name = f"{one['name'][:200].rstrip('-.')}.{hint.reason.lower()}.{one['uid']}" if hint.once else ""
-            await self._post(one, hint.reason, hint.message, name=name)
+            name = f"{one['name'][:200].rstrip('-.')}.{reason.lower()}.{one['uid']}" if hint.once else ""
+            await self._post(one, reason, hint.message, name=name)
 
     def _next(self, report: Report, uids: tuple[str, ...]) -> _Told | None:
         """What is to be remembered of it; None when just that was told last."""

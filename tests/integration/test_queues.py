@@ -47,7 +47,7 @@ def test_the_tutorials_job_twice(stage: RealStage, queues: Queues) -> None:
     for part in ("heavy-ml-cluster-queue", "32", "a100-gpu-80gb", f"{queues.home}/job-first"):
         assert part in why
     assert queues.until("second", bool)["spec"]["suspend"]
-    hint = stage.until_noted("first", "UnreadKey")
+    hint = stage.until_noted("first", "MisspeltKey")
     assert "kueue.sh/queue-name is a misspelt kueue.x-k8s.io/queue-name" in hint
     both = {"pendingWorkloads": 1, "reservingWorkloads": 1, "admittedWorkloads": 1}
     for kind, name in (("ClusterQueue", "heavy-ml-cluster-queue"), ("LocalQueue", "kueue-gang-queue")):

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from extender.core.effects import Hint, Report
+from extender.kube.queues.naming import MISSPELT
 from policies.model import Controller, Dialect, GroupKey
 from tests.kube.fake_api import OK, FakeApi, refused
 from tests.kube.writing import EVENTS, GROUP_STATUS, Writer, posts, written
@@ -93,6 +96,13 @@ def test_a_hint_is_an_event_on_the_pod_and_on_what_made_it() -> None:
     _, api, _ = written(lambda api: api.on("POST", EVENTS, OK), lambda one: one.run(one.writes.tell(hint)))
     assert [event["regarding"]["uid"] for event in api.bodies("POST")] == ["u", "j"]
     assert {(event["reason"], event["note"]) for event in api.bodies("POST")} == {("UnreadKey", hint.message)}
+
+
+@pytest.mark.parametrize("message", [MISSPELT, f"{MISSPELT} in the pod template"])
+def test_a_misspelt_key_that_is_read_is_not_called_unread(message: str) -> None:
+    hint = Hint("u", "team", "p", message, None)
+    _, api, _ = written(lambda api: api.on("POST", EVENTS, OK), lambda one: one.run(one.writes.tell(hint)))
+    assert {(event["reason"], event["note"]) for event in api.bodies("POST")} == {("MisspeltKey", message)}
 
 
 def test_an_event_that_is_there_once_is_enough() -> None:

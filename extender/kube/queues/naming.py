@@ -17,6 +17,8 @@ SHOWN = QUEUES[1]
 TWO_QUEUES = "its labels {} and {} name different queues"
 MISSPELT = f"{MISSPELT_QUEUE} is a misspelt {QUEUES[0]}, which Muster reads all the same: write {QUEUES[0]}"
 
+MISSPELT_OF_PODS = f"{MISSPELT} in the pod template"
+
 
 def queue_of(meta: Meta) -> tuple[str, str]:
     """The name, empty for none, and what is wrong with what it says. An empty label names nothing, as in Kueue."""

@@ -28,7 +28,7 @@ from extender.kube.kinds.keys import (
     REQUEUED_AT,
     WORKLOAD,
 )
-from extender.kube.queues.naming import MISSPELT, is_misspelt
+from extender.kube.queues.naming import MISSPELT_OF_PODS, is_misspelt
 from extender.kube.reading.constraints import WOKEN
 from extender.kube.reading.eviction import EVICTED_AT, TERMS, unreadable_terms
 from extender.kube.reading.numbering import ROLE
@@ -68,7 +68,7 @@ class Unread(NamedTuple):
 def hint_of(meta: Meta) -> str | None:
     """One sentence for the author of a pod of ours; None when all that it says is read. One look at each key."""
     if is_misspelt(meta):
-        return f"{MISSPELT} in the pod template"
+        return MISSPELT_OF_PODS
     if not any(key.startswith(_PREFIX) or key in _THEIRS for key in _keys(meta)):
         return None
     found = next((one for look in (misspelt, groupless, of_others) for one in look(meta)), None)
