@@ -5,7 +5,7 @@ Whoever writes one finds here every type that it meets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -75,6 +75,21 @@ class WaitingGang(Protocol):
     @property
     def created(self) -> float:
         """When its PodGroup, or else its first member, was created: seconds since the epoch."""
+        ...
+
+    @property
+    def members(self) -> int:
+        """How many members it has or is to have; those that run and those that are yet to come count."""
+        ...
+
+    @property
+    def requests(self) -> Mapping[str, int]:
+        """What all of its members ask for together, by resource: cpu in thousandths, memory in bytes."""
+        ...
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs among ``requests``, of any vendor: the resources whose name ends in ``/gpu``."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, compress
@@ -30,6 +31,9 @@ from policies.api import (
 
 _RAISED = (Exception, SystemExit, GeneratorExit)
 """What a policy may not end the process with. Ctrl-C is for the process, and not raised by the policy."""
+_OBJECT = re.compile(r"<(?:[\w<>]+\.)*(\w+) object at 0x[0-9a-f]+>")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""What Python shows of an object that says nothing of itself."""
 _PAUSES = 1000
 """In a row. A policy that pauses more often without a choice has failed."""
 
@@ -142,4 +146,5 @@ def _shown(value: object) -> str:
         text = repr(value)
     except Exception:
         text = f"something of type {type(value).__name__}"
+    text = _ADDRESS.sub("", _OBJECT.sub(r"an object of type \1", text))
     return "".join(char if char.isprintable() else "?" for char in text[:200])

@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 from extender.core.effects import Reached
+from extender.core.events import JobSeen
 from extender.core.gang.milestones import Milestone
+from extender.core.singles.waiting import WaitingSingle
+from extender.core.waiting.turns import QueueView
 from policies.api import PAUSE, Choice, Domain, PlacementRequest, SortKey, WaitingGang
 from policies.chosen import OURS, Policies
-from policies.model import Pod, Topology
+from policies.model import Pod, PodSet, Topology
 from policies.strategies.scoring import WeightedSum
-from tests.builders import cluster, gang
+from tests.builders import cluster, gang, key, single
+from tests.core.jobs import job, template
 from tests.core.script import Script
 
 NODES = cluster("a: 4x8", "b: 3x8")
@@ -143,6 +147,42 @@ def test_a_bad_policy_costs_the_attempt_and_nobody_else(policies: Policies) -> N
     assert not any(map(found.planned, odd))
     found.run(fine)
     assert found.reason("fine") == "Running"
+
+
+@pytest.mark.parametrize("answer", [(Odd(0),), Odd(0), KeyError(Odd(0)), (Odd(0).order,)])
+def test_the_reason_shows_no_address_of_an_object(answer: Any) -> None:
+    found = script(replace(OURS, queue=Odd(answer)), *gang("odd", 2))
+    assert "Odd" in found.message("odd").split("has failed: ")[1]
+    assert " at 0x" not in found.message("odd")
+
+
+class SmallFirst:
+    """Serves the gang with the fewest GPUs, then with the fewest members."""
+
+    def order(self, gang: WaitingGang) -> SortKey:
+        return gang.gpus, gang.members, gang.created
+
+
+@pytest.mark.parametrize("small", [gang("small", 2), gang("small", 4, gpus=1), gang("small", 1)])
+def test_a_policy_sees_members_and_gpus(small: list[Pod]) -> None:
+    """Room for either, and the larger one is older."""
+    large = [replace(pod, created=-60.0) for pod in gang("large", 6)]
+    policies = replace(OURS, queue=SmallFirst())
+    found = Script(*cluster("a: 6x8"), *large, *small, policies=policies)
+    assert (found.reason("small"), found.reason("large")) == ("Placed", "NoRoom")
+    assert Script(*cluster("a: 6x8"), *large, *small).reason("large") == "Placed"
+
+
+def test_members_that_are_yet_to_come_count() -> None:
+    launcher = PodSet(template("job", 0, series="launcher"), 1, 1, indexed=False)
+    suspended = job(3, launcher)
+    found = Script(*cluster("a: 1x8"), *gang("half", 4)[:2])
+    found.feed(JobSeen(suspended))
+    half, whole = (QueueView(found.core.state.workloads[name]) for name in (key("half"), suspended.key))
+    assert (half.members, half.gpus) == (4, 32)
+    assert (whole.members, whole.gpus) == (4, 24)
+    alone = WaitingSingle(single("alone", gpus=8))
+    assert (alone.members, alone.gpus) == (1, 8)
 
 
 def test_room_that_a_policy_counts_twice_is_given_once() -> None:

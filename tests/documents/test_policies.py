@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +16,18 @@ from policies.model import GroupKey
 from tests.documents.pages import ROOT, blocks
 
 PAGE = ROOT / "docs" / "policies.md"
-EMPTIEST, ITS_TEST, PATIENCE = (block.text for block in blocks(PAGE) if block.language == "python")
+EMPTIEST, ITS_TEST, SMALLEST, PATIENCE = (block.text for block in blocks(PAGE) if block.language == "python")
+(PROJECT,) = (block.text for block in blocks(PAGE) if block.language == "toml")
+
+
+JOBS = """
+cluster: 4 nodes x 8 GPUs
+start_s: 0
+jobs:
+  - {name: running, pods: 4, gpus: 8, duration_s: 3600}
+  - {name: large, submit_s: 10, pods: 4, gpus: 8, duration_s: 3600}
+  - {name: small, submit_s: 20, pods: 1, gpus: 8, duration_s: 600}
+"""
 
 
 def test_the_topology_policy_passes_its_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,6 +53,27 @@ def test_the_queue_policy_lets_nobody_wait_for_ever() -> None:
 
     assert order(gang(0, 1000)) < order(gang(0, 0))
     assert order(gang(0, 0)) < order(gang(3601, 1000))
+
+
+def test_the_printed_project_can_be_installed_and_its_policies_decide(tmp_path: Path) -> None:
+    project, installed = tmp_path / "our-policies", tmp_path / "installed"
+    project.mkdir()
+    for name, text in (("emptiest", EMPTIEST), ("smallest", SMALLEST), ("patience", PATIENCE)):
+        (project / f"{name}.py").write_text(text)
+    (project / "pyproject.toml").write_text(PROJECT)
+    (uv,) = (ROOT / ".uv" / "bin").glob("uv-*")
+    install = ["pip", "install", "--offline", "--no-build-isolation", "--no-deps", "--python", sys.executable]
+    subprocess.run([uv, *install, "--target", installed, project], check=True, capture_output=True)
+    (tmp_path / "jobs.yaml").write_text(JOBS)
+    muster = Path(sys.executable).with_name("muster")
+    policies = ["--policy", "queue_policy=smallest", "--policy", "topology_policy=emptiest"]
+    ended = subprocess.run(
+        [muster, "simulate", "--scenario", tmp_path / "jobs.yaml", "--scheduler", "muster", *policies],
+        env={**os.environ, "PYTHONPATH": str(installed), "COLUMNS": "400"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert "With queue_policy=smallest, topology_policy=emptiest all 3 jobs start" in ended.stdout
+    assert "Jobs wait less long than with muster: 5-8 GPUs" in ended.stdout
 
 
 @pytest.mark.parametrize("method", ["order", "domains", "score"])

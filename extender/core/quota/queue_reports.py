@@ -9,7 +9,7 @@ from functools import partial
 
 from extender.core.quota.queues import ObjectKey, Picture, Queues, key_of
 from extender.core.state import State
-from extender.core.waiting.turns import put_off
+from extender.core.waiting.turns import QueueView, put_off
 from extender.core.workload import Workload
 from policies.api import PolicyError, QueuePolicy, SortKey
 from policies.model import GroupKey
@@ -129,7 +129,7 @@ def _place(state: State, policy: QueuePolicy, workload: Workload) -> tuple[int, 
     """Those of whom the policy cannot say it come last."""
     before = put_off(state, workload), state.quotas.past_of(workload.key)
     try:
-        return *before, False, policy.order(workload), workload.key
+        return *before, False, policy.order(QueueView(workload)), workload.key
     except PolicyError:
         return *before, True, (), workload.key
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
@@ -39,6 +39,23 @@ class WaitingSingle:
     @property
     def created(self) -> float:
         return self.pod.created
+
+    @property
+    def members(self) -> int:
+        return 1
+
+    @property
+    def requests(self) -> dict[str, int]:
+        return dict(self.pod.requests)
+
+    @property
+    def gpus(self) -> int:
+        return gpus_of(self.requests)
+
+
+def gpus_of(requests: Mapping[str, int]) -> int:
+    """Returns the GPUs among these amounts, of any vendor."""
+    return sum(amount for name, amount in requests.items() if name.endswith("/gpu"))
 
 
 class Rest(NamedTuple):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from extender.core.singles.waiting import WaitingSingle
+from extender.core.singles.waiting import WaitingSingle, gpus_of
 from extender.core.state import State
 from extender.core.waiting.waiting import Turn
 from extender.core.workload import Workload
 from policies.api import QueuePolicy
+from policies.model import GroupKey, Pod
 
 
 class Turns:
@@ -20,7 +22,57 @@ class Turns:
         self._policy = policy
 
     def of(self, one: Workload | WaitingSingle) -> Turn:
-        return 0 if isinstance(one, WaitingSingle) else put_off(self._state, one), self._policy.order(one)
+        if isinstance(one, WaitingSingle):
+            return 0, self._policy.order(one)
+        return put_off(self._state, one), self._policy.order(QueueView(one))
+
+
+class QueueView:
+    """A workload as the queue policy sees it (``policies.api.WaitingGang``)."""
+
+    __slots__ = ("_workload",)
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+
+    @property
+    def key(self) -> GroupKey:
+        return self._workload.key
+
+    @property
+    def priority(self) -> int:
+        return self._workload.priority
+
+    @property
+    def created(self) -> float:
+        return self._workload.created
+
+    @property
+    def members(self) -> int:
+        return sum(count for count, _ in self._parts())
+
+    @property
+    def requests(self) -> dict[str, int]:
+        total: Counter[str] = Counter()
+        for count, pod in self._parts():
+            for name, amount in pod.requests:
+                total[name] += count * amount
+        return dict(total)
+
+    @property
+    def gpus(self) -> int:
+        return gpus_of(self.requests)
+
+    def _parts(self) -> list[tuple[int, Pod]]:
+        """Returns how many members ask for the same as which pod."""
+        workload = self._workload
+        if workload.podsets is not None and workload.podsets.podsets:
+            return [(podset.size, podset.template) for podset in workload.podsets.podsets]
+        live = workload.live
+        parts = [(1, pod) for pod in live]
+        if live and (to_come := (workload.min_member or 0) - len(live)) > 0:
+            parts.append((to_come, live[0]))
+        return parts
 
 
 def put_off(state: State, workload: Workload) -> int:
