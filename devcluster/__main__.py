@@ -4,21 +4,26 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from devcluster import binaries
 from devcluster.cluster import Cluster
+from devcluster.controllers import CATALOGUE, start_controller
 from devcluster.errors import ClusterError
-from devcluster.muster import RunningMuster, install_gate, install_job_admission, install_pod_trials, start_muster
+from devcluster.muster import read_settings, start_muster_with
+from devcluster.process import Process
 from devcluster.profiles import PROFILES
 from devcluster.progress import Terminal
+from extender.cli.terminal import stop_on
+from extender.config.settings import Settings, SettingsError
 from extender.platforms.nodes import PLATFORMS
 
-_LOOK_EVERY_S = 1.0
 CLIQUE = "nvidia.com/gpu.clique"
+_LOOK_EVERY_S, _LAST_LINES = 1.0, 5
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -36,6 +41,16 @@ def main(
     ] = "",
     scheduler: Annotated[bool, typer.Option(help="Also run a stock kube-scheduler.")] = True,
     muster: Annotated[bool, typer.Option("--muster", help="Also run Muster, installed as it ships.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --muster: a settings file (YAML), read over the shipped one. The components that its settings "
+            "need are installed, too."
+        ),
+    ] = None,
+    controllers: Annotated[
+        str, typer.Option(help=f"Also run controllers of jobs, with commas between: {', '.join(CATALOGUE)}.")
+    ] = "",
     kubernetes: Annotated[
         str | None, typer.Option(help=f"The minor version of Kubernetes to run: {', '.join(binaries.minors())}.")
     ] = None,
@@ -56,13 +71,23 @@ def main(
     progress = Terminal()
     if profile not in PROFILES:
         raise typer.BadParameter(f"one of {', '.join(PROFILES)}", param_hint="--profile")
+    names = [name.strip() for name in controllers.split(",") if name.strip()]
+    if unknown := [name for name in names if name not in CATALOGUE]:
+        raise typer.BadParameter(
+            f"there is no controller {unknown[0]}; there are {', '.join(CATALOGUE)}", param_hint="--controllers"
+        )
+    if config is not None and not muster:
+        raise typer.BadParameter("goes with --muster, whose settings it has", param_hint="--config")
     if kubernetes is not None:
         os.environ[binaries.ASKED_BY] = kubernetes
+    with stop_on(SettingsError):
+        chosen = read_settings(config)
     try:
         if build_only:
             binaries.locate(progress)
             return
-        _run(progress, profile, nodes, gpus, clique, platform, scheduler=scheduler, muster=muster)
+        settings = chosen if muster else None
+        _run(progress, profile, nodes, gpus, clique, platform, names, settings, scheduler=scheduler)
     except ClusterError as error:
         progress.done()
         typer.secho(f"devcluster: {error}", err=True, fg=typer.colors.RED)
@@ -79,10 +104,12 @@ def _run(
     gpus: int,
     clique: int,
     platform: str,
+    controllers: Sequence[str],
+    settings: Settings | None,
     *,
     scheduler: bool,
-    muster: bool,
 ) -> None:
+    """``settings``: Muster's; None: it does not run."""
     for ending in (signal.SIGINT, signal.SIGTERM):  # both are a Ctrl-C, also while starting and in the background
         signal.signal(ending, signal.default_int_handler)
     with Cluster(progress, profile=profile) as cluster:
@@ -97,39 +124,42 @@ def _run(
                 cluster.add_nodes(
                     nodes, gpus=gpus, labels=lambda i: {CLIQUE: f"clique-{i // clique}"} if clique else {}
                 )
+        # Before Muster, which looks for new kinds every 30 s.
+        for name in controllers:
+            if all(process.name != name for process in cluster.processes):
+                start_controller(cluster, name, progress)
         programs = [cluster.binary("kubectl").parent, Path(sys.executable).parent]
-        running = None
         exports = [f"export KUBECONFIG={cluster.kubeconfig}"]
-        if muster:
+        if settings is not None:
             progress("starting Muster")
-            running = start_muster(cluster)
-            exports.append(f"export MUSTER_URL={running.url}")
-            install_gate(cluster)
-            install_job_admission(cluster)
-            install_pod_trials(cluster)
+            exports.append(f"export MUSTER_URL={start_muster_with(cluster, settings).url}")
         progress.done()
         for line in (*exports, f"export PATH={':'.join(map(str, programs))}:$PATH"):
             typer.echo(line)
         typer.echo(f"# {nodes} nodes, logs in {cluster.directory / 'logs'}; Ctrl-C stops everything", err=True)
-        stopped = threading.Event()
-        if running is not None:
-            threading.Thread(target=_tell_of_ends, args=(running, stopped), daemon=True).start()
         try:
-            threading.Event().wait()
+            _report_ends(cluster.processes)
         except KeyboardInterrupt:
             typer.echo("stopping", err=True)
-        finally:
-            stopped.set()
 
 
-def _tell_of_ends(muster: RunningMuster, stopped: threading.Event) -> None:
-    """Say it when the extender or its kube-scheduler has ended: nothing else shows it on this terminal."""
-    told: set[str] = set()
-    while not stopped.wait(_LOOK_EVERY_S):
-        for name, process in (("Muster's extender", muster.extender), ("Muster's kube-scheduler", muster.scheduler)):
-            if not process.running and name not in told:
-                told.add(name)
-                typer.secho(f"{name} has ended: its log is {process.log}", err=True, fg=typer.colors.RED)
+def _report_ends(running: list[Process]) -> NoReturn:
+    """Say of each process that ends by itself how it ended, with the last lines of its log, until Ctrl-C."""
+    while True:
+        for text in ended(running):
+            typer.secho(text, err=True, fg=typer.colors.RED)
+        threading.Event().wait(_LOOK_EVERY_S)
+
+
+def ended(running: list[Process]) -> list[str]:
+    """Remove the ended processes from the list, and return a text on each."""
+    gone = [process for process in running if not process.running]
+    running[:] = [process for process in running if process.running]
+    return [
+        f"{process.name} has ended (exit code {process.returncode}); the last lines of {process.log}:\n"
+        f"{process.tail(_LAST_LINES)}"
+        for process in gone
+    ]
 
 
 if __name__ == "__main__":

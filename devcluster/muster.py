@@ -1,9 +1,11 @@
 """Muster on a cluster as it ships: the manifests' rights, identities and settings, with only addresses replaced."""
 
+import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import httpx
@@ -19,6 +21,10 @@ from devcluster.documents import read_all, write_all
 from devcluster.errors import ClusterError
 from devcluster.process import Process
 from devcluster.scheduler import Scheduler
+from extender.config.reading import UnreadableYamlError, read_mapping
+from extender.config.settings import Settings, SettingsError, load
+from extender.core.advisory import Mode
+from extender.core.limits import Preempts
 
 MANIFESTS = Path(__file__).parent.parent / "manifests"
 NAMESPACE = "kube-system"
@@ -179,12 +185,60 @@ def start_muster(
     `manifests`: a kustomization over `base()`, of which everything but the settings is installed.
     """
     shipped = install(cluster, manifests)
-    shipped_settings = yaml.safe_load((MANIFESTS / "base" / "muster.yaml").read_text())
     shipped_config = yaml.safe_load((MANIFESTS / "base" / "kube-scheduler-config.yaml").read_text())
     config = merged(shipped_config, scheduler_config_patch or {})
-    chosen = {**shipped_settings, **(settings or {})}
+    chosen = {**shipped_settings(), **(settings or {})}
     flags = _scheduler_flags(shipped)
     return RunningMuster(cluster, chosen, config, flags, other_extenders, hostname=hostname, server=server)
+
+
+def read_settings(config: Path | None) -> Settings:
+    """Return the shipped settings with those of the file over them. Raises SettingsError, as `muster serve` says it."""
+    try:
+        values = read_mapping(config) if config is not None else {}
+    except UnreadableYamlError as error:
+        raise SettingsError(str(error)) from None
+    with NamedTemporaryFile("w", suffix=".yaml") as merged_file:
+        yaml.safe_dump({**shipped_settings(), **values}, merged_file)
+        merged_file.flush()
+        return load(Path(merged_file.name))
+
+
+def shipped_settings() -> Tree:
+    """Return what manifests/base/muster.yaml says."""
+    shipped: Tree = yaml.safe_load((MANIFESTS / "base" / "muster.yaml").read_text())
+    return shipped
+
+
+def start_muster_with(cluster: Cluster, settings: Settings) -> RunningMuster:
+    """Start Muster as a user installs it who has these settings: with the components that they need, and a profile of
+    kube-scheduler for each name that it serves. A Muster that only advises gates no pod and suspends no job."""
+    components = (["preemption"] if settings.preemption is not Preempts.OFF else []) + (
+        ["elastic"] if settings.elastic.flavors else []
+    )
+    first, *others = settings.scheduler_names
+    profiles = [{"schedulerName": name} for name in settings.scheduler_names]
+    running = start_muster(
+        cluster,
+        settings.model_dump(mode="json", exclude_unset=True),
+        {"profiles": profiles},
+        manifests=with_components(cluster.directory / "manifests", *components),
+    )
+    if settings.mode is Mode.ENFORCE:
+        install_gate(cluster, *(name for name in (first, *others) if name != "muster"))
+        install_job_admission(cluster)
+        install_pod_trials(cluster)
+    return running
+
+
+def with_components(folder: Path, *components: str) -> Path:
+    """Write a kustomization of the base with these components into the folder, and return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    own, *added = (
+        os.path.relpath(path, folder) for path in (base(), *(MANIFESTS / "components" / name for name in components))
+    )
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [own], "components": added}))
+    return folder
 
 
 def install(cluster: Cluster, manifests: Path | None = None) -> list[Tree]:

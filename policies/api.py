@@ -84,7 +84,7 @@ class WaitingGang(Protocol):
 
     @property
     def requests(self) -> Mapping[str, int]:
-        """What all of its members ask for together, by resource: cpu in thousandths, memory in bytes."""
+        """The sum of what its members ask for, by resource: cpu in thousandths, memory in bytes."""
         ...
 
     @property

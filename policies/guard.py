@@ -33,7 +33,7 @@ _RAISED = (Exception, SystemExit, GeneratorExit)
 """What a policy may not end the process with. Ctrl-C is for the process, and not raised by the policy."""
 _OBJECT = re.compile(r"<(?:[\w<>]+\.)*(\w+) object at 0x[0-9a-f]+>")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-"""What Python shows of an object that says nothing of itself."""
+"""How Python shows an object without a text of its own; the address says nothing to a reader."""
 _PAUSES = 1000
 """In a row. A policy that pauses more often without a choice has failed."""
 

@@ -94,7 +94,7 @@ def test_the_tables_say_what_preemption_cost_and_gave(tmp_path: Path) -> None:
     for text in (" ".join(said.split()), page):
         assert "Evictions of whole jobs" in text
         assert "Waiting by priority" in text
-        assert "Hours with demand beyond the entitlement" in text
+        assert "Busy hours (demand beyond the entitlement)" in text
     assert "work is saved every 3.3 min" in page
     assert "lost to preemption" in page
     _, said = simulate(*given, "--scheduler", "muster")

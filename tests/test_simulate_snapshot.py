@@ -26,7 +26,7 @@ def test_it_says_what_starts_where_and_what_waits_and_why(tmp_path: Path) -> Non
     assert found["large"]["code"] == "NoRoom"
     assert "1 of 3 members fit at once" in found["large"]["reason"]
     assert found["lonely"]["code"] == "MembersMissing"
-    assert "1 gang has all its nodes, 3 gangs lack nodes" in said
+    assert "1 gang runs, 3 gangs wait" in said
 
 
 def test_pods_of_other_schedulers_that_wait_are_told_with_how_they_are_taken(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_the_same_is_on_a_page(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     simulate(tmp_path, crowded(), "--html", str(out))
     page = out.read_text()
-    for told in ("1 gang has all its nodes, 3 gangs lack nodes", "team-vision/large", "1 of 3 members fit at once"):
+    for told in ("1 gang runs, 3 gangs wait", "team-vision/large", "1 of 3 members fit at once"):
         assert told in page
 
 

@@ -25,7 +25,7 @@ def test_a_suspended_job_starts_and_the_next_waits_for_quota(tmp_path: Path) -> 
     assert found["job-second"]["nodes"] == {}
     assert found["job-second"]["code"] == "NoQuota"
     assert "0 of 16 nvidia.com/gpu are left" in found["job-second"]["reason"]
-    assert "0 gangs have all their nodes, 2 gangs lack nodes (2 of them suspended)" in said
+    assert "0 gangs run, 2 gangs wait (2 suspended jobs among them)" in said
 
 
 def test_more_quota_starts_it_too(tmp_path: Path) -> None:

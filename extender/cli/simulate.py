@@ -250,12 +250,11 @@ def _show_snapshot(
     first, shown = found[0], snapshot_tables(found)
     answers = [f"With {one.name.removeprefix(CHANGED)} {change(first, one)}." for one in found[1:]]
     jobs = sum(one.suspended and not one.finished for one in facts.jobs)
-    suspended = f" ({jobs:,} of them suspended)" if jobs else ""
+    suspended = f" ({many(jobs, 'suspended job')} among them)" if jobs else ""
     summary = (
-        f"{many(len(facts.nodes), 'node')}; "
-        f"{counted(first.running, 'gang', 'has all its nodes', 'have all their nodes')}, "
-        f"{counted(len(first.answers), 'gang', 'lacks', 'lack')} nodes{suspended}; "
-        f"{counted(first.singles, 'pod', 'is', 'are')} in no gang and without a node, which is left to kube-scheduler."
+        f"{many(len(facts.nodes), 'node')}. {counted(first.running, 'gang', 'runs', 'run')}, "
+        f"{counted(len(first.answers), 'gang', 'waits', 'wait')}{suspended}. "
+        f"{counted(first.singles, 'single pod', 'waits', 'wait')}, which is left to kube-scheduler."
     )
     if changes.seen or changes.classes:
         other, notes = with_queues(facts, changes.seen, changes.classes)

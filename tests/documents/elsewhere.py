@@ -20,6 +20,10 @@ ELSEWHERE = (
     Elsewhere("make devcluster", "runs until it is stopped: the test of documents starts it and plays on it"),
     Elsewhere("export ", "what it prints is the environment of all commands that are run"),
     Elsewhere("python3 -m venv", "installs from the network"),
+    Elsewhere(
+        "kubectl apply -f manifests/examples/volcano",
+        "needs Volcano's CRDs; tests/kube/queues/test_documents.py reads it",
+    ),
     Elsewhere("kubectl apply -k manifests/examples/kyverno", "needs Kyverno; tests/documents/test_kyverno.py reads it"),
     Elsewhere("kind ", "needs containers"),
     Elsewhere("docker ", "needs containers"),

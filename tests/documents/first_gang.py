@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from tests.documents.elsewhere import elsewhere
 from tests.documents.pages import ROOT, commands
@@ -27,23 +28,23 @@ SETTLED: dict[str, Callable[[Playground], None]] = {
 }
 
 
-def typed(here: Playground) -> str:
+def typed(here: Playground, page: Path = PAGE, settled: Mapping[str, Callable[[Playground], None]] = SETTLED) -> str:
     """The page with what its commands say now. Raises AssertionError when one of them fails."""
     said = {}
-    for command in commands(PAGE):
+    for command in commands(page):
         if elsewhere(command.text) is None:
             done = here.run(command.text)
             assert done.returncode == 0, f"{command}\n{done.stdout}"
             said[command.line] = "\n".join(line.rstrip() for line in done.stdout.splitlines())
-            if (settle := SETTLED.get(command.text)) is not None:
+            if (settle := settled.get(command.text)) is not None:
                 settle(here)
-    answers = iter([said.get(command.line, "") for command in commands(PAGE)])
+    answers = iter([said.get(command.line, "") for command in commands(page)])
 
     def answered(block: re.Match[str]) -> str:
         lines = [line for line in block[0].splitlines() if line.startswith("$ ")]
         return "".join(f"{line}\n{answer}\n" if (answer := next(answers)) else f"{line}\n" for line in lines)
 
-    return _BLOCK.sub(answered, PAGE.read_text())
+    return _BLOCK.sub(answered, page.read_text())
 
 
 def lasting(page: str) -> list[str]:

@@ -27,9 +27,10 @@ Gangs = dict[str, dict[str, Any]]
 
 
 @contextmanager
-def playground(directory: Path = ROOT) -> Iterator[Playground]:
-    """The cluster while the block lasts, and no longer than this process; commands are typed in the directory."""
-    argv = [sys.executable, "-m", "devcluster", "--muster"]
+def playground(directory: Path = ROOT, *options: str) -> Iterator[Playground]:
+    """The cluster while the block lasts, and no longer than this process; commands are typed in the directory.
+    ``options``: those of `make devcluster`."""
+    argv = [sys.executable, "-m", "devcluster", *(options or ("--muster",))]
     process = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=_end_with_parent)
     try:
         yield Playground(directory, _exported(process))

@@ -7,22 +7,19 @@ does, the condition by which kube-scheduler says that a pod is unschedulable (``
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
-
-import yaml
 
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.crds import until_established
 from devcluster.muster import (
-    MANIFESTS,
     RunningMuster,
     install_crds_of,
     install_gate,
     install_job_admission,
     start_muster,
+    with_components,
 )
 from tests.integration.queueing import Queues
 from tests.integration.stage import RealStage
@@ -66,10 +63,7 @@ spec: {clusterQueue: research}
 
 def with_elastic(folder: Path) -> Path:
     """A kustomization in that folder, with the component."""
-    folder.mkdir(parents=True, exist_ok=True)
-    base, component = (os.path.relpath(MANIFESTS / part, folder) for part in ("base", "components/elastic"))
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [base], "components": [component]}))
-    return folder
+    return with_components(folder, "elastic")
 
 
 def start_elastic(cluster: Cluster) -> RunningMuster:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import yaml
-
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import (
-    MANIFESTS,
     RunningMuster,
-    base,
     install_crds_of,
     install_gate,
     install_job_admission,
     start_muster,
+    with_components,
 )
 from policies.model import Pod
 from tests.integration.stage import RealStage
@@ -30,10 +26,7 @@ PRIORITIES = {"dev": 100, "training": 500, "inference": 10_000}
 
 def with_preemption(folder: Path) -> Path:
     """A kustomization in that folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    own, component = (os.path.relpath(part, folder) for part in (base(), MANIFESTS / "components" / "preemption"))
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [own], "components": [component]}))
-    return folder
+    return with_components(folder, "preemption")
 
 
 def start_with_preemption(cluster: Cluster) -> RunningMuster:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from policies.model import GroupKey
 from policies.order import PriorityThenAge
@@ -14,6 +15,9 @@ class Waiting:
     key: GroupKey
     priority: int = 0
     created: float = 0.0
+    members: int = 1
+    gpus: int = 0
+    requests: Mapping[str, int] = field(default_factory=dict)
 
 
 def test_priority_goes_before_age_and_age_before_name() -> None:

@@ -15,6 +15,10 @@ from policies.words import amount, listed
 
 _AMOUNTS = ("nominal", "used", "borrowed", "lent", "most")
 _BAR = 12
+LEGEND = (
+    "LENT: used by others, and not to be had back now. MOST: all that the queue may use, borrowed quota included. "
+    "RESERVING: workloads with quota."
+)
 _WAITING = 10
 """So many who wait are shown of each queue."""
 
@@ -96,6 +100,8 @@ def show_queues(queues: Sequence[Shown], out: Console) -> None:
         "#PENDING",
     )
     out.print(grid(heads, rows, drop=("USE", "LENT", "MOST", "RESERVING", "BORROWED")))
+    out.print()
+    out.print(plain(LEGEND, "dim"))
     waiting = [
         (one["name"], f"{at}", f"{who['namespace']}/{who['name']}", who["state"], span(who["for_s"]), who["message"])
         for one in queues

@@ -12,6 +12,10 @@ from extender.cli.terminal import grid, plain
 from policies.words import listed
 
 _MEMBERS, _STORY, _DOMAINS = 32, 16, 24
+DOMAIN_LEGEND = (
+    "INSIDE: the domain of the next level. OPEN: nodes that are ready and not cordoned. "
+    "WHOLE: open nodes with all GPUs free."
+)
 _COLOURS = {"Running": "green", "Ended": "green"} | dict.fromkeys(("Placed", "Holding", "Releasing", "New"), "cyan")
 
 Shown = dict[str, Any]
@@ -81,6 +85,9 @@ def show_domains(domains: Sequence[Shown], out: Console) -> None:
     heads = ("LEVEL", "DOMAIN", "INSIDE", "#NODES", "#OPEN", "#WHOLE", "#GPUS", "#FREE", "GANGS")
     drop = ("INSIDE", "OPEN", "WHOLE", "GPUS")
     out.print(grid(heads, rows, drop=drop, below="GANGS") if rows else "no nodes found")
+    if rows:
+        out.print()
+        out.print(plain(DOMAIN_LEGEND, "dim"))
 
 
 def span(seconds: float) -> str:

@@ -127,7 +127,8 @@ def bars(
                 place = f'class="{share.style}" x="{x:.1f}" y="{y}" width="{wide:.1f}" height="22"'
                 drawn.append(f"<rect {place}><title>{escape(share.label)}</title></rect>")
             x += wide
-        drawn.append(_text("note", *((0, y + 38) if phone else (x + 10, y + 16)), note))
+        at = (0.0, y + 38.0) if phone else (x + 10, y + 16.0)
+        drawn.append(_text("note", *at, note))
     return _picture(len(names) * row + 4, title, drawn, width)
 
 

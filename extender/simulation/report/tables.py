@@ -15,9 +15,8 @@ PRIORITY_WAITING = "Waiting by priority: median / 95th percentile / longest"
 TOOK = "From submission to the end, by priority: median / 95th percentile / longest"
 QUEUE_WAITING = "Waiting by queue: median / 90th percentile / longest"
 WINDOWS = (
-    "Hours with demand beyond the entitlement: in how many of them use was within 5 % of it, apart from the job whose "
-    "turn was next (lent: in how many it was more, and no other queue was entitled to its next job as a whole); and "
-    "how much of it was lacking in the worst one"
+    "Busy hours (demand beyond the entitlement): how often each queue got its fair share within 5 %, and its worst "
+    "shortfall; docs/simulate.md says how it is counted"
 )
 SHARES = "Shares of the queues: GPU-hours that each used, and what it was short of its entitlement"
 

@@ -8,8 +8,11 @@ import msgspec
 import pytest
 import yaml
 
+from devcluster.muster import MANIFESTS
+from extender.core.events import QueueSeen
 from extender.kube.convert import UnreadableError, pod_from
 from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
+from extender.kube.queues.documents import queue_documents
 from extender.kube.queues.objects import VolcanoQueueObject
 from extender.kube.queues.read import Read
 from extender.kube.queues.volcano import volcano_queue_from
@@ -139,3 +142,13 @@ def test_the_queue_that_a_podgroup_names() -> None:
 def test_the_queue_that_a_pod_names(labels: dict[str, str], annotations: dict[str, str], queue: str) -> None:
     meta = {"name": "p", "namespace": "n", "uid": "u", "labels": labels, "annotations": annotations}
     assert pod_from(msgspec.convert({"metadata": meta, "spec": {}}, PodObject)).queue == queue
+
+
+def test_the_queues_that_are_to_be_made_by_hand_limit_nothing() -> None:
+    written = (MANIFESTS / "examples" / "volcano" / "queues.yaml").read_text()
+    queues = {seen.object.name: seen for seen in queue_documents(written) if isinstance(seen, QueueSeen)}
+    assert list(queues) == ["root", "default"]
+    assert all(not seen.problems and not seen.warnings for seen in queues.values())
+    for seen in queues.values():
+        assert isinstance(seen.object, VolcanoQueue)
+        assert not seen.object.capability

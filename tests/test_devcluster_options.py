@@ -1,0 +1,68 @@
+"""`make devcluster`: settings and controllers are checked before anything is started, and a death is reported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from devcluster.__main__ import app, ended
+from devcluster.muster import read_settings, shipped_settings, with_components
+from extender.cli.main import main
+from extender.core.limits import Preempts
+
+RUNNER = CliRunner()
+
+
+@pytest.mark.parametrize("text", ["preemption: perhaps\n", "preemptoin: 'on'\n", "preemption: [\n", "- 3\n"])
+def test_mistakes_in_settings_are_those_that_muster_serve_names(tmp_path: Path, text: str) -> None:
+    (tmp_path / "my.yaml").write_text(text)
+    here = RUNNER.invoke(app, ["--muster", "--config", str(tmp_path / "my.yaml")])
+    there = RUNNER.invoke(main, ["serve", "--config", str(tmp_path / "my.yaml")])
+    assert (here.exit_code, here.output) == (there.exit_code, there.output)
+    assert here.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--config", "my.yaml"], "goes with --muster"),
+        (["--muster", "--config", "nowhere.yaml"], "nowhere.yaml"),
+        (["--controllers", "jobset,slurm"], "there is no controller slurm; there are jobset,"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused_before_anything_starts(options: list[str], message: str) -> None:
+    said = RUNNER.invoke(app, options, env={"COLUMNS": "300"})
+    assert said.exit_code == 2
+    assert message in " ".join(said.output.split())
+
+
+def test_a_settings_file_is_read_over_the_shipped_one(tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text('preemption: "on"\nscheduler_names: [muster, volcano]\n')
+    settings = read_settings(tmp_path / "my.yaml")
+    assert (settings.preemption, settings.scheduler_names) == (Preempts.ON, ("muster", "volcano"))
+    assert settings.bind_timeout_s == shipped_settings()["bind_timeout_s"]
+    assert read_settings(None).scheduler_names == ("muster",)
+
+
+def test_the_manifests_have_the_components_that_are_asked_for(tmp_path: Path) -> None:
+    folder = with_components(tmp_path / "made", "preemption", "elastic")
+    said = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    assert [Path(one).name for one in said["components"]] == ["preemption", "elastic"]
+    assert all((folder / one / "kustomization.yaml").exists() for one in (*said["resources"], *said["components"]))
+
+
+def test_a_process_that_has_ended_is_reported_once_with_its_last_lines() -> None:
+    def process(name: str, *, running: bool) -> Any:
+        return SimpleNamespace(
+            name=name, running=running, returncode=-9, log=Path("logs/muster.log"), tail=lambda lines: f"{lines} lines"
+        )
+
+    watched = cast("Any", [process("etcd", running=True), process("muster", running=False)])
+    assert ended(watched) == ["muster has ended (exit code -9); the last lines of logs/muster.log:\n5 lines"]
+    assert [one.name for one in watched] == ["etcd"]
+    assert ended(watched) == []
