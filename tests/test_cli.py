@@ -13,14 +13,12 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import typer
 import yaml
 from typer.testing import CliRunner
 
-import devcluster.__main__ as devcluster
 import extender.cli.main as cli
 from extender import probe
 from extender.cli.main import main
@@ -189,22 +187,6 @@ def test_the_summaries_of_benchmarks_are_whole_sentences() -> None:
     rows = [line.strip() for line in listed.splitlines() if line.strip()]
     assert [row for row in rows if not row.endswith(".") or row.endswith("...")] == []
     assert rows.index(next(row for row in rows if row.startswith("latency"))) < len(rows) // 4
-
-
-def test_the_devcluster_says_when_muster_has_ended() -> None:
-    stopped, told = threading.Event(), list[str]()
-    log = Path("logs/muster.log")
-    runs, over = SimpleNamespace(running=True, log=log), SimpleNamespace(running=False, log=log)
-
-    def tell(text: str, **_: object) -> None:
-        told.append(text)
-        stopped.set()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(devcluster, "_LOOK_EVERY_S", 0.001)
-        patch.setattr(typer, "secho", tell)
-        devcluster._tell_of_ends(SimpleNamespace(extender=over, scheduler=runs), stopped)  # type: ignore[arg-type]
-    assert told == ["Muster's extender has ended: its log is logs/muster.log"]
 
 
 @pytest.mark.parametrize(

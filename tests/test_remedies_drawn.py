@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -119,7 +120,7 @@ def volcano_queues(seed: int) -> Scene:
     script = Script(*cluster(f"a: {chance.randint(4, 12)}x8"), checked=1000)
 
     def queue(name: str, parent: str = "") -> VolcanoQueue:
-        amounts = {
+        amounts: dict[str, Any] = {
             what: {GPU: 8 * chance.randint(1, most)}
             for what, share, most in (("capability", 0.6, 6), ("guarantee", 0.3, 2), ("deserved", 0.3, 3))
             if chance.random() < share

@@ -35,10 +35,10 @@ def namespaces(context: typer.Context, incomplete: str) -> list[Offer]:
 
 def states(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the states that gangs are in, or all if none answers."""
-    from extender.observe.explain.remedies import SAID, TOLD_WITH_NUMBERS
+    from extender.observe.explain.remedies import CODES
 
     there = [str(one.get("state")) for one in _asked(context, "/gangs", "namespace")]
-    return _starting(there or sorted((*SAID, *TOLD_WITH_NUMBERS)), incomplete)
+    return _starting(there or sorted(CODES), incomplete)
 
 
 def levels(context: typer.Context, incomplete: str) -> list[Offer]:
