@@ -64,7 +64,7 @@ def figures(name: str, contents: Mapping[str, Content], results: Path) -> str:
     content = contents.get(name)
     if content is None:
         return "Not measured yet.\n"
-    parts = [f"Measured on {content.measured}: {content.about}. Settings: {_words(content.settings)}.\n"]
+    parts = [f"Measured on {content.measured}: {content.about}. Settings: {settings_text(content.settings)}.\n"]
     parts += [
         f"**{table.title}**\n\n{markdown(table)}" for table in kind_of(content.benchmark).tables(runs_of(content))
     ]
@@ -78,12 +78,15 @@ def markdown(table: Table) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in (table.columns, aligned, *table.rows))
 
 
-def _words(settings: Mapping[str, Any]) -> str:
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Return the settings of a benchmark as its table names them; what is switched off is left out."""
     return ", ".join(f"{name} {_value(value)}" for name, value in settings.items() if value is not False)
 
 
 def _value(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else f"{value:g}"
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from msgspec import Struct, structs
 
 from benchmarks import contention, core, gang, latency, memory, preemption, report, throughput, waiting, writes
-from benchmarks.benchmark import Table
+from benchmarks.benchmark import Benchmark, Table
 from benchmarks.goals import GOALS, judged
 from benchmarks.kinds import KINDS, kind_of
 from benchmarks.official import benchmarks
@@ -166,6 +167,13 @@ def test_every_goal_is_about_a_benchmark_whose_results_are_committed() -> None:
     # A replay needs a trace that is not part of the project; faults and takeovers are on a page of their own.
     elsewhere = ("replay", "fragmentation", "takeover", "faults")
     assert {kind_of(name) for name in names} == {kind for name, kind in KINDS.items() if name not in elsewhere}
+
+
+@pytest.mark.parametrize("one", benchmarks(repeat=1), ids=lambda one: one.name)
+def test_the_document_tells_the_settings_of_each_benchmark(one: Benchmark[Any]) -> None:
+    """A name among them had ended a whole run as its tables were written."""
+    kept = msgspec.json.decode(msgspec.json.encode(dict(one.settings)))
+    assert set(one.settings) >= {each.split(" ")[0] for each in report.settings_text(kept).split(", ")}
 
 
 def test_the_places_of_a_document_are_filled_and_the_rest_is_left_alone(tmp_path: Path) -> None:
