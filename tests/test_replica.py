@@ -212,7 +212,7 @@ async def test_a_replica_that_hears_nothing_is_not_ready_and_says_of_what() -> N
         assert (answer.status_code, answer.text) == (503, silence)
         assert (await one.client.get("/healthz")).status_code == 200, "a restart would not help"
         detail = (await one.client.get("/readyz?verbose")).text.splitlines()
-        assert detail[1:3] == ["leases: last heard of 0 s ago", "limitranges: last heard of 0 s ago"]
+        assert detail[2:4] == ["leases: last heard of 0 s ago", "limitranges: last heard of 0 s ago"]
         assert "pods: last heard of 95 s ago" in detail
         one.sight.heard("pods")
         assert (await one.client.get("/readyz")).text == "ok, standing by\n"
