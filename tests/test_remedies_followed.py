@@ -680,7 +680,8 @@ CAUSES = [
     ),
     Cause(
         "held job", lambda: job_scene(replace(job(2), held=True), *cluster("a: 2x8")), "Held",
-        "muster.dev/hold keeps it suspended", "take the label or annotation muster.dev/hold off the job, as muster resume does",
+        "muster.dev/hold keeps it suspended",
+        "take the label or annotation muster.dev/hold off the job, as muster resume does",
         shown(held=False),
     ),
     Cause(
