@@ -67,7 +67,8 @@ def a_missing_member(stage: Stage) -> None:
 
 
 @scenario(
-    "big: 0 of 3 bound, NoRoom: 2 of 3 members fit at once: 2 of 2 nodes have room for 8 nvidia.com/gpu",
+    "big: 0 of 3 bound, NoRoom: 2 of 3 members fit at once: 2 of 2 nodes have room for 8 nvidia.com/gpu; "
+    "even empty, the nodes that match fit 2 of 3",
     "plain x 2: bound",
 )
 def singles_beside_a_waiting_gang(stage: Stage) -> None:
@@ -135,7 +136,7 @@ def cordoned_nodes(stage: Stage) -> None:
     node, _ = stage.add_nodes(2)
     stage.cordon(node)
     stage.create(*gang("train", 2))
-    until_reason(stage, "train", "NoRoom", "1 of 2 nodes have room for 8 nvidia.com/gpu; 1 node does not match")
+    until_reason(stage, "train", "NoRoom", "1 of 2 nodes have room for 8 nvidia.com/gpu; 1 node is cordoned")
     assert bound(stage.pods(), "train") == []
     stage.cordon(node, on=False)
 

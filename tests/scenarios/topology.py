@@ -56,7 +56,8 @@ def a_required_level_without_room(stage: Stage) -> None:
 
 @scenario(
     "strict: 0 of 6 bound, 6 gated, NoRoom: 4 of 6 members fit at once: required nvidia.com/gpu.clique for 6 x 8 GPUs: "
-    "2 cliques, best has 4 free nodes (a); 2 nodes short; 7 of 7 nodes have room for 8 nvidia.com/gpu"
+    "2 cliques, best has 4 free nodes (a); 2 nodes short; 7 of 7 nodes have room for 8 nvidia.com/gpu; "
+    "even empty, the largest clique fits 4 of 6"
 )
 def a_required_level_that_no_domain_has(stage: Stage) -> None:
     """A gated gang of 6 requires one clique, and the largest has 4 nodes: it waits, whatever else is free."""
