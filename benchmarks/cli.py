@@ -31,7 +31,8 @@ from benchmarks.job_stage import ARMS, Arm, Shape
 from benchmarks.running import Output, carry_out_all, run
 from benchmarks.stage import MODES, Mode
 from benchmarks.traces import fragmentation_command, replay_command
-from extender.cli.loadtest import LATENCY, latency_command
+from extender.cli.bench.gangs import gangs_command
+from extender.cli.loadtest import GANGS, LATENCY, latency_command
 
 main = typer.Typer(
     name="muster bench",
@@ -279,6 +280,7 @@ def writes_command(
 
 main.command("replay", short_help="A trace under every scheduler.")(replay_command)
 main.command("fragmentation", short_help="Cliques that a trace's gangs use.")(fragmentation_command)
+main.command("gangs", short_help=GANGS)(gangs_command)
 main.command("latency", short_help=LATENCY)(latency_command)
 
 _BY_TOPIC = (

@@ -6,9 +6,11 @@ import asyncio
 import json
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -155,6 +157,41 @@ def test_an_extender_that_asks_for_a_certificate_is_shown_one(tmp_path: Path) ->
         assert "no usable answer" in CliRunner().invoke(main, wanted).stderr
         told = CliRunner().invoke(main, [*wanted, *shown[2:]])
     assert (told.exit_code, "--key-file needs --cert-file" in told.stderr) == (2, True)
+
+
+def test_the_command_judges_thresholds_and_writes_the_files_of_the_other_load_test(
+    extender: Extender, tmp_path: Path
+) -> None:
+    wanted = ["latency", "--url", extender.url, "--calls", "20", "--rate", "1000", "--verb", "filter"]
+    wanted += ["--output", str(tmp_path / "run.json"), "--junit", str(tmp_path / "junit.xml")]
+    wanted += ["--kube-burner", str(tmp_path), "--fail-if", "p99(filter) > 1m"]
+    fine = CliRunner().invoke(main, wanted)
+    assert (fine.exit_code, "✓ p99(filter) > 1m: " in fine.stdout) == (0, True), fine.output
+    told = json.loads((tmp_path / "run.json").read_text())
+    assert (told["latency_ms"]["filter"]["count"], told["errors"], told["settings"]["calls"]) == (20, {}, 20)
+    assert [one["broken"] for one in told["thresholds"]] == [False]
+    broken = CliRunner().invoke(main, [*wanted, "--fail-if", "max(filter) > 1us", "--fail-if", "errors > 0"])
+    assert (broken.exit_code, "✗ max(filter) > 1us: " in broken.stdout) == (1, True)
+    assert "<failure" in (tmp_path / "junit.xml").read_text()
+    pods = json.loads((tmp_path / "podLatencyMeasurement-muster-bench-latency.json").read_text())
+    assert [(one["podName"], one["verb"]) for one in pods] == [(f"load-{number}", "filter") for number in range(20)]
+    (quantiles,) = json.loads((tmp_path / "podLatencyQuantilesMeasurement-muster-bench-latency.json").read_text())
+    assert (quantiles["quantileName"], quantiles["max"] >= quantiles["P50"] >= 0) == ("filter", True)
+    unknown = CliRunner().invoke(main, [*wanted, "--fail-if", "p99(bind) > 1s"])
+    assert (unknown.exit_code, "there is no latency bind; there are filter" in unknown.stderr) == (2, True)
+    same = CliRunner().invoke(main, ["latency", "--compare", str(tmp_path / "run.json"), str(tmp_path / "run.json")])
+    assert (same.exit_code, "no difference beyond noise" in same.stdout) == (0, True)
+
+
+def test_a_client_that_stands_still_hides_nothing(extender: Extender, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stand_still(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        time.sleep(0.05)  # noqa: ASYNC251 - the whole client stands still
+
+    monkeypatch.setattr("extender.cli.load.asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": stand_still}))
+    one = asyncio.run(fire(extender.url, calls(Verb.FILTER, 2, 1), rate=20, concurrency=1))
+    assert one.latencies_ms[1] >= 48, "the second call was due 50 ms before it was sent"
+    assert one.client_late_ms >= 50
 
 
 def test_a_load_ends_with_the_first_answer_above_the_limit(extender: Extender) -> None:

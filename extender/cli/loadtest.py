@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
+import secrets
 import ssl
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from extender.cli.bench import files
+from extender.cli.bench.compare import compare
+from extender.cli.bench.files import Files, Results, Writer
+from extender.cli.bench.gangs import gangs_command
+from extender.cli.bench.instants import timestamp
+from extender.cli.bench.measures import Sample, ThresholdError, Verdict, read_thresholds
 from extender.cli.inspection.options import CaFile, CertFile, KeyFile
 from extender.cli.inspection.reach import UnreachableError, Way, verification
 from extender.cli.load import Load, Verb, calls, figures, fire
-from extender.cli.output import Output, OutputError
+from extender.cli.output import OutputError
 from extender.cli.terminal import console, grid, stop, stop_on
 from policies.words import many
 
@@ -27,8 +34,11 @@ main = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+GANGS = "How soon real gangs are bound on your own cluster."
 LATENCY = "How long filter, prioritize and bind take."
 
+SCHEMA = "muster.dev/bench-latency/v1"
+JOB = "muster-bench-latency"
 WARNING = (
     "These calls load {url}: kube-scheduler's own calls wait behind them. Nothing is bound, because the pods do not "
     "exist. The test stops when an answer to filter or prioritize takes longer than {limit_ms:g} ms (--limit-ms)."
@@ -43,7 +53,10 @@ _SAFE, _OWN = (10.0, 4, 100, 1000), (200.0, 512, 1000, 5000)
 
 @main.callback()
 def bench() -> None:
-    """Load-test a running extender. All other benchmarks of Muster need a source checkout."""
+    """Load-test your own cluster, or a running extender. All other benchmarks of Muster need a source checkout."""
+
+
+main.command("gangs", short_help=GANGS)(gangs_command)
 
 
 @main.command("latency", short_help=LATENCY)
@@ -68,21 +81,29 @@ def latency_command(
     limit_ms: Annotated[
         float, typer.Option(min=1, help="With --url: stop when filter or prioritize takes longer than this.")
     ] = 500.0,
+    fail_if: Annotated[list[str] | None, files.FailIf] = None,
     output: Annotated[Path | None, typer.Option(help="Where to write the figures as JSON.")] = None,
+    kube_burner: Annotated[Path | None, files.KubeBurner] = None,
+    junit: Annotated[Path | None, files.Junit] = None,
+    compare_: Annotated[tuple[Path, Path] | None, files.Compare] = None,
     ca_file: CaFile = None,
     cert_file: CertFile = None,
     key_file: KeyFile = None,
 ) -> None:
-    """How long filter, prioritize and bind take, as the caller sees it: p50, p95 and p99 at a chosen rate.
+    """How long filter, prioritize and bind take, as the caller sees it, at a chosen rate.
 
-    With --url against any running extender, with pods that do not exist. Without it on a control plane of its own,
-    where real gangs are bound; that needs a source checkout. Of two defaults the first is with --url. Exit code 0:
-    measured. 1: a call got no usable answer, filter or prioritize was refused, or the limit ended the test. 2: nothing
-    could be measured.
+    Latency counts from the instant at which a call was due. With --url against any running extender, with pods that do
+    not exist. Without it on a control plane of its own, where real gangs are bound; that needs a source checkout. Of
+    two defaults the first is with --url. Exit code 0: measured. 1: a call got no usable answer, filter or prioritize
+    was refused, the limit ended the test, or a threshold is broken. 2: it could not be measured.
     """
+    if compare_ is not None:
+        compare(*compare_)
     rates = _OWN if url is None else _SAFE
     settings = (rate or rates[0], concurrency or rates[1], count or rates[2], nodes or rates[3])
     if url is None:
+        if fail_if or kube_burner or junit:
+            raise typer.BadParameter("--fail-if, --kube-burner and --junit need it", param_hint="--url")
         try:
             from benchmarks import latency, running
         except ImportError:
@@ -90,18 +111,64 @@ def latency_command(
                 "without a source checkout an extender has to be named", param_hint="--url"
             ) from None
         running.run(latency.benchmark(verb or list(Verb), *settings), output)
-    with stop_on(OutputError, UnreachableError):
-        file = Output(output) if output is not None else None
+    verbs = verb or [Verb.FILTER, Verb.PRIORITIZE]
+    with stop_on(OutputError, UnreachableError, ThresholdError):
+        thresholds = read_thresholds(fail_if or (), [one.value for one in verbs])
+        writer = Writer(Files(output, kube_burner, junit), JOB)
         verify = verification(Way(url, ca_file=ca_file, cert_file=cert_file, key_file=key_file), url)
-    results = load_test(url.rstrip("/"), verb or [Verb.FILTER, Verb.PRIORITIZE], *settings, limit_ms, verify)
-    _show(results)
-    if file is not None:
-        told = {"url": url, "rate": settings[0], "concurrency": settings[1], "candidates": settings[3]}
-        told |= {"verbs": {name: figures(load) for name, load in results.items()}}
-        with stop_on(OutputError):
-            file.write(json.dumps(told, indent=1).encode())
-    bad = any(load.failed or _unforeseen(name, load) or load.stopped_ms is not None for name, load in results.items())
-    raise typer.Exit(1 if bad else 0)
+    observed: dict[str, dict[int, float]] = {}
+    results = load_test(url.rstrip("/"), verbs, *settings, limit_ms, verify, observed)
+    samples = {one.value: Sample(()) for one in verbs}
+    samples |= {name: Sample.of(load.latencies_ms, sum(load.failed.values())) for name, load in results.items()}
+    errors: Counter[str] = Counter()
+    for name, load in results.items():
+        for why, times in (*load.failed.items(), *_unforeseen(name, load).items()):
+            errors[f"{name}: {why}"] += times
+    calls_in_all = sum(sample.count for sample in samples.values())
+    verdicts = [one.judge(samples, errors.total(), calls_in_all) for one in thresholds]
+    _show(results, stderr=writer.has_standard_output)
+    files.show_verdicts(verdicts, stderr=writer.has_standard_output)
+    run, ended = secrets.token_hex(4), timestamp(max((load.began for load in results.values()), default=0.0))
+    document = _document(run, url, settings, results, samples, errors, verdicts)
+    pods = list(_pods(settings[0], results, observed))
+    with stop_on(OutputError):
+        writer.write(Results("muster bench latency", run, document, verdicts, pods, samples, ended))
+    bad = errors.total() or any(load.stopped_ms is not None for load in results.values())
+    raise typer.Exit(files.exit_code(verdicts, bad))
+
+
+def _document(
+    run: str, url: str, settings: tuple[float, int, int, int], results: dict[str, Load], samples: dict[str, Sample],
+    errors: Counter[str], verdicts: list[Verdict],
+) -> dict[str, Any]:  # fmt: skip
+    rate, concurrency, count, candidates = settings
+    return {
+        "schema": SCHEMA,
+        "run": run,
+        "url": url,
+        "rate": rate,
+        "concurrency": concurrency,
+        "candidates": candidates,
+        "settings": {"rate": rate, "concurrency": concurrency, "calls": count, "candidates": candidates},
+        "verbs": {name: figures(load) for name, load in results.items()},
+        "latency_ms": {name: sample.figures() for name, sample in samples.items()},
+        "client_late_ms": {name: round(load.client_late_ms, 2) for name, load in results.items()},
+        "errors": dict(errors),
+        "thresholds": [one.document() for one in verdicts],
+    }
+
+
+def _pods(rate: float, results: dict[str, Load], observed: dict[str, dict[int, float]]) -> Iterator[dict[str, object]]:
+    """A document for each call, in the words that kube-burner has for a pod."""
+    for name, load in results.items():
+        for number, latency_ms in sorted(observed[name].items()):
+            yield {
+                "timestamp": timestamp(load.began + number / rate),
+                "schedulingLatency": round(latency_ms, 2),
+                "verb": name,
+                "namespace": "default",
+                "podName": f"load-{number}",
+            }
 
 
 def _unforeseen(name: str, load: Load) -> dict[str, int]:
@@ -118,13 +185,15 @@ def load_test(
     candidates: int,
     limit_ms: float,
     verify: ssl.SSLContext | bool,
+    observed: dict[str, dict[int, float]],
 ) -> dict[str, Load]:
-    """Verb by verb, until a limit is passed."""
+    """Verb by verb, until a limit is passed. ``observed``: takes the latency in ms of each call, by verb and number."""
     terminal = console(stderr=True)
     terminal.print(WARNING.format(url=url, limit_ms=limit_ms), style="yellow")
     results: dict[str, Load] = {}
     for verb in verbs:
         # A bind of a pod that does not exist is held for as long as the extender waits for the pod.
+        observed[verb.value] = {}
         most_ms = math.inf if verb is Verb.BIND else limit_ms
         with terminal.status(f"{verb.value}: {count} calls, {rate:g} a second"):
             # The first call is not timed: it warms the code, and shows whether there is any use in more.
@@ -133,16 +202,28 @@ def load_test(
                 stop(f"no usable answer from {url}/{verb.value}: {why}")
             if load.stopped_ms is None:
                 all_of_them = calls(verb, count, candidates)
-                load = asyncio.run(fire(url, all_of_them, rate, concurrency, limit_ms=most_ms, verify=verify))
+                observe = observed[verb.value].__setitem__
+                load = asyncio.run(fire(url, all_of_them, rate, concurrency, 60.0, observe, most_ms, verify))
         results[verb.value] = load
         if load.stopped_ms is not None:
             break
     return results
 
 
-def _show(results: dict[str, Load]) -> None:
-    terminal = console()
-    heads = ("verb", "#answered", "#refused", "#failed", "#calls/s", "#p50 ms", "#p95 ms", "#p99 ms", "#max ms")
+def _show(results: dict[str, Load], *, stderr: bool) -> None:
+    terminal = console(stderr=stderr)
+    heads = (
+        "verb",
+        "#answered",
+        "#refused",
+        "#failed",
+        "#calls/s",
+        "#p50 ms",
+        "#p90 ms",
+        "#p95 ms",
+        "#p99 ms",
+        "#max ms",
+    )
     terminal.print(grid(heads, [(name, *map("{:g}".format, figures(load).values())) for name, load in results.items()]))
     terminal.print(CONSEQUENCE)
     for name, load in results.items():

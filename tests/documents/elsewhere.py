@@ -30,6 +30,11 @@ ELSEWHERE = (
     Elsewhere("awk -F, ", "its trace is published by others, and not part of this project"),
     Elsewhere("muster simulate --trace week.csv", "the same"),
     Elsewhere("kubectl patch node muster-control-plane", "a node of kind"),
+    Elsewhere("muster bench gangs ", "tests/integration/test_bench_gangs.py types it"),
+    Elsewhere(
+        ".venv/bin/python -m benchmarks.gangs_audit",
+        "minutes; tests/integration/test_bench_gangs.py judges a small one",
+    ),
     Elsewhere(
         ".venv/bin/muster bench ", "measures for minutes to hours; tests/integration/test_benchmark.py runs small ones"
     ),
