@@ -265,7 +265,8 @@ def all_command(
     # Results that are kept elsewhere are not those that the document quotes.
     finish = report.write if results.resolve() == official.RESULTS else None
     results.mkdir(parents=True, exist_ok=True)
-    carry_out_all([(one, results / f"{one.name}.json") for one in chosen], go_on=not again, finish=finish)
+    steps = [(one, results / f"{one.name}.json") for one in chosen]
+    raise typer.Exit(carry_out_all(steps, go_on=not again, finish=finish))
 
 
 @main.command("writes", short_help="What a write costs the API server.")

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
@@ -20,6 +21,7 @@ from benchmarks.sightings import GANG, PODS
 from benchmarks.stage import GPUS_PER_NODE, Mode, Stage, gang, gangs, pod
 from devcluster.api import Object
 from devcluster.progress import Progress
+from extender.cli.bench.measures import Sample
 from extender.cli.load import Call, Load, Verb, bind_call, figures, fire, node_call
 
 SIZE = 8
@@ -29,6 +31,13 @@ PLANNED = "filter: planned member, its node"
 WAITING = "filter: waiting member, every node"
 SINGLE = "filter: pod of no gang, every node"
 PRIORITIZE = "prioritize: every node"
+BIND = "bind"
+BIND_LAST = "bind: last member of its gang"
+NAMES = {
+    PLANNED: "filter.planned", WAITING: "filter.waiting", SINGLE: "filter.single", PRIORITIZE: "prioritize",
+    BIND: "bind", BIND_LAST: "bind.last",
+}  # fmt: skip
+"""The names that thresholds and files have for the calls."""
 SETTINGS = {"plan_timeout_s": 3600}
 """Nobody takes the plans up while filter is measured: they must last."""
 
@@ -43,13 +52,24 @@ class Run(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """All kinds of calls on one stage."""
+    """All kinds of calls on one stage. ``latency_ms`` and ``errors`` are what two runs are compared by."""
 
     runs: list[Run]
+    latency_ms: dict[str, dict[str, Any]] = {}
+    errors: dict[str, int] = {}
 
 
-def measure(verbs: Sequence[Verb], rate: float, concurrency: int, count: int, nodes: int, progress: Progress) -> Report:
-    """Every kind of call in turn. Raises TimeoutError when the gangs are not planned in time."""
+def metrics(verbs: Sequence[Verb]) -> list[str]:
+    """The names of what is measured of these verbs."""
+    return [name for name in NAMES.values() if name.partition(".")[0] in verbs]
+
+
+def measure(
+    verbs: Sequence[Verb], rate: float, concurrency: int, count: int, nodes: int, results: dict[str, Load],
+    progress: Progress,
+) -> Report:  # fmt: skip
+    """Every kind of call in turn. ``results``: takes them by name. Raises TimeoutError when the gangs are not planned
+    in time."""
     number_of_gangs = max(1, min(count, nodes * GPUS_PER_NODE // 2) // SIZE)
     with Stage(Mode.UNGATED, nodes, progress, SETTINGS) as stage:
         progress(f"planning {number_of_gangs} gangs")
@@ -58,18 +78,22 @@ def measure(verbs: Sequence[Verb], rate: float, concurrency: int, count: int, no
         # More GPUs than any node has: it waits for as long as it exists.
         stage.create(gang("waiting", SIZE, stage.mode, gpus=GPUS_PER_NODE + 1))
         waiting = stage.api.get(f"{PODS}/waiting-0")
-        loads = {
+        wanted = {
             what: itertools.islice(itertools.cycle(calls), count)
             for what, calls in _questions(members, waiting, stage.node_names).items()
         }
-        loads["bind"] = itertools.islice([_bind_call(one) for one in sorted(members, key=_by_gang)], None)
+        wanted[BIND] = itertools.islice([_bind_call(one) for one in sorted(members, key=_by_gang)], None)
         runs: list[Run] = []
-        for what, calls in loads.items():
+        for what, calls in wanted.items():
             verb = Verb(what.partition(":")[0])
             if verb in verbs:
                 progress(what)
-                runs += _timed(stage, what, verb, list(calls), rate, concurrency)
-        return Report(runs)
+                runs.append(_timed(stage, what, verb, list(calls), rate, concurrency, results))
+                if verb is Verb.BIND:
+                    runs.append(_last(results))
+        latencies = {name: Sample.of(load.latencies_ms, sum(load.failed.values())) for name, load in results.items()}
+        errors = {run.what: int(bad) for run in runs if (bad := run.client["refused"] + run.client["failed"])}
+        return Report(runs, {name: sample.figures() for name, sample in latencies.items()}, errors)
 
 
 def _by_gang(one: Object) -> tuple[str, str]:
@@ -101,18 +125,21 @@ def _bind_call(one: Object) -> Call:
     return bind_call(one["metadata"]["uid"], one["metadata"]["name"], one["status"]["nominatedNodeName"])
 
 
-def _timed(stage: Stage, what: str, verb: Verb, calls: list[Call], rate: float, concurrency: int) -> list[Run]:
-    """The load, and for binds also what is left when no other member is waited for: the last call of every gang."""
-    latencies: dict[int, float] = {}
+def _timed(
+    stage: Stage, what: str, verb: Verb, calls: list[Call], rate: float, concurrency: int, results: dict[str, Load]
+) -> Run:
     before = stage.muster_page()
-    load = asyncio.run(fire(stage.muster_url, calls, rate, concurrency, observe=latencies.__setitem__))
+    load = results[NAMES[what]] = asyncio.run(fire(stage.muster_url, calls, rate, concurrency))
     after = stage.muster_page()
     buckets = [page.by("le", f"{HISTOGRAM}_bucket", verb=verb.value) for page in (after, before)]
-    runs = [Run(what, figures(load), _told(quantile(0.99, *buckets)))]
-    if verb is Verb.BIND:
-        last = [latency for number, latency in latencies.items() if number % SIZE == SIZE - 1]
-        runs.append(Run(f"{what}: last member of its gang", figures(Load(latencies_ms=last)), None))
-    return runs
+    return Run(what, figures(load), _told(quantile(0.99, *buckets)))
+
+
+def _last(results: dict[str, Load]) -> Run:
+    """What is left of binds when no other member is waited for: the last call of every gang."""
+    last = {number: ms for number, ms in results[NAMES[BIND]].answers.items() if number % SIZE == SIZE - 1}
+    load = results[NAMES[BIND_LAST]] = Load(answers=last)
+    return Run(BIND_LAST, figures(load), None)
 
 
 def _told(seconds: float) -> float | None:
@@ -155,6 +182,11 @@ def problems(reports: Sequence[Report]) -> list[str]:
 KIND = Kind(Report, tables, problems)
 
 
-def benchmark(verbs: Sequence[Verb], rate: float, concurrency: int, count: int, nodes: int) -> Benchmark[Report]:
+def benchmark(
+    verbs: Sequence[Verb], rate: float, concurrency: int, count: int, nodes: int, results: dict[str, Load] | None = None
+) -> Benchmark[Report]:
+    """``results``: takes what was measured of each kind of call, by its name."""
     settings = {"verbs": verbs, "rate": rate, "concurrency": concurrency, "calls": count, "nodes": nodes}
-    return Benchmark("latency", KIND, settings, {"one run": partial(measure, verbs, rate, concurrency, count, nodes)})
+    loads = {} if results is None else results
+    step = partial(measure, verbs, rate, concurrency, count, nodes, loads)
+    return Benchmark("latency", KIND, settings, {"one run": step})

@@ -20,11 +20,16 @@ Output = Annotated[Path | None, typer.Option(help="Where to keep the results as 
 
 
 def run(benchmark: Benchmark[Any], output: Path | None) -> NoReturn:
-    """One benchmark from the command line."""
+    """One benchmark from the command line; ends the command."""
+    raise typer.Exit(measure(benchmark, output))
+
+
+def measure(benchmark: Benchmark[Any], output: Path | None) -> int:
+    """Carry one benchmark out from the command line; returns its exit code."""
     if output is not None:
         with stop_on(files.OutputError):  # said now and not in an hour
             files.Output(output)
-    carry_out_all([(benchmark, output)], go_on=False)
+    return carry_out_all([(benchmark, output)], go_on=False)
 
 
 def carry_out_all(
@@ -32,8 +37,8 @@ def carry_out_all(
     *,
     go_on: bool,
     finish: Callable[[], None] | None = None,
-) -> NoReturn:
-    """One after the other; ends the command. ``finish`` is called at the end even if some have failed."""
+) -> int:
+    """One after the other; returns the exit code. ``finish`` is called at the end even if some have failed."""
     terminal = console()
     for ending in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell starts background jobs with it ignored
         signal.signal(ending, signal.default_int_handler)
@@ -49,4 +54,4 @@ def carry_out_all(
             finish()
     for message in (*failures, *problems):
         typer.secho(message, err=True, fg="red")
-    raise typer.Exit(2 if failures else 1 if problems else 0)
+    return 2 if failures else 1 if problems else 0

@@ -18,7 +18,9 @@ from aiohttp import web
 from typer.testing import CliRunner
 
 import extender.cli.main as cli
+from benchmarks import latency
 from devcluster.certificates import Authority
+from extender.cli.bench.measures import Sample
 from extender.cli.load import Call, Load, Verb, calls, figures, fire
 from extender.cli.loadtest import main
 from extender.config.tls_files import TlsFiles
@@ -100,11 +102,10 @@ def test_every_call_is_sent_once_and_never_more_at_once_than_was_asked_for(exten
     assert Counter(body["PodUID"] for _, body in extender.asked) == {f"uid-load-{number}": 1 for number in range(50)}
 
 
-def test_an_observer_is_told_which_call_was_answered(extender: Extender) -> None:
-    seen: dict[int, float] = {}
+def test_a_load_knows_which_call_was_answered(extender: Extender) -> None:
     mixed = [*calls(Verb.FILTER, 1, 1), *calls(Verb.PRIORITIZE, 1, 1), *calls(Verb.FILTER, 1, 1)]
-    asyncio.run(fire(extender.url, mixed, 10_000, 2, observe=seen.__setitem__))
-    assert set(seen) == {0, 2}, "the second was not answered"
+    one = asyncio.run(fire(extender.url, mixed, 10_000, 2))
+    assert set(one.answers) == {0, 2}, "the second was not answered"
 
 
 def test_an_extender_that_is_not_there_is_a_failure_of_every_call() -> None:
@@ -125,7 +126,7 @@ def test_requests_are_what_kube_scheduler_sends() -> None:
 
 
 def test_percentiles_are_those_of_the_nearest_rank() -> None:
-    one = Load(seconds=2.0, latencies_ms=[float(number) for number in range(100, 0, -1)])
+    one = Load(seconds=2.0, answers={number: float(number) for number in range(100, 0, -1)})
     told = figures(one)
     assert [told[name] for name in ("p50_ms", "p95_ms", "p99_ms", "max_ms")] == [50.0, 95.0, 99.0, 100.0]
     assert (told["answered"], told["per_s"]) == (100, 50.0)
@@ -181,6 +182,31 @@ def test_the_command_judges_thresholds_and_writes_the_files_of_the_other_load_te
     assert (unknown.exit_code, "there is no latency bind; there are filter" in unknown.stderr) == (2, True)
     same = CliRunner().invoke(main, ["latency", "--compare", str(tmp_path / "run.json"), str(tmp_path / "run.json")])
     assert (same.exit_code, "no difference beyond noise" in same.stdout) == (0, True)
+
+
+def test_on_a_control_plane_of_its_own_thresholds_and_files_are_the_same(
+    extender: Extender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(*settings: Any) -> latency.Report:
+        results = settings[-2]
+        load = results["filter.planned"] = load_of(extender, *calls(Verb.FILTER, 20, 1))
+        figures_of_all = {"filter.planned": Sample.of(load.latencies_ms).figures()}
+        return latency.Report([latency.Run(latency.PLANNED, figures(load), None)], figures_of_all)
+
+    monkeypatch.setattr(latency, "measure", measure)
+    wanted = ["latency", "--verb", "filter", "--output", str(tmp_path / "run.json"), "--kube-burner", str(tmp_path)]
+    wanted += ["--junit", str(tmp_path / "junit.xml"), "--fail-if", "p99(filter.planned) > 1m"]
+    fine = CliRunner().invoke(main, wanted)
+    assert (fine.exit_code, "✓ p99(filter.planned) > 1m: " in fine.stdout) == (0, True), fine.output
+    broken = CliRunner().invoke(main, [*wanted, "--fail-if", "max(filter.planned) > 1us", "--fail-if", "errors > 0"])
+    assert (broken.exit_code, "✗ max(filter.planned) > 1us: " in broken.stdout) == (1, True)
+    assert "<failure" in (tmp_path / "junit.xml").read_text()
+    pods = json.loads((tmp_path / "podLatencyMeasurement-muster-bench-latency.json").read_text())
+    assert [(one["podName"], one["verb"]) for one in pods] == [(f"load-{at}", "filter.planned") for at in range(20)]
+    same = CliRunner().invoke(main, ["latency", "--compare", str(tmp_path / "run.json"), str(tmp_path / "run.json")])
+    assert (same.exit_code, "no difference beyond noise" in same.stdout) == (0, True), same.output
+    unknown = CliRunner().invoke(main, [*wanted, "--fail-if", "p99(bind) > 1s"])
+    assert (unknown.exit_code, "there are filter.planned, filter.waiting, filter.single" in unknown.stderr) == (2, True)
 
 
 def test_a_client_that_stands_still_hides_nothing(extender: Extender, monkeypatch: pytest.MonkeyPatch) -> None:

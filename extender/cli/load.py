@@ -13,7 +13,7 @@ import json
 import math
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -34,15 +34,18 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request: the path below the extender's URL, and its JSON."""
+    """One request: the path below the extender's URL, its JSON, and the pod that it is for."""
 
     path: str
     body: bytes
+    pod: str
 
 
 @dataclass(slots=True)
 class Load:
-    """The results of the calls. ``latencies_ms``: of every call that was answered, in order of answers.
+    """The results of ``calls``, ``rate`` a second.
+
+    ``answers``: the latency in ms of each answered call, by its number, in order of answers.
 
     ``refusals``: answers with an error in them, by reason, and those to prioritize that mark no node. ``failed``: no
     answer that kube-scheduler could use, by reason.
@@ -50,13 +53,19 @@ class Load:
     call was due, in seconds since 1970. ``client_late_ms``: the latest that this client itself was with a call.
     """
 
+    calls: Sequence[Call] = ()
+    rate: float = 0.0
     seconds: float = 0.0
     began: float = 0.0
     client_late_ms: float = 0.0
-    latencies_ms: list[float] = field(default_factory=list)
+    answers: dict[int, float] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
     failed: dict[str, int] = field(default_factory=dict)
     stopped_ms: float | None = None
+
+    @property
+    def latencies_ms(self) -> list[float]:
+        return list(self.answers.values())
 
     @property
     def refused(self) -> int:
@@ -68,17 +77,12 @@ class Load:
         return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
-Observer = Callable[[int, float], None]
-"""Is told the number of each answered call, and its latency in ms."""
-
-
 async def fire(
     url: str,
     calls: Sequence[Call],
     rate: float,
     concurrency: int,
     timeout_s: float = 60.0,
-    observe: Observer = lambda _number, _latency_ms: None,
     limit_ms: float = math.inf,
     verify: ssl.SSLContext | bool = True,
 ) -> Load:
@@ -87,7 +91,7 @@ async def fire(
     After an answer that took longer than ``limit_ms``, or none in that time, no further call is sent. ``verify``: how
     an https extender is known, and what is shown to it.
     """
-    load = Load()
+    load = Load(calls, rate)
     connector = aiohttp.TCPConnector(limit=concurrency, ssl=verify)
     timeout = aiohttp.ClientTimeout(total=timeout_s)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session:
@@ -109,8 +113,7 @@ async def fire(
                 if latency_ms > limit_ms and load.stopped_ms is None:
                     load.stopped_ms = latency_ms
                 if answered is not None:
-                    load.latencies_ms.append(latency_ms)
-                    observe(number, latency_ms)
+                    load.answers[number] = latency_ms
 
         await asyncio.gather(*(work() for _ in range(min(concurrency, len(calls)))))
         load.seconds = time.perf_counter() - began
@@ -159,11 +162,13 @@ def _call(verb: Verb, name: str, nodes: list[str]) -> Call:
 
 def node_call(verb: Verb, pod: dict[str, Any], nodes: Sequence[str]) -> Call:
     """A filter or prioritize request for the pod with these candidates, as with ``nodeCacheCapable``."""
-    return Call(verb.value, json.dumps({"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}).encode())
+    body = {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}
+    return Call(verb.value, json.dumps(body).encode(), pod["metadata"]["name"])
 
 
 def bind_call(uid: str, name: str, node: str, namespace: str = "default") -> Call:
-    return Call("bind", json.dumps({"PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node}).encode())
+    body = {"PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node}
+    return Call("bind", json.dumps(body).encode(), name)
 
 
 def figures(load: Load) -> dict[str, float]:

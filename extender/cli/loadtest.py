@@ -8,8 +8,9 @@ import secrets
 import ssl
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -22,7 +23,7 @@ from extender.cli.bench.measures import Sample, ThresholdError, Verdict, read_th
 from extender.cli.inspection.options import CaFile, CertFile, KeyFile
 from extender.cli.inspection.reach import UnreachableError, Way, verification
 from extender.cli.load import Load, Verb, calls, figures, fire
-from extender.cli.output import OutputError
+from extender.cli.output import OutputError, check_apart
 from extender.cli.terminal import console, grid, stop, stop_on
 from policies.words import many
 
@@ -102,24 +103,14 @@ def latency_command(
     rates = _OWN if url is None else _SAFE
     settings = (rate or rates[0], concurrency or rates[1], count or rates[2], nodes or rates[3])
     if url is None:
-        if fail_if or kube_burner or junit:
-            raise typer.BadParameter("--fail-if, --kube-burner and --junit need it", param_hint="--url")
-        try:
-            from benchmarks import latency, running
-        except ImportError:
-            raise typer.BadParameter(
-                "without a source checkout an extender has to be named", param_hint="--url"
-            ) from None
-        running.run(latency.benchmark(verb or list(Verb), *settings), output)
+        _measure_own(verb or list(Verb), settings, fail_if or (), Files(output, kube_burner, junit))
     verbs = verb or [Verb.FILTER, Verb.PRIORITIZE]
     with stop_on(OutputError, UnreachableError, ThresholdError):
         thresholds = read_thresholds(fail_if or (), [one.value for one in verbs])
         writer = Writer(Files(output, kube_burner, junit), JOB)
         verify = verification(Way(url, ca_file=ca_file, cert_file=cert_file, key_file=key_file), url)
-    observed: dict[str, dict[int, float]] = {}
-    results = load_test(url.rstrip("/"), verbs, *settings, limit_ms, verify, observed)
-    samples = {one.value: Sample(()) for one in verbs}
-    samples |= {name: Sample.of(load.latencies_ms, sum(load.failed.values())) for name, load in results.items()}
+    results = load_test(url.rstrip("/"), verbs, *settings, limit_ms, verify)
+    samples = {one.value: Sample(()) for one in verbs} | _samples(results)
     errors: Counter[str] = Counter()
     for name, load in results.items():
         for why, times in (*load.failed.items(), *_unforeseen(name, load).items()):
@@ -128,13 +119,47 @@ def latency_command(
     verdicts = [one.judge(samples, errors.total(), calls_in_all) for one in thresholds]
     _show(results, stderr=writer.has_standard_output)
     files.show_verdicts(verdicts, stderr=writer.has_standard_output)
-    run, ended = secrets.token_hex(4), timestamp(max((load.began for load in results.values()), default=0.0))
-    document = _document(run, url, settings, results, samples, errors, verdicts)
-    pods = list(_pods(settings[0], results, observed))
-    with stop_on(OutputError):
-        writer.write(Results("muster bench latency", run, document, verdicts, pods, samples, ended))
+    run = secrets.token_hex(4)
+    _write(writer, run, _document(run, url, settings, results, samples, errors, verdicts), verdicts, results, samples)
     bad = errors.total() or any(load.stopped_ms is not None for load in results.values())
     raise typer.Exit(files.exit_code(verdicts, bad))
+
+
+def _measure_own(
+    verbs: Sequence[Verb], settings: tuple[float, int, int, int], fail_if: Sequence[str], wanted: Files
+) -> NoReturn:
+    """Measure on a control plane of its own; ends the command."""
+    try:
+        from benchmarks import latency, running
+    except ImportError:
+        raise typer.BadParameter("without a source checkout an extender has to be named", param_hint="--url") from None
+    with stop_on(OutputError, ThresholdError):
+        thresholds = read_thresholds(fail_if, latency.metrics(verbs))
+        writer = Writer(replace(wanted, output=None), JOB)  # the benchmark writes its own
+        check_apart({"--output": wanted.output, "--junit": wanted.junit}, {})
+    results: dict[str, Load] = {}
+    code = running.measure(latency.benchmark(verbs, *settings, results), wanted.output)
+    if not results:
+        raise typer.Exit(code)
+    samples, sent = _samples(results), sum(len(load.calls) for load in results.values())
+    errors = sum(load.refused + sum(load.failed.values()) for load in results.values())
+    verdicts = [one.judge(samples, errors, sent) for one in thresholds]
+    files.show_verdicts(verdicts, stderr=writer.has_standard_output)
+    _write(writer, secrets.token_hex(4), {}, verdicts, results, samples)
+    raise typer.Exit(max(code, files.exit_code(verdicts, errors)))
+
+
+def _samples(results: dict[str, Load]) -> dict[str, Sample]:
+    return {name: Sample.of(load.latencies_ms, sum(load.failed.values())) for name, load in results.items()}
+
+
+def _write(
+    writer: Writer, run: str, document: dict[str, Any], verdicts: list[Verdict], results: dict[str, Load],
+    samples: dict[str, Sample],
+) -> None:  # fmt: skip
+    ended = timestamp(max(load.began for load in results.values()))
+    with stop_on(OutputError):
+        writer.write(Results("muster bench latency", run, document, verdicts, list(_pods(results)), samples, ended))
 
 
 def _document(
@@ -158,16 +183,16 @@ def _document(
     }
 
 
-def _pods(rate: float, results: dict[str, Load], observed: dict[str, dict[int, float]]) -> Iterator[dict[str, object]]:
+def _pods(results: dict[str, Load]) -> Iterator[dict[str, object]]:
     """A document for each call, in the words that kube-burner has for a pod."""
     for name, load in results.items():
-        for number, latency_ms in sorted(observed[name].items()):
+        for number, latency_ms in sorted(load.answers.items() if load.calls else ()):
             yield {
-                "timestamp": timestamp(load.began + number / rate),
+                "timestamp": timestamp(load.began + number / load.rate),
                 "schedulingLatency": round(latency_ms, 2),
                 "verb": name,
                 "namespace": "default",
-                "podName": f"load-{number}",
+                "podName": load.calls[number].pod,
             }
 
 
@@ -185,15 +210,13 @@ def load_test(
     candidates: int,
     limit_ms: float,
     verify: ssl.SSLContext | bool,
-    observed: dict[str, dict[int, float]],
 ) -> dict[str, Load]:
-    """Verb by verb, until a limit is passed. ``observed``: takes the latency in ms of each call, by verb and number."""
+    """Verb by verb, until a limit is passed."""
     terminal = console(stderr=True)
     terminal.print(WARNING.format(url=url, limit_ms=limit_ms), style="yellow")
     results: dict[str, Load] = {}
     for verb in verbs:
         # A bind of a pod that does not exist is held for as long as the extender waits for the pod.
-        observed[verb.value] = {}
         most_ms = math.inf if verb is Verb.BIND else limit_ms
         with terminal.status(f"{verb.value}: {count} calls, {rate:g} a second"):
             # The first call is not timed: it warms the code, and shows whether there is any use in more.
@@ -202,8 +225,7 @@ def load_test(
                 stop(f"no usable answer from {url}/{verb.value}: {why}")
             if load.stopped_ms is None:
                 all_of_them = calls(verb, count, candidates)
-                observe = observed[verb.value].__setitem__
-                load = asyncio.run(fire(url, all_of_them, rate, concurrency, 60.0, observe, most_ms, verify))
+                load = asyncio.run(fire(url, all_of_them, rate, concurrency, limit_ms=most_ms, verify=verify))
         results[verb.value] = load
         if load.stopped_ms is not None:
             break

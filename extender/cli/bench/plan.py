@@ -150,7 +150,9 @@ class Course:
             "rate": self.rate,
             "lifetime_s": self.lifetime_s,
             "scheduler_name": self.shape.scheduler,
+            "image": self.shape.image,
             "resources": dict(self.shape.resources),
+            "tolerations": list(self.shape.tolerated),
             "node_selector": dict(self.shape.node_selector),
             "priority_class": self.shape.priority_class,
         }
