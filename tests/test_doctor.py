@@ -56,6 +56,13 @@ def test_the_rights_are_those_that_the_shipped_role_gives() -> None:
     assert asked == given
 
 
+def test_the_right_to_a_token_is_asked_for_in_the_namespace_of_muster() -> None:
+    asked = [one for one in needed(load(None), None, "team-platform") if one.resource == "serviceaccounts/token"]
+    assert [(one.account, one.namespace, one.name) for one in asked] == [
+        ("muster-scheduler", "team-platform", "muster-extender")
+    ]
+
+
 @pytest.mark.parametrize(
     ("server", "scheduler", "found"),
     [

@@ -24,12 +24,14 @@ from extender.kube.reading.objects import PodObject
 from extender.runtime.requests import Response
 from policies.model import GANG_GATE, Job
 
-ACCOUNT = "system:serviceaccount:kube-system:muster-trials"
 POLICY = "muster-trials"
 """The name of the policy and of its binding."""
 NAME = "muster-trial"
 """The name of every pod that is tried."""
 ONLY_DRY_RUN = "request.dryRun"
+_USUAL_NAMESPACE = "kube-system"
+_SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_OF_ACCOUNTS = "system:serviceaccount:"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 _BELIEVED_S = 60.0
@@ -53,6 +55,11 @@ _UNAVAILABLE = Response(412, "the component pod-trials is not installed as this 
 _GONE = Response(404, "the job is gone, or its pod templates are others")
 
 
+def account_in(namespace: str) -> str:
+    """Return the user as whom pods are tried where Muster is installed in this namespace."""
+    return f"{_OF_ACCOUNTS}{namespace}:muster-trials"
+
+
 class PodTrials:
     """Remembers when the policy was read last."""
 
@@ -60,6 +67,7 @@ class PodTrials:
         self._kube = kube
         self._reader = reader
         self._guarded_until = 0.0
+        self._account = ""
 
     async def send(self, effect: TryPod, timeout_s: float) -> Response:
         """Try the pod once. 412: no pod may be tried; 429: such pods are refused for now; 503: nothing was said of the
@@ -68,13 +76,14 @@ class PodTrials:
         try:
             if not await self._is_guarded(timeout_s):
                 return _UNAVAILABLE
+            self._account = self._account or await self._account_of_trials(timeout_s)
             template = await self._template(effect, until)
         except ApiError as error:
             return Response(503, str(error))
         if template is None:
             return _GONE
         path = f"/api/v1/namespaces/{effect.job.key.namespace}/pods/{NAME}"
-        request: dict[str, Any] = {**_APPLY, "body": copy_of(template, effect.job), "impersonate": ACCOUNT}
+        request: dict[str, Any] = {**_APPLY, "body": copy_of(template, effect.job), "impersonate": self._account}
         try:
             answer = await self._kube.call("PATCH", path, **request, timeout_s=max(0.1, until - time.monotonic()))
             made = read_as(answer, PodObject)
@@ -103,6 +112,21 @@ class PodTrials:
             return False
         self._guarded_until = time.monotonic() + _BELIEVED_S
         return True
+
+    async def _account_of_trials(self, timeout_s: float) -> str:
+        """Return the account beside that of Muster; where Muster runs as no service account, that of kube-system."""
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        namespace = _USUAL_NAMESPACE
+        try:
+            review = decoded(await self._kube.call("POST", _SELF, body=body, timeout_s=timeout_s))
+        except ApiError as error:
+            if error.status not in (403, 404):
+                raise
+        else:
+            user = str(review.get("status", {}).get("userInfo", {}).get("username", ""))
+            if user.startswith(_OF_ACCOUNTS):
+                namespace = user.removeprefix(_OF_ACCOUNTS).partition(":")[0]
+        return account_in(namespace)
 
     async def _template(self, effect: TryPod, until: float) -> Object | None:
         """The template of the podset as its author wrote it; None where there is none such any more."""

@@ -13,13 +13,14 @@ from extender.core.effects import TryPod
 from extender.kube.api.connection import ApiError as Refusal
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
-from extender.kube.trials import ACCOUNT, NAME
+from extender.kube.trials import NAME, account_in
 from extender.kube.writer import KubeApi
 from extender.runtime.requests import Response
 from tests.integration.extender import Extender
 from tests.integration.team import GANG, Team
 
 PODS = "/api/v1/namespaces/default/pods"
+ACCOUNT = account_in("kube-system")
 
 
 def pod(name: str) -> Object:

@@ -13,7 +13,7 @@ import yaml
 from extender.core.effects import TryPod
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
-from extender.kube.trials import ACCOUNT, NAME, PodTrials
+from extender.kube.trials import NAME, PodTrials, account_in
 from extender.runtime.requests import Response
 from tests.kube.fake_api import Answer, FakeApi, fake_api, refused
 from tests.kube.kinds.jobs import stored
@@ -59,7 +59,10 @@ class Trial:
         made = {"metadata": meta, "spec": {"containers": [container]}}
         self.answer: Answer = Answer(201, made)
 
+        self.review = refused(403, "Forbidden")
+
     def serve(self) -> None:
+        self.api.on("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", self.review)
         self.api.on("GET", POLICY, Answer(body=self.policy))
         self.api.on("GET", BINDING, Answer(body=self.binding))
         self.api.on("GET", "/apis/batch/v1/namespaces/team/jobs/train", Answer(body=self.obj))
@@ -87,7 +90,10 @@ def test_it_is_a_dry_run_by_that_account_and_carries_nothing_of_ours() -> None:
     assert response.pod is not None
     assert dict(response.pod.requests) == {"cpu": 1100, "pods": 1}
     [asked] = [one for one in api.asked if one.method == "PATCH"]
-    assert (asked.query, asked.impersonated) == ({"dryRun": "All", "fieldManager": "muster"}, ACCOUNT)
+    assert (asked.query, asked.impersonated) == (
+        {"dryRun": "All", "fieldManager": "muster"},
+        account_in("kube-system"),
+    )
     meta, spec = asked.body["metadata"], asked.body["spec"]
     assert meta["name"] == NAME
     assert "muster" not in str(meta.get("labels")) + str(meta.get("annotations"))
@@ -95,6 +101,20 @@ def test_it_is_a_dry_run_by_that_account_and_carries_nothing_of_ours() -> None:
     assert meta["annotations"] == {"sidecar": "yes"}
     assert "schedulingGates" not in spec
     assert [one["name"] for one in meta["ownerReferences"]] == ["train"]
+
+
+@pytest.mark.parametrize(
+    ("user", "account"),
+    [
+        ("system:serviceaccount:team-platform:muster-extender", "system:serviceaccount:team-platform:muster-trials"),
+        ("admin", "system:serviceaccount:kube-system:muster-trials"),
+    ],
+)
+def test_the_account_is_in_the_namespace_of_musters_own(user: str, account: str) -> None:
+    review = Answer(201, {"status": {"userInfo": {"username": user}}})
+    _, api, _ = tried(2, review=review)
+    assert [one.impersonated for one in api.asked if one.method == "PATCH"] == [account] * 2
+    assert [one.method for one in api.asked].count("POST") == 1
 
 
 def test_the_policy_is_read_once_in_a_while() -> None:
@@ -146,7 +166,9 @@ def test_nothing_is_tried_where_the_policy_is_not_as_it_ships(how: str) -> None:
 
 FORBIDDEN = 'pods "muster-trial" is forbidden: '
 WHITELIST = "pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist"
-ACCOUNT_TEXT = f'User "{ACCOUNT}" cannot create resource "pods" in API group "" in the namespace "team"'
+ACCOUNT_TEXT = (
+    f'User "{account_in("kube-system")}" cannot create resource "pods" in API group "" in the namespace "team"'
+)
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,7 @@ class _Reading:
             if found is not None:
                 facts.service_accounts[account] = bool(found)
         election = None if facts.scheduler is None else dict(facts.scheduler.get("leaderElection") or {})
-        wanted = list(needed(facts.settings, election))
+        wanted = list(needed(facts.settings, election, self._namespace))
 
         async def ask() -> dict[Right, bool]:
             granted = await asyncio.gather(*(self._may(one) for one in wanted))

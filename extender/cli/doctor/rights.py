@@ -87,8 +87,9 @@ class Right:
         return {key: value for key, value in (said | {"namespace": self.namespace, "name": self.name}).items() if value}
 
 
-def needed(settings: Settings, election: Mapping[str, Any] | None) -> Iterator[Right]:
-    """All of them; ``election`` is leaderElection of kube-scheduler's configuration, if it is known."""
+def needed(settings: Settings, election: Mapping[str, Any] | None, namespace: str = "kube-system") -> Iterator[Right]:
+    """All of them; ``election`` is leaderElection of kube-scheduler's configuration, if it is known, and ``namespace``
+    that of Muster."""
     for account, verbs, resource, group in _ALWAYS:
         yield from (Right(account, verb, resource, group) for verb in verbs.split())
     for kind in settings.job_kinds:
@@ -101,7 +102,7 @@ def needed(settings: Settings, election: Mapping[str, Any] | None) -> Iterator[R
     if (seen := settings.leader_election).enabled:
         yield from (Right(EXTENDER, verb, *_LEASES, seen.namespace, seen.name) for verb in ("list", "watch"))
     yield Right(EXTENDER, "list", *_LEASES, name=LEASE)
-    yield Right(SCHEDULER, "create", "serviceaccounts/token", "", "kube-system", EXTENDER)
+    yield Right(SCHEDULER, "create", "serviceaccounts/token", "", namespace, EXTENDER)
     if election is not None and election.get("leaderElect", True):
         place = election.get("resourceNamespace", "kube-system"), election.get("resourceName", "kube-scheduler")
         yield from (Right(SCHEDULER, verb, *_LEASES, *place) for verb in ("get", "update"))
