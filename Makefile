@@ -18,7 +18,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test versions soak faults facts check help format devcluster python clean fuzz
+.PHONY: demo test versions soak faults facts check help format devcluster python clean fuzz chart
 
 demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on a real control plane (ARGS="--help")
 	@$(BIN)/python -m devcluster --build-only
@@ -61,6 +61,9 @@ facts: $(SYNC) ## Find out anew what Kubernetes does, slow facts too, and make d
 	@$(BIN)/python -m devcluster --build-only
 	@$(BIN)/python -m devcluster.controllers --build-only
 	@$(BIN)/python -m tests.facts $(ARGS)
+
+chart: $(SYNC) ## Make the templates, schema and table of the Helm chart from manifests/ and values.yaml
+	@$(BIN)/python -m charts
 
 format: $(SYNC) ## Format the code and fix what the linter can fix
 	$(BIN)/ruff format

@@ -51,10 +51,16 @@ def minors() -> list[str]:
 
 
 def kubernetes_version() -> str:
-    """Return the release that is run, as in "v1.37.2": the one that go.mod of the minor version pins."""
-    pinned = re.search(r"k8s\.io/kubernetes (v\S+)", (_module() / "go.mod").read_text())
+    """Return the release that is run, as in "v1.37.2"."""
+    return release_of(_module().name)
+
+
+def release_of(minor: str) -> str:
+    """Return the release that go.mod of a minor version pins."""
+    pins = KUBERNETES / minor / "go.mod"
+    pinned = re.search(r"k8s\.io/kubernetes (v\S+)", pins.read_text())
     if pinned is None:
-        raise ClusterError(f"{_module() / 'go.mod'} does not name k8s.io/kubernetes")
+        raise ClusterError(f"{pins} does not name k8s.io/kubernetes")
     return pinned[1]
 
 

@@ -17,7 +17,7 @@ from tests.documents.elsewhere import ELSEWHERE, elsewhere
 from tests.documents.pages import PAGES, ROOT, every_command
 
 LINKED = (*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md")
-_FOLDERS = ("benchmarks", "devcluster", "docs", "extender", "manifests", "policies", "tests")
+_FOLDERS = ("benchmarks", "charts", "devcluster", "docs", "extender", "manifests", "policies", "tests")
 _INLINE = re.compile(r"(?<!`)`((?:kubectl )?muster [a-z][^`]*)`")
 
 
@@ -73,7 +73,7 @@ def test_a_command_can_be_typed(command: object) -> None:
     if words[0] == "make":
         assert re.search(rf"^{words[1]}:.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for word in words:
-        if word.startswith(("manifests/", "docs/", "tests/", "benchmarks/")):
+        if word.startswith(("manifests/", "charts/", "docs/", "tests/", "benchmarks/")):
             assert (ROOT / word).exists() or (ROOT / word).parent.exists()
     for part in re.split(r"&&|\|\||;", text):
         assert unknown_options(part) == []
