@@ -25,8 +25,8 @@ demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on 
 	@$(BIN)/python -m devcluster.demo $(ARGS)
 
 test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" selects)
-	@echo "The integration tests need a real control plane and the controllers of jobs: their programs are built now unless they are cached."
-	@$(BIN)/python -m devcluster --build-only
+	@echo "The integration tests need a real control plane, the controllers of jobs, and helm: their programs are built now unless they are cached."
+	@$(BIN)/python -m devcluster --build-only --helm
 	@$(BIN)/python -m devcluster.controllers --build-only
 	@# Three workers for two cores: an integration test waits for its control plane for much of its time.
 	@# PYTHONDONTWRITEBYTECODE would have each worker compile all tests anew: that takes longer than to import them.

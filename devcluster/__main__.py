@@ -14,6 +14,8 @@ from devcluster import binaries
 from devcluster.cluster import Cluster
 from devcluster.controllers import CATALOGUE, start_controller
 from devcluster.errors import ClusterError
+from devcluster.helm import build_helm
+from devcluster.installed import InstalledMuster
 from devcluster.muster import read_settings, start_muster_with
 from devcluster.process import Process
 from devcluster.profiles import PROFILES
@@ -48,6 +50,12 @@ def main(
             "need are installed, too."
         ),
     ] = None,
+    helm: Annotated[
+        bool,
+        typer.Option(
+            "--helm", help="Also build helm, and run Muster once you install it by helm or by kubectl apply -k."
+        ),
+    ] = False,
     controllers: Annotated[
         str, typer.Option(help=f"Also run controllers of jobs, with commas between: {', '.join(CATALOGUE)}.")
     ] = "",
@@ -64,30 +72,20 @@ def main(
     The first start builds the programs from source, which takes minutes; later starts take seconds.
     Pods run at once, and succeed after the duration in their annotation devcluster.muster.dev/run-for ("30s").
     """
-    if platform and platform not in PLATFORMS:
-        raise typer.BadParameter(
-            f"there is no platform {platform}; there are {', '.join(PLATFORMS)}", param_hint="--platform"
-        )
-    progress = Terminal()
-    if profile not in PROFILES:
-        raise typer.BadParameter(f"one of {', '.join(PROFILES)}", param_hint="--profile")
     names = [name.strip() for name in controllers.split(",") if name.strip()]
-    if unknown := [name for name in names if name not in CATALOGUE]:
-        raise typer.BadParameter(
-            f"there is no controller {unknown[0]}; there are {', '.join(CATALOGUE)}", param_hint="--controllers"
-        )
-    if config is not None and not muster:
-        raise typer.BadParameter("goes with --muster, whose settings it has", param_hint="--config")
+    _check(platform, profile, names, config, muster=muster, helm=helm)
+    progress = Terminal()
     if kubernetes is not None:
         os.environ[binaries.ASKED_BY] = kubernetes
     with stop_on(SettingsError):
         chosen = read_settings(config)
     try:
+        built = build_helm(progress) if helm else None
         if build_only:
             binaries.locate(progress)
             return
         settings = chosen if muster else None
-        _run(progress, profile, nodes, gpus, clique, platform, names, settings, scheduler=scheduler)
+        _run(progress, profile, nodes, gpus, clique, platform, names, settings, built, scheduler=scheduler)
     except ClusterError as error:
         progress.done()
         typer.secho(f"devcluster: {error}", err=True, fg=typer.colors.RED)
@@ -95,6 +93,26 @@ def main(
     except KeyboardInterrupt:  # before the cluster was up
         progress.done()
         raise typer.Exit(130) from None
+
+
+def _check(
+    platform: str, profile: str, controllers: Sequence[str], config: Path | None, *, muster: bool, helm: bool
+) -> None:
+    """Raise BadParameter for options that mean nothing, before anything starts."""
+    if platform and platform not in PLATFORMS:
+        raise typer.BadParameter(
+            f"there is no platform {platform}; there are {', '.join(PLATFORMS)}", param_hint="--platform"
+        )
+    if profile not in PROFILES:
+        raise typer.BadParameter(f"one of {', '.join(PROFILES)}", param_hint="--profile")
+    if unknown := [name for name in controllers if name not in CATALOGUE]:
+        raise typer.BadParameter(
+            f"there is no controller {unknown[0]}; there are {', '.join(CATALOGUE)}", param_hint="--controllers"
+        )
+    if config is not None and not muster:
+        raise typer.BadParameter("goes with --muster, whose settings it has", param_hint="--config")
+    if helm and muster:
+        raise typer.BadParameter("you install Muster yourself, and --muster installs it", param_hint="--helm")
 
 
 def _run(
@@ -106,10 +124,11 @@ def _run(
     platform: str,
     controllers: Sequence[str],
     settings: Settings | None,
+    helm: Path | None,
     *,
     scheduler: bool,
 ) -> None:
-    """``settings``: Muster's; None: it does not run."""
+    """``settings``: Muster's; None: it does not run. ``helm``: the program with which the user installs Muster."""
     for ending in (signal.SIGINT, signal.SIGTERM):  # both are a Ctrl-C, also while starting and in the background
         signal.signal(ending, signal.default_int_handler)
     with Cluster(progress, profile=profile) as cluster:
@@ -118,36 +137,48 @@ def _run(
             cluster.start_scheduler()
         if nodes:
             progress(f"adding {nodes} nodes")
-            if platform:
-                cluster.add_nodes(nodes, platform=platform)
-            else:
-                cluster.add_nodes(
-                    nodes, gpus=gpus, labels=lambda i: {CLIQUE: f"clique-{i // clique}"} if clique else {}
-                )
+            _add_nodes(cluster, nodes, gpus, clique, platform)
         # Before Muster, which looks for new kinds every 30 s.
         for name in controllers:
             if all(process.name != name for process in cluster.processes):
                 start_controller(cluster, name, progress)
         programs = [cluster.binary("kubectl").parent, Path(sys.executable).parent]
         exports = [f"export KUBECONFIG={cluster.kubeconfig}"]
+        installed = None
         if settings is not None:
             progress("starting Muster")
             exports.append(f"export MUSTER_URL={start_muster_with(cluster, settings).url}")
+        if helm is not None:
+            installed = InstalledMuster(cluster)
+            exports.append(f"export MUSTER_URL={installed.url}")
+            programs.append(helm.parent)
         progress.done()
         for line in (*exports, f"export PATH={':'.join(map(str, programs))}:$PATH"):
             typer.echo(line)
         typer.echo(f"# {nodes} nodes, logs in {cluster.directory / 'logs'}; Ctrl-C stops everything", err=True)
         try:
-            _report_ends(cluster.processes)
+            _report(cluster.processes, installed)
         except KeyboardInterrupt:
             typer.echo("stopping", err=True)
 
 
-def _report_ends(running: list[Process]) -> NoReturn:
-    """Say of each process that ends by itself how it ended, with the last lines of its log, until Ctrl-C."""
+def _add_nodes(cluster: Cluster, nodes: int, gpus: int, clique: int, platform: str) -> None:
+    if platform:
+        cluster.add_nodes(nodes, platform=platform)
+    else:
+        cluster.add_nodes(nodes, gpus=gpus, labels=lambda i: {CLIQUE: f"clique-{i // clique}"} if clique else {})
+
+
+def _report(running: list[Process], installed: InstalledMuster | None) -> NoReturn:
+    """Say of each process that ends by itself how it ended, with the last lines of its log, until Ctrl-C.
+
+    Meanwhile run the pods of a Muster that is installed.
+    """
     while True:
         for text in ended(running):
             typer.secho(text, err=True, fg=typer.colors.RED)
+        for text in installed.play(running) if installed is not None else ():
+            typer.echo(f"# {text}", err=True)
         threading.Event().wait(_LOOK_EVERY_S)
 
 

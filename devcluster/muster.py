@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -85,11 +85,14 @@ class RunningMuster:
         *,
         hostname: str = "",
         server: str = "",
+        namespace: str = NAMESPACE,
+        port: int = 0,
     ) -> None:
+        """``namespace``: where the two ServiceAccounts are. ``port``: the extender's; 0: a free one."""
         self._cluster = cluster
         self._hostname = hostname
         self._suffix = f"-{hostname}" if hostname else ""
-        self._port = cluster.free_port()
+        self._port = port or cluster.free_port()
         # The extender looks at the Lease if kube-scheduler elects a leader.
         elected = bool(scheduler_config["leaderElection"]["leaderElect"])
         election = {**settings.get("leader_election", {}), "enabled": elected}
@@ -100,8 +103,8 @@ class RunningMuster:
         self._scheduler_config = _ask_at(f"http://127.0.0.1:{self._port}", scheduler_config, settings)
         self._scheduler_config["extenders"] += other_extenders
         self._scheduler_flags = scheduler_flags
-        self._extender_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-extender", server)
-        self._scheduler_identity = cluster.service_account_kubeconfig(NAMESPACE, "muster-scheduler")
+        self._extender_identity = cluster.service_account_kubeconfig(namespace, "muster-extender", server)
+        self._scheduler_identity = cluster.service_account_kubeconfig(namespace, "muster-scheduler")
         self.url = f"http://127.0.0.1:{self._port}"
         self.program: Sequence[str | Path] = (Path(sys.executable).with_name("muster"),)
         """The program of the extender. A test may put another one in its place before a restart."""
@@ -158,11 +161,9 @@ def base() -> Path:
     return MANIFESTS / ("base" if minor() >= (1, 35) else "examples/kubernetes-1.34")
 
 
-def _scheduler_flags(shipped: Iterable[Tree]) -> list[str]:
-    """Return the flags of kube-scheduler in the Deployment that ships, but for its configuration."""
-    deployment = next(one for one in shipped if one["kind"] == "Deployment")
-    containers = deployment["spec"]["template"]["spec"]["containers"]
-    command = next(one["command"] for one in containers if one["name"] == "kube-scheduler")
+def scheduler_flags(pod: Tree) -> list[str]:
+    """Return the flags of kube-scheduler in the spec of Muster's pods, but for its configuration."""
+    command = next(one["command"] for one in pod["containers"] if one["name"] == "kube-scheduler")
     return [flag for flag in command[1:] if not flag.startswith("--config=")]
 
 
@@ -188,7 +189,8 @@ def start_muster(
     shipped_config = yaml.safe_load((MANIFESTS / "base" / "kube-scheduler-config.yaml").read_text())
     config = merged(shipped_config, scheduler_config_patch or {})
     chosen = {**shipped_settings(), **(settings or {})}
-    flags = _scheduler_flags(shipped)
+    deployment = next(one for one in shipped if one["kind"] == "Deployment")
+    flags = scheduler_flags(deployment["spec"]["template"]["spec"])
     return RunningMuster(cluster, chosen, config, flags, other_extenders, hostname=hostname, server=server)
 
 

@@ -10,10 +10,15 @@ _CHECKS = re.compile(r"^apiserver_\w+_admission_policy_check_total\{(.*)\} (\d+)
 
 
 def policy_failures(cluster: Cluster) -> dict[str, int]:
+    """Return the failures that the API server of a cluster counts."""
+    return failures_in(cluster.kubectl("get", "--raw", "/metrics"))
+
+
+def failures_in(metrics: str) -> dict[str, int]:
     """Return the failures of each policy that fails open, and of each mutating one. A request that is refused because
     a policy has failed says so itself, also while the API server lacks the schema of a new kind."""
     found: dict[str, int] = {}
-    for labels, count in _CHECKS.findall(cluster.kubectl("get", "--raw", "/metrics")):
+    for labels, count in _CHECKS.findall(metrics):
         said = dict(re.findall(r'(\w+)="([^"]*)"', labels))
         # A validation that is false counts as a failure, too, but then it does not allow the request.
         if said["error_type"] != "no_error" and said.get("enforcement_action", "allow") == "allow":

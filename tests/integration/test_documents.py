@@ -9,16 +9,20 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.documents import examples, first_gang
+from tests.documents import examples, first_gang, helm
 from tests.documents.elsewhere import elsewhere
 from tests.documents.pages import PAGES, ROOT, Block, blocks, commands
 from tests.documents.playground import Playground, playground
 
-# Their tests compare what is printed, two of them on clusters of their own.
-COMPARED = (first_gang.PAGE, examples.PAGE, ROOT / "docs" / "acting.md")
+# Tests of their own type these pages, most of them on a cluster of its own.
+ELSEWHERE_TYPED = (first_gang.PAGE, examples.PAGE, helm.PAGE, ROOT / "docs" / "acting.md")
 # The page on installing ends with taking Muster away.
 TYPED = sorted(
-    (page for page in PAGES if page not in COMPARED and any(elsewhere(one.text) is None for one in commands(page))),
+    (
+        page
+        for page in PAGES
+        if page not in ELSEWHERE_TYPED and any(elsewhere(one.text) is None for one in commands(page))
+    ),
     key=lambda page: page.name == "install.md",
 )
 SHOWN = [block for page in PAGES for block in blocks(page) if block.language == "yaml"]
