@@ -18,7 +18,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test versions soak faults facts check help format devcluster python clean fuzz chart
+.PHONY: demo test versions soak faults facts check help format devcluster python clean fuzz chart wheel
 
 demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on a real control plane (ARGS="--help")
 	@$(BIN)/python -m devcluster --build-only
@@ -65,6 +65,9 @@ facts: $(SYNC) ## Find out anew what Kubernetes does, slow facts too, and make d
 chart: $(SYNC) ## Make the templates, schema and table of the Helm chart from manifests/ and values.yaml
 	@$(BIN)/python -m charts
 
+wheel: $(SYNC) ## Build the wheel into dist, with the locked build backend
+	@$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir dist
+
 format: $(SYNC) ## Format the code and fix what the linter can fix
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
@@ -79,7 +82,7 @@ help: ## Show this list
 # The virtual environment follows pyproject.toml and uv.lock, and is left alone while neither changes.
 $(SYNC): pyproject.toml uv.lock $(UV)
 	@echo "Installing the locked dependencies into .venv"
-	@$(UV) sync --frozen --quiet --python $(PYTHON)
+	@$(UV) sync --frozen --quiet --extra server --python $(PYTHON)
 	@$(BIN)/python -m compileall -q extender policies devcluster benchmarks
 	@touch $@
 

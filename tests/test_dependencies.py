@@ -44,7 +44,7 @@ def test_the_build_backend_is_the_one_of_the_lock_file() -> None:
     assert backend in project["dependency-groups"]["build"]
     assert project["tool"]["uv"]["no-build-isolation-package"] == [project["project"]["name"]]
     assert "build" in project["tool"]["uv"]["default-groups"]
-    assert "--group build" in (ROOT / "Dockerfile").read_text()
+    assert "--group build --extra server" in (ROOT / "Dockerfile").read_text()
 
 
 def test_uv_is_fetched_by_its_hashes_and_no_other_way() -> None:
@@ -84,7 +84,7 @@ def digests(root: Path, *args: str, registry: str = "") -> subprocess.CompletedP
 def test_no_release_names_an_image_by_its_tag_alone(shipped: Path) -> None:
     refused = digests(shipped)
     assert refused.returncode == 1
-    for image in ("python:3.11-slim-trixie", "registry.k8s.io/kube-scheduler:v1.37.2", "ghcr.io/muster-dev/muster:"):
+    for image in ("debian:trixie-slim", "registry.k8s.io/kube-scheduler:v1.37.2", "ghcr.io/muster-dev/muster:"):
         assert image in refused.stderr
     assert ".ci/digests" in (ROOT / ".ci" / "release").read_text()
 
@@ -95,7 +95,7 @@ def test_digests_are_filled_in_once(shipped: Path) -> None:
     assert filled.returncode == 0, filled.stderr
     assert digests(shipped).returncode == 0
     dockerfile = (shipped / "Dockerfile").read_text()
-    assert len(re.findall(rf"^FROM python:\S+@{digest}( AS builder)?$", dockerfile, re.MULTILINE)) == 2
+    assert len(re.findall(rf"^FROM debian:\S+@{digest}( AS builder)?$", dockerfile, re.MULTILINE)) == 2
     pods = yaml.safe_load((shipped / "manifests" / "base" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
     assert all(one["image"].endswith(f"@{digest}") for one in [*pods["initContainers"], *pods["containers"]])
     assert digests(shipped, "--fill", registry="exit 1").stdout == ""

@@ -130,7 +130,13 @@ def serve(
     from extender.runtime import garbage
 
     garbage.collect_hardly_ever()  # before the imports: they make up half of a start
-    from extender import app
+    try:
+        from extender import app
+    except ModuleNotFoundError as error:
+        stop(
+            f"muster serve needs {error.name} and more, which the client alone does without: "
+            "install muster-scheduler[server], as docs/install.md shows"
+        )
     from extender.config.settings import SettingsError, load
     from extender.observe import logs
 

@@ -43,9 +43,8 @@ def token(
 async def _run(account: Account, directory: Path, lifetime_s: int, kubeconfig: Path | None) -> None:
     """Ends with SIGTERM, which does not end the first process of a container by itself."""
     connection = await Connection.open(kubeconfig, connections=1)
-    keeping = asyncio.create_task(
-        keep_fresh(connection, account, directory, lifetime_s, authority=connection.authority)
-    )
+    authority = connection.authority  # before anything is written
+    keeping = asyncio.create_task(keep_fresh(connection, account, directory, lifetime_s, authority=authority))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, keeping.cancel)
     # A cancelled task is the end that was asked for; what it raised otherwise is raised here.
     await asyncio.wait([keeping])

@@ -19,11 +19,12 @@ ELSEWHERE = (
     Elsewhere("make soak", "runs until it is stopped; its command line is tested in tests/simulation"),
     Elsewhere("make devcluster", "runs until it is stopped: the test of documents starts it and plays on it"),
     Elsewhere("export ", "what it prints is the environment of all commands that are run"),
-    Elsewhere("python3 -m venv", "installs from the network"),
     Elsewhere(
         "kubectl apply -f manifests/examples/volcano",
         "needs Volcano's CRDs; tests/kube/queues/test_documents.py reads it",
     ),
+    Elsewhere("pipx install", "installs from the network; tests/test_package.py does the same with uv"),
+    Elsewhere("make wheel", "tests/test_package.py makes and installs one"),
     Elsewhere("kubectl apply -k manifests/examples/kyverno", "needs Kyverno; tests/documents/test_kyverno.py reads it"),
     Elsewhere("kind ", "needs containers"),
     Elsewhere("docker ", "needs containers"),

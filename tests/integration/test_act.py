@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from devcluster import Cluster
 from devcluster.muster import RunningMuster, install_gate, install_job_admission, start_muster
 from extender.cli.main import main
+from tests.client_alone import alone
 from tests.documents.pages import ROOT
 from tests.integration.stage import RealStage
 from tests.integration.test_jobs import Jobs
@@ -60,7 +61,9 @@ class User:
         return done.stdout if code == 0 else done.output
 
 
-def test_the_page_does_what_it_says(stage: RealStage) -> None:
+def test_the_page_does_what_it_says(stage: RealStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the client alone is installed, which logs in by kubectl; the other tests have the whole."""
+    alone(monkeypatch)
     jobs, user = Jobs(stage), User(stage, "ann")
     stage.add_nodes(1)
     jobs.create("first", 1)

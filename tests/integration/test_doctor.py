@@ -16,6 +16,7 @@ from devcluster import Cluster
 from devcluster.binaries import kubernetes_version
 from devcluster.muster import MANIFESTS, RunningMuster, install_gate, start_muster
 from extender.cli.main import main
+from tests.client_alone import alone
 
 pytestmark = pytest.mark.xdist_group("doctor")
 
@@ -86,7 +87,9 @@ def test_a_healthy_installation_has_no_findings(cluster: Cluster, doctor: Doctor
     assert doctor(code=0) == []
 
 
-def test_the_shipped_role_is_enough_to_look_at_everything(cluster: Cluster, muster: RunningMuster) -> None:
+def test_the_shipped_role_is_enough_to_look_at_everything(
+    cluster: Cluster, muster: RunningMuster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     roles = str(MANIFESTS / "components" / "doctor-role" / "roles.yaml")
     cluster.kubectl("apply", "--server-side", "--validate=strict", "-f", roles)
     cluster.kubectl("create", "serviceaccount", "physician")
@@ -98,6 +101,8 @@ def test_the_shipped_role_is_enough_to_look_at_everything(cluster: Cluster, must
     # Roles are taken up a moment after they are written.
     said = [json.loads(CliRunner().invoke(main, args).stdout)["findings"] for _ in range(3)]
     assert said[-1] == []
+    alone(monkeypatch)
+    assert json.loads(CliRunner().invoke(main, args).stdout)["findings"] == []
 
 
 def test_every_fault_of_what_people_run_is_found(cluster: Cluster, doctor: Doctor, pods: Callable[..., None]) -> None:

@@ -13,6 +13,7 @@ from aiohttp import web
 from kubernetes.aio.client import Configuration
 
 from extender.kube.api.connection import Connection
+from extender.kube.api.login import OfficialLogin
 from extender.kube.client import Kube
 
 
@@ -114,7 +115,7 @@ async def fake_api() -> AsyncIterator[tuple[FakeApi, Kube]]:
     await site.start()
     port = server.addresses[0][1]
     api.url = f"http://127.0.0.1:{port}"
-    kube = Kube(Connection(Configuration(host=api.url)))
+    kube = Kube(Connection(OfficialLogin(Configuration(host=api.url))))
     try:
         yield api, kube
     finally:

@@ -16,6 +16,7 @@ from devcluster.certificates import Authority
 from extender.kube.api import exchange
 from extender.kube.api.connection import ApiError, Connection, StandbyError, UnreachableError
 from extender.kube.api.exchange import Exchanges
+from extender.kube.api.login import OfficialLogin
 from extender.kube.client import Kube
 from tests.kube.fake_api import OK, fake_api
 
@@ -63,7 +64,7 @@ async def served(server: Server, context: ssl.SSLContext | None = None) -> Async
 def with_server(server: Server, script: Callable[[Connection], Awaitable[None]]) -> None:
     async def run() -> None:
         async with served(server) as port:
-            connection = Connection(Configuration(host=f"http://127.0.0.1:{port}/base"))
+            connection = Connection(OfficialLogin(Configuration(host=f"http://127.0.0.1:{port}/base")))
             try:
                 await script(connection)
             finally:
@@ -158,7 +159,7 @@ def test_who_stops_leading_while_a_write_waits_for_its_connection_does_not_send_
         slow: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         server, leads = Server(slow, said(), said()), True
         async with served(server) as port:
-            connection = Connection(Configuration(host=f"http://127.0.0.1:{port}"), connections=1)
+            connection = Connection(OfficialLogin(Configuration(host=f"http://127.0.0.1:{port}")), connections=1)
             kube = Kube(connection, may_write=lambda: leads)
             first = asyncio.create_task(kube.call("GET", "/it"))
             write = asyncio.create_task(kube.call("PATCH", "/it"))
@@ -241,7 +242,7 @@ def test_a_proxy_is_used_where_one_is_configured() -> None:
             api.on("PATCH", "/it", OK)
             configuration = Configuration(host="http://nowhere.invalid")
             configuration.proxy = api.url
-            connection = Connection(configuration)
+            connection = Connection(OfficialLogin(configuration))
             await connection.call("PATCH", "/it", body={})
             await connection.close()
             assert [one.method for one in api.asked] == ["PATCH"]
@@ -259,7 +260,7 @@ def test_the_server_has_to_show_who_it_is(tmp_path: Path, name: str | None) -> N
     async def asked(port: int, authority: Authority) -> bytes:
         configuration = Configuration(host=f"https://127.0.0.1:{port}", ssl_ca_cert=str(authority.certificate))
         configuration.tls_server_name = name
-        connection = Connection(configuration)
+        connection = Connection(OfficialLogin(configuration))
         try:
             return await connection.call("GET", "/it")
         finally:
@@ -293,7 +294,7 @@ def test_an_address_that_does_not_answer_keeps_nobody_from_the_next(monkeypatch:
             addresses = [silent.getsockname(), ("127.0.0.1", port)]
             found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in addresses]
             monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-            connection = Connection(Configuration(host="http://api.invalid"))
+            connection = Connection(OfficialLogin(Configuration(host="http://api.invalid")))
             assert await connection.call("GET", "/it", timeout_s=5) == b"{}"
             await connection.close()
 

@@ -13,6 +13,7 @@ import pytest
 from kubernetes.aio.client import Configuration
 
 from extender.kube.api.connection import Connection
+from extender.kube.api.login import OfficialLogin
 
 TEXT = b'{"a": 1}\n\n{"b": "\xc3\xa9"}\nhalf of'
 
@@ -29,7 +30,7 @@ def test_lines_are_whole_wherever_they_are_cut(size: int, monkeypatch: pytest.Mo
         yield SimpleNamespace(content=SimpleNamespace(readany=readany))
 
     async def read() -> list[bytes]:
-        api = Connection(Configuration(host="http://127.0.0.1:1"))
+        api = Connection(OfficialLogin(Configuration(host="http://127.0.0.1:1")))
         monkeypatch.setattr(api, "answer", answer)
         found = [line async for line in api.lines("/watched", aiohttp.ClientTimeout(), {})]
         await api.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 import stat
 import subprocess
 import sys
@@ -133,9 +134,13 @@ def test_a_program_that_gives_no_credentials_is_named(tmp_path: Path, wrong: str
 
 
 def test_a_program_may_give_the_credentials(tmp_path: Path) -> None:
-    for given_by_it in ('"token": "a"', '"clientCertificateData": "a", "clientKeyData": "b"'):
-        said = f'{{"apiVersion": "v1", "kind": "ExecCredential", "status": {{{given_by_it}}}}}'
+    def log_in(given: str) -> None:
+        said = f'{{"apiVersion": "v1", "kind": "ExecCredential", "status": {{{given}}}}}'
         asyncio.run(module.log_in(kubeconfig(tmp_path / "config", "http://127.0.0.1:1", program("echo", [said]))))
+
+    log_in('"token": "a"')
+    with pytest.raises(ssl.SSLError, match="PEM"):  # it is taken, and is no certificate
+        log_in('"clientCertificateData": "a", "clientKeyData": "b"')
 
 
 def program(command: str, args: list[str]) -> dict[str, Any]:
@@ -150,7 +155,7 @@ def test_without_a_kubeconfig_in_the_environment_the_one_at_home_is_taken(tmp_pa
     environment.pop("KUBECONFIG", None)
     if variable is not None:
         environment["KUBECONFIG"] = variable
-    asking = "import asyncio; from extender.kube.api.login import log_in; print(asyncio.run(log_in())[0].host)"
+    asking = "import asyncio; from extender.kube.api.login import log_in; print(asyncio.run(log_in()).host)"
 
     def asked() -> subprocess.CompletedProcess[str]:
         return subprocess.run([sys.executable, "-c", asking], env=environment, capture_output=True, text=True)
@@ -166,7 +171,7 @@ def test_the_context_of_the_kubeconfig_is_chosen_by_name(tmp_path: Path) -> None
     content["clusters"].append({"name": "d", "cluster": {"server": "http://127.0.0.1:2"}})
     content["contexts"].append({"name": "d", "context": {"cluster": "d", "user": "u"}})
     path.write_text(yaml.safe_dump(content))
-    hosts = [asyncio.run(module.log_in(path, context)).configuration.host for context in (None, "c", "d")]
+    hosts = [asyncio.run(module.log_in(path, context)).host for context in (None, "c", "d")]
     assert hosts == ["http://127.0.0.1:1", "http://127.0.0.1:1", "http://127.0.0.1:2"]
 
 

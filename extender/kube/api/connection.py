@@ -1,26 +1,21 @@
-"""The connection to the API server: the official client's credentials and pool, bytes in and out, one kind of error."""
+"""The connection to the API server: credentials and a pool of a login, bytes in and out, one kind of error."""
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
+import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import urlencode, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import refresh_token
 
 from extender.kube.api.exchange import LARGEST_ANSWER, Exchanges
-from extender.kube.api.login import log_in
 from extender.kube.api.silence import why_silent
 from extender.kube.reading.objects import UNDECODABLE
 from extender.runtime.requests import Ended
@@ -72,50 +67,75 @@ class _Status(msgspec.Struct):
     code: int | None = None
 
 
+class Login(Protocol):
+    """The address of the API server, and the identity that asks it."""
+
+    host: str
+    """The URL that paths are appended to."""
+    server_name: str | None
+    """The name that the API server's certificate has to have, if not the host."""
+    direct: bool
+    """Whether the API server listens at ``host`` itself: Connection may then write to the socket on its own."""
+    tls: ssl.SSLContext | None
+
+    @property
+    def authority(self) -> Path | None:
+        """The file with the certificate of who vouches for the API server, None if none is named.
+
+        Raises ValueError where it is not known.
+        """
+
+    async def authorization(self) -> str | None:
+        """The header that says who asks, before every request."""
+
+    def session(self) -> aiohttp.ClientSession:
+        """A new pool of connections, by which the whole of ``host`` is reached: the proxy is set."""
+
+    async def close(self) -> None:
+        """Stop what keeps the credentials fresh."""
+
+
 class Connection:
     """One API server, as one identity. Every method raises ApiError, UnreachableError when there was no answer."""
 
-    def __init__(self, configuration: Configuration, *, connections: int = 64) -> None:
-        configuration.connection_pool_maxsize = connections
-        # aiohttp would look for proxies and .netrc, in a thread, before every request: 0.7 ms of CPU for each write.
-        configuration.client_session_kwargs = {"trust_env": False}
-        configuration.proxy = configuration.proxy or _proxy(configuration.host)
-        self._configuration = configuration
-        self._rest = RESTClientObject(configuration)
-        self._host: str = configuration.host.rstrip("/")
-        self._exchanges = None if configuration.proxy else self._directly(connections)
-        self._refreshing: asyncio.Task[None] | None = None
+    def __init__(self, login: Login, *, connections: int = 64) -> None:
+        self._login = login
+        self._host = login.host.rstrip("/")
+        self._session: aiohttp.ClientSession | None = None
+        self._exchanges = self._directly(connections) if login.direct else None
         self._away_at = -math.inf
 
     @classmethod
     async def open(
         cls, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None, *, connections: int = 64
     ) -> Connection:
-        """As whom and where ``log_in`` says. Raises ValueError or OSError."""
-        login = await log_in(kubeconfig, context)
-        connection = cls(login.configuration, connections=connections)
-        if login.loader is not None:
-            # Tokens of cloud logins expire.
-            refreshing = refresh_token(login.loader, login.configuration)  # type: ignore[no-untyped-call]
-            connection._refreshing = asyncio.create_task(refreshing)
-        return connection
+        """Log in by a kubeconfig, else as the pod that this runs in. Raises ValueError or OSError.
+
+        The official client reads it, and is half of a whole installation: kubectl does where it is not installed.
+        """
+        try:
+            from extender.kube.api.login import log_in
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "kubernetes":  # one of before 36 has no kubernetes.aio
+                raise
+            from extender.kube.api.kubectl import log_in  # type: ignore[assignment]
+        return cls(await log_in(kubeconfig, context, connections=connections), connections=connections)
 
     @property
     def authority(self) -> Path | None:
-        """The file with the certificate of who vouches for the API server, if that is said."""
-        path = self._configuration.ssl_ca_cert
-        return Path(path) if path else None
+        """The file that the login names. Raises ValueError."""
+        return self._login.authority
 
     def was_away(self, lately_s: float) -> bool:
         """Whether a request has met an outage in the last so many seconds."""
         return time.monotonic() - self._away_at < lately_s
 
     async def close(self) -> None:
-        if self._refreshing is not None:
-            self._refreshing.cancel()
         if self._exchanges is not None:
             self._exchanges.close()
-        await self._rest.close()
+        if self._session is not None:
+            await self._session.close()
+        await self._login.close()
 
     async def call(
         self,
@@ -196,8 +216,8 @@ class Connection:
 
     async def _headers(self, accept: str, content_type: str) -> dict[str, str]:
         headers = {"User-Agent": "muster", "Accept": accept, "Content-Type": content_type}
-        if token := await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization"):
-            headers["Authorization"] = token
+        if authorization := await self._login.authorization():
+            headers["Authorization"] = authorization
         return headers
 
     async def _ask(
@@ -209,19 +229,15 @@ class Connection:
         headers: dict[str, str],
         body: bytes = b"",
     ) -> aiohttp.ClientResponse:
-        """On the official client's session, without its ``request``, which is made for more and costs 50 us."""
-        rest, configuration = self._rest, self._configuration
-        if rest.pool_manager is None:
-            rest.pool_manager = rest._create_pool_manager()
-        answer: aiohttp.ClientResponse = await rest.pool_manager.request(
+        if self._session is None:
+            self._session = self._login.session()
+        answer = await self._session.request(
             method,
             self._host + path + _written(query),
             headers=headers,
             data=body or None,
             timeout=limits,
-            proxy=rest.proxy,
-            proxy_headers=rest.proxy_headers,
-            server_hostname=configuration.tls_server_name or None,
+            server_hostname=self._login.server_name,
         )
         if answer.status >= 400:
             async with answer:
@@ -230,8 +246,8 @@ class Connection:
         return answer
 
     def _directly(self, connections: int) -> Exchanges:
-        context = self._rest.ssl_context if self._host.startswith("https:") else None
-        return Exchanges(self._host, context, self._configuration.tls_server_name, most=connections)
+        context = self._login.tls if self._host.startswith("https:") else None
+        return Exchanges(self._host, context, self._login.server_name, most=connections)
 
     def _noted(self, error: ApiError) -> ApiError:
         if error.outage:
@@ -268,14 +284,6 @@ def error_from(status: int, body: bytes | msgspec.Raw, retry_after: str | None =
 
 def _written(query: Mapping[str, str] | None) -> str:
     return f"?{urlencode(query)}" if query else ""
-
-
-def _proxy(url: str) -> str | None:
-    """The proxy that the environment names for this address, looked up once."""
-    address = urlsplit(url)
-    if address.hostname is None or proxy_bypass(address.netloc):
-        return None
-    return getproxies().get(address.scheme)
 
 
 def _encoded(method: str, path: str, body: Mapping[str, Any]) -> bytes:
