@@ -18,7 +18,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test versions soak faults facts check help format devcluster python clean fuzz chart wheel
+.PHONY: demo test versions soak faults facts check help format devcluster python clean fuzz chart wheel image
 
 demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on a real control plane (ARGS="--help")
 	@$(BIN)/python -m devcluster --build-only
@@ -64,6 +64,10 @@ facts: $(SYNC) ## Find out anew what Kubernetes does, slow facts too, and make d
 
 chart: $(SYNC) ## Make the templates, schema and table of the Helm chart from manifests/ and values.yaml
 	@$(BIN)/python -m charts
+
+image: $(SYNC) ## Build the image in a Debian root, without Docker, and run it on a control plane; needs root (ARGS="--fresh")
+	@$(BIN)/python -m devcluster --build-only
+	@$(BIN)/python -m tests.image $(ARGS)
 
 wheel: $(SYNC) ## Build the wheel into dist, with the locked build backend
 	@$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir dist

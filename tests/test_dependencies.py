@@ -86,7 +86,10 @@ def test_no_release_names_an_image_by_its_tag_alone(shipped: Path) -> None:
     assert refused.returncode == 1
     for image in ("debian:trixie-slim", "registry.k8s.io/kube-scheduler:v1.37.2", "ghcr.io/muster-dev/muster:"):
         assert image in refused.stderr
-    assert ".ci/digests" in (ROOT / ".ci" / "release").read_text()
+    others = digests(shipped, "--others")  # before Muster's own is pushed
+    assert others.returncode == 1
+    assert "muster-dev/muster" not in others.stderr
+    assert ".ci/digests --others" in (ROOT / ".ci" / "release").read_text()
 
 
 def test_digests_are_filled_in_once(shipped: Path) -> None:

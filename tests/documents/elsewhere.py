@@ -25,6 +25,8 @@ ELSEWHERE = (
     ),
     Elsewhere("pipx install", "installs from the network; tests/test_package.py does the same with uv"),
     Elsewhere("make wheel", "tests/test_package.py makes and installs one"),
+    Elsewhere("make image", "minutes, and root; tests/test_image.py does the same without a control plane"),
+    Elsewhere(".ci/", "a release of one's own; tests/test_releases.py runs it on a copy"),
     Elsewhere("kubectl apply -k manifests/examples/kyverno", "needs Kyverno; tests/documents/test_kyverno.py reads it"),
     Elsewhere("kind ", "needs containers"),
     Elsewhere("docker ", "needs containers"),
