@@ -12,12 +12,13 @@ import httpx
 from msgspec import Struct
 
 from benchmarks.benchmark import Benchmark, Kind, Table, middle
-from benchmarks.faults.scene import Scene
+from benchmarks.faults.scene import GANGS, Scene
 from benchmarks.stage import CLIQUE, GPUS_PER_NODE, Mode, clique_of, gang
 from devcluster import Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster, start_muster
 from devcluster.progress import Progress
+from extender.api.models import PREFIX
 from policies.model import GANG_GATE
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -84,7 +85,7 @@ def _take_over(cluster: Cluster, replicas: dict[str, RunningMuster], run: Run) -
         scene.wait_bound("train", STRUCK)
         run.whole_s.append(round(time.time() - elected, 2))
         scene.muster = new
-        run.states = dict(Counter(one["state"] for one in scene.page("/gangs").json()))
+        run.states = dict(Counter(one.state for one in GANGS.validate_json(scene.page(f"{PREFIX}/gangs").content)))
         replicas[old].restart_extender()
         replicas[old].restart_scheduler()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from extender.observe.explain.explanation import Explanation, explain
+from extender.api.models import Explanation
+from extender.observe.explain.explanation import explain
 from policies.model import (
     Constraints,
     Node,

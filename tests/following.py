@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from extender.api.models import Explanation
 from extender.core.events import NamespaceSeen, QueueSeen
-from extender.observe.explain.explanation import Explanation, explain
+from extender.observe.explain.explanation import explain
 from policies.model import Node, Pod, Toleration, Topology
 from policies.model.queues import ClusterQueue, LocalQueue, Quota, ResourceFlavor, Stop, VolcanoQueue
 from tests.builders import GPU, node

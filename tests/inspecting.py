@@ -11,13 +11,10 @@ from typer.testing import CliRunner, Result
 from extender.cli.main import main
 from extender.core.engine import Engine
 from extender.core.events import NodeSeen, PodSeen, Synced, Tick
-from extender.http.server import create_app
-from extender.observe.metrics import Metrics
-from extender.runtime.runner import Runner
 from policies.model import GroupRef, Topology
 from tests.builders import cluster, gang
 from tests.listening import listening
-from tests.running import Written
+from tests.running import app_of
 
 
 def asked(*args: str, **env: str) -> Result:
@@ -40,8 +37,5 @@ def extender(*, standing_by: bool = False) -> Iterator[str]:
         core.handle(PodSeen(pod), 1.0)
     core.handle(Synced(), 1.0)
     core.handle(Tick(), 2.0)
-    runner = Runner(core, Written())
-    runner.standing_by = standing_by
-    app = create_app(runner, Metrics(lambda: core.state), bind_timeout_s=30, max_body=1 << 20)
-    with listening(app) as url:
+    with listening(app_of(core, standing_by=standing_by)) as url:
         yield url

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +14,8 @@ import httpx
 from extender.core.effects import Nominate, PostBinding, Report
 from extender.core.engine import Engine
 from extender.core.events import NodeSeen, PodsSeen, Synced
-from extender.http.server import create_app
+from extender.http.hosts import Hosts
+from extender.http.server import App, create_app
 from extender.observe.metrics import Metrics
 from extender.runtime.requests import OK, Asked, Response
 from extender.runtime.runner import Runner
@@ -53,6 +55,16 @@ class Written:
         return OK
 
 
+def app_of(
+    core: Engine, *, standing_by: bool = False, clock: Callable[[], float] = time.monotonic, name: str = "localhost"
+) -> App:
+    """Return the application around a core that the caller drives. ``name``: the host that it answers as."""
+    runner = Runner(core, Written(), clock=clock)
+    runner.standing_by = standing_by
+    metrics = Metrics(lambda: core.state)
+    return create_app(runner, metrics, bind_timeout_s=30, max_body=1 << 20, hosts=Hosts((name,)))
+
+
 class Extender:
     """A running extender without a cluster, and a client of it."""
 
@@ -61,8 +73,8 @@ class Extender:
         self.written = Written()
         self.runner = Runner(self.core, self.written)
         metrics = Metrics(lambda: self.core.state, quarantine=lambda: self.runner.quarantine)
-        app = create_app(self.runner, metrics, bind_timeout_s=30, max_body=4 << 20)
-        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
+        self.app = create_app(self.runner, metrics, bind_timeout_s=30, max_body=4 << 20)
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://127.0.0.1")
 
     async def post(self, verb: str, body: Any) -> httpx.Response:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -26,7 +26,7 @@ from tests.kube.test_tokens import kubeconfig
 
 ROOT = Path(__file__).parent.parent
 MUSTER = Path(sys.executable).with_name("muster")
-HEAVY = {"numpy", "pydantic", "httpx", "aiohttp", "msgspec", "starlette", "kubernetes"}
+HEAVY = {"numpy", "pydantic", "httpx", "aiohttp", "msgspec", "fastapi", "starlette", "kubernetes"}
 
 
 class Page(BaseHTTPRequestHandler):

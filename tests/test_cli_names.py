@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from extender.api.models import QueueView
 from extender.cli.entry import complete
 from extender.cli.inspection import commands
 from extender.cli.inspection.kubeconfig import context_names, home
@@ -98,12 +99,18 @@ def test_a_gang_is_known_by_what_makes_its_pods() -> None:
     assert found == {"train": ["podgroup/train"], "web": ["replicaset/web-5d9"]}
 
 
-LOCAL = {"kind": "LocalQueue", "parent": "cq"}
+def queue(kind: str, namespace: str, name: str, parent: str) -> QueueView:
+    return QueueView(
+        kind=kind, namespace=namespace, name=name, parent=parent, reserving=0, admitted=0, pending=0, quotas=[],
+        share=None, waiting=[], problems=[], warnings=[],
+    )  # fmt: skip
+
+
 QUEUES = [
-    {"kind": "Cohort", "namespace": "", "name": "all", "parent": ""},
-    {"kind": "ClusterQueue", "namespace": "", "name": "cq", "parent": "all"},
-    {"kind": "ClusterQueue", "namespace": "", "name": "other", "parent": "all"},
-    *({**LOCAL, "namespace": where, "name": name} for where, name in (("ml", "mine"), ("ml", "same"), ("web", "same"))),
+    queue("Cohort", "", "all", ""),
+    queue("ClusterQueue", "", "cq", "all"),
+    queue("ClusterQueue", "", "other", "all"),
+    *(queue("LocalQueue", where, name, "cq") for where, name in (("ml", "mine"), ("ml", "same"), ("web", "same"))),
 ]
 
 
@@ -122,7 +129,7 @@ QUEUES = [
     ],
 )
 def test_queues_takes_a_local_queue_too(typed: str, namespace: str | None, found: list[str]) -> None:
-    assert [one["name"] for one in chosen_queues(QUEUES, typed, namespace, "ml")] == found
+    assert [one.name for one in chosen_queues(QUEUES, typed, namespace, "ml")] == found
 
 
 @pytest.mark.parametrize(
@@ -194,23 +201,19 @@ def test_watch_shows_it_again_when_it_has_changed(url: str, monkeypatch: pytest.
 
 
 def test_watch_goes_on_when_muster_comes_back(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter(
-        [
-            [{"kind": "Cohort", "namespace": "", "name": "a", "parent": ""}],
-            UnreachableError("no answer"),
-            KeyboardInterrupt(),
-        ]
+    answers: Iterator[list[QueueView] | BaseException] = iter(
+        [QUEUES[:1], UnreachableError("no answer"), KeyboardInterrupt()]
     )
 
-    def get(*_: object) -> object:
+    def queues(_: Muster) -> list[QueueView]:
         answer = next(answers)
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
     monkeypatch.setattr(commands, "pause", lambda _: None)
-    monkeypatch.setattr(Muster, "get", get)
-    said = asked("queues", "a", "-w", "-o", "name", "--url", url)
+    monkeypatch.setattr(Muster, "queues", queues)
+    said = asked("queues", "all", "-w", "-o", "name", "--url", url)
     assert said.exit_code == 130
     assert "no answer; asking again" in said.stderr
 

@@ -5,13 +5,24 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from extender.api.models import (
+    DomainRoom,
+    DomainStock,
+    Explanation,
+    GangView,
+    MemberView,
+    PlaceView,
+    QueueView,
+    QuotaView,
+    VictimView,
+    WaitingView,
+)
 from extender.cli.doctor.command import Report, show_report
 from extender.cli.doctor.finding import error
 from extender.cli.inspection.queue_tree import show_queues
@@ -36,41 +47,40 @@ def drawn(draw: Callable[[Console], None], width: int | None) -> list[str]:
     return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", written.getvalue()).splitlines()]
 
 
-def gang(name: str, message: str = "4 members are bound") -> dict[str, Any]:
-    return {
-        "namespace": f"team-{name}", "name": name, "state": "NoRoom", "message": message, "for_s": 4000.0, "bound": 0,
-        "held": 0, "members": 128, "min_member": 128, "waiting": 128, "story": [(3.0, f"NoRoom: {message}")],
-        "pods": [{"name": f"{name}-0", "state": "Gated", "node": f"node-{name}"}],
-    }  # fmt: skip
+def gang(name: str, message: str = "4 members are bound") -> GangView:
+    return GangView(
+        namespace=f"team-{name}", name=name, state="NoRoom", message=message, for_s=4000.0, bound=0,
+        held=0, members=128, min_member=128, waiting=128, story=[(3.0, f"NoRoom: {message}")],
+        pods=[MemberView(name=f"{name}-0", uid=name, state="Gated", node=f"node-{name}")],
+    )  # fmt: skip
 
 
-def queue(kind: str, name: str, parent: str) -> dict[str, Any]:
-    quota = {"flavor": "a100-80gb", "resource": "nvidia.com/gpu", "nominal": 32, "used": 32, "borrowed": 8, "lent": 0}
-    waits = [
-        {"namespace": "team", "name": f"w-{name}", "state": "NoQuota", "for_s": 9, "message": MESSAGE.format(name)}
-    ]
-    return {
-        "kind": kind, "name": name, "namespace": "team" if kind == "LocalQueue" else "", "parent": parent,
-        "quotas": [{**quota, "most": None}], "reserving": 1, "pending": 1, "waiting": waits,
-        "problems": [f"it names the flavor {name}, which does not exist"], "warnings": [],
-    }  # fmt: skip
+def queue(kind: str, name: str, parent: str) -> QueueView:
+    quota = QuotaView(flavor="a100-80gb", resource="nvidia.com/gpu", nominal=32, used=32, borrowed=8, lent=0)
+    waits = WaitingView(namespace="team", name=f"w-{name}", state="NoQuota", for_s=9, message=MESSAGE.format(name))
+    return QueueView(
+        kind=kind, name=name, namespace="team" if kind == "LocalQueue" else "", parent=parent, share=None,
+        quotas=[quota], reserving=1, admitted=1, pending=1, waiting=[waits],
+        problems=[f"it names the flavor {name}, which does not exist"], warnings=[],
+    )  # fmt: skip
 
 
-def explanation(name: str) -> dict[str, Any]:
-    room = {"name": f"clique-{name}", "nodes": 4, "free": 0, "want": 4, "reason": f"4 nodes short; held by team/{name}"}
-    return {
-        "gang": gang(name, MESSAGE.format(name)), "asks": ["4 x 8 GPUs"], "places": [{"name": name, "members": 3}],
-        "remedies": [f"wait for team/{name} to finish: that frees enough in the cluster"], "level": "clique",
-        "required": True, "domains": [room], "domains_in_all": 1, "preemption": f"preemption is off; on, {name} goes",
-        "victims": [{"name": f"team/{name}", "told": MESSAGE.format(name)}],
-    }  # fmt: skip
+def explanation(name: str) -> Explanation:
+    short = f"4 nodes short; held by team/{name}"
+    room = DomainRoom(name=f"clique-{name}", nodes=4, free=0, want=4, closed=0, held_by=[], reason=short)
+    return Explanation(
+        gang=gang(name, MESSAGE.format(name)), asks=["4 x 8 GPUs"], places=[PlaceView(name=name, members=3)],
+        remedies=[f"wait for team/{name} to finish: that frees enough in the cluster"], level="clique",
+        required=True, domains=[room], domains_in_all=1, preemption=f"preemption is off; on, {name} goes",
+        victims=[VictimView(name=f"team/{name}", told=MESSAGE.format(name))],
+    )  # fmt: skip
 
 
 def drawings(names: list[str]) -> dict[str, Callable[[Console], None]]:
     """Each table of each command."""
     domains = [
-        {"level": "clique", "name": one, "inside": f"rack-{one}", "nodes": 18, "open": 18, "whole": 17, "gpus": 72,
-         "free_gpus": 68, "gangs": [f"team/{other}" for other in names]}
+        DomainStock(level="clique", name=one, inside=f"rack-{one}", nodes=18, open=18, whole=17, gpus=72,
+                    free_gpus=68, gangs=[f"team/{other}" for other in names])
         for one in names
     ]  # fmt: skip
     queues = [

@@ -23,7 +23,7 @@ from tests.explaining import running
 
 def shown(script: Script, name: str) -> str:
     out = io.StringIO()
-    told = explain(script.core.state, script.gang(name), script.now).model_dump()
+    told = explain(script.core.state, script.gang(name), script.now)
     show_explanation(told, Console(file=out, width=300))
     return out.getvalue()
 

@@ -14,13 +14,10 @@ from typer.testing import Result
 
 from extender.core.engine import Engine
 from extender.core.events import NodeSeen, PodSeen, Synced, Tick
-from extender.http.server import create_app
-from extender.observe.metrics import Metrics
-from extender.runtime.runner import Runner
 from tests.builders import cluster, gang, single
 from tests.inspecting import asked, extender
 from tests.listening import listening
-from tests.running import Written
+from tests.running import app_of
 
 pytestmark = pytest.mark.xdist_group("inspection")
 
@@ -53,8 +50,7 @@ def test_who_would_give_way_is_told_with_what_they_are_told() -> None:
         core.handle(PodSeen(pod), 1.0)
     core.handle(Synced(), 1.0)
     core.handle(Tick(), 2.0)
-    app = create_app(Runner(core, Written()), Metrics(lambda: core.state), bind_timeout_s=30, max_body=1 << 20)
-    with listening(app) as url:
+    with listening(app_of(core)) as url:
         said = asked("explain", "default/wait", "--url", url).output
         read = json.loads(asked("explain", "default/wait", "--url", url, "-o", "json").output)
     assert "preemption is off; on, pod default/dev would give way to it" in said

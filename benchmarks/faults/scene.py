@@ -10,16 +10,19 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
+from pydantic import TypeAdapter
 
 from benchmarks.stage import Mode, gang
 from devcluster import ApiError, Cluster
 from devcluster.api import Object
 from devcluster.muster import RunningMuster
+from extender.api.models import PREFIX, GangView
 
 T = TypeVar("T")
 PATIENCE_S = 60.0
 POLL_EVERY_S = 0.01  # the extender's pages have no watch
 WHOLE, GONE = "whole", "gone"
+GANGS = TypeAdapter(list[GangView])
 _numbers = count(1)
 
 
@@ -95,9 +98,10 @@ class Scene:
         lines = self.page("/metrics").text.splitlines()
         return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
 
-    def gangs(self) -> dict[str, Object]:
+    def gangs(self) -> dict[str, GangView]:
         """What the extender says of the gangs, by name."""
-        return {one["name"]: one for one in self.page("/gangs").json() if one["namespace"] == self.namespace}
+        gangs = GANGS.validate_json(self.page(f"{PREFIX}/gangs").content)
+        return {gang.name: gang for gang in gangs if gang.namespace == self.namespace}
 
     def page(self, path: str) -> httpx.Response:
         return httpx.get(f"{self.muster.url}{path}", trust_env=False, timeout=10).raise_for_status()
@@ -133,8 +137,9 @@ class Scene:
         """What is not as expected now, in words."""
         pods, told, found = self.pods(), self.gangs(), []
         for name, end in expected.items():
-            seen = told.get(name, {})
-            bound, size, state = len(_bound(pods, name)), seen.get("min_member") or 0, seen.get("state", GONE)
+            seen = told.get(name)
+            bound, size = len(_bound(pods, name)), (seen and seen.min_member) or 0
+            state = GONE if seen is None else seen.state
             if end == WHOLE and (bound < size or not size):
                 found.append(f"{name}: {bound} of {size} members are bound, and it is {state}")
             elif end != WHOLE and (bound or state != end):

@@ -1,27 +1,19 @@
-"""The HTTP face: kube-scheduler's verbs (``verbs.py``), and health, metrics and /gangs for people."""
+"""The HTTP face: kube-scheduler's verbs (``verbs.py``), the API (``api.py``), and the pages of health and metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from pydantic_core import to_json
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from fastapi import FastAPI, Request, Response
 
+from extender.http.api import api
 from extender.http.hosts import Hosts
 from extender.http.verbs import Receive, Scope, Send, Verbs, refuse
 from extender.http.wire import MAX_CANDIDATES
-from extender.observe.explain.explanation import explain
 from extender.observe.metrics import Metrics
-from extender.observe.queues import queues
 from extender.observe.sight import Sight
-from extender.observe.topology import domains, topology
-from extender.observe.views import view
 from extender.runtime.runner import Runner
-from policies.model import GroupKey
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -52,19 +44,17 @@ def create_app(
     return app
 
 
-def _pages(runner: Runner, metrics: Metrics, sight: Sight, notice: Callable[[], str]) -> Starlette:
-    asked = {
+def _pages(runner: Runner, metrics: Metrics, sight: Sight, notice: Callable[[], str]) -> FastAPI:
+    """Every path but those of the verbs. Probes and Prometheus read plain text, which is no part of the API."""
+    pages = api(runner)
+    text = {
         "/healthz": partial(_healthz, runner),
         "/readyz": partial(_readyz, runner, sight, notice),
         "/metrics": partial(_metrics, metrics),
-        "/topology": partial(_topology, runner),
-        "/domains": partial(_domains, runner),
-        "/queues": partial(_queues, runner),
-        "/gangs": partial(_gangs, runner),
-        "/gangs/{namespace}/{name}": partial(_gang, runner),
-        "/explain/{namespace}/{name:path}": partial(_explain, runner),
     }
-    return Starlette(routes=[Route(path, _page(answer)) for path, answer in asked.items()])
+    for path, answer in text.items():
+        pages.add_route(path, _page(answer), include_in_schema=False)
+    return pages
 
 
 def _page(answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
@@ -102,45 +92,3 @@ def _readyz(runner: Runner, sight: Sight, notice: Callable[[], str], request: Re
 
 def _metrics(metrics: Metrics, _: Request) -> Response:
     return Response(metrics.render(), media_type="text/plain; version=0.0.4")
-
-
-def _topology(runner: Runner, _: Request) -> Response:
-    ledger = runner.core.state.claims
-    return _told(topology(ledger.snapshot(), configured=bool(ledger.configured)))
-
-
-def _domains(runner: Runner, _: Request) -> Response:
-    return _told(domains(runner.core.state))
-
-
-def _queues(runner: Runner, _: Request) -> Response:
-    return _told(queues(runner.core, runner.clock()))
-
-
-def _gangs(runner: Runner, _: Request) -> Response:
-    now = runner.clock()
-    return _told([view(gang, now) for _, gang in sorted(runner.core.state.workloads.items())])
-
-
-def _gang(runner: Runner, request: Request) -> Response:
-    found = runner.core.state.workloads.get(key := _key(request))
-    return _unknown(key) if found is None else _told(view(found, runner.clock()))
-
-
-def _explain(runner: Runner, request: Request) -> Response:
-    core, now = runner.core, runner.clock()
-    found = core.state.workloads.get(key := _key(request))
-    return _unknown(key) if found is None else _told(explain(core.state, found, now, core.outlook(found, now)))
-
-
-def _key(request: Request) -> GroupKey:
-    return GroupKey(request.path_params["namespace"], request.path_params["name"])
-
-
-def _unknown(key: GroupKey) -> Response:
-    return _told({"detail": f"there is no gang {key.namespace}/{key.name}"}, 404)
-
-
-def _told(content: object, status: int = 200) -> Response:
-    """``content``: views, or what else becomes JSON."""
-    return Response(to_json(content, inf_nan_mode="null"), status, media_type="application/json")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from pydantic import BaseModel
-
+from extender.api.models import QueueView, QuotaView, WaitingView
 from extender.core.engine import Engine
 from policies.model import GroupKey
 from policies.model.mentions import full
@@ -17,49 +16,6 @@ Reports = Mapping[tuple[str, str, str], QueueReport]
 """By kind, namespace and name."""
 SHOWN = 100
 """Of those who wait in a queue, so many are told one by one."""
-
-
-class QuotaView(BaseModel):
-    """Of one flavor and resource. ``lent``: of its own quota, what others use and it could not have back now. ``most``:
-    of a ClusterQueue, what it may use with all that it may borrow, where a limit is stated (Volcano's capability). cpu
-    is in millicores, everything else in its base unit."""
-
-    flavor: str
-    resource: str
-    nominal: int
-    used: int
-    borrowed: int
-    lent: int
-    most: int | None = None
-
-
-class WaitingView(BaseModel):
-    """A workload that waits in a queue, ``for_s`` seconds in its present state."""
-
-    namespace: str
-    name: str
-    state: str
-    message: str
-    for_s: float
-
-
-class QueueView(BaseModel):
-    """A Cohort, ClusterQueue or LocalQueue. ``parent``: the cohort that a cohort or a ClusterQueue is in, or the
-    ClusterQueue that a LocalQueue points to. ``share``: its weighted share in thousandths, with fair sharing.
-    ``pending``: how many wait, of whom ``waiting`` has the first."""
-
-    kind: str
-    namespace: str
-    name: str
-    parent: str
-    reserving: int
-    admitted: int
-    pending: int
-    quotas: list[QuotaView]
-    share: int | None
-    waiting: list[WaitingView]
-    problems: list[str]
-    warnings: list[str]
 
 
 def queues(core: Engine, now: float) -> list[QueueView]:

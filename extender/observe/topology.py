@@ -5,39 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from pydantic import BaseModel
 
+from extender.api.models import DomainStock, DomainView, LevelView, TopologyView
 from extender.core.state import State
 from policies.placement.columns import Codes
 from policies.placement.snapshot import Counts, Level, Snapshot
 from policies.words import natural
 
 _GPU = "/gpu"
-
-
-class DomainView(BaseModel):
-    """One domain: how many nodes it has. ``inside``: its domain at the next level farther out, if it has one."""
-
-    name: str
-    nodes: int
-    inside: str | None
-
-
-class LevelView(BaseModel):
-    """One level. ``outside``: nodes without the label. ``contradictions``: values seen in two farther domains."""
-
-    name: str
-    key: str
-    domains: list[DomainView]
-    outside: int
-    contradictions: list[str]
-
-
-class TopologyView(BaseModel):
-    """``levels`` are nearest first; ``configured`` or else found by the labels that nodes have."""
-
-    configured: bool
-    levels: list[LevelView]
 
 
 def topology(snapshot: Snapshot, *, configured: bool) -> TopologyView:
@@ -85,23 +60,6 @@ def _told(level: LevelView) -> str:
     if level.contradictions:
         text += f", CONTRADICTION: {', '.join(level.contradictions[:5])} in two domains farther out each"
     return text
-
-
-class DomainStock(BaseModel):
-    """One domain. ``open``: nodes that are ready and not cordoned; ``whole``: open nodes all of whose GPUs are free.
-
-    ``gangs`` are those with bound or promised members there.
-    """
-
-    level: str
-    name: str
-    inside: str | None
-    nodes: int
-    open: int
-    whole: int
-    gpus: int
-    free_gpus: int
-    gangs: list[str]
 
 
 def domains(state: State) -> list[DomainStock]:

@@ -1,46 +1,13 @@
-"""What /gangs shows of a gang: the public, read-only picture of the core's state."""
+"""A gang as the API shows it (``extender.api.models``), made of the core's state."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel
-
+from extender.api.models import GangView, MemberView
 from extender.core.member import Member, MemberState, Stage
 from extender.core.workload import Workload
 from policies.model import Controller, Pod
 from policies.model.mentions import full
 from policies.words import natural
-
-
-class MemberView(BaseModel):
-    """One pod of a gang. ``state``: Waiting, Gated, Placed, Held, Binding, Bound, or the pod's own end phase."""
-
-    name: str
-    uid: str
-    node: str | None
-    state: str
-
-
-class GangView(BaseModel):
-    """A gang and why it is where it is, ``for_s`` seconds. ``story``: (seconds ago, what happened), oldest first.
-
-    ``waiting``: members that have no node and no plan for one. ``objects``: what makes its pods, and its PodGroup, each
-    as KIND/NAME in lower case, as in job/train.
-    """
-
-    namespace: str
-    name: str
-    state: str
-    message: str
-    for_s: float
-    min_member: int | None
-    members: int
-    bound: int
-    held: int
-    waiting: int
-    waiting_on_nodes: dict[str, float]
-    pods: list[MemberView]
-    story: list[tuple[float, str]]
-    objects: list[str] = []
 
 
 def view(gang: Workload, now: float) -> GangView:

@@ -32,6 +32,7 @@ ELSEWHERE = (
     Elsewhere("docker ", "needs containers"),
     Elsewhere("awk -F, ", "its trace is published by others, and not part of this project"),
     Elsewhere("muster simulate --trace week.csv", "the same"),
+    Elsewhere("kubectl -n kube-system port-forward ", "needs a Deployment of Muster, and runs until it is stopped"),
     Elsewhere("kubectl patch node muster-control-plane", "a node of kind"),
     Elsewhere("muster bench gangs ", "tests/integration/test_bench_gangs.py types it"),
     Elsewhere(

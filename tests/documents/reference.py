@@ -1,9 +1,12 @@
-"""The tables of docs/configuration.md, made of the code: `python -m tests.documents.reference` rewrites them."""
+"""The tables of docs/configuration.md and docs/api.md, made of the code: `python -m tests.documents.reference` rewrites
+them."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin
 
@@ -11,6 +14,7 @@ import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from extender.api import models
 from extender.config.settings import Settings
 from extender.core.advisory import Mode
 from extender.core.binds.stamps import (
@@ -77,7 +81,7 @@ from extender.kube.reading.topology import OWN as TOPOLOGY
 from policies.model import GANG_GATE, NO_LEVEL
 from tests.documents.pages import ROOT
 
-PAGE = ROOT / "docs" / "configuration.md"
+PAGE, API = (ROOT / "docs" / name for name in ("configuration.md", "api.md"))
 
 SAID = {
     POD_GROUP: "The gang's name, in the pod's namespace. All pods that name it are its members.",
@@ -211,13 +215,26 @@ def tables() -> dict[str, str]:
     }
 
 
-def filled(text: str) -> str:
-    """The page with its tables as they have to be."""
-    for name, table in tables().items():
+def api() -> dict[str, str]:
+    """The models of the API with their fields: each that answers a path, followed by its inner ones."""
+    shown: dict[str, type[BaseModel]] = {}
+    for model in (models.GangView, models.Explanation, models.QueueView, models.DomainStock, models.TopologyView):
+        shown |= {one.__name__: one for one in _with_inner(model)}
+    shown[models.Problem.__name__] = models.Problem
+    return {"models": "\n".join(_model(model) for model in shown.values())}
+
+
+TABLES: dict[Path, Callable[[], dict[str, str]]] = {PAGE: tables, API: api}
+
+
+def filled(page: Path) -> str:
+    """The text of the page, with its tables as they have to be."""
+    text = page.read_text()
+    for name, table in TABLES[page]().items():
         begin, end = f"<!-- {name}: python -m tests.documents.reference -->\n", "<!-- end -->"
         before, found, rest = text.partition(begin)
         if not found or end not in rest:
-            raise ValueError(f"{PAGE.name} has no place for {name}")
+            raise ValueError(f"{page.name} has no place for {name}")
         text = f"{before}{begin}{table}\n{end}{rest.partition(end)[2]}"
     return text
 
@@ -230,6 +247,45 @@ def _settings(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, ...]]:
         yield f"`{prefix}{name}`{_variable(name, prefix)}", _value(field), _default(field), field.description or ""
         if get_origin(field.annotation) is tuple and _is_model(item := get_args(field.annotation)[0]):
             yield from _settings(item, f"{prefix}{name}[].")
+
+
+def _with_inner(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    yield model
+    for field in model.model_fields.values():
+        for one in (field.annotation, *get_args(field.annotation)):
+            if _is_model(one):
+                yield from _with_inner(one)
+
+
+def _model(model: type[BaseModel]) -> str:
+    rows = [
+        (f"`{name}`", _json_type(field.annotation), _json(field.get_default()) if not field.is_required() else "",
+         _example(field), field.description or "")
+        for name, field in model.model_fields.items()
+    ]  # fmt: skip
+    heads = ("field", "value", "default", "example", "what it is")
+    return f"### {model.__name__}\n\n{model.__doc__}\n\n{_table(*heads, rows=iter(rows))}\n"
+
+
+def _json_type(annotation: Any) -> str:
+    if _is_model(annotation):
+        return f"[{annotation.__name__}](#{annotation.__name__.lower()})"
+    kind, inner = get_origin(annotation), [_json_type(one) for one in get_args(annotation)]
+    if kind in (UnionType, Union):
+        return " or ".join(inner)
+    if kind in (list, dict):
+        return f"list of {inner[0]}" if kind is list else f"mapping of {' to '.join(inner)}"
+    if kind is tuple:
+        return f"pair of {' and '.join(inner)}"
+    return "null" if annotation is NoneType else _TYPES[annotation.__name__]
+
+
+def _example(field: FieldInfo) -> str:
+    return _json(field.examples[0]) if field.examples else ""
+
+
+def _json(value: Any) -> str:
+    return f"`{json.dumps(value)}`"
 
 
 def _is_model(annotation: Any) -> TypeGuard[type[BaseModel]]:
@@ -298,4 +354,5 @@ def _table(*heads: str, rows: Iterator[tuple[str, ...]] | list[tuple[str, str]])
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text()))
+    for page in TABLES:
+        page.write_text(filled(page))

@@ -1,4 +1,4 @@
-"""docs/configuration.md: its tables are those of the code, and every key of ours is in them."""
+"""docs/configuration.md and docs/api.md: their tables are those of the code, and every key of ours is in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from extender.config.settings import Settings, SettingsError, load
 from tests.documents.pages import PAGES, ROOT, Block, blocks
-from tests.documents.reference import PAGE, SAID, SAID_OF_JOBS, STAMPED, WRITTEN_ON_JOBS, filled
+from tests.documents.reference import PAGE, SAID, SAID_OF_JOBS, STAMPED, TABLES, WRITTEN_ON_JOBS, filled
 
 SHOWN = [block for page in PAGES for block in blocks(page) if block.text.startswith("# muster.yaml")]
 OTHERS = {
@@ -28,9 +28,9 @@ OTHERS = {
 }
 
 
-def test_the_tables_are_those_of_the_code() -> None:
-    text = PAGE.read_text()
-    assert filled(text) == text, "python -m tests.documents.reference rewrites them"
+@pytest.mark.parametrize("page", TABLES, ids=lambda page: page.name)
+def test_the_tables_are_those_of_the_code(page: Path) -> None:
+    assert filled(page) == page.read_text(), "python -m tests.documents.reference rewrites them"
 
 
 def test_every_setting_says_what_it_is_for() -> None:

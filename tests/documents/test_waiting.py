@@ -6,11 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 
+from extender.api.models import GangView
 from extender.core.kube_scheduler.verdicts import GANG_WAITS
 from extender.core.limits import Limits
 from extender.core.singles.singles import ROOM_KEPT
 from extender.observe.explain.remedies import CODES
-from extender.observe.views import GangView
 from policies.model import GANG_GATE
 from tests.documents.pages import ROOT
 
@@ -44,7 +44,7 @@ def test_what_the_pod_says_is_what_muster_answers() -> None:
 
 
 def test_the_fields_that_are_named_exist() -> None:
-    assert "`waiting_on_nodes` of `/gangs/" in TEXT
+    assert "`waiting_on_nodes` of `/api/v1/gangs/" in TEXT
     assert "waiting_on_nodes" in GangView.model_fields
 
 

@@ -11,13 +11,14 @@ from typing import Any, Self, TypeVar
 
 import httpx
 import msgspec
+from pydantic import TypeAdapter
 
 from devcluster import Cluster
 from devcluster.api import ApiError
 from devcluster.muster import RunningMuster
+from extender.api.models import PREFIX, DomainStock, GangView
 from extender.kube.convert import pod_from
 from extender.kube.reading.objects import PodObject
-from extender.observe.views import GangView
 from policies.model import Pod
 from tests.integration.tollgate import TollGate
 from tests.scenarios.stage import Object
@@ -26,6 +27,7 @@ PATIENCE_S = 60.0
 POLL_EVERY_S = 0.004
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 RUN_FOR = "devcluster.muster.dev/run-for"
+GANGS, DOMAINS = TypeAdapter(list[GangView]), TypeAdapter(list[DomainStock])
 T = TypeVar("T")
 _numbers = itertools.count(1)
 
@@ -166,12 +168,12 @@ class RealStage:
     def gangs(self) -> dict[str, GangView]:
         if self._muster is None:
             return {}
-        gangs = msgspec.json.decode(self._ask("/gangs").content, type=list[dict[str, object]])
-        return {str(one["name"]): GangView.model_validate(one) for one in gangs if one["namespace"] == self.namespace}
+        gangs = GANGS.validate_json(self._ask(f"{PREFIX}/gangs").content)
+        return {gang.name: gang for gang in gangs if gang.namespace == self.namespace}
 
-    def domains(self) -> dict[str, Object]:
+    def domains(self) -> dict[str, DomainStock]:
         """The stock of each domain, by its name."""
-        return {one["name"]: one for one in msgspec.json.decode(self._ask("/domains").content)}
+        return {one.name: one for one in DOMAINS.validate_json(self._ask(f"{PREFIX}/domains").content)}
 
     def until_unschedulable(self, name: str) -> str:
         """Wait until kube-scheduler says that this pod fits nowhere, and return what it says."""

@@ -92,7 +92,7 @@ def test_nobody_is_bound_where_gpus_have_vanished_under_a_pod(stage: RealStage, 
     said = stage.until_told("new", lambda seen: seen.state == "NoRoom").message
     assert f"{had} of {left} in use on {node}" in said
     there = stage.domains()[f"{stage.namespace}.a"]
-    assert (there["gpus"], there["free_gpus"]) == (left, 0)
+    assert (there.gpus, there.free_gpus) == (left, 0)
     stage.until_unschedulable("alone")
     stage.delete("old")
     stage.until(lambda pods: any(one.node for one in pods if one.name in ("new-0", "alone")))

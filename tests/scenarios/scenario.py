@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from extender.observe.views import GangView
+from extender.api.models import GangView
 from policies.model import Pod
 from tests.scenarios.pods import whole
 from tests.scenarios.stage import Setting, Stage

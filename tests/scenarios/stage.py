@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from extender.api.models import GangView
 from extender.core.advisory import Mode
 from extender.core.kube_scheduler.steering_mode import SteeringMode
-from extender.observe.views import GangView
 from policies.model import Pod
 
 Object = dict[str, Any]

@@ -12,12 +12,13 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from devcluster import nodes
+from extender.api.models import GangView
 from extender.config.settings import load
 from extender.core.engine import Engine
 from extender.kube.convert import node_from, pod_from
 from extender.kube.podgroups.coscheduling import group_from
 from extender.kube.reading.objects import GroupObject, NodeObject, PodObject
-from extender.observe.views import GangView, view
+from extender.observe.views import view
 from extender.simulation.chance import Chance
 from extender.simulation.clock import Clock
 from policies.model import GroupKey, Node, Pod, PodGroup

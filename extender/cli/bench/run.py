@@ -187,10 +187,10 @@ def _judged(muster: Muster, course: Course) -> tuple[str, str]:
     UnreachableError."""
     name = f"job-{WARM_UP}" if course.kind is Kind.JOB else WARM_UP
     try:
-        gang = muster.get(f"/gangs/{course.namespace}/{name}", dict, "state")
+        gang = muster.gang(course.namespace, name)
     except RefusedError:
         return "", ""
-    return str(gang["state"]), str(gang.get("message", ""))
+    return gang.state, gang.message
 
 
 async def _load(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from extender.api.models import TopologyView
 from extender.cli.doctor.facts import UNANSWERED_S, Facts, Member, said
 from extender.cli.doctor.finding import Finding, error, warning
 from extender.core.cluster.table import Table
 from extender.kube.dialects import MIN_MEMBER
 from extender.kube.reading.topology import PREFERRED, REQUIRED, SLICE_TOPOLOGY
 from extender.observe.quality import gpus_of
-from extender.observe.topology import TopologyView, topology
+from extender.observe.topology import topology
 from policies.model import GANG_GATE, HOSTNAME, NO_LEVEL, Dialect, GroupKey, Pod
 from policies.words import many
 

@@ -6,13 +6,14 @@ import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any
-from urllib.parse import quote
+from typing import Annotated, Any, TypeVar
 
 import typer
 import yaml
+from pydantic_core import to_jsonable_python
 from rich.console import Console
 
+from extender.api.models import DomainStock, Explanation, GangView, QueueView
 from extender.cli.inspection import completion, tables
 from extender.cli.inspection.kubeconfig import home
 from extender.cli.inspection.names import Known, NameProblemError, chosen, readings
@@ -25,6 +26,7 @@ from extender.cli.terminal import console, plain, stop, stop_on
 EVERY_S = 2.0
 """How often --watch asks again."""
 pause = time.sleep
+AnswerT = TypeVar("AnswerT")
 
 Workload = Annotated[
     str,
@@ -54,7 +56,7 @@ def explain(way: Way, gang: Workload, namespace: Home = None, output: ListAs = L
     """
     with stop_on(NameProblemError):
         told = _told(way, gang, namespace)
-    name = f"{told['gang']['namespace']}/{told['gang']['name']}"
+    name = f"{told.gang.namespace}/{told.gang.name}"
     show(told, output, lambda out: tables.show_explanation(told, out), [name])
 
 
@@ -83,17 +85,17 @@ def gangs(
         stop("--all-namespaces and --namespace contradict each other: leave one of them out")
     wanted = None if state is None else _state(state)
 
-    def found(muster: Muster) -> list[Any]:
+    def found(muster: Muster) -> list[GangView]:
         return [
             one
-            for one in muster.get("/gangs", list, "namespace")
-            if (namespace is None or one["namespace"] == namespace)
-            and wanted in (None, one["state"])
-            and not (waiting and one["state"] in ("Running", "Ended") and not one["waiting"])
+            for one in muster.gangs()
+            if (namespace is None or one.namespace == namespace)
+            and wanted in (None, one.state)
+            and not (waiting and one.state in ("Running", "Ended") and not one.waiting)
         ]
 
-    def shown(told: Any) -> None:
-        names = (f"{one['namespace']}/{one['name']}" for one in told)
+    def shown(told: Sequence[GangView]) -> None:
+        names = (f"{one.namespace}/{one.name}" for one in told)
         show(told, output, lambda out: tables.show_gangs(told, out), names)
 
     _follow(way, found, shown, output, watch=watch)
@@ -110,20 +112,20 @@ def domains(
 ) -> None:
     """List all topology domains with their nodes, GPUs and gangs."""
 
-    def found(muster: Muster) -> list[Any]:
-        every: list[Any] = muster.get("/domains", list, "level")
+    def found(muster: Muster) -> list[DomainStock]:
+        every = muster.domains()
         if level is None:
             return every
-        keys = {one["key"]: one["name"] for one in muster.get("/topology", dict, "levels")["levels"]}
-        known = dict.fromkeys(one["level"] for one in every)
+        keys = {one.key: one.name for one in muster.topology().levels}
+        known = dict.fromkeys(one.level for one in every)
         wanted = keys.get(level, level)
         if wanted not in known:
             called = ", ".join(f"{name} ({key})" for key, name in keys.items() if name in known)
             raise RefusedError(f'unknown level "{level}"; available: {called or "none"}', 404)
-        return [one for one in every if one["level"] == wanted]
+        return [one for one in every if one.level == wanted]
 
     told = _asked(way, found)
-    names = (str(one["name"]) for one in told if one["name"])
+    names = (one.name for one in told if one.name)
     show(told, output, lambda out: tables.show_domains(told, out), names)
 
 
@@ -151,10 +153,10 @@ def queues(
     Example: muster queues team-a --output json
     """
 
-    def found(muster: Muster) -> list[Any]:
-        return chosen_queues(muster.get("/queues", list, "kind"), name, namespace, home(way.kubeconfig, way.context))
+    def found(muster: Muster) -> list[QueueView]:
+        return chosen_queues(muster.queues(), name, namespace, home(way.kubeconfig, way.context))
 
-    def shown(told: Any) -> None:
+    def shown(told: Sequence[QueueView]) -> None:
         show(told, output, lambda out: show_queues(told, out), map(name_of, told))
 
     with stop_on(QueueNameError):
@@ -165,9 +167,9 @@ def show(told: Any, output: Output | ListOutput, draw: Callable[[Console], None]
     """Write an answer, with ``draw`` as tables, or only its ``names``, one to a line."""
     match output.value:
         case "json":
-            typer.echo(json.dumps(told, indent=2))
+            typer.echo(json.dumps(to_jsonable_python(told), indent=2))
         case "yaml":
-            typer.echo(yaml.safe_dump(told, sort_keys=False, allow_unicode=True), nl=False)
+            typer.echo(yaml.safe_dump(to_jsonable_python(told), sort_keys=False, allow_unicode=True), nl=False)
         case "name":
             for name in names:
                 typer.echo(plain(name).plain)
@@ -175,12 +177,9 @@ def show(told: Any, output: Output | ListOutput, draw: Callable[[Console], None]
             draw(console(wide=output.value == "wide"))
 
 
-def known_of(gangs: Sequence[Any]) -> list[Known]:
+def known_of(gangs: Sequence[GangView]) -> list[Known]:
     """Return what each gang of an answer of Muster is known by."""
-    return [
-        Known(one["namespace"], one["name"], one.get("objects") or (), [pod["name"] for pod in one.get("pods") or ()])
-        for one in gangs
-    ]
+    return [Known(one.namespace, one.name, one.objects, [pod.name for pod in one.pods]) for one in gangs]
 
 
 def _state(said: str) -> str:
@@ -194,28 +193,21 @@ def _state(said: str) -> str:
     return known[said.lower()]
 
 
-def _explained(muster: Muster, typed: str, namespace: str | None, default: str) -> Any:
+def _explained(muster: Muster, typed: str, namespace: str | None, default: str) -> Explanation:
     """Return the answer for the gang of that name, else for the workload that is called so. Raises RefusedError,
     NameProblemError or UnreachableError."""
     way = readings(typed, namespace, default)[0]
     try:
-        return _page(muster, way.namespace, way.name) if not way.kind else _page_of(muster, typed, namespace, default)
+        if not way.kind:
+            return muster.explanation(way.namespace, way.name)
     except RefusedError as error:
         if error.status != 404:
             raise
-    return _page_of(muster, typed, namespace, default)
+    meant = chosen(typed, namespace, default, known_of(muster.gangs()))
+    return muster.explanation(meant.namespace, meant.name)
 
 
-def _page_of(muster: Muster, typed: str, namespace: str | None, default: str) -> Any:
-    meant = chosen(typed, namespace, default, known_of(muster.get("/gangs", list, "namespace")))
-    return _page(muster, meant.namespace, meant.name)
-
-
-def _page(muster: Muster, namespace: str, name: str) -> Any:
-    return muster.get(f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}", dict, "gang")
-
-
-def _told(way: Way, typed: str, namespace: str | None) -> Any:
+def _told(way: Way, typed: str, namespace: str | None) -> Explanation:
     """Return the answer of Muster, else that of the cluster's objects. Raises NameProblemError."""
     default = home(way.kubeconfig, way.context)
     try:
@@ -233,8 +225,8 @@ def _told(way: Way, typed: str, namespace: str | None) -> Any:
 
 def _follow(
     way: Way,
-    question: Callable[[Muster], Any],
-    shown: Callable[[Any], None],
+    question: Callable[[Muster], AnswerT],
+    shown: Callable[[AnswerT], None],
     output: ListOutput,
     *,
     watch: bool,
@@ -251,7 +243,7 @@ def _follow(
                 with reach(way) as muster:
                     while True:
                         told, silent = question(muster), False
-                        if (now := _lasting(told)) != before or console().is_terminal:
+                        if (now := _lasting(to_jsonable_python(told))) != before or console().is_terminal:
                             console().clear()
                             shown(told)
                         before = now
@@ -276,12 +268,12 @@ def _lasting(told: Any) -> Any:
     return told
 
 
-def _asked(way: Way, question: Callable[[Muster], Any]) -> Any:
+def _asked(way: Way, question: Callable[[Muster], AnswerT]) -> AnswerT:
     with stop_on(UnreachableError, RefusedError):
         return _answer(way, question)
 
 
-def _answer(way: Way, question: Callable[[Muster], Any]) -> Any:
+def _answer(way: Way, question: Callable[[Muster], AnswerT]) -> AnswerT:
     """What there is to doubt is said on the error output: what is asked for as JSON stays JSON."""
     with reach(way) as muster:
         told = question(muster)

@@ -6,12 +6,17 @@ shows an error in the middle of a line, helps nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+if TYPE_CHECKING:
+    from extender.cli.inspection.names import Known
+    from extender.cli.inspection.reach import Muster
+
+AnswerT = TypeVar("AnswerT")
 Offer = tuple[str, str]
 
 
@@ -37,19 +42,19 @@ def states(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the states that gangs are in, or all if none answers."""
     from extender.observe.explain.remedies import CODES
 
-    there = [str(one.get("state")) for one in _asked(context, "/gangs", "namespace")]
+    there = [one.state for one in _asked(context, lambda muster: muster.gangs())]
     return _starting(there or sorted(CODES), incomplete)
 
 
 def levels(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the levels of the topology by their short names."""
-    return _starting((str(one["level"]) for one in _asked(context, "/domains", "level")), incomplete)
+    return _starting((one.level for one in _asked(context, lambda muster: muster.domains())), incomplete)
 
 
 def queues(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return ClusterQueues, cohorts and LocalQueues."""
-    every = _asked(context, "/queues", "kind")
-    names = (f"{one['namespace']}/{one['name']}" if one.get("namespace") else str(one["name"]) for one in every)
+    every = _asked(context, lambda muster: muster.queues())
+    names = (f"{one.namespace}/{one.name}" if one.namespace else one.name for one in every)
     return _starting(names, incomplete)
 
 
@@ -58,8 +63,8 @@ def local_queues(context: typer.Context, incomplete: str) -> list[Offer]:
     from extender.cli.inspection.kubeconfig import home
 
     where = context.params.get("namespace") or home(context.params.get("kubeconfig"), context.params.get("context"))
-    every = _asked(context, "/queues", "kind")
-    return _starting((str(one["name"]) for one in every if one.get("namespace") == where), incomplete)
+    every = _asked(context, lambda muster: muster.queues())
+    return _starting((one.name for one in every if one.namespace == where), incomplete)
 
 
 def contexts(context: typer.Context, incomplete: str) -> list[Offer]:
@@ -73,13 +78,13 @@ def _starting(names: Iterable[str], incomplete: str) -> list[Offer]:
     return [(name, "") for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 
-def _known(context: typer.Context) -> list[Any]:
+def _known(context: typer.Context) -> list[Known]:
     from extender.cli.inspection.commands import known_of
 
-    return known_of(_asked(context, "/gangs", "namespace"))
+    return known_of(_asked(context, lambda muster: muster.gangs()))
 
 
-def _asked(context: typer.Context, path: str, field: str) -> list[Any]:
+def _asked(context: typer.Context, question: Callable[[Muster], list[AnswerT]]) -> list[AnswerT]:
     """Return what Muster answers; nothing if there is no way to it, or it takes too long."""
     from extender.cli.inspection.options import way_of
     from extender.cli.inspection.reach import RefusedError, UnreachableError, reach
@@ -89,7 +94,6 @@ def _asked(context: typer.Context, path: str, field: str) -> list[Any]:
         named = (given.get(name) for name in ("url", "kubeconfig", "context", "muster_namespace"))
         files: dict[str, Any] = {name: given.get(name) for name in ("ca_file", "cert_file", "key_file")}
         with reach(replace(way_of(*named, quiet=True), **files)) as muster:
-            found: list[Any] = muster.get(path, list, field)
-            return found
+            return question(muster)
     except (UnreachableError, RefusedError, OSError):
         return []

@@ -9,10 +9,10 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
+from extender.api.models import Explanation, GangView, MemberView
 from extender.cli.inspection.names import Known, chosen, readings
 from extender.kube.convert import pod_from, readable
 from extender.kube.kinds.registry import asks
@@ -114,7 +114,7 @@ class _Namespace:
             yield Known(self.name, gang, list(objects), pods.get(gang, []))
 
 
-def told_by_objects(kubectl: Sequence[str], typed: str, namespace: str | None, default: str) -> dict[str, Any] | None:
+def told_by_objects(kubectl: Sequence[str], typed: str, namespace: str | None, default: str) -> Explanation | None:
     """As /explain, from what ``kubectl`` may read; None when that is nothing. Raises NameProblemError."""
     places = dict.fromkeys(way.namespace for way in readings(typed, namespace, default))
     there = {name: read for name in places if (read := _read(kubectl, name)) is not None}
@@ -146,7 +146,7 @@ def _objects(said: str | None) -> dict[str, _Object]:
     return {one.metadata.name or "": one for one in found}
 
 
-def _told(there: _Namespace, meant: Known) -> dict[str, Any]:
+def _told(there: _Namespace, meant: Known) -> Explanation:
     pods = [pod for pod in there.pods if pod.group is not None and pod.group.name == meant.name]
     events = _events(there, meant, {pod.name for pod in pods})
     group = there.groups.get(meant.name)
@@ -155,23 +155,22 @@ def _told(there: _Namespace, meant: Known) -> dict[str, Any]:
     state, message, since = _standing(pods, events, group, jobs)
     sizes = [pod.group.min_member for pod in pods if pod.group is not None]
     sizes += [] if group is None else [group.spec.min_member or group.spec.min_available]
-    gang = {
-        "namespace": meant.namespace,
-        "name": meant.name,
-        "state": state,
-        "message": message,
-        "for_s": _ago(since),
-        "min_member": next((size for size in sizes if size is not None), None),
-        "members": len(pods),
-        "bound": sum(pod.node is not None for pod in pods),
-        "held": 0,
-        "waiting": sum(pod.node is None for pod in pods),
-        "pods": [{"name": pod.name, "state": _state(pod), "node": pod.node} for pod in pods],
-        "story": [(_ago(one.event_time), f"{one.reason}: {one.note}") for one in events],
-        "objects": list(meant.objects),
-    }
-    empty: dict[str, Any] = {"asks": [], "places": [], "level": None, "required": False, "domains": []}
-    return {"gang": gang, **empty, "domains_in_all": 0, "remedies": []}
+    gang = GangView(
+        namespace=meant.namespace,
+        name=meant.name,
+        state=state,
+        message=message,
+        for_s=_ago(since),
+        min_member=next((size for size in sizes if size is not None), None),
+        members=len(pods),
+        bound=sum(pod.node is not None for pod in pods),
+        held=0,
+        waiting=sum(pod.node is None for pod in pods),
+        pods=[MemberView(name=pod.name, uid=pod.uid, state=_state(pod), node=pod.node) for pod in pods],
+        story=[(_ago(one.event_time), f"{one.reason}: {one.note}") for one in events],
+        objects=list(meant.objects),
+    )
+    return Explanation(gang=gang, asks=[], places=[], remedies=[])
 
 
 def _standing(

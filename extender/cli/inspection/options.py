@@ -57,22 +57,14 @@ Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again whenev
 
 
 def reaching(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with options in place of its first parameter, the Way that they make: typer has no other sharing.
-
-    A Muster of another version may answer without a field that the command shows."""
+    """The command with options in place of its first parameter, the Way that they make: typer has no other sharing."""
     shared = inspect.signature(_way, eval_str=True).parameters
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
     @wraps(command)
     def run(**given: Any) -> None:
         way = _way(**{name: given.pop(name) for name in shared})
-        try:
-            command(way, **given)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            stop(
-                f"the answer of Muster cannot be shown: {error!r}; it may be of another version than this command "
-                "(muster --version): try -o json"
-            )
+        command(way, **given)
 
     vars(run)["__signature__"] = inspect.Signature([*own, *shared.values()])
     return run

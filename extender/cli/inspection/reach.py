@@ -16,10 +16,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
+from urllib.parse import quote
 
 import httpx
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from extender.api.models import PREFIX, DomainStock, Explanation, GangView, Problem, QueueView, TopologyView
 from extender.kube.api.silence import why_silent
 
 PORT = 10290
@@ -27,11 +30,15 @@ HERE = f"http://127.0.0.1:{PORT}"
 URL_VARIABLE = "MUSTER_URL"
 _FORWARD_S = 20.0
 _ANSWER_S = 30.0
+_SERVES = "serves schedulerName "
+_LEFT_OUT = "left out until they change"
+_LONGEST = 2000
 _STANDS_BY = (
     "stands by: its kube-scheduler does not hold the Lease, or does not renew it. If no other replica leads, nothing "
     "starts: see whether kube-scheduler runs"
 )
 _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
+AnswerT = TypeVar("AnswerT")
 
 
 class UnreachableError(Exception):
@@ -65,66 +72,97 @@ class Way:
 
 
 class Muster:
-    """A running extender that can be asked."""
+    """A running extender that can be asked. ``where`` is its name in messages.
+
+    Each method raises UnreachableError if nothing answers, MisdirectedError if something else than Muster does, or
+    RefusedError.
+    """
 
     def __init__(self, client: httpx.Client, where: str) -> None:
         self._client = client
         self.where = where
 
-    def get(self, path: str, kind: type[list[Any]] | type[dict[str, Any]], field: str) -> Any:
-        """The JSON of a page, which is of that kind: an object with that field, or a list of such objects. Raises
-        UnreachableError or RefusedError."""
-        answer = self._ask(path)
-        if answer.is_success:
-            return self._read(answer, kind, field)
-        try:
-            detail = str(answer.json()["detail"])
-        except (ValueError, KeyError, TypeError, RecursionError):
-            if not answer.is_server_error:
-                raise self._stranger() from None
-            detail = f"{self.where} failed to answer: {answer.status_code} {_said(answer)}"
-        raise RefusedError(detail, answer.status_code)
+    def gangs(self) -> list[GangView]:
+        """Return all gangs, by namespace and name."""
+        return self._get("/gangs", list[GangView])
 
-    def _read(self, answer: httpx.Response, kind: type[object], field: str) -> Any:
-        try:
-            told = answer.json()
-        except (ValueError, RecursionError):
-            told = None
-        found = told if isinstance(told, list) else [told]
-        if not isinstance(told, kind) or not all(isinstance(one, dict) and field in one for one in found):
-            raise self._stranger()
-        return told
+    def gang(self, namespace: str, name: str) -> GangView:
+        """Return one gang. It is a RefusedError while Muster knows none of that name."""
+        return self._get(f"/gangs/{quote(namespace, safe='')}/{quote(name, safe='')}", GangView)
 
-    def _stranger(self) -> MisdirectedError:
-        return MisdirectedError(f"{self.where} answers, and it is no Muster: say with --url where Muster is")
+    def explanation(self, namespace: str, name: str) -> Explanation:
+        """Return why a gang waits or where it runs."""
+        return self._get(f"/explain/{quote(namespace, safe='')}/{quote(name, safe='')}", Explanation)
+
+    def queues(self) -> list[QueueView]:
+        """Return all Cohorts, ClusterQueues and LocalQueues."""
+        return self._get("/queues", list[QueueView])
+
+    def domains(self) -> list[DomainStock]:
+        """Return all topology domains, the nearest level first."""
+        return self._get("/domains", list[DomainStock])
+
+    def topology(self) -> TopologyView:
+        """Return the levels of the topology."""
+        return self._get("/topology", TopologyView)
 
     def ready(self) -> str | None:
-        """None when it has read the cluster, else what it says. Raises UnreachableError."""
+        """Return None when it has read the cluster, else what it says."""
         answer = self._ask("/readyz")
-        return None if answer.is_success else _said(answer)
+        return None if answer.is_success else _text(answer)
 
     def left_out(self) -> str:
-        """Return the objects that its core has failed on, as it names them; empty for none. Raises UnreachableError."""
+        """Return the objects that its core has failed on, as it names them; empty for none."""
         lines = self._ask("/readyz").text.splitlines()
         return next((line for line in lines if line.startswith(_LEFT_OUT)), "")[:_LONGEST]
 
     def serves(self) -> tuple[str, ...]:
-        """Return the schedulerNames that it serves; empty if it is of a version that does not tell. Raises
-        UnreachableError."""
+        """Return the schedulerNames that it serves; empty if it is of a version that does not say so."""
         lines = self._ask("/readyz?verbose").text.splitlines()
-        said = next((line for line in lines if line.startswith(_SERVES)), "")
-        return tuple(filter(None, said.removeprefix(_SERVES).split(", ")))
+        served = next((line for line in lines if line.startswith(_SERVES)), "")
+        return tuple(filter(None, served.removeprefix(_SERVES).split(", ")))
 
     def doubt(self) -> str:
-        """Why its answers may not tell what is decided: it stands by, or what it knows is old. Empty if they do."""
+        """Return why its answers may not show what is decided: it stands by, or its data are old. Empty if they do."""
         try:
             answer = self._ask("/readyz")
-        except UnreachableError:  # it is gone by now, and the question was answered
+        except UnreachableError:  # Muster is gone, and the question was answered
             return ""
-        said = _said(answer)
+        text = _text(answer)
         if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
-            return f"{self.where} is not ready: {said}"
-        return f"{self.where} {_STANDS_BY}" if said.startswith("ok, standing by") else ""
+            return f"{self.where} is not ready: {text}"
+        return f"{self.where} {_STANDS_BY}" if text.startswith("ok, standing by") else ""
+
+    def _get(self, path: str, kind: type[AnswerT]) -> AnswerT:
+        answer = self._ask(PREFIX + path)
+        if answer.status_code == httpx.codes.NOT_FOUND and _detail(answer) is None:
+            # A Muster of before /api/v1 has the same answers without the prefix.
+            answer = self._ask(path)
+        if answer.is_success:
+            return self._read(answer, kind)
+        if (detail := _detail(answer)) is not None:
+            raise RefusedError(detail, answer.status_code)
+        if not answer.is_server_error:
+            raise self._stranger()
+        failure = f"{self.where} failed to answer: {answer.status_code} {_text(answer)}"
+        raise RefusedError(failure, answer.status_code)
+
+    def _read(self, answer: httpx.Response, kind: type[AnswerT]) -> AnswerT:
+        try:
+            return TypeAdapter(kind).validate_json(answer.content)
+        except ValidationError as error:
+            mistakes = error.errors(include_url=False, include_input=False)
+        if any(_is_foreign(mistake["type"], mistake["loc"], kind) for mistake in mistakes):
+            raise self._stranger()
+        field = ".".join(map(str, mistakes[0]["loc"]))
+        raise RefusedError(
+            f"the answer of {self.where} cannot be read: {field}: {mistakes[0]['msg']}; it may be of another version "
+            "than this command (muster --version)",
+            answer.status_code,
+        )
+
+    def _stranger(self) -> MisdirectedError:
+        return MisdirectedError(f"{self.where} answers, and it is no Muster: say with --url where Muster is")
 
     def _ask(self, path: str) -> httpx.Response:
         try:
@@ -133,13 +171,27 @@ class Muster:
             raise UnreachableError(f"no answer from Muster at {self.where}: {why_silent(error)}") from None
 
 
-def _said(answer: httpx.Response) -> str:
+def _text(answer: httpx.Response) -> str:
     return answer.text.strip()[:200]
 
 
-_SERVES = "serves schedulerName "
-_LEFT_OUT = "left out until they change"
-_LONGEST = 2000
+def _detail(answer: httpx.Response) -> str | None:
+    """Return what Muster says that is wrong; None if the answer is no problem of Muster's. Before /api/v1 the detail
+    was all of it."""
+    try:
+        return Problem.model_validate({"title": "", "status": answer.status_code, **answer.json()}).detail
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _is_foreign(mistake: str, place: tuple[int | str, ...], kind: type[Any]) -> bool:
+    """Return whether an answer with this mistake is no answer of any Muster.
+
+    It is no JSON, or has no object where one should be, or an object without the first field of its model.
+    """
+    model: type[BaseModel] = next(iter(get_args(kind)), kind)
+    depth = 1 if get_args(kind) else 0
+    return len(place) <= depth or (mistake == "missing" and place[depth:] == (next(iter(model.model_fields)),))
 
 
 @contextmanager

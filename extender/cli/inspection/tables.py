@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from extender.api.models import DomainStock, Explanation, GangView
 from extender.cli.terminal import grid, plain
 from policies.words import listed
 
@@ -18,56 +18,51 @@ DOMAIN_LEGEND = (
 )
 _COLOURS = {"Running": "green", "Ended": "green"} | dict.fromkeys(("Placed", "Holding", "Releasing", "New"), "cyan")
 
-Shown = dict[str, Any]
 
-
-def show_explanation(told: Shown, out: Console) -> None:
+def show_explanation(told: Explanation, out: Console) -> None:
     """One gang, from its state down to its story."""
-    gang = told["gang"]
-    head = plain(f"{gang['namespace']}/{gang['name']}  ", "bold")
-    out.print(head.append_text(_state(gang["state"])).append(f" for {span(gang['for_s'])}"))
-    out.print(plain(gang["message"]))
-    least = "unknown" if gang["min_member"] is None else gang["min_member"]
-    counts = f"members: {gang['members']}, of which {gang['bound']} bound, {gang['held']} held; at least: {least}"
-    out.print(plain(told.get("to_be_made") or counts))
-    if told["asks"]:
-        out.print(plain(f"asks for: {'; '.join(told['asks'])}"))
-    if told["places"]:
-        named = listed((f"{one['name']} ({one['members']})" for one in told["places"]), _DOMAINS)
+    gang = told.gang
+    head = plain(f"{gang.namespace}/{gang.name}  ", "bold")
+    out.print(head.append_text(_state(gang.state)).append(f" for {span(gang.for_s)}"))
+    out.print(plain(gang.message))
+    least = "unknown" if gang.min_member is None else gang.min_member
+    counts = f"members: {gang.members}, of which {gang.bound} bound, {gang.held} held; at least: {least}"
+    out.print(plain(told.to_be_made or counts))
+    if told.asks:
+        out.print(plain(f"asks for: {'; '.join(told.asks)}"))
+    if told.places:
+        named = listed((f"{one.name} ({one.members})" for one in told.places), _DOMAINS)
         out.print(plain(f"is in: {named}"))
-    if told["remedies"] and (gang["state"] not in ("Running", "Ended") or gang["waiting"]):
+    if told.remedies and (gang.state not in ("Running", "Ended") or gang.waiting):
         out.print("\nWhat to do", style="bold")
-        for one in told["remedies"]:
+        for one in told.remedies:
             out.print(plain(f"  - {one}"))
     _show_preemption(told, out)
-    how = "each has to hold it alone" if told["required"] else "shown for orientation: it may be divided"
-    domains = [
-        (one["name"], f"{one['nodes']}", f"{one['free']}", f"{one['want']}", one["reason"])
-        for one in told["domains"][:_DOMAINS]
-    ]
-    title = f"Domains of {told['level']}, the one with most room first ({how})"
-    _section(out, title, ("DOMAIN", "#NODES", "#ROOM FOR", "#WANTED", "WHY"), domains, told["domains_in_all"], "WHY")
-    members = [(one["name"], one["state"], one["node"] or "") for one in gang["pods"][:_MEMBERS]]
-    _section(out, "Members", ("POD", "STATE", "NODE"), members, len(gang["pods"]))
-    story = [(span(ago), text) for ago, text in gang["story"][-_STORY:]]
+    how = "each has to hold it alone" if told.required else "shown for orientation: it may be divided"
+    domains = [(one.name, f"{one.nodes}", f"{one.free}", f"{one.want}", one.reason) for one in told.domains[:_DOMAINS]]
+    title = f"Domains of {told.level}, the one with most room first ({how})"
+    _section(out, title, ("DOMAIN", "#NODES", "#ROOM FOR", "#WANTED", "WHY"), domains, told.domains_in_all, "WHY")
+    members = [(one.name, one.state, one.node or "") for one in gang.pods[:_MEMBERS]]
+    _section(out, "Members", ("POD", "STATE", "NODE"), members, len(gang.pods))
+    story = [(span(ago), text) for ago, text in gang.story[-_STORY:]]
     _section(out, "History", ("#AGO", "WHAT"), story, len(story), "WHAT")
 
 
-def _show_preemption(told: Shown, out: Console) -> None:
+def _show_preemption(told: Explanation, out: Console) -> None:
     """Who gives way to it, or would, or why nobody may. An older Muster does not say it."""
-    if not told.get("preemption"):
+    if not told.preemption:
         return
     out.print("\nPreemption", style="bold")
-    out.print(plain(f"  {told['preemption']}"))
-    victims = [(one["name"], one["told"]) for one in told["victims"][:_MEMBERS]]
-    _section(out, "Who gives way", ("VICTIM", "IS TOLD"), victims, len(told["victims"]), "IS TOLD")
+    out.print(plain(f"  {told.preemption}"))
+    victims = [(one.name, one.told) for one in told.victims[:_MEMBERS]]
+    _section(out, "Who gives way", ("VICTIM", "IS TOLD"), victims, len(told.victims), "IS TOLD")
 
 
-def show_gangs(gangs: Sequence[Shown], out: Console) -> None:
+def show_gangs(gangs: Sequence[GangView], out: Console) -> None:
     """All gangs, one to a line."""
     rows = [
-        (one["namespace"], one["name"], _state(one["state"]), f"{one['bound']}", f"{one['held']}", f"{one['members']}",
-         "?" if one["min_member"] is None else f"{one['min_member']}", span(one["for_s"]), one["message"])
+        (one.namespace, one.name, _state(one.state), f"{one.bound}", f"{one.held}", f"{one.members}",
+         "?" if one.min_member is None else f"{one.min_member}", span(one.for_s), one.message)
         for one in gangs
     ]  # fmt: skip
     heads = ("NAMESPACE", "GANG", "STATE", "#BOUND", "#HELD", "#MEMBERS", "#MIN", "#FOR", "MESSAGE")
@@ -75,11 +70,11 @@ def show_gangs(gangs: Sequence[Shown], out: Console) -> None:
     out.print(grid(heads, rows, drop=drop, below="MESSAGE") if rows else "no gangs found")
 
 
-def show_domains(domains: Sequence[Shown], out: Console) -> None:
+def show_domains(domains: Sequence[DomainStock], out: Console) -> None:
     """All domains, one to a line."""
     rows = [
-        (one["level"], one["name"] or "(no label)", one["inside"] or "", f"{one['nodes']}", f"{one['open']}",
-         f"{one['whole']}", f"{one['gpus']}", f"{one['free_gpus']}", listed(one["gangs"], 4))
+        (one.level, one.name or "(no label)", one.inside or "", f"{one.nodes}", f"{one.open}",
+         f"{one.whole}", f"{one.gpus}", f"{one.free_gpus}", listed(one.gangs, 4))
         for one in domains
     ]  # fmt: skip
     heads = ("LEVEL", "DOMAIN", "INSIDE", "#NODES", "#OPEN", "#WHOLE", "#GPUS", "#FREE", "GANGS")

@@ -6,70 +6,20 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-from pydantic import BaseModel
 
+from extender.api.models import DomainRoom, Explanation, PlaceView, VictimView
 from extender.core.state import State
 from extender.core.victims.outlook import Outlook
 from extender.core.workload import Workload
 from extender.observe.explain.inquiry import Inquiry, holders, inquiries, topology_of
 from extender.observe.explain.remedies import remedies, waits_for
 from extender.observe.topology import in_order
-from extender.observe.views import GangView, view
+from extender.observe.views import view
 from policies.model import Pod
 from policies.words import devices, listed, many, natural
 
 _SHOWN = 64
 _WAITS_FOR_ROOM = ("NoRoom", "Partial")
-
-
-class PlaceView(BaseModel):
-    """Where members are or are planned to go: a domain of the nearest level, or a node that is in none."""
-
-    name: str
-    members: int
-
-
-class DomainRoom(BaseModel):
-    """What one domain has for the gang: room for ``free`` of the ``want`` members that it would have to take.
-
-    ``held_by``: who else has room there, by name. ``closed``: nodes with room that the gang cannot use.
-    """
-
-    name: str
-    nodes: int
-    free: int
-    want: int
-    closed: int
-    held_by: list[str]
-    reason: str
-
-
-class VictimView(BaseModel):
-    """Who gives way to a waiting gang, or would with preemption on, and what it is told then."""
-
-    name: str
-    told: str
-
-
-class Explanation(BaseModel):
-    """``asks``: what its members ask for, role by role. ``to_be_made``: the pods of a job that has none yet.
-    ``places``: where they are, or are planned to go.
-    ``preemption``: whether others give way to it, or would; empty where that does not matter.
-
-    ``domains`` are those of ``level``, the best first; at most 64, ``domains_in_all`` counts them.
-    """
-
-    gang: GangView
-    asks: list[str]
-    to_be_made: str = ""
-    places: list[PlaceView]
-    level: str | None = None
-    required: bool = False
-    domains: list[DomainRoom] = []
-    domains_in_all: int = 0
-    remedies: list[str]
-    preemption: str = ""
-    victims: list[VictimView] = []
 
 
 def explain(state: State, gang: Workload, now: float, outlook: Outlook | None = None) -> Explanation:

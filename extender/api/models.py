@@ -1,0 +1,242 @@
+"""Every answer of the API, field by field: docs/api.md has the same tables.
+
+Field names are public. A later version may add a field, with a default, so that a client reads older answers; it
+removes and renames none.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+VERSION = "1"
+PREFIX = f"/api/v{VERSION}"
+PROBLEM = "application/problem+json"
+"""The content type of a Problem."""
+BY_STATUS, NO_SUCH_GANG = "about:blank", "urn:muster:no-such-gang"
+"""The types of problems."""
+
+
+class MemberView(BaseModel):
+    """A pod of a gang."""
+
+    name: str = Field(description="Name of the pod.", examples=["train-0"])
+    uid: str = Field(
+        description="UID of the pod.",
+        examples=["0b1c6f5e-8f0e-4d2e-9f0e-3a0f5d1f6a11"],
+    )
+    node: str | None = Field(description="Node that it is bound to, or planned for.", examples=["node-1"])
+    state: str = Field(
+        description="Waiting, Gated, Placed, Held, Binding or Bound; of a pod that has ended, its phase.",
+        examples=["Bound"],
+    )
+
+
+class GangView(BaseModel):
+    """A gang, or a job that is admitted as one, and why it is where it is."""
+
+    namespace: str = Field(description="Namespace of its pods.", examples=["team-a"])
+    name: str = Field(description="Name of the gang; of a job, its kind and name.", examples=["job-train"])
+    state: str = Field(description="Reason code: docs/waiting.md lists them.", examples=["NoRoom"])
+    message: str = Field(
+        description="The reason in words, with the current numbers. Not stable: do not parse it.",
+        examples=["1 of 2 members fit at once"],
+    )
+    for_s: float = Field(description="Seconds since it got this reason code.", examples=[72.5])
+    min_member: int | None = Field(
+        description="Pods that start together; null while nothing says how many.", examples=[2]
+    )
+    members: int = Field(description="Pods that exist and have not ended.", examples=[2])
+    bound: int = Field(description="Members that have a node.", examples=[0])
+    held: int = Field(description="Members whose bind request waits for the rest of the gang.", examples=[0])
+    waiting: int = Field(description="Members without a node and without a plan for one.", examples=[2])
+    waiting_on_nodes: dict[str, float] = Field(
+        default={},
+        description="Nodes that kube-scheduler refused, and the seconds until each is tried again.",
+        examples=[{"node-3": 12.5}],
+    )
+    pods: list[MemberView] = Field(description="Its members.")
+    story: list[tuple[float, str]] = Field(
+        description="What happened to it, oldest first: seconds ago, and the event in words.",
+        examples=[[[72.5, "NoRoom: 1 of 2 members fit at once"]]],
+    )
+    objects: list[str] = Field(
+        default=[],
+        description="What makes its pods, and its PodGroup, each as KIND/NAME in lower case.",
+        examples=[["job/train"]],
+    )
+
+
+class PlaceView(BaseModel):
+    """A place where members are, or are planned to go."""
+
+    name: str = Field(description="A domain of the nearest level, or a node that is in none.", examples=["clique-a"])
+    members: int = Field(description="Members there.", examples=[2])
+
+
+class DomainRoom(BaseModel):
+    """The room that a domain has for a gang that waits."""
+
+    name: str = Field(description="Name of the domain.", examples=["clique-a"])
+    nodes: int = Field(description="Nodes in it.", examples=[18])
+    free: int = Field(description="Members that fit there now.", examples=[1])
+    want: int = Field(description="Members that it would have to take.", examples=[2])
+    closed: int = Field(description="Nodes with room that the gang cannot use.", examples=[0])
+    held_by: list[str] = Field(description="Workloads that have room there.", examples=[["team-b/eval (2 nodes)"]])
+    reason: str = Field(description="The same in words.", examples=["1 node short; held by team-b/eval (2 nodes)"])
+
+
+class VictimView(BaseModel):
+    """A workload that is evicted for a waiting gang, or would be if preemption were on."""
+
+    name: str = Field(description="Name of the workload, or `pod NAMESPACE/NAME`.", examples=["team-b/eval"])
+    told: str = Field(
+        description="The reason that the victim is given.",
+        examples=["preempted by team-a/job-train, which has priority 10 and lacked room"],
+    )
+
+
+class Explanation(BaseModel):
+    """Why a gang waits or where it runs, and what would make it start."""
+
+    gang: GangView = Field(description="The gang as in the list of gangs.")
+    asks: list[str] = Field(
+        description="What its members ask for, role by role.", examples=[["2 x 8 nvidia.com/gpu, required clique"]]
+    )
+    to_be_made: str = Field(
+        default="",
+        description="The pods of a job that has none yet, in words; else empty.",
+        examples=["suspended: 2 pods of 8 GPUs are made when it starts"],
+    )
+    places: list[PlaceView] = Field(description="Where its members are or are planned to go.")
+    level: str | None = Field(
+        default=None, description="Label key of the level whose domains are listed.", examples=["nvidia.com/gpu.clique"]
+    )
+    required: bool = Field(
+        default=False, description="Whether one domain has to hold the gang; else it may be divided.", examples=[True]
+    )
+    domains: list[DomainRoom] = Field(default=[], description="The domains with most room first; at most 64.")
+    domains_in_all: int = Field(default=0, description="Number of domains of that level.", examples=[14])
+    remedies: list[str] = Field(
+        description="What would make it start, in words.", examples=[["1 more node with 8 GPUs free in clique a"]]
+    )
+    preemption: str = Field(
+        default="",
+        description="Whether other workloads are evicted for it, or would be; empty where that does not matter.",
+        examples=["preemption is off; on, 1 workload would be evicted for it"],
+    )
+    victims: list[VictimView] = Field(default=[], description="Those workloads.")
+
+
+class QuotaView(BaseModel):
+    """Quota of one flavor and resource. Amounts of cpu are in millicores, of everything else in its base unit."""
+
+    flavor: str = Field(description="Name of the ResourceFlavor.", examples=["a100"])
+    resource: str = Field(description="Name of the resource.", examples=["nvidia.com/gpu"])
+    nominal: int = Field(description="Its own quota; of a cohort, with all that is in it.", examples=[32])
+    used: int = Field(description="Used by admitted workloads.", examples=[24])
+    borrowed: int = Field(description="Used beyond its own quota.", examples=[0])
+    lent: int = Field(description="Of its own quota, what others use and it could not have back now.", examples=[8])
+    most: int | None = Field(
+        default=None,
+        description="Of a ClusterQueue, the most that it may use with all that it may borrow; null without a limit.",
+        examples=[48],
+    )
+
+
+class WaitingView(BaseModel):
+    """A workload that waits in a queue."""
+
+    namespace: str = Field(description="Namespace of the workload.", examples=["team-a"])
+    name: str = Field(description="Name of the workload, as in the list of gangs.", examples=["job-train"])
+    state: str = Field(description="Reason code: docs/waiting.md lists them.", examples=["NoQuota"])
+    message: str = Field(description="The reason in words. Not stable: do not parse it.", examples=["lacks 8 GPUs"])
+    for_s: float = Field(description="Seconds since it got this reason code.", examples=[72.5])
+
+
+class QueueView(BaseModel):
+    """A Cohort, ClusterQueue or LocalQueue."""
+
+    kind: str = Field(description="Cohort, ClusterQueue or LocalQueue.", examples=["ClusterQueue"])
+    namespace: str = Field(description="Of a LocalQueue, its namespace; else empty.", examples=[""])
+    name: str = Field(description="Name of the object.", examples=["team-a-queue"])
+    parent: str = Field(
+        description="The cohort that it is in, or the ClusterQueue that a LocalQueue points to; empty for none.",
+        examples=["research"],
+    )
+    reserving: int = Field(description="Workloads that have quota.", examples=[3])
+    admitted: int = Field(description="Workloads that have quota and nodes.", examples=[3])
+    pending: int = Field(description="Workloads that wait.", examples=[1])
+    quotas: list[QuotaView] = Field(description="Its quota by flavor and resource; of a LocalQueue, what it uses.")
+    share: int | None = Field(
+        description="With fair sharing, its weighted share in thousandths; else null.", examples=[750]
+    )
+    waiting: list[WaitingView] = Field(
+        description="Of a ClusterQueue, the first 100 workloads that wait, in their order."
+    )
+    problems: list[str] = Field(description="Why it admits nothing.", examples=[["there is no ResourceFlavor h100"]])
+    warnings: list[str] = Field(description="What is wrong with it besides.", examples=[[]])
+
+
+class DomainView(BaseModel):
+    """A domain of a level."""
+
+    name: str = Field(description="Value of the level's label.", examples=["clique-a"])
+    nodes: int = Field(description="Nodes in it.", examples=[18])
+    inside: str | None = Field(
+        description="Its domain of the next level farther out; null for none.", examples=["block-1"]
+    )
+
+
+class LevelView(BaseModel):
+    """A level of the topology."""
+
+    name: str = Field(description="Short name of the level.", examples=["clique"])
+    key: str = Field(description="Key of its label on nodes.", examples=["nvidia.com/gpu.clique"])
+    domains: list[DomainView] = Field(description="Its domains, by name.")
+    outside: int = Field(description="Nodes without the label.", examples=[0])
+    contradictions: list[str] = Field(
+        description="Domains whose nodes are in two domains of a level farther out.", examples=[[]]
+    )
+
+
+class TopologyView(BaseModel):
+    """The levels in force."""
+
+    configured: bool = Field(
+        description="Whether the setting topology_levels names them; else they are detected by labels.",
+        examples=[False],
+    )
+    levels: list[LevelView] = Field(description="The levels, nearest first.")
+
+
+class DomainStock(BaseModel):
+    """The nodes and GPUs of a domain; the nodes in no domain of a level are an entry without a name."""
+
+    level: str = Field(description="Short name of the level.", examples=["clique"])
+    name: str = Field(description="Name of the domain; empty for nodes without the label.", examples=["clique-a"])
+    inside: str | None = Field(
+        description="Its domain of the next level farther out; null for none.", examples=["block-1"]
+    )
+    nodes: int = Field(description="Nodes in it.", examples=[18])
+    open: int = Field(description="Nodes that are ready and not cordoned.", examples=[18])
+    whole: int = Field(description="Open nodes all of whose GPUs are free.", examples=[4])
+    gpus: int = Field(description="GPUs of its nodes.", examples=[144])
+    free_gpus: int = Field(description="GPUs that are free on open nodes.", examples=[32])
+    gangs: list[str] = Field(
+        description="Gangs with bound or planned members there, as NAMESPACE/NAME.", examples=[["team-a/job-train"]]
+    )
+
+
+class Problem(BaseModel):
+    """Why a request was not answered (RFC 9457), with the content type application/problem+json."""
+
+    type: str = Field(
+        default=BY_STATUS,
+        description=f"`{NO_SUCH_GANG}`, or `{BY_STATUS}`: then the status says all.",
+        examples=[NO_SUCH_GANG],
+    )
+    title: str = Field(description="The HTTP status in words.", examples=["Not Found"])
+    status: int = Field(description="The HTTP status.", examples=[404])
+    detail: str = Field(
+        description="The problem in a sentence, for people.", examples=["there is no gang team-a/job-train"]
+    )

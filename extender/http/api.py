@@ -1,0 +1,156 @@
+"""The API for people and programs, read-only: each path answers one of the models of ``extender.api.models``.
+
+docs/api.md describes it. Whatever goes wrong is answered as a Problem.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, FastAPI, HTTPException, Path, Request, Response
+from starlette.exceptions import HTTPException as AnyHTTPException
+
+from extender.api.models import (
+    BY_STATUS,
+    NO_SUCH_GANG,
+    PREFIX,
+    PROBLEM,
+    VERSION,
+    DomainStock,
+    Explanation,
+    GangView,
+    Problem,
+    QueueView,
+    TopologyView,
+)
+from extender.core.workload import Workload
+from extender.http.verbs import Receive, Scope, Send
+from extender.observe.explain.explanation import explain
+from extender.observe.queues import queues
+from extender.observe.topology import domains, topology
+from extender.observe.views import view
+from extender.runtime.runner import Runner
+from policies.model import GroupKey
+
+Namespace = Annotated[str, Path(description="Namespace of the gang.", examples=["team-a"])]
+Name = Annotated[str, Path(description="Name of the gang; of a job, its kind and name.", examples=["job-train"])]
+
+
+class NoSuchGangError(HTTPException):
+    """Muster knows no gang of that name."""
+
+    def __init__(self, key: GroupKey) -> None:
+        super().__init__(404, f"there is no gang {key.namespace}/{key.name}")
+
+
+class Api(FastAPI):
+    """The application, without FastAPI's own pages: these load their scripts from the internet."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            title="Muster",
+            version=VERSION,
+            summary="Gangs, queues and topology of one cluster, read-only.",
+            openapi_url=f"{PREFIX}/openapi.json",
+            docs_url=None,
+            redoc_url=None,
+            redirect_slashes=False,
+            generate_unique_id_function=lambda route: route.name,
+            exception_handlers={AnyHTTPException: _refused, Exception: _failed},
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer HEAD as GET: the server leaves the body out, by the scope that it has kept."""
+        if scope.get("method") == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await super().__call__(scope, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document, with the content type that problems have."""
+        if self.openapi_schema is None:
+            for path in super().openapi()["paths"].values():
+                for status, answer in path["get"]["responses"].items():
+                    if status != "200":
+                        answer["content"] = {PROBLEM: answer["content"]["application/json"]}
+        assert self.openapi_schema is not None  # noqa: S101 - the caller above has made it
+        return self.openapi_schema
+
+
+def api(runner: Runner) -> Api:
+    """Return the application. Its answers are of the moment in which they are asked for."""
+    app, routes = Api(), _routes(runner)
+    app.include_router(routes, prefix=PREFIX)
+    # The paths before there were versions.
+    app.include_router(routes, include_in_schema=False)
+    return app
+
+
+def _routes(runner: Runner) -> APIRouter:
+    """Each function is a coroutine: FastAPI calls a plain one in a thread, and the core is on the event loop."""
+    router = APIRouter(responses={"default": {"model": Problem, "description": "Why the request was not answered."}})
+    unknown: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "There is no such gang."}}
+
+    def workload(namespace: str, name: str) -> Workload:
+        key = GroupKey(namespace, name)
+        if (found := runner.core.state.workloads.get(key)) is None:
+            raise NoSuchGangError(key)
+        return found
+
+    @router.get("/gangs", summary="List all gangs, by namespace and name")
+    async def list_gangs() -> list[GangView]:
+        now = runner.clock()
+        return [view(gang, now) for _, gang in sorted(runner.core.state.workloads.items())]
+
+    @router.get("/gangs/{namespace}/{name:path}", summary="Show one gang", responses=unknown)
+    async def get_gang(namespace: Namespace, name: Name) -> GangView:
+        return view(workload(namespace, name), runner.clock())
+
+    @router.get(
+        "/explain/{namespace}/{name:path}",
+        summary="Explain why a gang waits or where it runs, and what would make it start",
+        responses=unknown,
+    )
+    async def explain_gang(namespace: Namespace, name: Name) -> Explanation:
+        gang, core, now = workload(namespace, name), runner.core, runner.clock()
+        return explain(core.state, gang, now, core.outlook(gang, now))
+
+    @router.get("/queues", summary="List Cohorts, then ClusterQueues, then LocalQueues, by name")
+    async def list_queues() -> list[QueueView]:
+        return queues(runner.core, runner.clock())
+
+    @router.get("/domains", summary="List all topology domains, the nearest level first")
+    async def list_domains() -> list[DomainStock]:
+        return domains(runner.core.state)
+
+    @router.get("/topology", summary="Show the levels of the topology and their domains")
+    async def get_topology() -> TopologyView:
+        ledger = runner.core.state.claims
+        return topology(ledger.snapshot(), configured=bool(ledger.configured))
+
+    return router
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Answer a request that this API does not answer."""
+    assert isinstance(error, AnyHTTPException)  # noqa: S101 - it is registered for these
+    match error:
+        case NoSuchGangError():
+            return _problem(404, error.detail, kind=NO_SUCH_GANG)
+        case AnyHTTPException(status_code=404):
+            detail = f"there is nothing at {request.url.path}: {PREFIX}/openapi.json lists what there is"
+        case AnyHTTPException(status_code=405):
+            detail = f"{request.method} is not answered: this API can be read, and nothing else"
+        case _:
+            detail = error.detail
+    return _problem(error.status_code, detail, headers=error.headers)
+
+
+async def _failed(request: Request, _: Exception) -> Response:
+    """Answer where Muster has failed. The server logs the exception."""
+    return _problem(500, f"Muster failed to answer {request.url.path}: its log says why")
+
+
+def _problem(status: int, detail: str, *, kind: str = BY_STATUS, headers: Any = None) -> Response:
+    problem = Problem(type=kind, title=HTTPStatus(status).phrase, status=status, detail=detail)
+    return Response(problem.model_dump_json(), status, headers, media_type=PROBLEM)

@@ -1,0 +1,137 @@
+"""Answers of the API in many states of a core: runs of the simulation, a course of queues, and clusters by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from pydantic import TypeAdapter
+
+from extender.api.models import PREFIX, DomainStock, Explanation, GangView, QueueView, TopologyView
+from extender.core.engine import Engine
+from extender.core.events import QueueSeen
+from extender.core.limits import Limits
+from policies.model import Topology
+from policies.model.levels import levels_from
+from policies.model.queues import Cohort
+from tests.builders import cluster, gang, node, single
+from tests.core.jobs import Controlled, job
+from tests.core.queue_course import Course, carry_out
+from tests.core.queues import cluster_queue, flavor, show
+from tests.core.script import Script
+from tests.running import app_of
+from tests.simulation.campaign import Run
+from tests.simulation.drawing import draw
+
+READ: dict[str, TypeAdapter[Any]] = {
+    f"{PREFIX}/gangs": TypeAdapter(list[GangView]),
+    f"{PREFIX}/gangs/{{namespace}}/{{name}}": TypeAdapter(GangView),
+    f"{PREFIX}/explain/{{namespace}}/{{name}}": TypeAdapter(Explanation),
+    f"{PREFIX}/queues": TypeAdapter(list[QueueView]),
+    f"{PREFIX}/domains": TypeAdapter(list[DomainStock]),
+    f"{PREFIX}/topology": TypeAdapter(TopologyView),
+}
+"""How the client reads each path."""
+_LISTS = ("/gangs", "/queues", "/domains", "/topology")
+_OF_ONE = ("/gangs", "/explain")
+_EVERY_S = 20.0
+_STEPS = 40
+Look = Callable[[Engine, float], None]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The body that a path of the OpenAPI document was answered with."""
+
+    path: str
+    body: bytes
+
+
+def answers_of(core: Engine, now: float) -> list[Answer]:
+    """Ask for every page, and for both pages of each gang."""
+    return asyncio.run(_ask(core, now))
+
+
+async def _ask(core: Engine, now: float) -> list[Answer]:
+    transport = httpx.ASGITransport(app_of(core, clock=lambda: now))
+    async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1{PREFIX}") as client:
+        asked = [(path, path) for path in _LISTS]
+        for key in sorted(core.state.workloads):
+            names = f"{quote(key.namespace, safe='')}/{quote(key.name, safe='')}"
+            asked += [(f"{path}/{{namespace}}/{{name}}", f"{path}/{names}") for path in _OF_ONE]
+        return [Answer(PREFIX + path, (await client.get(url)).raise_for_status().content) for path, url in asked]
+
+
+def simulated(seed: int, look: Look) -> None:
+    """Play a seed of the simulation, and look at its core again and again."""
+    _Watched(seed, look).play()
+
+
+class _Watched(Run):
+    def __init__(self, seed: int, look: Look) -> None:
+        super().__init__(draw(seed))
+        self._watcher, self._due = look, 0.0
+
+    def _look(self) -> None:
+        super()._look()
+        if self.world.clock.now >= self._due and self.world.extender is not None:
+            self._due = self.world.clock.now + _EVERY_S
+            self._watcher(self.world.extender.core, self.world.clock.now)
+
+
+def queued(seed: int, look: Look) -> None:
+    """Play a random course of queues, with fair sharing, and look at its core again and again."""
+    course, script = Course(seed), Script(limits=Limits(fair_sharing=True), checked=10_000)
+    course.begin(script)
+    show(script, *(Cohort(f"tree-{number}") for number in range(2)))
+    for number in range(_STEPS):
+        carry_out(script, course.step())
+        if number % 10 == 9:
+            look(script.core, script.now)
+
+
+def small_cluster() -> Script:
+    """Return a gang that waits under the name that the document has as its example, one that runs, and a queue."""
+    running = [replace(pod, node=f"a-{at}") for at, pod in enumerate(gang("train", 2))]
+    waiting = [replace(pod, namespace="team-a") for pod in gang("job-train", 2, topology=Topology(required="clique"))]
+    script = Script(*cluster("a: 3x8", "b: 1x8"), *running, *waiting)
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}))
+    script.advance(0.5)
+    return script
+
+
+def by_hand() -> Iterator[Script]:
+    """Yield cores with what the simulation seldom has."""
+    # Labels that nest, are missing, and contradict each other.
+    rows = {"p": ("r1", "w1"), "q": ("r1", "w2"), "r": ("r2", "w2")}
+    nodes = [node(name, labels={"rack": rack, "row": row}) for name, (rack, row) in rows.items()]
+    for levels in ((), levels_from(("rack", "row"))):
+        yield Script(*nodes, node("s"), levels=levels)
+    # A pod that would be evicted.
+    yield Script(*cluster("a: 1x8"), single("dev", gpus=8, node="a-0"), *gang("wait", 1, priority=10))
+    # A bind request that waits for the other one.
+    members = gang("half", 2)
+    held = Script(*cluster("a: 2x8"), *members)
+    held.bind(members[0])
+    yield held
+    # A node that kube-scheduler refused.
+    members = gang("train", 4, gpus=1)
+    refused = Script(*cluster("a: 2x3"), *members)
+    refused.bind_all(members[:2])
+    refused.change(
+        members[2], refusal="0/2 nodes are available: 2 node(s) exceed max volume count.", nominated_node=None
+    )
+    yield refused
+    # A queue that cannot be used, and a warning.
+    wrong = Script(*cluster("a: 1x8"), limits=Limits(), checked=10_000)
+    wrong.feed(QueueSeen(cluster_queue("team", {"nowhere": 8}), warnings=("it has no cohort",)))
+    wrong.advance(1)
+    yield wrong
+    # A job without pods.
+    suspended = Script(*cluster("a: 1x8"))
+    Controlled(suspended, replace(job(1), held=True))
+    yield suspended
