@@ -14,6 +14,7 @@ from kubernetes.aio.client import Configuration
 
 from extender.kube.api.connection import Connection
 from extender.kube.api.login import OfficialLogin
+from tests.kube.fake_api import fake_api, watch
 
 TEXT = b'{"a": 1}\n\n{"b": "\xc3\xa9"}\nhalf of'
 
@@ -37,3 +38,20 @@ def test_lines_are_whole_wherever_they_are_cut(size: int, monkeypatch: pytest.Mo
         return found
 
     assert asyncio.run(read()) == [b'{"a": 1}', b"", b'{"b": "\xc3\xa9"}', b"half of"]
+
+
+def test_watches_of_all_kinds_stay_open_however_few_connections_writes_have() -> None:
+    async def read() -> list[bytes]:
+        async with fake_api() as (api, _):
+            connection = Connection(OfficialLogin(Configuration(host=api.url)), connections=1)
+            followed = [connection.lines(f"/kind-{at}", aiohttp.ClientTimeout(), {"watch": "1"}) for at in range(40)]
+            for at in range(40):
+                api.on("WATCH", f"/kind-{at}", watch({"kind": at}, stays_open=True))
+            async with asyncio.timeout(20):
+                lines = [await anext(one) for one in followed]
+            for one in followed:
+                await one.aclose()
+            await connection.close()
+            return lines
+
+    assert len(asyncio.run(read())) == 40

@@ -119,7 +119,7 @@ class Connection:
             if (error.name or "").partition(".")[0] != "kubernetes":  # one of before 36 has no kubernetes.aio
                 raise
             from extender.kube.api.kubectl import log_in  # type: ignore[assignment]
-        return cls(await log_in(kubeconfig, context, connections=connections), connections=connections)
+        return cls(await log_in(kubeconfig, context), connections=connections)
 
     @property
     def authority(self) -> Path | None:

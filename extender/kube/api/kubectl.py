@@ -33,10 +33,9 @@ class KubectlLogin:
     direct = False
     tls: ssl.SSLContext | None = None
 
-    def __init__(self, proxy: Process, socket: Path, *, connections: int) -> None:
+    def __init__(self, proxy: Process, socket: Path) -> None:
         self._proxy = proxy
         self._socket = socket
-        self._connections = connections
 
     @property
     def authority(self) -> Path | None:
@@ -50,17 +49,15 @@ class KubectlLogin:
         return None
 
     def session(self) -> aiohttp.ClientSession:
-        """A pool of connections to the proxy."""
-        connector = aiohttp.UnixConnector(str(self._socket), limit=self._connections)
+        """Connections to the proxy."""
+        connector = aiohttp.UnixConnector(str(self._socket), limit=0)  # watches stay open, as many as there are kinds
         return aiohttp.ClientSession(connector=connector, trust_env=False, read_bufsize=_LARGEST_EVENT)
 
     async def close(self) -> None:
         await _end(self._proxy, self._socket.parent)
 
 
-async def log_in(
-    kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None, *, connections: int = 64
-) -> KubectlLogin:
+async def log_in(kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> KubectlLogin:
     """Log in as kubectl does with that kubeconfig and context. Raises ValueError or OSError."""
     argv = _command(kubeconfig, context)
     directory = Path(tempfile.mkdtemp(prefix="muster-"))  # for this user only
@@ -86,7 +83,7 @@ async def log_in(
             complaints.seek(0)
             said = " ".join(complaints.read().decode("utf-8", "replace").split())
             raise ValueError(f"kubectl could not log in: {said or 'no reason given'}")
-    return KubectlLogin(proxy, socket, connections=connections)
+    return KubectlLogin(proxy, socket)
 
 
 def _command(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> list[str]:

@@ -22,13 +22,14 @@ from extender.config.reading import UnreadableYamlError, read_yaml
 
 
 class OfficialLogin:
-    """A Login by a configuration of the official client, with its pool of connections.
+    """A Login by a configuration of the official client, with its connections.
 
     ``loader``: that client's reader of the kubeconfig, which can refresh its token; None in a pod.
     """
 
-    def __init__(self, configuration: Configuration, loader: Any = None, *, connections: int = 64) -> None:
-        configuration.connection_pool_maxsize = connections
+    def __init__(self, configuration: Configuration, loader: Any = None) -> None:
+        # Watches stay open, one for each kind that the cluster has: with a limit the last of them would never begin.
+        configuration.connection_pool_maxsize = 0
         # aiohttp would look for proxies and .netrc, in a thread, before every request: 0.7 ms of CPU for each write.
         proxy = configuration.proxy or _proxy(configuration.host)
         configuration.client_session_kwargs = {"trust_env": False, "proxy": proxy}
@@ -58,9 +59,7 @@ class OfficialLogin:
             self._refreshing.cancel()
 
 
-async def log_in(
-    kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None, *, connections: int = 64
-) -> OfficialLogin:
+async def log_in(kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> OfficialLogin:
     """By that kubeconfig, else $KUBECONFIG or ~/.kube/config, else in-cluster. ``context``: of the kubeconfig, else its
     current one. Raises ValueError or OSError."""
     configuration = Configuration()
@@ -92,7 +91,7 @@ async def log_in(
         raise ValueError(f"the server of {path} is {configuration.host!r}, without https:// before it")
     if (token := Path(SERVICE_TOKEN_FILENAME) if loader is None else _token_file(loader)) is not None:
         configuration.refresh_api_key_hook = TokenFile(token).refresh  # type: ignore[assignment]
-    return OfficialLogin(configuration, loader, connections=connections)
+    return OfficialLogin(configuration, loader)
 
 
 def _silent_program(loader: Any, configuration: Configuration) -> str | None:
