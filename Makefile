@@ -18,7 +18,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test versions soak faults facts check help format devcluster python clean fuzz chart wheel image
+.PHONY: demo test versions soak faults facts check help format devcluster python clean fuzz chart wheel image upgrade
 
 demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on a real control plane (ARGS="--help")
 	@$(BIN)/python -m devcluster --build-only
@@ -28,6 +28,8 @@ test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" 
 	@echo "The integration tests need a real control plane, the controllers of jobs, and helm: their programs are built now unless they are cached."
 	@$(BIN)/python -m devcluster --build-only --helm
 	@$(BIN)/python -m devcluster.controllers --build-only
+	@# One test upgrades Kubernetes.
+	@$(BIN)/python -m devcluster --build-only --kubernetes 1.36
 	@# Three workers for two cores: an integration test waits for its control plane for much of its time.
 	@# PYTHONDONTWRITEBYTECODE would have each worker compile all tests anew: that takes longer than to import them.
 	@# GOGC: control planes that live for a minute need not collect garbage as often; it saves a tenth of their processor time.
@@ -36,6 +38,10 @@ test: $(SYNC) ## Run the whole test suite, integration included (ARGS="-k name" 
 
 versions: $(SYNC) ## Run the integration tests on older versions of Kubernetes; takes an hour (ARGS="--only 1.35")
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.versions $(ARGS)
+
+upgrade: $(SYNC) ## Upgrade from an earlier commit and back in every order of the steps; takes minutes (ARGS="--from COMMIT")
+	@$(BIN)/python -m devcluster --build-only
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.upgrade $(ARGS)
 
 soak: $(SYNC) ## Inject faults into simulated clusters until stopped or a guarantee is violated (ARGS="--seed 7" replays)
 	@$(BIN)/python -m tests.simulation.soak $(ARGS)

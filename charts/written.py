@@ -8,7 +8,7 @@ import yaml
 
 from charts.templates import CHART, digests, templates
 from charts.values import schema, table
-from devcluster.binaries import minors, release_of
+from devcluster.binaries import kubernetes_version, minors
 
 _ABOUT_IMAGES = """\
 # The digests of a release's images, and the kube-scheduler that is tested with each minor version of the API server.
@@ -28,6 +28,6 @@ def written() -> dict[str, str]:
 
 
 def _images() -> str:
-    releases = {minor: release_of(minor) for minor in minors()}
+    releases = {minor: kubernetes_version(minor) for minor in minors()}
     known = {"digests": digests(), "newest": next(iter(releases.values())), "releases": releases}
     return f"{_ABOUT_IMAGES}{yaml.safe_dump(known, sort_keys=False)}"

@@ -9,6 +9,7 @@ the programs that an older go.mod does not list: kwok, which serves all versions
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from devcluster.builds import Module, is_program
@@ -38,10 +39,20 @@ def locate(progress: Progress = silent) -> dict[str, Path]:
     """Return every program by name. Builds the missing ones, which takes minutes the first time."""
     found = {name: path for name in PACKAGES if (path := _named_by_user(name)) is not None}
     missing = [name for name in PACKAGES if name not in found]
-    own = [name for name in missing if PACKAGES[name] in (_module() / "go.mod").read_text()]
+    version = _asked()
+    own = [name for name in missing if PACKAGES[name] in (_module(version) / "go.mod").read_text()]
     others = [name for name in missing if name not in own]
-    found |= Module(_module(), PACKAGES, _linker_flags()).programs(own, progress)
+    found |= _built(own, version, progress)
     return found | Module(KUBERNETES / REFERENCE, PACKAGES).programs(others, progress)
+
+
+def locate_kubernetes(version: str, progress: Progress = silent) -> dict[str, Path]:
+    """Return the programs that Kubernetes releases, of that minor version, as in "1.36". Builds the missing ones."""
+    return _built([name for name in PACKAGES if name.startswith("kube-")], version, progress)
+
+
+def _built(names: Sequence[str], version: str, progress: Progress) -> dict[str, Path]:
+    return Module(_module(version), PACKAGES, _linker_flags(version)).programs(names, progress)
 
 
 def minors() -> list[str]:
@@ -50,17 +61,12 @@ def minors() -> list[str]:
     return sorted(known, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
 
 
-def kubernetes_version() -> str:
-    """Return the release that is run, as in "v1.37.2"."""
-    return release_of(_module().name)
-
-
-def release_of(minor: str) -> str:
-    """Return the release that go.mod of a minor version pins."""
-    pins = KUBERNETES / minor / "go.mod"
-    pinned = re.search(r"k8s\.io/kubernetes (v\S+)", pins.read_text())
+def kubernetes_version(version: str = "") -> str:
+    """Return the release that is run, as in "v1.37.2": the one that go.mod of the minor version pins."""
+    module = _module(version or _asked()) / "go.mod"
+    pinned = re.search(r"k8s\.io/kubernetes (v\S+)", module.read_text())
     if pinned is None:
-        raise ClusterError(f"{pins} does not name k8s.io/kubernetes")
+        raise ClusterError(f"{module} does not name k8s.io/kubernetes")
     return pinned[1]
 
 
@@ -70,12 +76,15 @@ def minor() -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _module() -> Path:
-    """Return the folder with the go.mod of the minor version that is asked for."""
-    asked = os.environ.get(ASKED_BY) or REFERENCE
-    if asked not in minors():
-        raise ClusterError(f"Kubernetes {asked} cannot be run: choose {', '.join(minors())}")
-    return KUBERNETES / asked
+def _asked() -> str:
+    return os.environ.get(ASKED_BY) or REFERENCE
+
+
+def _module(version: str) -> Path:
+    """Return the folder with the go.mod of that minor version."""
+    if version not in minors():
+        raise ClusterError(f"Kubernetes {version} cannot be run: choose {', '.join(minors())}")
+    return KUBERNETES / version
 
 
 def _named_by_user(name: str) -> Path | None:
@@ -86,9 +95,10 @@ def _named_by_user(name: str) -> Path | None:
     return None
 
 
-def _linker_flags() -> str:
+def _linker_flags(version: str) -> str:
     """No symbols, and the version that the programs report: without it Kubernetes calls itself v0.0.0."""
-    major, minor_of_it = map(str, minor())
-    settings = {"gitVersion": kubernetes_version(), "gitMajor": major, "gitMinor": minor_of_it, "gitTreeState": "clean"}
+    major, minor_of_it = version.split(".")
+    release = kubernetes_version(version)
+    settings = {"gitVersion": release, "gitMajor": major, "gitMinor": minor_of_it, "gitTreeState": "clean"}
     named = [f"-X k8s.io/component-base/version.{name}={value}" for name, value in settings.items()]
     return " ".join(["-s", "-w", *named])

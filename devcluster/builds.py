@@ -33,9 +33,9 @@ class Module:
 
     def programs(self, names: Sequence[str], progress: Progress) -> dict[str, Path]:
         """The programs of these names. Builds the missing ones, which takes minutes the first time."""
-        cache = _cache() / self._key()
+        cache = cache_folder() / self._key()
         if not all(is_program(cache / name) for name in names):
-            with _locked(cache, progress):
+            with locked(cache, progress):
                 # Looked at again under the lock: another process may have built them meanwhile.
                 self._build([name for name in names if not is_program(cache / name)], cache, progress)
         return {name: cache / name for name in names}
@@ -86,7 +86,7 @@ class Module:
 
     def source(self, module: str, progress: Progress) -> Path:
         """The folder with the source of a module that go.mod pins, downloaded if it is not there."""
-        go = toolchain.go(_cache(), self.folder, progress)
+        go = toolchain.go(cache_folder(), self.folder, progress)
         env = toolchain.environment()
         for argv in ([str(go), "mod", "download", module], [str(go), "list", "-m", "-f", "{{.Dir}}", module]):
             done = subprocess.run(argv, cwd=self.folder, env=env, capture_output=True, text=True, check=False)
@@ -99,14 +99,18 @@ def is_program(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK)
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Return the folder of the user in which everything is kept that takes long to make."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "muster" / "devcluster"
 
 
 @contextmanager
-def _locked(cache: Path, progress: Progress) -> Iterator[None]:
-    """One build at a time. The kernel drops the lock with the process, so a killed build blocks nobody."""
+def locked(cache: Path, progress: Progress) -> Iterator[None]:
+    """Let one build into a folder of the cache at a time.
+
+    The kernel drops the lock with the process, so a killed build blocks no other.
+    """
     cache.mkdir(parents=True, exist_ok=True)
     with (cache.parent / f"{cache.name}.lock").open("w") as lock:
         try:

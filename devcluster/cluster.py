@@ -15,7 +15,7 @@ from devcluster.api import Api
 from devcluster.boot import ControlPlane, boot
 from devcluster.certificates import KeyPair
 from devcluster.errors import ClusterError
-from devcluster.health import start_on_free_port
+from devcluster.health import start_on_free_port, wait_until_healthy
 from devcluster.ports import free_port
 from devcluster.process import Process, Supervised
 from devcluster.profiles import PROFILES, Profile
@@ -48,13 +48,17 @@ class Cluster:
         profile: str = "plain",
         audited: bool = False,
         flags: Mapping[str, Sequence[str]] | None = None,
+        kubernetes: str = "",
     ) -> None:
         """`profile`: how the API server is run, as in `devcluster.profiles`.
 
         `audited`: have the API server write down what ServiceAccounts ask of it, for `audit()`.
 
         `flags`: what follows the usual command line of a component, by its name; the last of two equal flags counts.
+
+        `kubernetes`: the minor version to begin with, where `upgrade` is to follow.
         """
+        self._kubernetes = kubernetes
         self._progress = progress or silent
         self.profile = PROFILES[profile]()
         self._audited = audited or self.profile.audited
@@ -66,6 +70,8 @@ class Cluster:
 
     def __enter__(self) -> Self:
         self._binaries = binaries.locate(self._progress)
+        if self._kubernetes:
+            self._binaries |= binaries.locate_kubernetes(self._kubernetes, self._progress)
         began = time.monotonic()
         self._supervised = Supervised()
         try:
@@ -113,6 +119,27 @@ class Cluster:
     def again(self, ended: Process) -> Process:
         """Run a component once more, as it was, after its process was killed; it may not be well yet."""
         return self._supervised.again(ended)
+
+    def upgrade(self, kubernetes: str) -> None:
+        """Go on with another minor version of Kubernetes, on the same data and under the same address.
+
+        The API server comes first, then the controller manager, each as it was run before. A kube-scheduler that runs
+        keeps its version, and the next one that is started has the new one.
+        """
+        programs = binaries.locate_kubernetes(kubernetes, self._progress)
+        for name in ("kube-apiserver", "kube-controller-manager"):
+            process = self.process(name)
+            # On SIGTERM an API server waits for its clients for up to a minute.
+            process.kill()
+            process.request["argv"][0] = str(programs[name])
+            self._wait_until_healthy(self.again(process))
+        self._binaries |= programs
+
+    def _wait_until_healthy(self, process: Process) -> None:
+        port = next(flag.partition("=")[2] for flag in process.request["argv"] if flag.startswith("--secure-port="))
+        wait_until_healthy(
+            process, f"https://127.0.0.1:{port}/healthz", client_context(self._files.authority, self._admin)
+        )
 
     def start(
         self,

@@ -20,13 +20,15 @@ from devcluster.crds import until_established
 from devcluster.documents import read_all, write_all
 from devcluster.errors import ClusterError
 from devcluster.process import Process
+from devcluster.releases import Release
 from devcluster.scheduler import Scheduler
 from extender.config.reading import UnreadableYamlError, read_mapping
 from extender.config.settings import Settings, SettingsError, load
 from extender.core.advisory import Mode
 from extender.core.limits import Preempts
 
-MANIFESTS = Path(__file__).parent.parent / "manifests"
+CURRENT = Release(Path(__file__).parent.parent, Path(sys.executable).with_name("muster"))
+MANIFESTS = CURRENT.manifests
 NAMESPACE = "kube-system"
 POLL_EVERY_S = 0.05  # readiness is a page that one has to ask for
 
@@ -87,6 +89,7 @@ class RunningMuster:
         server: str = "",
         namespace: str = NAMESPACE,
         port: int = 0,
+        program: Path = CURRENT.program,
     ) -> None:
         """``namespace``: where the two ServiceAccounts are. ``port``: the extender's; 0: a free one."""
         self._cluster = cluster
@@ -96,8 +99,9 @@ class RunningMuster:
         # The extender looks at the Lease if kube-scheduler elects a leader.
         elected = bool(scheduler_config["leaderElection"]["leaderElect"])
         election = {**settings.get("leader_election", {}), "enabled": elected}
-        failures = {"failures_file": str(cluster.directory / f"failures{self._suffix}.json")}
-        self._values = settings | {"leader_election": election} | failures
+        self._values = settings | {"leader_election": election}
+        if "failures_file" in settings:
+            self._values["failures_file"] = str(cluster.directory / f"failures{self._suffix}.json")
         self._settings = cluster.directory / f"muster{self._suffix}.yaml"
         self._settings.write_text(yaml.safe_dump(self._values))
         self._scheduler_config = _ask_at(f"http://127.0.0.1:{self._port}", scheduler_config, settings)
@@ -106,7 +110,7 @@ class RunningMuster:
         self._extender_identity = cluster.service_account_kubeconfig(namespace, "muster-extender", server)
         self._scheduler_identity = cluster.service_account_kubeconfig(namespace, "muster-scheduler")
         self.url = f"http://127.0.0.1:{self._port}"
-        self.program: Sequence[str | Path] = (Path(sys.executable).with_name("muster"),)
+        self.program: Sequence[str | Path] = (program,)
         """The program of the extender. A test may put another one in its place before a restart."""
         self._start_extender()
         self._start_scheduler()
@@ -156,9 +160,9 @@ class RunningMuster:
         )
 
 
-def base() -> Path:
+def base(release: Release = CURRENT) -> Path:
     """Return the kustomization of Muster for the version of Kubernetes that is run."""
-    return MANIFESTS / ("base" if minor() >= (1, 35) else "examples/kubernetes-1.34")
+    return release.manifests / ("base" if minor() >= (1, 35) else "examples/kubernetes-1.34")
 
 
 def scheduler_flags(pod: Tree) -> list[str]:
@@ -186,12 +190,34 @@ def start_muster(
     `manifests`: a kustomization over `base()`, of which everything but the settings is installed.
     """
     shipped = install(cluster, manifests)
-    shipped_config = yaml.safe_load((MANIFESTS / "base" / "kube-scheduler-config.yaml").read_text())
+    return start_release(
+        cluster, CURRENT, shipped, settings, scheduler_config_patch, other_extenders, hostname=hostname, server=server
+    )
+
+
+def start_release(
+    cluster: Cluster,
+    release: Release,
+    shipped: Iterable[Tree],
+    settings: Tree | None = None,
+    scheduler_config_patch: Tree | None = None,
+    other_extenders: Sequence[Tree] = (),
+    *,
+    hostname: str = "",
+    server: str = "",
+) -> RunningMuster:
+    """Start a replica of that release, of whose kustomization these are the objects, on whatever is installed.
+
+    The other parameters are those of `start_muster`.
+    """
+    shipped_config = yaml.safe_load((release.manifests / "base" / "kube-scheduler-config.yaml").read_text())
     config = merged(shipped_config, scheduler_config_patch or {})
-    chosen = {**shipped_settings(), **(settings or {})}
+    chosen = {**shipped_settings(release), **(settings or {})}
     deployment = next(one for one in shipped if one["kind"] == "Deployment")
     flags = scheduler_flags(deployment["spec"]["template"]["spec"])
-    return RunningMuster(cluster, chosen, config, flags, other_extenders, hostname=hostname, server=server)
+    return RunningMuster(
+        cluster, chosen, config, flags, other_extenders, hostname=hostname, server=server, program=release.program
+    )
 
 
 def read_settings(config: Path | None) -> Settings:
@@ -206,9 +232,9 @@ def read_settings(config: Path | None) -> Settings:
         return load(Path(merged_file.name))
 
 
-def shipped_settings() -> Tree:
+def shipped_settings(release: Release = CURRENT) -> Tree:
     """Return what manifests/base/muster.yaml says."""
-    shipped: Tree = yaml.safe_load((MANIFESTS / "base" / "muster.yaml").read_text())
+    shipped: Tree = yaml.safe_load((release.manifests / "base" / "muster.yaml").read_text())
     return shipped
 
 
@@ -233,23 +259,22 @@ def start_muster_with(cluster: Cluster, settings: Settings) -> RunningMuster:
     return running
 
 
-def with_components(folder: Path, *components: str) -> Path:
+def with_components(folder: Path, *components: str, release: Release = CURRENT) -> Path:
     """Write a kustomization of the base with these components into the folder, and return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    own, *added = (
-        os.path.relpath(path, folder) for path in (base(), *(MANIFESTS / "components" / name for name in components))
-    )
+    parts = (base(release), *(release.manifests / "components" / name for name in components))
+    own, *added = (os.path.relpath(path, folder) for path in parts)
     (folder / "kustomization.yaml").write_text(yaml.safe_dump({"resources": [own], "components": added}))
     return folder
 
 
-def install(cluster: Cluster, manifests: Path | None = None) -> list[Tree]:
+def install(cluster: Cluster, manifests: Path | None = None, release: Release = CURRENT) -> list[Tree]:
     """Apply the CRD and everything of the kustomization except the Deployment: its two containers are processes here.
 
     Returns the kustomization's objects when the policies on what the extender may write are in force.
     """
-    install_crds_of(cluster, "podgroup-crd")
-    shipped = list(read_all(cluster.kubectl("kustomize", str(manifests or base()))))
+    install_crds_of(cluster, "podgroup-crd", release)
+    shipped = list(read_all(cluster.kubectl("kustomize", str(manifests or base(release)))))
     wanted = [doc for doc in shipped if doc["kind"] != "Deployment"]
     # The API server takes policies up in the order in which they were written: when the last one is in force, all are.
     last = [doc for doc in wanted if doc["metadata"]["name"] == _LAST_POLICY]
@@ -259,9 +284,9 @@ def install(cluster: Cluster, manifests: Path | None = None) -> list[Tree]:
     return shipped
 
 
-def install_crds_of(cluster: Cluster, component: str) -> None:
+def install_crds_of(cluster: Cluster, component: str, release: Release = CURRENT) -> None:
     """Apply the CRDs of a component, and return when they are served."""
-    crds = cluster.kubectl("kustomize", str(MANIFESTS / "components" / component))
+    crds = cluster.kubectl("kustomize", str(release.manifests / "components" / component))
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=crds)
     for one in read_all(crds):
         until_established(cluster.api, one["metadata"]["name"])
@@ -282,10 +307,10 @@ def _wait_for_policies(cluster: Cluster) -> None:
     raise ClusterError(f"the policies on the extender were not in force after {PATIENCE_S:.0f} s")
 
 
-def install_gate(cluster: Cluster, *others: str) -> None:
+def install_gate(cluster: Cluster, *others: str, release: Release = CURRENT) -> None:
     """Apply the admission policy that gates members of gangs, and return when it is in force. ``others``: the names of
     schedulers that are served besides."""
-    _apply_component(cluster, "admission-gate")
+    _apply_component(cluster, "admission-gate", release)
     until_created_so(cluster.api, _PODS, _pod({"muster.dev/pod-group": "probe"}), _is_gated)
     if others:
         gate = f"/apis/admissionregistration.k8s.io/{mutating_version()}/mutatingadmissionpolicies/muster-gang-gate"
@@ -297,9 +322,9 @@ def install_gate(cluster: Cluster, *others: str) -> None:
         until_created_so(cluster.api, _PODS, _pod({"muster.dev/pod-group": "probe"}, name), _is_gated)
 
 
-def install_job_admission(cluster: Cluster) -> None:
+def install_job_admission(cluster: Cluster, release: Release = CURRENT) -> None:
     """Apply the admission policies for jobs, owners of gangs and pods, and return when they are in force."""
-    _apply_component(cluster, "job-admission")
+    _apply_component(cluster, "job-admission", release)
     meta = {"name": "muster-probe", "labels": {"muster.dev/gang": "true"}}
     template = {"spec": {"restartPolicy": "Never", **_PROBED}}
     job = {"metadata": meta, "spec": {"template": template}}
@@ -320,7 +345,7 @@ def install_job_admission(cluster: Cluster) -> None:
 
 def install_pod_trials(cluster: Cluster) -> None:
     """Apply the account as which pods are tried, and its policy, and return when the policy is in force."""
-    _apply_component(cluster, "pod-trials")
+    _apply_component(cluster, "pod-trials", CURRENT)
     account, deadline = f"system:serviceaccount:{NAMESPACE}:muster-trials", time.monotonic() + PATIENCE_S
     path, pod = f"{_PODS}/{_TRIAL}", {"apiVersion": "v1", "kind": "Pod", **_pod({}), "metadata": {"name": _TRIAL}}
     while time.monotonic() < deadline:
@@ -344,9 +369,9 @@ def keep_managed_fields(cluster: Cluster) -> None:
     until_created_so(cluster.api, _PODS, led, lambda pod: "managedFields" in pod["metadata"])
 
 
-def _apply_component(cluster: Cluster, name: str) -> None:
+def _apply_component(cluster: Cluster, name: str, release: Release) -> None:
     """Apply it in the version in which the API server serves mutating policies."""
-    manifests = list(read_all(cluster.kubectl("kustomize", str(MANIFESTS / "components" / name))))
+    manifests = list(read_all(cluster.kubectl("kustomize", str(release.manifests / "components" / name))))
     for one in manifests:
         if one["kind"].startswith("MutatingAdmissionPolicy"):
             one["apiVersion"] = f"admissionregistration.k8s.io/{mutating_version()}"

@@ -65,6 +65,10 @@ class RealStage:
         assert self._muster is not None, "kube-scheduler is alone"
         return self._muster
 
+    def ask(self, muster: RunningMuster) -> None:
+        """Ask this replica from now on."""
+        self._muster = muster
+
     @property
     def at_home(self) -> Object:
         """The part of a pod's spec that keeps it on this stage's nodes, where its namespace does not."""

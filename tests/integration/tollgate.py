@@ -21,6 +21,7 @@ class TollGate:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._left: int | None = None
+        self._barred: tuple[str, ...] = ()
         self._stopped = 0
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"gate": self}))
         self._server.daemon_threads = True
@@ -46,6 +47,16 @@ class TollGate:
             "nodeCacheCapable": True,
             "ignorable": True,
         }
+
+    def bar(self, *prefixes: str) -> None:
+        """Fail kube-scheduler, from now on, on the pods whose names begin so, and on no others.
+
+        It tries them again with its back-off, and others meanwhile. It must not be free to ignore the toll gate.
+        """
+        self._barred = prefixes
+
+    def bars(self, name: str) -> bool:
+        return name.startswith(self._barred)
 
     def close_after(self, pods: int) -> None:
         """Let so many pods pass from now on; the one after them is kept waiting, and kube-scheduler with it. One that
@@ -83,7 +94,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.gate.pass_through()
-        answer = json.dumps({"NodeNames": question["NodeNames"]}).encode()
+        said = {"NodeNames": question["NodeNames"]}
+        if self.gate.bars(question["Pod"]["metadata"]["name"]):
+            said = {"Error": "the toll gate is closed to this pod"}
+        answer = json.dumps(said).encode()
         try:
             self.send_response(200)
             self.send_header("Content-Length", str(len(answer)))
