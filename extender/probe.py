@@ -1,8 +1,8 @@
 """The health probe of the manifests: asks the Muster on this machine for its health (`python -m extender.probe`).
 
-A kubelet starts it every few seconds, so it imports the standard library and the reader of YAML files, and none of
-Muster's other modules: their imports cost more than a second of processor time. It does not check the settings, which
-Muster itself does when it starts.
+A kubelet starts it every few seconds, so it imports the standard library, the reader of YAML files and the table of
+old names, and none of Muster's other modules: their imports cost more than a second of processor time. It does not
+check the settings, which Muster itself does when it starts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from extender.config.aliases import rename_settings
 
 if TYPE_CHECKING:
     import ssl
@@ -66,9 +68,12 @@ def ask(listener: Listener, *, ready: bool) -> tuple[bool, str]:
 
 def listener_from(path: str | None, environment: Mapping[str, str]) -> Listener:
     """From the settings file and, before it, MUSTER_* variables. Raises ProbeError."""
-    given = {name.lower(): value for name, value in environment.items()}
     values = _read(path) if path is not None else {}
-    values |= {name: given[f"muster_{name}"] for name in _SETTINGS if f"muster_{name}" in given}
+    given = {name.lower(): value for name, value in environment.items()}
+    given = {name.removeprefix("muster_"): value for name, value in given.items() if name.startswith("muster_")}
+    for settings in (values, given):
+        rename_settings(settings)
+    values |= {name: given[name] for name in _SETTINGS if name in given}
     defaults = Listener()
     port = values.get("listen_port", defaults.port)
     if not str(port).isdecimal() or len(str(port)) > 5:  # a longer one overflows where it is connected to

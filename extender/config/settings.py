@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings.exceptions import SettingsError as NotJsonError
 
 from extender.config import catalogue
+from extender.config.aliases import rename_settings
 from extender.config.job_kinds import JobKinds
 from extender.config.limiting import limits_of
 from extender.config.mistakes import PREFIX, mistakes, unread
@@ -311,10 +312,11 @@ class Settings(BaseSettings):
 
 def load(path: Path | None, **flags: Any) -> Settings:
     """Read the settings; a flag that is not None wins over everything. Raises SettingsError."""
-    if wrong := "\n".join(unread(os.environ, Settings)):
-        raise SettingsError(wrong)
     try:
         values = read_mapping(path) if path is not None else {}
+        twice = *rename_settings(values), *rename_settings(os.environ, PREFIX)
+        if wrong := "\n".join((*twice, *unread(os.environ, Settings))):
+            raise SettingsError(wrong)
         settings = Settings(**values)
         given = {name: value for name, value in flags.items() if value is not None}
         return Settings.model_validate(settings.model_dump() | given) if given else settings

@@ -17,6 +17,7 @@ ELSEWHERE = (
     Elsewhere("make demo", "minutes of a real control plane: .ci/run tests its parts, the README shows its picture"),
     Elsewhere("make test", "this is inside it"),
     Elsewhere("make soak", "runs until it is stopped; its command line is tested in tests/simulation"),
+    Elsewhere("make upgrade", "minutes of a real control plane; tests/integration/test_upgrade.py is its first part"),
     Elsewhere("make devcluster", "runs until it is stopped: the test of documents starts it and plays on it"),
     Elsewhere("export ", "what it prints is the environment of all commands that are run"),
     Elsewhere(

@@ -17,6 +17,7 @@ from extender.cli.doctor.facts import Facts, Kueue, Tree, member_from, owner_fro
 from extender.cli.doctor.finding import Finding, Severity, error, skipped
 from extender.cli.doctor.leftovers import look
 from extender.cli.doctor.rights import EXTENDER, SCHEDULER, Right, needed
+from extender.config.aliases import rename_settings
 from extender.config.mistakes import mistakes
 from extender.config.reading import NOT_YAML, UnreadableYamlError, parse_yaml, read_yaml
 from extender.config.settings import Settings, SettingsError, load
@@ -132,10 +133,13 @@ class _Reading:
             if scheduler:
                 facts.scheduler, facts.scheduler_source = tree, source
         elif settings:
+            wrong = rename_settings(tree)
             try:
                 facts.settings = Settings.model_validate(tree)
             except ValidationError as problem:
-                said = "; ".join(mistakes(problem, Settings).splitlines())
+                wrong += mistakes(problem, Settings).splitlines()
+            if wrong:
+                said = "; ".join(wrong)
                 facts.skipped.append(error("BadSettings", source, f"Muster does not start: {said}", "correct it"))
 
     async def objects(self) -> None:

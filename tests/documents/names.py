@@ -1,0 +1,282 @@
+"""The public names of Muster, collected from the code: `python -m tests.documents.names` rewrites docs/names.md.
+
+``--release`` also adds them to those of the release that pyproject.toml names, in docs/released, and removes none.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from textwrap import TextWrapper
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import typer
+import yaml
+from pydantic import BaseModel
+
+from extender.cli import loadtest
+from extender.cli.doctor.command import Report
+from extender.cli.doctor.finding import NOT_CHECKED
+from extender.cli.main import Deferred, main
+from extender.config.aliases import ALIASES
+from extender.config.settings import Settings
+from extender.core.effects import Hint
+from extender.core.gang.milestones import Cause
+from extender.http.server import _pages
+from extender.kube.reports import EVICTED, MISSPELT_KEY, SUSPENDED
+from extender.observe.explain.explanation import Explanation
+from extender.observe.queues import QueueView
+from extender.observe.topology import DomainStock, TopologyView
+from extender.observe.views import GangView
+from extender.simulation.replay.whatif import Verdict
+from extender.simulation.report.fairness import Fairness
+from extender.simulation.report.outcome import Figures, Preempted
+from extender.simulation.report.tables import Input
+from tests.documents import reference
+from tests.documents.pages import ROOT
+from tests.metrics import described
+
+PAGE = ROOT / "docs" / "names.md"
+RELEASED = ROOT / "docs" / "released"
+Names = dict[str, list[str]]
+"""Kind -> the names of that kind, sorted."""
+SCHEDULER = ROOT / "manifests" / "base" / "kube-scheduler-config.yaml"
+MONITORING = ROOT / "manifests" / "components" / "monitoring" / "alerts.yaml"
+
+ANSWERS: dict[str, type[BaseModel]] = {
+    "/gangs": GangView,
+    "/gangs/{namespace}/{name}": GangView,
+    "/explain/{namespace}/{name}": Explanation,
+    "/queues": QueueView,
+    "/domains": DomainStock,
+    "/topology": TopologyView,
+}
+"""What each page answers, alone or in a list."""
+OUTPUTS: dict[str, dict[str, type]] = {
+    "muster doctor": {"": Report},
+    "muster simulate": {
+        "input.": Input,
+        "schedulers[].": Figures,
+        "schedulers[].fairness.": Fairness,
+        "schedulers[].preempted.": Preempted,
+        "verdicts[].": Verdict,
+    },
+}
+"""What a command writes as JSON, by where it is."""
+TEXTS = {
+    "settings": "In `muster.yaml`. `MUSTER_` and the name in capitals is the environment variable. "
+    "[configuration.md](configuration.md) says what each is for.",
+    "keys": "Annotations, labels and gates of ours. [configuration.md](configuration.md) says what each means.",
+    "keys of others": "Annotations and labels of other projects that are read: [configuration.md](configuration.md).",
+    "commands": "Commands, their options, and their arguments in capitals. `muster COMMAND --help` describes them.",
+    "variables": "Variables of the environment that commands read, besides those of the settings.",
+    "pages": "Paths that Muster serves; those of kube-scheduler stand in its configuration.",
+    "answers": "Keys of JSON, by page. `[]` is each element of a list. Values may be added, and keys.",
+    "outputs": "Keys of what these commands write as JSON. `gangs`, `queues`, `domains` and `explain` write answers.",
+    "reasons": "Why a workload waits; also reasons of Events and labels of metrics: [waiting.md](waiting.md).",
+    "reasons of Events": "Besides those above.",
+    "metrics": "With their labels. [metrics.md](metrics.md) explains them.",
+    "causes": "Values of the label `cause` of `muster_gang_replans_total`.",
+    "findings": "Codes of `muster doctor`. [doctor.md](doctor.md) explains them.",
+    "alerts": "Of the component `monitoring`. [operations.md](operations.md#alerts) explains them.",
+    "objects": "Objects of the manifests, but for ConfigMaps, whose names end with a hash.",
+}
+"""What each kind of names is."""
+
+
+def names() -> Names:
+    """Return every public name of the code and the manifests as they are."""
+    commands = typer.main.get_command(main)
+    found: dict[str, Iterable[str]] = {
+        "settings": _fields(Settings),
+        "keys": _keys(),
+        "keys of others": reference.SAID_TO_OTHERS,
+        "commands": (name for name, _ in _commands(commands, "muster")),
+        "variables": (variable for _, variable in _commands(commands, "muster") if variable),
+        "pages": _paths(),
+        "answers": (f"{page}: {key}" for page, model in ANSWERS.items() for key in _fields(model)),
+        "outputs": _outputs(),
+        "reasons": reason_codes(),
+        "reasons of Events": _event_reasons(),
+        "metrics": (
+            f"{one.name}{{{','.join(one.labels)}}}" if one.labels else one.name for one in described().values()
+        ),
+        "causes": map(str, Cause),
+        "findings": finding_codes(),
+        "alerts": _alerts(),
+        "objects": _objects(),
+    }
+    return {kind: sorted(set(some)) for kind, some in found.items()}
+
+
+def reason_codes() -> set[str]:
+    """Return the code of every Reason that the core makes."""
+    return set(_arguments("core", "Reason", "code", 0)) - {""}
+
+
+def finding_codes() -> set[str]:
+    """Return the code of every finding of the doctor."""
+    sources = [path.read_text() for path in (ROOT / "extender" / "cli" / "doctor").glob("*.py")]
+    given = r'(?:(?:error|warning|note)\(|Finding\(Severity\.\w+,)\s*"([A-Za-z]+)"'
+    codes = {code for text in sources for code in re.findall(given, text)}
+    return codes | {f"No{verb}Verb" for verb in ("Filter", "Prioritize", "Preempt", "Bind")} | {NOT_CHECKED}
+
+
+def released() -> dict[str, dict[str, Any]]:
+    """Return what each release has written down: its ``names``, and its ``aliases`` with the release that ends each."""
+    return {path.stem: yaml.safe_load(path.read_text()) for path in sorted(RELEASED.glob("*.yaml"))}
+
+
+def with_now(release: dict[str, Any]) -> dict[str, Any]:
+    """Return what a release has written down, and besides it what the code has."""
+    then = release.get("names", {})
+    return {
+        "names": {kind: sorted({*then.get(kind, ()), *some}) for kind, some in names().items()},
+        "aliases": {kind: {old: one.until for old, one in some.items()} for kind, some in ALIASES.items()},
+    }
+
+
+def version() -> str:
+    """Return the version that pyproject.toml names."""
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
+
+
+def filled(text: str) -> str:
+    """Return the page with its lists as they have to be."""
+    head, found, _ = text.partition(_BEGIN)
+    if not found:
+        raise ValueError(f"{PAGE.name} has no place for the names")
+    parts = [f"## {kind.capitalize()}\n\n{TEXTS[kind]}\n\n{_listed(some)}\n" for kind, some in names().items()]
+    return f"{head}{_BEGIN}\n" + "\n".join(parts)
+
+
+_PARTED = re.compile(r"(muster(?: [a-z]+)*)(?:: | (?=-|[A-Z]))(.+)|(/.*?): (.+)|([A-Z]\w+)/(.+)")
+"""A command and its option, argument or key, a page and its key, a kind and an object."""
+_FILL = TextWrapper(150, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+_BEGIN = "<!-- names: python -m tests.documents.names -->\n"
+
+
+def _listed(some: list[str]) -> str:
+    """A line for each command, page and kind of object, and one for all other names."""
+    lines: dict[str, list[str]] = {}
+    for name in some:
+        head, rest = filter(None, parted.groups()) if (parted := _PARTED.fullmatch(name)) else ("", name)
+        lines.setdefault(head, []).append(f"`{rest}`")
+    for name in [name for name in lines.get("", ()) if name.strip("`") in lines]:
+        lines[""].remove(name)
+    texts = {f"- `{head}`: " if head else "": ", ".join(rest) for head, rest in lines.items() if rest}
+    return "\n".join(_FILL.fill(head + text) for head, text in sorted(texts.items()))
+
+
+def _fields(record: Any, prefix: str = "") -> Iterator[str]:
+    """The fields of a pydantic model or a dataclass, and of those inside it."""
+    hints = get_type_hints(record)
+    for name in record.model_fields if issubclass(record, BaseModel) else [one.name for one in fields(record)]:
+        yield f"{prefix}{name}"
+        for inner, sign in _records(hints[name]):
+            yield from _fields(inner, f"{prefix}{name}{sign}.")
+
+
+def _records(annotation: Any) -> Iterator[tuple[type, str]]:
+    """The records in an annotation, with the sign of a list where they stand in one."""
+    if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or is_dataclass(annotation)):
+        yield annotation, ""
+    elif get_origin(annotation) in (UnionType, Union):
+        for one in get_args(annotation):
+            yield from _records(one)
+    elif get_origin(annotation) in (list, tuple):
+        for one in get_args(annotation):
+            yield from ((record, f"[]{sign}") for record, sign in _records(one))
+
+
+@cache
+def _nodes(file: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(file.read_text())))
+
+
+def _keys() -> Iterator[str]:
+    """Every key of ours in the code, whatever table says what it means."""
+    for folder in ("extender", "policies"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            if "muster.dev/" in file.read_text():
+                for node in _nodes(file):
+                    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                        yield from re.findall(r"^muster\.dev/[A-Za-z0-9-]+$", node.value)
+
+
+def _commands(command: Any, name: str) -> Iterator[tuple[str, str]]:
+    """The commands of an installed package, each with what they read from the environment.
+
+    Such a package has the benchmark of a running extender, and no other.
+    """
+    if isinstance(command, Deferred):
+        bench = command.name == "bench"
+        command = typer.main.get_command(loadtest.main) if bench else command.load()
+    yield name, ""
+    for one in command.params:
+        words = [*one.opts, *one.secondary_opts] if one.param_type_name == "option" else [one.name.upper()]
+        yield from ((f"{name} {word}", str(one.envvar or "")) for word in words)
+    for inner, one in getattr(command, "commands", {}).items():
+        yield from _commands(one, f"{name} {inner}")
+
+
+def _paths() -> Iterator[str]:
+    """The paths of the pages, and those of the verbs that the shipped kube-scheduler calls."""
+    nobody: Any = None
+    for route in _pages(nobody, nobody, nobody, nobody).routes:
+        yield re.sub(r":\w+}", "}", str(getattr(route, "path", "")))
+    for entry in yaml.safe_load(SCHEDULER.read_text())["extenders"]:
+        yield from (f"/{path}" for key, path in entry.items() if key.endswith("Verb"))
+
+
+def _outputs() -> Iterator[str]:
+    for command, parts in OUTPUTS.items():
+        for prefix, record in parts.items():
+            yield from (f"{command}: {key}" for key in _fields(record, prefix))
+
+
+def _event_reasons() -> Iterator[str]:
+    yield from (EVICTED, SUSPENDED, MISSPELT_KEY)
+    yield from (str(one.default) for one in fields(Hint) if one.name == "reason")
+    for folder in ("core", "runtime"):
+        yield from _arguments(folder, "Hint", "reason", 5)
+
+
+def _arguments(folder: str, function: str, keyword: str, position: int) -> Iterator[str]:
+    """The text that is given to each call of a function there; only ``Reason(...)`` has to have one."""
+    for file in sorted((ROOT / "extender" / folder).rglob("*.py")):
+        if f"{function}(" not in file.read_text():
+            continue
+        for node in _nodes(file):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function:
+                given = [one.value for one in node.keywords if one.arg == keyword] or node.args[position:][:1]
+                for value in given:
+                    assert isinstance(value, ast.Constant), f"{file.name}:{node.lineno}: {keyword} is no constant"
+                    yield str(value.value)
+
+
+def _alerts() -> Iterator[str]:
+    return (rule["alert"] for group in yaml.safe_load(MONITORING.read_text())["groups"] for rule in group["rules"])
+
+
+def _objects() -> Iterator[str]:
+    for file in sorted((ROOT / "manifests").rglob("*.yaml")):
+        if "examples" in file.parts or file.name in ("kustomization.yaml", "muster.yaml", "kube-scheduler-config.yaml"):
+            continue
+        for one in yaml.safe_load_all(file.read_text()):
+            if isinstance(one, dict) and "kind" in one and not one["kind"].endswith("PolicyBinding"):
+                yield f"{one['kind']}/{one['metadata']['name']}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text()))
+    if "--release" in sys.argv:
+        written = yaml.safe_dump(with_now(released().get(version(), {})), sort_keys=False, width=120)
+        (RELEASED / f"{version()}.yaml").write_text(written)
