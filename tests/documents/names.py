@@ -21,6 +21,7 @@ import typer
 import yaml
 from pydantic import BaseModel
 
+from extender.api.models import PREFIX, DomainStock, Explanation, GangView, QueueView, TopologyView
 from extender.cli import loadtest
 from extender.cli.doctor.command import Report
 from extender.cli.doctor.finding import NOT_CHECKED
@@ -31,10 +32,6 @@ from extender.core.effects import Hint
 from extender.core.gang.milestones import Cause
 from extender.http.server import _pages
 from extender.kube.reports import EVICTED, MISSPELT_KEY, SUSPENDED
-from extender.observe.explain.explanation import Explanation
-from extender.observe.queues import QueueView
-from extender.observe.topology import DomainStock, TopologyView
-from extender.observe.views import GangView
 from extender.simulation.replay.whatif import Verdict
 from extender.simulation.report.fairness import Fairness
 from extender.simulation.report.outcome import Figures, Preempted
@@ -51,12 +48,12 @@ SCHEDULER = ROOT / "manifests" / "base" / "kube-scheduler-config.yaml"
 MONITORING = ROOT / "manifests" / "components" / "monitoring" / "alerts.yaml"
 
 ANSWERS: dict[str, type[BaseModel]] = {
-    "/gangs": GangView,
-    "/gangs/{namespace}/{name}": GangView,
-    "/explain/{namespace}/{name}": Explanation,
-    "/queues": QueueView,
-    "/domains": DomainStock,
-    "/topology": TopologyView,
+    "/api/v1/gangs": GangView,
+    "/api/v1/gangs/{namespace}/{name}": GangView,
+    "/api/v1/explain/{namespace}/{name}": Explanation,
+    "/api/v1/queues": QueueView,
+    "/api/v1/domains": DomainStock,
+    "/api/v1/topology": TopologyView,
 }
 """What each page answers, alone or in a list."""
 OUTPUTS: dict[str, dict[str, type]] = {
@@ -230,8 +227,11 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, str]]:
 def _paths() -> Iterator[str]:
     """The paths of the pages, and those of the verbs that the shipped kube-scheduler calls."""
     nobody: Any = None
-    for route in _pages(nobody, nobody, nobody, nobody).routes:
-        yield re.sub(r":\w+}", "}", str(getattr(route, "path", "")))
+    pages = _pages(nobody, nobody, nobody, nobody)
+    yield from (path for route in pages.routes if (path := getattr(route, "path", "")))
+    for path in pages.openapi()["paths"]:
+        yield path
+        yield path.removeprefix(PREFIX)  # the alias, from before there were versions
     for entry in yaml.safe_load(SCHEDULER.read_text())["extenders"]:
         yield from (f"/{path}" for key, path in entry.items() if key.endswith("Verb"))
 
