@@ -11,7 +11,7 @@ from extender.core.effects import CleanJob, Reached, Reserve, StartJob, Ungate
 from extender.core.events import JobSeen, PodSeen, QueueSeen
 from extender.core.gang.milestones import Milestone
 from extender.simulation.clock import Clock
-from policies.model import Job, LetGo, Pod, Reservation, Selection, Taint, Toleration, Victim
+from policies.model import Job, LetGo, Pod, Requests, Reservation, Selection, Taint, Toleration, Victim
 from policies.model.queues import LocalQueue, ResourceFlavor
 from tests.builders import GPU, gang, key, node, requests
 from tests.core.jobs import job, template
@@ -38,9 +38,9 @@ REFUSED = Pod("", "default", "", requests(8), refusal="0/0 nodes", selection=Sel
 
 
 class Scene:
-    def __init__(self, pool: Pool = POOL) -> None:
+    def __init__(self, pool: Pool = POOL, *daemons: Requests) -> None:
         self.api, self.clock = ApiServer(), Clock(0.0)
-        self.autoscaler = Autoscaler(self.api, self.clock, Random(1), pool)
+        self.autoscaler = Autoscaler(self.api, self.clock, Random(1), pool, daemons)
 
     def want(self, *names: str, **facts: object) -> None:
         for name in names:
@@ -50,6 +50,15 @@ class Scene:
         """How many nodes there are then."""
         self.clock.run(self.clock.now + seconds)
         return len(self.api.nodes)
+
+
+def test_it_makes_no_node_of_which_daemons_leave_too_little() -> None:
+    """Seed 7500554: it made 3,300 nodes for a pod that asked for all that a node lists."""
+    it = Scene(POOL, (("cpu", 100), ("pods", 1)))
+    it.want("too-large", requests=requests(8, cpu=64))
+    assert it.after(10.0) == 0
+    it.want("fits", requests=requests(8, cpu=63))
+    assert it.after(10.0) == 1
 
 
 def test_it_makes_as_many_nodes_as_pods_need_that_kube_scheduler_has_marked() -> None:

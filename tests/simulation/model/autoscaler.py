@@ -7,13 +7,13 @@ cliques.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 
 from extender.simulation.clock import Clock
-from policies.model import HOSTNAME, Node, Pod
+from policies.model import HOSTNAME, Node, Pod, Requests
 from policies.placement.matching import admits
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.plugins import PreFilter
@@ -51,17 +51,24 @@ class Pool:
 class _Picture:
     """The nodes that it reckons with, what is left on them, and who is there or will be."""
 
-    def __init__(self, nodes: Mapping[str, Node], pods: Iterable[Pod]) -> None:
-        pods = list(pods)
+    def __init__(
+        self, nodes: Mapping[str, Node], coming: Iterable[Node], pods: Iterable[Pod], daemons: Sequence[Requests]
+    ) -> None:
+        """``daemons``: what the pods of DaemonSets take on each node that has yet to come."""
+        pods, self._daemons = list(pods), daemons
         self._nodes = dict(nodes)
         self._room = left_over(nodes, pods)
         self._there: dict[str, dict[str, Pod]] = {}
         self._averse = False
         for pod, name in on_nodes(pods):
             self._put(pod, name)
+        for node in coming:
+            self.add(node)
 
     def add(self, node: Node) -> None:
         self._nodes[node.name], self._room[node.name] = node, dict(node.allocatable)
+        for requests in self._daemons:
+            take(self._room[node.name], requests)
 
     def drop(self, name: str) -> None:
         del self._nodes[name], self._room[name]
@@ -84,9 +91,15 @@ class _Picture:
 
 
 class Autoscaler:
-    """``stays``: whether somebody has written on a node that it is not to be taken away; nobody has at first."""
+    """``stays``: whether somebody has written on a node that it is not to be taken away; nobody has at first.
 
-    def __init__(self, api: ApiServer, clock: Clock, random: Random, pool: Pool) -> None:
+    ``daemons``: what the pod of each DaemonSet asks for. As the real ones do it, their room is left on a node that is
+    to come: else one node after the other would be made for a pod that fits beside them on none.
+    """
+
+    def __init__(
+        self, api: ApiServer, clock: Clock, random: Random, pool: Pool, daemons: Collection[Requests] = ()
+    ) -> None:
         self.stays: Callable[[str], bool] = lambda _: False
         self.healed = False
         """From now on every node comes, in time."""
@@ -96,6 +109,7 @@ class Autoscaler:
         self._clock = clock
         self._random = random
         self.pool = pool
+        self._daemons = tuple(daemons)
         self.booked: dict[Hashable, list[Pod]] = {}
         """Pods that nodes were asked for, which have yet to exist: what they need is not taken away."""
         self._made = 0
@@ -142,7 +156,7 @@ class Autoscaler:
         return sorted(pods, key=lambda pod: (-max((n for name, n in pod.requests if "/" in name), default=0), pod.uid))
 
     def _picture(self) -> _Picture:
-        return _Picture(self._api.nodes | self._coming, self._api.pods.values())
+        return _Picture(self._api.nodes, self._coming.values(), self._api.pods.values(), self._daemons)
 
     def _order(self, pods: list[Pod], picture: _Picture) -> None:
         made, _ = self._made_for(pods, picture)

@@ -90,7 +90,7 @@ class World:
         self.autoscaler: Autoscaler | None = None
         if pool is not None:
             dice = self.chance.stream("autoscaler")
-            self.autoscaler = Autoscaler(self.api, self.clock, dice, pool)
+            self.autoscaler = Autoscaler(self.api, self.clock, dice, pool, self.daemons.values())
         self.polices = polices
         self.kinds = kinds
         self.profile = profile or Profile()
