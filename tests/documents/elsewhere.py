@@ -29,6 +29,7 @@ ELSEWHERE = (
     Elsewhere("make image", "minutes, and root; tests/test_image.py does the same without a control plane"),
     Elsewhere(".ci/", "a release of one's own; tests/test_releases.py runs it on a copy"),
     Elsewhere("kubectl apply -k manifests/examples/kyverno", "needs Kyverno; tests/documents/test_kyverno.py reads it"),
+    Elsewhere("helm install muster charts/muster", "tests/integration/test_helm.py types docs/helm.md"),
     Elsewhere("kind ", "needs containers"),
     Elsewhere("docker ", "needs containers"),
     Elsewhere("awk -F, ", "its trace is published by others, and not part of this project"),

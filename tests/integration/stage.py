@@ -172,7 +172,8 @@ class RealStage:
     def gangs(self) -> dict[str, GangView]:
         if self._muster is None:
             return {}
-        gangs = GANGS.validate_json(self._ask(f"{PREFIX}/gangs").content)
+        # By the path that a Muster of before /api/v1 has, too.
+        gangs = GANGS.validate_json(self._ask("/gangs").content)
         return {gang.name: gang for gang in gangs if gang.namespace == self.namespace}
 
     def domains(self) -> dict[str, DomainStock]:

@@ -160,8 +160,8 @@ def test_kubectl_runs_the_plugin(stage: RealStage, muster: RunningMuster) -> Non
 
     said = json.loads(kubectl("explain", f"{stage.namespace}/big", "-o", "json"))
     assert said["remedies"] == [
-        "1 more node with 8 GPUs free in the cluster",
         f"wait for {stage.namespace}/small to finish: that frees enough in the cluster",
+        f"1 more node with 8 GPUs free in the cluster, with labels stage={stage.namespace}",
     ]
     assert "NoRoom" in kubectl("gangs", "-n", stage.namespace)
     assert f"{stage.namespace}.rack" in kubectl("domains")
