@@ -18,7 +18,7 @@ from extender.cli.act.target import ActError, Target, check_queue, find
 from extender.cli.inspection import completion
 from extender.cli.inspection.commands import Home, Workload, show
 from extender.cli.inspection.kubeconfig import home
-from extender.cli.inspection.options import As, Context, Kubeconfig, Output
+from extender.cli.inspection.options import As, Context, Kubeconfig, Output, sharing
 from extender.cli.terminal import plain, stop, stop_on
 from extender.config.settings import SettingsError, load
 from extender.kube.client import Kube
@@ -40,15 +40,34 @@ class Found:
     registry: Registry
 
 
-def hold_command(
-    workload: Workload,
+@dataclass(frozen=True)
+class _Way:
+    """The options that every act has: where the workload is, and how it is done and told."""
+
+    namespace: str | None
+    dry_run: bool
+    config: Path | None
+    kubeconfig: Path | None
+    context: str | None
+    output: Output
+
+
+def _way(
     namespace: Home = None,
     dry_run: DryRun = False,
     config: Config = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: As = Output.TABLE,
-) -> None:
+) -> _Way:
+    return _Way(namespace, dry_run, config, kubeconfig, context, output)
+
+
+_acting = sharing(_way)
+
+
+@_acting
+def hold_command(way: _Way, workload: Workload) -> None:
     """Keep a job from being started.
 
     A job that waits stays suspended until `muster resume`. One that runs goes on, and does not start again.
@@ -58,18 +77,11 @@ def hold_command(
     async def plan(found: Found) -> Act:
         return hold(found.target)
 
-    _act(plan, workload, namespace, config, kubeconfig, context, output, dry_run=dry_run, yes=True)
+    _act(plan, workload, way, yes=True)
 
 
-def resume_command(
-    workload: Workload,
-    namespace: Home = None,
-    dry_run: DryRun = False,
-    config: Config = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    output: As = Output.TABLE,
-) -> None:
+@_acting
+def resume_command(way: _Way, workload: Workload) -> None:
     """Let a job go that is held.
 
     It waits for its turn. Exit code 0: done. 2: nothing was done.
@@ -78,22 +90,18 @@ def resume_command(
     async def plan(found: Found) -> Act:
         return resume(found.target)
 
-    _act(plan, workload, namespace, config, kubeconfig, context, output, dry_run=dry_run, yes=True)
+    _act(plan, workload, way, yes=True)
 
 
+@_acting
 def requeue_command(
+    way: _Way,
     workload: Workload,
-    namespace: Home = None,
     queue: Annotated[
         str | None,
         typer.Option(help="Wait in this LocalQueue from now on.", autocompletion=completion.local_queues),
     ] = None,
-    dry_run: DryRun = False,
     yes: Yes = False,
-    config: Config = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    output: As = Output.TABLE,
 ) -> None:
     """Put a job back in the line.
 
@@ -107,21 +115,17 @@ def requeue_command(
             await check_queue(found.kube, found.target.known.namespace, queue)
         return act
 
-    _act(plan, workload, namespace, config, kubeconfig, context, output, dry_run=dry_run, yes=yes)
+    _act(plan, workload, way, yes=yes)
 
 
+@_acting
 def evict_command(
+    way: _Way,
     workload: Workload,
-    namespace: Home = None,
     held: Annotated[
         bool, typer.Option("--hold", help="Hold it, too: it does not start again before `muster resume`.")
     ] = False,
-    dry_run: DryRun = False,
     yes: Yes = False,
-    config: Config = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    output: As = Output.TABLE,
 ) -> None:
     """Stop a workload and take its room back.
 
@@ -133,59 +137,37 @@ def evict_command(
     async def plan(found: Found) -> Act:
         return await evict(found.target, found.kube, found.registry, held=held)
 
-    _act(plan, workload, namespace, config, kubeconfig, context, output, dry_run=dry_run, yes=yes)
+    _act(plan, workload, way, yes=yes)
 
 
-def _act(
-    plan: Plan,
-    typed: str,
-    namespace: str | None,
-    config: Path | None,
-    kubeconfig: Path | None,
-    context: str | None,
-    output: Output,
-    *,
-    dry_run: bool,
-    yes: bool,
-) -> None:
+def _act(plan: Plan, typed: str, way: _Way, *, yes: bool) -> None:
     with stop_on(ActError, SettingsError):
-        registry = Registry(own_kinds(load(config).job_kinds))
-        connecting = Kube.connect(kubeconfig, context)
-        place = home(kubeconfig, context)
-        target, act, failed = asyncio.run(
-            _run(connecting, plan, typed, namespace, place, registry, dry_run=dry_run, yes=yes)
-        )
+        registry = Registry(own_kinds(load(way.config).job_kinds))
+        target, act, failed = asyncio.run(_run(plan, typed, way, registry, yes=yes))
     show(
-        told(act, target, failed, dry_run=dry_run),
-        output,
-        lambda out: _lines(act, target, failed, out, dry_run=dry_run),
+        told(act, target, failed, dry_run=way.dry_run),
+        way.output,
+        lambda out: _lines(act, target, failed, out, dry_run=way.dry_run),
     )
-    if dry_run:
+    if way.dry_run:
         typer.echo("nothing was written: this was a dry run", err=True)
     raise typer.Exit(1 if failed else 0)
 
 
 async def _run(
-    connecting: Awaitable[Kube],
-    plan: Plan,
-    typed: str,
-    namespace: str | None,
-    place: str,
-    registry: Registry,
-    *,
-    dry_run: bool,
-    yes: bool,
+    plan: Plan, typed: str, way: _Way, registry: Registry, *, yes: bool
 ) -> tuple[Target, Act, dict[str, str]]:
+    place = home(way.kubeconfig, way.context)
     try:
-        kube = await connecting
+        kube = await Kube.connect(way.kubeconfig, way.context)
     except (OSError, ValueError) as problem:
         raise ActError(f"no credentials for the API server: {problem}") from None
     try:
-        target = await find(kube, typed, namespace, place, registry)
+        target = await find(kube, typed, way.namespace, place, registry)
         act = await plan(Found(target, kube, registry))
-        if act.stops and not (dry_run or yes) and sys.stdin.isatty() and sys.stdout.isatty():
+        if act.stops and not (way.dry_run or yes) and sys.stdin.isatty() and sys.stdout.isatty():
             _ask(act)
-        return target, act, await carry_out(act, kube, dry_run=dry_run)
+        return target, act, await carry_out(act, kube, dry_run=way.dry_run)
     finally:
         await kube.close()
 

@@ -56,18 +56,23 @@ KeyFile = Annotated[Path | None, typer.Option(help="The key of the client certif
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again whenever it has changed, until Ctrl-C.")]
 
 
-def reaching(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with options in place of its first parameter, the Way that they make: typer has no other sharing."""
-    shared = inspect.signature(_way, eval_str=True).parameters
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+def sharing(make: Callable[..., object]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator of commands: it puts the options of ``make`` in place of the first parameter, which is given
+    what ``make`` returns. typer has no other sharing."""
+    shared = inspect.signature(make, eval_str=True).parameters
 
-    @wraps(command)
-    def run(**given: Any) -> None:
-        way = _way(**{name: given.pop(name) for name in shared})
-        command(way, **given)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
-    vars(run)["__signature__"] = inspect.Signature([*own, *shared.values()])
-    return run
+        @wraps(command)
+        def run(**given: Any) -> None:
+            made = make(**{name: given.pop(name) for name in shared})
+            command(made, **given)
+
+        vars(run)["__signature__"] = inspect.Signature([*own, *shared.values()])
+        return run
+
+    return decorate
 
 
 def _way(
@@ -86,6 +91,10 @@ def _way(
     return replace(
         way_of(url, kubeconfig, context, muster_namespace), ca_file=ca_file, cert_file=cert_file, key_file=key_file
     )
+
+
+reaching = sharing(_way)
+"""For commands that ask a running Muster."""
 
 
 def way_of(
