@@ -77,7 +77,7 @@ def _install(digest: str, folder: Path) -> None:
         sources.extractall(folder / "source")  # noqa: S202 - it is the archive of this clone's own commit
     uv = _uv()
     env = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(folder / "venv")}
-    # Compiled once, as by the Makefile: where PYTHONDONTWRITEBYTECODE is set each start would compile it anew.
+    # Compiled once, as by the Makefile: where PYTHONDONTWRITEBYTECODE is set each start would compile it again.
     env |= {"UV_PYTHON_DOWNLOADS": "never", "UV_COMPILE_BYTECODE": "1"}
     env.pop("VIRTUAL_ENV", None)
     argv = [uv, "sync", "--frozen", "--all-extras", "--no-dev", "--quiet", "--python", sys.executable]

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -103,9 +102,7 @@ def gangs_command(
     tolerated = (*([gpu_resource] if gpus else []), *(tolerate or ()))
     shape = Shape(scheduler_name, image, {"cpu": cpu} | gpu, _labels(selector), tolerated, priority_class)
     course = Course(kind, gangs, size, rate, shape, lifetime)
-    way = replace(
-        way_of(url, kubeconfig, context, muster_namespace), ca_file=ca_file, cert_file=cert_file, key_file=key_file
-    )
+    way = way_of(url, kubeconfig, context, muster_namespace, ca_file, cert_file, key_file)
     with stop_on(RunError, UnreachableError, RefusedError), reach(way) as muster:
         _check(muster)
         running = _run(kubeconfig, context, muster, course, timeout, yes=yes, until_ready=kube_burner is not None)

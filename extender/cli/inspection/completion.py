@@ -7,8 +7,7 @@ shows an error in the middle of a line, helps nobody.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -91,9 +90,9 @@ def _asked(context: typer.Context, question: Callable[[Muster], list[AnswerT]]) 
 
     given = context.params
     try:
-        named = (given.get(name) for name in ("url", "kubeconfig", "context", "muster_namespace"))
-        files: dict[str, Any] = {name: given.get(name) for name in ("ca_file", "cert_file", "key_file")}
-        with reach(replace(way_of(*named, quiet=True), **files)) as muster:
+        cluster = (given.get(name) for name in ("url", "kubeconfig", "context", "muster_namespace"))
+        files = (given.get(name) for name in ("ca_file", "cert_file", "key_file"))
+        with reach(way_of(*cluster, *files, quiet=True)) as muster:
             return question(muster)
     except (UnreachableError, RefusedError, OSError):
         return []

@@ -54,7 +54,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read what was typed. ``kind``: in lower case and the singular, or empty."""
+    """A reading of a typed name. ``kind``: in lower case and the singular, or empty."""
 
     namespace: str
     kind: str

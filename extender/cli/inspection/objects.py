@@ -1,4 +1,4 @@
-"""What the cluster's own objects say of a gang, for users who may not reach Muster: pods, PodGroups, Jobs and Events.
+"""Explains a gang by the cluster's own objects, for users who may not reach Muster: pods, PodGroups, Jobs and Events.
 
 The answer has the shape of Muster's own; what only Muster knows (room by domain, holds) is empty in it.
 """
@@ -60,7 +60,7 @@ class _Status(msgspec.Struct):
 
 
 class _Spec(msgspec.Struct, rename="camel"):
-    """Of a PodGroup, by any of its kinds, and of a Job."""
+    """The spec of a PodGroup of any kind, or of a Job."""
 
     min_member: int | None = None
     min_available: int | None = None
@@ -80,7 +80,7 @@ class _Objects(msgspec.Struct):
 
 @dataclass
 class _Namespace:
-    """What may be read of one namespace. ``groups`` and ``jobs`` by name, of these only what Muster is to admit."""
+    """The objects of one namespace that may be read. ``groups`` and ``jobs`` by name; only jobs that Muster admits."""
 
     name: str
     pods: list[Pod] = field(default_factory=list)
@@ -115,7 +115,7 @@ class _Namespace:
 
 
 def told_by_objects(kubectl: Sequence[str], typed: str, namespace: str | None, default: str) -> Explanation | None:
-    """As /explain, from what ``kubectl`` may read; None when that is nothing. Raises NameProblemError."""
+    """Answer as /explain does, by what ``kubectl`` may read; None if that is nothing. Raises NameProblemError."""
     places = dict.fromkeys(way.namespace for way in readings(typed, namespace, default))
     there = {name: read for name in places if (read := _read(kubectl, name)) is not None}
     if not there:

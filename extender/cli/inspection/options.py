@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -88,9 +87,7 @@ def _way(
     named = [name for name, value in cluster.items() if value is not None]
     if url is not None and named:
         stop(f"--url says where Muster is, and {named[0]} in which cluster to look for it: leave one of them out")
-    return replace(
-        way_of(url, kubeconfig, context, muster_namespace), ca_file=ca_file, cert_file=cert_file, key_file=key_file
-    )
+    return way_of(url, kubeconfig, context, muster_namespace, ca_file, cert_file, key_file)
 
 
 reaching = sharing(_way)
@@ -98,7 +95,15 @@ reaching = sharing(_way)
 
 
 def way_of(
-    url: str | None, kubeconfig: Path | None, context: str | None, namespace: str | None, *, quiet: bool = False
+    url: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str | None,
+    ca_file: Path | None = None,
+    cert_file: Path | None = None,
+    key_file: Path | None = None,
+    *,
+    quiet: bool = False,
 ) -> Way:
     """Return the way to Muster. An option that names a cluster counts more than $MUSTER_URL, which is told."""
     usual = os.environ.get(URL_VARIABLE) or None
@@ -108,4 +113,5 @@ def way_of(
             typer.secho(f"${URL_VARIABLE} ({usual}) is left aside: an option names {named[0]}", err=True, fg="yellow")
         if not named:
             url = usual
-    return Way(url, kubeconfig, context, namespace or "kube-system")
+    where = namespace or "kube-system"
+    return Way(url, kubeconfig, context, where, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
