@@ -285,8 +285,11 @@ class Measured:
         self.gangs = {gang: self._of_gang(of) for gang, of in members.items()}
 
     def _of_pod(self, pod: Instants) -> Latencies:
-        planned = self._table.gangs[pod.gang].started if self._table.course.kind is Kind.JOB else pod.planned
-        at_bind, bound = self._by_server(pod.released), pod.bound
+        planned, at_bind, bound = pod.planned, self._by_server(pod.released), pod.bound
+        if self._table.course.kind is Kind.JOB:
+            planned = self._table.gangs[pod.gang].started
+            if planned is not None and pod.created is not None:
+                planned = min(planned, pod.created)  # a Job has pods once it is started; two watches show the two
         if bound is not None and (scheduled := self._by_server(pod.scheduled)) is not None:
             bound = min(bound, scheduled)  # either may be late: a watch lags, and so does kube-scheduler
         if planned is not None and at_bind is not None:
