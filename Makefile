@@ -18,7 +18,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test versions soak faults facts check help format devcluster python clean fuzz chart wheel image upgrade
+.PHONY: demo test versions soak faults facts check help format devcluster python clean fuzz chart wheel image upgrade digest
 
 demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on a real control plane (ARGS="--help")
 	@$(BIN)/python -m devcluster --build-only
@@ -45,6 +45,9 @@ upgrade: $(SYNC) ## Upgrade from an earlier commit and back in every order of th
 
 soak: $(SYNC) ## Inject faults into simulated clusters until stopped or a guarantee is violated (ARGS="--seed 7" replays)
 	@$(BIN)/python -m tests.simulation.soak $(ARGS)
+
+digest: $(SYNC) ## Hash what the core asks for in seeds and scripts: a refactoring keeps it (ARGS="--base HEAD~1" compares)
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.digest $(ARGS)
 
 fuzz: $(SYNC) ## Send malformed and hostile documents to Muster, generated from a seed (ARGS="--inputs 1000000 --seed 7")
 	@$(BIN)/python -m tests.fuzz $(ARGS)

@@ -1,0 +1,188 @@
+"""The form in which effects are hashed: fields under names of their own, objects by name, prose by its arguments.
+
+Effects may be renamed, moved and worded anew: their digest stays. What is not in it: the sentence of a text, the name
+of the shape of a trial, and of jobs and pods whatever is not their name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from enum import Enum
+
+from extender.core.effects import (
+    AnswerBind,
+    AnswerFilter,
+    AnswerPreempt,
+    CleanJob,
+    Confirm,
+    Effect,
+    Enqueue,
+    Evict,
+    Hint,
+    Nominate,
+    PostBinding,
+    Reached,
+    Report,
+    Reserve,
+    StartJob,
+    SuspendJob,
+    TryPod,
+    Ungate,
+    Wake,
+)
+from extender.core.engine import Engine
+from extender.core.events import Event
+from policies.model import Job, Pod
+
+Form = str | int | float | bool | tuple["Form", ...] | None
+"""What a value is hashed as: its ``repr`` is the same in every process."""
+
+_ARGUMENT = re.compile(r"[\w.:-]*(?:\d|\w/)[\w./:-]*")
+
+
+def arguments(text: str) -> tuple[str, ...]:
+    """Return what a text is about: its numbers, and the names with a digit or a slash in them, without their order."""
+    return tuple(sorted({word.strip(".:-") for word in _ARGUMENT.findall(text)}))
+
+
+def form(value: object) -> Form:
+    """Return a value without the names of classes and fields, and without the order of sets and mappings."""
+    match value:
+        case Enum():
+            return value.value if isinstance(value.value, str) else value.name
+        case None | bool() | int() | float() | str():
+            return value
+        case Job():
+            return str(value.key)
+        case Pod():
+            return f"{value.namespace}/{value.name}"
+        case Mapping():
+            return tuple(sorted(((form(key), form(one)) for key, one in value.items()), key=repr))
+        case Set():
+            return tuple(sorted(map(form, value), key=repr))
+        case Iterable():
+            return tuple(map(form, value))
+    if is_dataclass(value):
+        return tuple(form(getattr(value, field.name)) for field in fields(value))
+    raise TypeError(f"no form is known of {value!r}")
+
+
+_POD = ("uid", "namespace", "name")
+FORMS: Mapping[type[Effect], tuple[str, Mapping[str, str]]] = {
+    AnswerFilter: ("answer-filter", {"call": "call", "passed": "passed", "refused": "refused", "why": "reason"}),
+    AnswerPreempt: ("answer-preempt", {"call": "call", "victims": "victims"}),
+    AnswerBind: ("answer-bind", {"call": "call", "why": "error"}),
+    PostBinding: (
+        "post-binding",
+        {one: one for one in (*_POD, "node", "calls", "deadline", "annotations", "group", "again")},
+    ),
+    Nominate: ("nominate", {one: one for one in (*_POD, "node", "renew", "group", "parked")}),
+    Ungate: ("ungate", {one: one for one in (*_POD, "group", "pin")}),
+    Wake: ("wake", {one: one for one in _POD}),
+    Confirm: ("confirm", {one: one for one in (*_POD, "group")}),
+    Evict: ("evict", {**{one: one for one in _POD}, "why": "reason"}),
+    StartJob: (
+        "start-job",
+        {
+            **{one: one for one in ("job", "plan", "minimum", "flavors", "tolerations", "labels")},
+            "let-go": "let_go",
+            "awaits": "awaits_s",
+        },
+    ),
+    SuspendJob: ("suspend-job", {"job": "job", "why": "reason", "evicted": "evicted", "in-vain": "in_vain"}),
+    CleanJob: ("clean-job", {"job": "job"}),
+    Reserve: ("reserve", {"group": "key", "pod": "pod", "job": "job", "reservation": "reservation"}),
+    Enqueue: ("enqueue", {"group": "key", "uid": "uid"}),
+    Report: (
+        "report",
+        {
+            **{one: one for one in ("member", "code", "warning", "members", "bound", "owner", "dialect", "pending")},
+            "group": "key",
+            "uid": "group_uid",
+            "why": "message",
+            "why, in full": "full",
+        },
+    ),
+    Hint: (
+        "hint",
+        {**{one: one for one in (*_POD, "owner", "once")}, "code": "reason", "why": "message"},
+    ),
+    Reached: (
+        "reached",
+        {
+            **{one: one for one in ("milestone", "size", "cause", "alone", "rules")},
+            "group": "key",
+            "after": "after_s",
+            "why": "detail",
+        },
+    ),
+    TryPod: ("try-pod", {"job": "job", "podset": "podset"}),
+}
+"""The kind and the fields of each effect, under the names that stay: beside each the one that it has in the code now.
+A field whose name begins with "why" has prose."""
+
+
+def named(effect: Effect) -> dict[str, object]:
+    """Return the kind of an effect and its fields, under names that stay."""
+    kind, names = FORMS[type(effect)]
+    values = {name: getattr(effect, attribute) for name, attribute in names.items()}
+    return {"kind": kind, **{name: _argued(one) if name.startswith("why") else one for name, one in values.items()}}
+
+
+def _argued(text: str) -> tuple[bool, tuple[str, ...]]:
+    """Return whether there is a text, and what it is about."""
+    return bool(text), arguments(text)
+
+
+class Stream:
+    """The effects of one core, and after how many events it asked for them."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        self._effects: list[tuple[int, Effect]] = []
+
+    def feed(self, effects: Iterable[Effect]) -> None:
+        """Take the effects of the next event. They are hashed later: tests count what an event costs."""
+        self.events += 1
+        self._effects += [(self.events, effect) for effect in effects]
+
+    @property
+    def digest(self) -> str:
+        """Return the hash of all so far."""
+        return digest_of(f"{event} {form(named(effect))}" for event, effect in self._effects)
+
+
+@contextmanager
+def recorded() -> Iterator[list[Stream]]:
+    """Record the stream of each core that handles an event within the block, in the order of their first events."""
+    streams: dict[int, Stream] = {}
+    cores: list[Engine] = []  # kept, so that no other one gets its id
+    found: list[Stream] = []
+    handle = Engine.handle
+
+    def recording(core: Engine, event: Event, now: float) -> list[Effect]:
+        if id(core) not in streams:
+            streams[id(core)] = stream = Stream()
+            cores.append(core)
+            found.append(stream)
+        effects = handle(core, event, now)
+        streams[id(core)].feed(effects)
+        return effects
+
+    Engine.handle = recording  # type: ignore[method-assign, assignment]
+    try:
+        yield found
+    finally:
+        Engine.handle = handle  # type: ignore[method-assign]
+
+
+def digest_of(parts: Iterable[str]) -> str:
+    """Return one digest of several parts, in this order."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(f"{part}\n".encode())
+    return found.hexdigest()[:16]
