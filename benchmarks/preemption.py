@@ -18,7 +18,7 @@ from msgspec import Struct
 from benchmarks.benchmark import Benchmark, Kind, Table, middle
 from benchmarks.stage import GPU, GPUS_PER_NODE, LEVELS, domains_of
 from devcluster.progress import Progress
-from extender.core.claims import Claims
+from extender.core.ledger.claims import Claims
 from policies.model import CLIQUE, HOSTNAME, Node, Pod, Requests, Topology
 from policies.model.levels import levels_from
 from policies.model.topology import SILENT

@@ -18,10 +18,9 @@ from msgspec import Struct
 
 from benchmarks.stage import LEVELS
 from devcluster.progress import Progress
-from extender.core.effects import Reached
+from extender.core.effects import Milestone, Reached
 from extender.core.engine import Engine
 from extender.core.events import Event, NamespaceSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Synced, Tick
-from extender.core.gang.milestones import Milestone
 from policies.model import CLIQUE, HOSTNAME, Dialect, GroupKey, GroupRef, Node, Pod, Topology
 from policies.model.levels import levels_from
 from policies.model.queues import ClusterQueue, LocalQueue, Quota, ResourceFlavor, ResourceGroup

@@ -24,7 +24,7 @@ from devcluster.releases import Release
 from devcluster.scheduler import Scheduler
 from extender.config.reading import UnreadableYamlError, read_mapping
 from extender.config.settings import Settings, SettingsError, load
-from extender.core.advisory import Mode
+from extender.core.gate.advisory import Mode
 from extender.core.limits import Preempts
 
 CURRENT = Release(Path(__file__).parent.parent, Path(sys.executable).with_name("muster"))

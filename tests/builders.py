@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from extender.core.claims import Claims
+from extender.core.ledger.claims import Claims
 from policies.model import CLIQUE, Dialect, GroupKey, GroupRef, Node, Pod, PodGroup, Requests
 from policies.placement.snapshot import Snapshot
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from prometheus_client.core import Metric
 
-from extender.core.effects import Reached
-from extender.core.gang.milestones import Cause, Milestone
+from extender.core.effects import Cause, Milestone, Reached
 from extender.observe.metrics import Metrics
 from policies.model import GroupKey
 from tests.builders import cluster, gang

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
-from extender.core.advisory import Mode
+from extender.core.gate.advisory import Mode
 from extender.observe.metrics import Metrics
 from policies.model import Pod
 from tests.builders import busy, cluster, gang, node, reborn

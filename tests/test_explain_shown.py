@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from extender.cli.inspection.tables import show_explanation
-from extender.core.workload import Workload
+from extender.core.workload.workload import Workload
 from extender.observe.explain.explanation import explain
 from extender.observe.topology import domains
 from extender.observe.views import view

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, get_args
 
-from extender.core.binds import stamps
+from extender.core.gate import stamps
 from extender.kube.client import EVICTED_BY
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.kinds.appwrapper import APP_WRAPPER

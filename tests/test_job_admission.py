@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.core.binds.stamps import WRITTEN
+from extender.core.gate.stamps import WRITTEN
 from extender.kube.dialects import NAMES
 from extender.kube.kinds.keys import (
     COMPONENT,

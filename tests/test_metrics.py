@@ -10,8 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from extender.core.effects import Reached
-from extender.core.gang.milestones import Cause, Milestone
+from extender.core.effects import Cause, Milestone, Reached
 from extender.http.scrape import metrics_page
 from extender.observe.metrics import Metrics, size_of
 from policies.model import Dialect, GroupKey, GroupRef, PodSet, PodSets

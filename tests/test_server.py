@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from extender.core.events import NodeSeen
-from extender.core.kube_scheduler.verdicts import GANG_WAITS
+from extender.core.ledger.kube_scheduler import GANG_WAITS
 from extender.runtime.quarantine import FAILURES, LEFT_OUT_NOTICE, Source
 from policies.model import GroupKey, Node
 from tests.running import Extender, running

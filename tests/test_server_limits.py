@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from extender.core.state import State
+from extender.core.ledger.state import State
 from extender.http import wire
 from extender.http.hosts import Hosts
 from extender.http.server import create_app

@@ -19,7 +19,7 @@ from extender import probe
 from extender.cli.main import main
 from extender.config.settings import SettingsError, load
 from extender.config.tls_files import TlsFiles
-from extender.core.state import State
+from extender.core.ledger.state import State
 from extender.http.scrape import metrics_page
 from extender.http.tls import Credentials, TlsError
 from extender.observe.metrics import Metrics

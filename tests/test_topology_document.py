@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from extender.config.catalogue import policy
-from extender.core.advisory import Mode
+from extender.core.gate.advisory import Mode
 from extender.observe.metrics import Metrics
 from policies.model.levels import PRESETS
 from policies.strategies import packing

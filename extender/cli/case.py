@@ -13,9 +13,9 @@ from typing import Any
 
 from extender.config.reading import NOT_YAML, parse_yaml
 from extender.config.settings import Settings, load
-from extender.core.advisory import Mode
 from extender.core.engine import Engine
 from extender.core.events import QueueSeen
+from extender.core.gate.advisory import Mode
 from extender.simulation.replay.arrivals import Arrival, at_load, offered_load, window_s
 from extender.simulation.replay.contest import NO_QUEUES, Case, misfits, slots
 from extender.simulation.replay.course import Terms

@@ -18,7 +18,7 @@ from extender.cli.progress import progress
 from extender.cli.terminal import console, grid, stop_on
 from extender.config.settings import Settings, SettingsError
 from extender.core.events import QueueSeen
-from extender.core.quota.queues import key_of
+from extender.core.ledger.queues import key_of
 from extender.platforms.nodes import PLATFORMS
 from extender.simulation.chance import Chance
 from extender.simulation.replay.arrivals import LONGEST_S, with_urgent

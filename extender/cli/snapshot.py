@@ -17,7 +17,7 @@ from extender.cli.output import STANDARD_OUTPUT, Output, OutputError
 from extender.cli.terminal import stop_on
 from extender.config.settings import Settings, SettingsError, load
 from extender.core.events import BudgetSeen, Event, GroupSeen, OwnerSeen, QueueSeen
-from extender.core.quota.queues import key_of
+from extender.core.ledger.queues import key_of
 from extender.kube.client import Kube
 from extender.kube.kinds.own import own_kinds
 from extender.kube.kinds.read import Reader

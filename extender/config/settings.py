@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,14 +14,13 @@ from pydantic_settings.exceptions import SettingsError as NotJsonError
 from extender.config import catalogue
 from extender.config.aliases import rename_settings
 from extender.config.job_kinds import JobKinds
-from extender.config.limiting import limits_of
 from extender.config.mistakes import PREFIX, mistakes, unread
 from extender.config.reading import UnreadableYamlError, read_mapping
 from extender.config.tls_files import TlsFiles, unguarded
 from extender.config.values import NAME, NO_FLAVORS, AdmissionFairSharing, Elastic, File, HostName, NodeLoss, Text
-from extender.core.advisory import Mode
 from extender.core.engine import Engine
-from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.gate.advisory import Mode
+from extender.core.gate.steering import SteeringMode
 from extender.core.limits import Limits, Preempts
 from extender.runtime.election import LeaderElection
 from policies.chosen import Policies
@@ -303,7 +303,35 @@ class Settings(BaseSettings):
 
     @property
     def limits(self) -> Limits:
-        return limits_of(self)
+        """Return the limits of the core, under the names that the core has for them."""
+        return Limits(
+            post_margin_s=self.bind_margin_s,
+            hold_s=self.hold_timeout_s,
+            plan_s=self.plan_timeout_s,
+            partial_s=self.partial_grace_s,
+            evict_partial=self.evict_partial,
+            replacement_s=self.replacement_grace_s,
+            incomplete_s=self.incomplete_grace_s,
+            evict_incomplete=self.evict_incomplete,
+            members=self.max_gang_members,
+            shapes=self.max_gang_shapes,
+            waiting=self.max_waiting_gangs,
+            node_loss_s=self.node_loss_s,
+            default_queue=self.default_queue,
+            require_queue=self.require_queue,
+            fair_sharing=self.fair_sharing,
+            past_usage=self.admission_fair_sharing.sampling,
+            preemption=self.preemption,
+            preemption_s=self.preemption_timeout_s,
+            min_runtime_s=self.preemption_min_runtime_s,
+            most_min_runtime_s=self.preemption_min_runtime_limit_s,
+            evictions_per_hour=self.preemption_evictions_per_hour,
+            saturation=Fraction(f"{self.preemption_saturation}") if self.preemption_saturation else None,
+            pods_preempt_gangs=self.pods_preempt_gangs,
+            elastic=self.elastic.limits,
+            names_others=self.name_other_namespaces,
+            trials=self.pod_trials,
+        )
 
     def engine(self) -> Engine:
         """The core that these settings ask for, which knows of nothing yet."""

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extender.core.advisory import Advisory
-from extender.core.binding import Bindings
 from extender.core.effects import AnswerFilter, AnswerPreempt, Nominate
 from extender.core.events import BindArrived, BindDisconnected, FilterCalled, PreemptCalled
-from extender.core.kube_scheduler.kube_preemption import KubePreemption
-from extender.core.kube_scheduler.verdicts import GANG_WAITS
-from extender.core.member import Step
-from extender.core.refusals import Refusals, refused_by_filter
-from extender.core.singles.singles import Singles
-from extender.core.state import State
+from extender.core.gate.advisory import Advisory
+from extender.core.gate.binding import Bindings
+from extender.core.gate.refusals import Refusals, refused_by_filter
+from extender.core.ledger.kube_scheduler import GANG_WAITS
+from extender.core.ledger.state import State
+from extender.core.preemption.kube_preemption import KubePreemption
+from extender.core.queue.singles import Singles
+from extender.core.workload.member import Step
 from policies.model import Pod
 
 

@@ -11,8 +11,6 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 
-from extender.core.admission import Admission
-from extender.core.advisory import Advisory, Mode
 from extender.core.answers import (
     BindingPosted,
     CapacityAnswered,
@@ -23,11 +21,10 @@ from extender.core.answers import (
     Untold,
     Unwritten,
 )
-from extender.core.apply import Apply
-from extender.core.binding import Bindings
+from extender.core.apply import Apply, PodFacts
 from extender.core.calls import Calls
-from extender.core.claims import Claims
-from extender.core.commit import Commit
+from extender.core.cycle.commit import Commit
+from extender.core.cycle.cycle import Admission
 from extender.core.effects import Effect
 from extender.core.events import (
     BindArrived,
@@ -49,35 +46,31 @@ from extender.core.events import (
     Synced,
     Tick,
 )
-from extender.core.gang.coming import Coming
-from extender.core.gang.hints import Hints
-from extender.core.gang.owners import Owners
+from extender.core.explain.hints import Hints
+from extender.core.explain.reports import QueueReports, WorkloadReport, workload_report
+from extender.core.explain.telling import WITH_TEXT, readable, told, untold
+from extender.core.gate.advisory import Advisory, Mode
+from extender.core.gate.binding import Bindings
+from extender.core.gate.refusals import Refusals
+from extender.core.gate.repeats import Repeats
+from extender.core.gate.revocations import Revocations
+from extender.core.gate.steering import Leading, Steering, SteeringMode
+from extender.core.jobs.elastic import CapacityAsk, Elastic
 from extender.core.jobs.enqueues import Enqueues
 from extender.core.jobs.jobs import Jobs
-from extender.core.kube_scheduler.kube_preemption import KubePreemption
-from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.jobs.owners import Coming, Owners
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.queues import ObjectKey
+from extender.core.ledger.state import State
 from extender.core.lifecycle import Lifecycle
 from extender.core.limits import NOT_ELASTIC, Limits, Preempts
-from extender.core.member import IllegalTransitionError
-from extender.core.pod_facts import PodFacts
-from extender.core.quota.asking import CapacityAsk
-from extender.core.quota.elastic import Elastic
-from extender.core.quota.queue_reports import QueueReports
-from extender.core.quota.queues import ObjectKey
-from extender.core.quota.workload_reports import WorkloadReport, workload_report
-from extender.core.readers import WITH_TEXT, readable
+from extender.core.preemption.kube_preemption import KubePreemption
+from extender.core.preemption.outlook import Outlook
+from extender.core.preemption.reservations import GivingWay, Reservations
+from extender.core.queue.singles import Singles
 from extender.core.recovery import Recovery
-from extender.core.refusals import Refusals
-from extender.core.repeats import Repeats
-from extender.core.revocations import Revocations
-from extender.core.singles.singles import Singles
-from extender.core.state import State
-from extender.core.steering import Leading, Steering
-from extender.core.telling import told, untold
-from extender.core.victims.giving_way import GivingWay
-from extender.core.victims.outlook import Outlook
-from extender.core.victims.reservations import Reservations
-from extender.core.workload import Workload
+from extender.core.workload.member import IllegalTransitionError
+from extender.core.workload.workload import Workload
 from policies.api import PolicyError, ScorePolicy
 from policies.chosen import OURS, Policies
 from policies.model import GroupKey, InVain, Pod

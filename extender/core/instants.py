@@ -1,4 +1,4 @@
-"""Instants that are read from objects, where anybody may have written them."""
+"""Instants that are read from objects, where anybody may have written them, and pauses that double."""
 
 from __future__ import annotations
 
@@ -19,3 +19,12 @@ def instant_of(text: str) -> float | None:
         return None
     at = instant.timestamp()
     return at if _FIRST <= at <= _LAST else None
+
+
+_MOST_DOUBLINGS = 62
+"""Beyond this the power is no number that a float can hold; every bound is reached long before."""
+
+
+def pause_s(times: int, first_s: float, most_s: float) -> float:
+    """The pause after the ``times``-th failure in a row, counted from 1."""
+    return min(first_s * 2.0 ** min(max(times - 1, 0), _MOST_DOUBLINGS), most_s)

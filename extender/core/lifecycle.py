@@ -7,30 +7,26 @@ from __future__ import annotations
 
 from math import inf
 
-from extender.core.binding import Bindings
-from extender.core.binds.deadlines import deadline, is_late, patience
-from extender.core.binds.stamped import recover_release, was_whole
-from extender.core.claim import Claim, ClaimState, SlotOf
-from extender.core.effects import Evict
-from extender.core.gang.coming import Coming
-from extender.core.gang.expected import uncreated
-from extender.core.gang.kept_words import kept_for_it
-from extender.core.gang.milestones import Milestone
-from extender.core.gang.phase import Phase
-from extender.core.gang.problems import foreign, of_earlier, running, too_few
+from extender.core.cycle.commit import index
+from extender.core.effects import Evict, Milestone
+from extender.core.explain.problems import foreign, of_earlier, running, too_few
+from extender.core.explain.telling import explain, reached, tell
+from extender.core.explain.words import kept_for_it
+from extender.core.gate.binding import Bindings, deadline, is_late, patience
+from extender.core.gate.refusals import Refusals
+from extender.core.gate.revocations import Revocations, end_start
+from extender.core.gate.stamps import recover_release, was_whole
+from extender.core.gate.steering import Leading
 from extender.core.jobs.jobs import Jobs
-from extender.core.jobs.taking_back import end_start
-from extender.core.kube_scheduler.kube_queue import awaits_uptake, is_still_queued, too_few_held, too_slow
+from extender.core.jobs.owners import Coming
+from extender.core.ledger.claims import Claim, ClaimState, SlotOf
+from extender.core.ledger.expected import uncreated
+from extender.core.ledger.kube_scheduler import awaits_uptake, is_still_queued, too_few_held, too_slow
+from extender.core.ledger.state import State
 from extender.core.limits import Limits
-from extender.core.member import Member, MemberState, Stage, Step
 from extender.core.reasons import Reason
-from extender.core.refusals import Refusals
-from extender.core.revocations import Revocations
-from extender.core.state import State
-from extender.core.steering import Leading
-from extender.core.telling import explain, reached, tell
-from extender.core.waiting.index import index
-from extender.core.workload import Workload
+from extender.core.workload.member import Member, MemberState, Stage, Step
+from extender.core.workload.workload import Phase, Workload
 from policies.model.eviction import together
 from policies.words import counted
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 
-from extender.core.gang.backoff import pause_s
+from extender.core.instants import pause_s
 from policies.model import PodGroup
 
 _PASSING = ("New", "Trying", "Placed", "Holding", "Releasing")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from extender.core.gang.hints import Hints
-from extender.core.kube_scheduler.kube_preemption import KubePreemption
+from extender.core.explain.hints import Hints
+from extender.core.gate.steering import Leading
+from extender.core.ledger.state import State
 from extender.core.lifecycle import Lifecycle
-from extender.core.state import State
-from extender.core.steering import Leading
+from extender.core.preemption.kube_preemption import KubePreemption
 from policies.model import GroupKey
 from policies.steps import Steps
 

@@ -24,7 +24,7 @@ from extender.api.models import (
     QueueView,
     TopologyView,
 )
-from extender.core.workload import Workload
+from extender.core.workload.workload import Workload
 from extender.http.verbs import Receive, Scope, Send
 from extender.observe.explain.explanation import explain
 from extender.observe.queues import queues

@@ -8,9 +8,8 @@ from functools import lru_cache
 from sys import intern
 from typing import Any, TypeVar
 
-from extender.core.binds.stamps import stamp_of, stamped_group
 from extender.core.events import ClaimSeen, VolumeSeen
-from extender.core.gang.removal import COST
+from extender.core.gate.stamps import COST, stamp_of, stamped_group
 from extender.core.instants import instant_of
 from extender.kube.dialects import MARKS, group_of
 from extender.kube.dialects.owner import owned_gang

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import assert_never
 
-from extender.core.binds.stamps import RELEASE_COMPLETE
 from extender.core.effects import (
     CleanJob,
     Confirm,
@@ -22,6 +21,7 @@ from extender.core.effects import (
     Ungate,
     Wake,
 )
+from extender.core.gate.stamps import RELEASE_COMPLETE
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.jobs import JobWriter

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from extender.core.state import State
-from extender.core.workload import Workload
+from extender.core.ledger.state import State
+from extender.core.workload.workload import Workload
 from extender.observe.quality import codes_of, gpus_of, quality
 from extender.observe.queues import Reports
 from extender.runtime.quarantine import Quarantine

@@ -10,9 +10,8 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import Metric
 
-from extender.core.effects import Reached
-from extender.core.gang.milestones import DEADLINES, Cause, Milestone
-from extender.core.state import State
+from extender.core.effects import DEADLINES, Cause, Milestone, Reached
+from extender.core.ledger.state import State
 from extender.observe.gauges import Computed, comparison, failed, placement, queue_gauges, standing
 from extender.observe.queues import Reports
 from extender.runtime.observer import Observer

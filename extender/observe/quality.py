@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from extender.core.workload import Workload
+from extender.core.workload.workload import Workload
 from policies.model import Requests, Selection, Toleration
 from policies.placement.columns import Codes
 from policies.placement.snapshot import Counts, Level, Snapshot

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from extender.api.models import DomainStock, DomainView, LevelView, TopologyView
-from extender.core.state import State
+from extender.core.ledger.state import State
 from policies.placement.columns import Codes
 from policies.placement.snapshot import Counts, Level, Snapshot
 from policies.words import natural

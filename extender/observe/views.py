@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from extender.api.models import GangView, MemberView
-from extender.core.member import Member, MemberState, Stage
-from extender.core.workload import Workload
+from extender.core.workload.member import Member, MemberState, Stage
+from extender.core.workload.workload import Workload
 from policies.model import Controller, Pod
 from policies.model.mentions import full
 from policies.words import natural

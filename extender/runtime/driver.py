@@ -18,7 +18,6 @@ from itertools import count
 from typing import Any, assert_never
 
 from extender.core.answers import BindingPosted, Outcome, PodTried, Ungated, Untold, Unwritten
-from extender.core.binds.stamps import RELEASE_COMPLETE
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -43,6 +42,7 @@ from extender.core.effects import (
 )
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, Event, Tick
+from extender.core.gate.stamps import RELEASE_COMPLETE
 from extender.runtime.budget import Budget, Lane
 from extender.runtime.in_order import JobWrites, Nominations, Place, Reports
 from extender.runtime.observer import Observer

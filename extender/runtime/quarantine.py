@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from extender.core.bare import bare, named
 from extender.core.events import Event
-from extender.core.state import State
+from extender.core.ledger.state import State
 from policies.model import Controller
 
 MOST_ENTRIES = 1024

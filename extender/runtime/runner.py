@@ -11,7 +11,7 @@ from itertools import count
 from math import inf
 from typing import Protocol, TypeVar, assert_never
 
-from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Hint, Reached, Report
+from extender.core.effects import AnswerBind, AnswerFilter, AnswerPreempt, Hint, Milestone, Reached, Report
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
@@ -23,7 +23,6 @@ from extender.core.events import (
     PreemptCalled,
     Synced,
 )
-from extender.core.gang.milestones import Milestone
 from extender.core.limits import STOOD_STILL_S
 from extender.runtime.driver import Action, Driver
 from extender.runtime.observer import Observer

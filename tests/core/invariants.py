@@ -8,16 +8,14 @@ from itertools import chain
 
 import numpy as np
 
-from extender.core.claim import ClaimState, Expected, SlotOf
-from extender.core.claims import Claims
-from extender.core.cluster.facts import Facts
-from extender.core.cluster.table import Table
-from extender.core.gang.demands import to_be_planned
-from extender.core.gang.problems import too_many_shapes
-from extender.core.member import Member, MemberState, Stage, Step
-from extender.core.state import State
-from extender.core.telling import told
-from extender.core.workload import Workload
+from extender.core.explain.problems import too_many_shapes
+from extender.core.explain.telling import told
+from extender.core.ledger.claims import Claims, ClaimState, Expected, SlotOf
+from extender.core.ledger.nodes import Facts, Table
+from extender.core.ledger.state import State
+from extender.core.queue.demands import to_be_planned
+from extender.core.workload.member import Member, MemberState, Stage, Step
+from extender.core.workload.workload import Workload
 from policies.placement.matching import admits
 from policies.placement.request import shape_of
 from tests.core.recount import differences

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from extender.core.effects import Effect, Reached, Reserve
+from extender.core.effects import Effect, Milestone, Reached, Reserve
 from extender.core.events import NamespaceSeen, PodGone, PodSeen, QueueSeen
-from extender.core.gang.milestones import Milestone
 from extender.core.limits import Limits, Preempts
 from policies.model.queues import (
     ClusterQueue,

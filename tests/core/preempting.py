@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from extender.core.answers import Reserved
-from extender.core.effects import Effect, Reached, Reserve
-from extender.core.gang.milestones import Milestone
+from extender.core.effects import Effect, Milestone, Reached, Reserve
 from extender.core.limits import Limits, Preempts
 from policies.model import Node, Pod, Reservation
 from tests.builders import gang

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from extender.core.gang.said import Said, Tally
-from extender.core.member import PLACED, Member, MemberState, Stage
-from extender.core.workload import Workload
+from extender.core.workload.member import PLACED, Member, MemberState, Stage
+from extender.core.workload.members import Said, Tally
+from extender.core.workload.workload import Workload
 from policies.model import Pod, SlotKey
 
 _COUNTED = tuple(Stage)[1:]

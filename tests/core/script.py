@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from extender.core.advisory import Mode
 from extender.core.answers import BindingPosted, Nominated, Outcome
-from extender.core.binds import stamps
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -38,9 +36,11 @@ from extender.core.events import (
     Synced,
     Tick,
 )
-from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.gate import stamps
+from extender.core.gate.advisory import Mode
+from extender.core.gate.steering import SteeringMode
 from extender.core.limits import Limits
-from extender.core.workload import Workload
+from extender.core.workload.workload import Workload
 from policies.chosen import OURS, Policies
 from policies.model import Node, Pod, PodGroup, Stamp
 from policies.model.levels import LevelKey

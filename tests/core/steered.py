@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.core.effects import Nominate, Ungate
-from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.gate.steering import SteeringMode
 from policies.model import GANG_GATE, Node
 from tests.builders import cluster
 from tests.core.script import Script

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from extender.core.advisory import Mode
 from extender.core.answers import Outcome, Ungated
 from extender.core.effects import Evict, Nominate, Ungate
 from extender.core.events import PodSeen, Synced
+from extender.core.gate.advisory import Mode
 from policies.model import GANG_GATE, Node, Pod, Stamp
 from tests.builders import busy, cluster, gang, reborn, single
 from tests.core.jobs import Controlled, job

@@ -9,8 +9,8 @@ import pytest
 from extender.core.bare import bare
 from extender.core.effects import CleanJob, Evict, StartJob, SuspendJob
 from extender.core.events import JobSeen, QueueSeen
-from extender.core.jobs.job import JobRecord
 from extender.core.limits import Limits, Preempts
+from extender.core.workload.job import JobRecord
 from policies.model import Job, Node, Pod
 from policies.model.queues import Stop
 from tests.builders import cluster, gang

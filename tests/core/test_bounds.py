@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.binds.release import Hold, Holds
 from extender.core.effects import Effect, Nominate
 from extender.core.events import BindArrived
-from extender.core.gang.backoff import pause_s
+from extender.core.instants import pause_s
 from extender.core.reasons import Reason, Telling
+from extender.core.workload.release import Hold, Holds
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
 

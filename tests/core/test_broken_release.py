@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.advisory import Mode
 from extender.core.answers import Outcome
 from extender.core.effects import Confirm
 from extender.core.events import QueueGone
+from extender.core.gate.advisory import Mode
 from policies.model import Pod
 from policies.model.queues import LocalQueue
 from tests.builders import cluster, coscheduled, gang, reborn, requests

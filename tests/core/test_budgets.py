@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from extender.core.effects import Milestone
 from extender.core.events import BudgetGone, BudgetSeen
-from extender.core.gang.milestones import Milestone
 from policies.model import DisruptionBudget, Pod, Requirement
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job

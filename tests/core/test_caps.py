@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.kube_scheduler.verdicts import GANG_WAITS, part_of_plugins
-from extender.core.member import Step
+from extender.core.ledger.kube_scheduler import GANG_WAITS, part_of_plugins
+from extender.core.workload.member import Step
 from policies.model import Pod
 from tests.builders import cluster, gang, requests, single
 from tests.core.script import Script

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from extender.core.claims import Claims
+from extender.core.ledger.claims import Claims
 from policies.model import CLIQUE, Node, Pod, Requirement, Selection, Taint, Toleration
 from policies.model.levels import LevelKey
 from policies.placement.snapshot import Snapshot

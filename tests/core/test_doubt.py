@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.binds.stamps import RELEASE_COMPLETE
 from extender.core.effects import PostBinding
 from extender.core.events import GroupGone
+from extender.core.gate.stamps import RELEASE_COMPLETE
 from extender.core.limits import Limits
 from tests.builders import cluster, coscheduled, gang, reborn, single
 from tests.core.script import Script, stamp_of

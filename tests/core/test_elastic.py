@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.advisory import Mode
 from extender.core.answers import CapacityAnswered, PodTried, Verdict
 from extender.core.events import CapacityServed, QueueGone, QueueSeen
+from extender.core.gate.advisory import Mode
+from extender.core.jobs import elastic
+from extender.core.jobs.elastic import CapacityAsk
 from extender.core.limits import Elasticity, Limits
-from extender.core.quota import elastic
-from extender.core.quota.asking import CapacityAsk
 from policies.model import Node, PodSet, PodSets, Selection, Toleration
 from policies.model.mentions import full
 from policies.model.queues import ClusterQueue, Stop, Strategy

@@ -10,8 +10,8 @@ import pytest
 from extender.core.answers import CapacityAnswered, Ungated
 from extender.core.effects import Ungate
 from extender.core.events import CapacityServed, QueueSeen
+from extender.core.ledger.quotas import KEPT
 from extender.core.limits import Elasticity, Limits
-from extender.core.quota.uses import KEPT
 from extender.simulation.chance import Chance
 from policies.model import GANG_GATE, Pod
 from policies.model.queues import Quota, Stop

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.effects import SuspendJob
-from extender.core.gang.milestones import Milestone
+from extender.core.effects import Milestone, SuspendJob
 from policies.model import Pod
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import NamespaceGone, NamespaceSeen, QueueSeen
-from extender.core.jobs.failed_creation import PROBATION_S, FailedCreation
+from extender.core.ledger.creation import PROBATION_S, FailedCreation
 from extender.core.limits import Limits
 from policies.model import GroupKey, Job, PodSets
 from policies.model.queues import LocalQueue, Strategy

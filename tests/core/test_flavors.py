@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.gang.phase import Phase
+from extender.core.workload.workload import Phase
 from policies.model import Node, Pod, Selection
 from tests.builders import cluster, gang, key, node
 from tests.core.jobs import Controlled, job

@@ -9,11 +9,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from extender.core.effects import Reached
+from extender.core.effects import Milestone, Reached
 from extender.core.events import JobSeen
-from extender.core.gang.milestones import Milestone
-from extender.core.singles.waiting import WaitingSingle
-from extender.core.waiting.turns import QueueView
+from extender.core.ledger.singles import WaitingSingle
+from extender.core.ledger.turns import QueueView
 from policies.api import PAUSE, Choice, Domain, PlacementRequest, SortKey, WaitingGang
 from policies.chosen import OURS, Policies
 from policies.model import Pod, PodSet, Topology

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.binds.stamps import NODE, RELEASE, RELEASE_COMPLETE
+from extender.core.gate.stamps import NODE, RELEASE, RELEASE_COMPLETE
 from extender.core.limits import Limits
 from tests.builders import cluster, gang
 from tests.core.script import Script

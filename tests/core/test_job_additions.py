@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.core.claim import SlotOf
+from extender.core.ledger.claims import SlotOf
 from policies.model import Constraints, HostPort, Job, Node, PodSet, PodSets, Requests, Selection, Taint, Toleration
 from tests.builders import cluster, key, reborn, single
 from tests.core.jobs import Controlled, job, template

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.advisory import Mode
 from extender.core.answers import Outcome
 from extender.core.events import JobSeen
+from extender.core.gate.advisory import Mode
 from policies.model import Controller, Dialect, GroupRef, Job, Pod, PodSet, PodSets
 from tests.builders import cluster, key
 from tests.core.jobs import Controlled, template

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from extender.core.jobs.elastic import kept_nodes
 from extender.core.limits import Limits
-from extender.core.quota.elastic import kept_nodes
 from tests.core.queues import come as come_pods
 from tests.core.queues import in_queue
 from tests.core.script import Script

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.claim import Claim, ClaimState
-from extender.core.state import State
-from extender.core.waiting.index import index
+from extender.core.cycle.commit import index
+from extender.core.ledger.claims import Claim, ClaimState
+from extender.core.ledger.state import State
 from policies.model import Dialect, GroupRef, PodSets
 from policies.placement.request import Cap, shape_of
 from tests.builders import cluster, gang, key, reborn, requests, single

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.effects import Reached
+from extender.core.effects import Milestone, Reached
 from extender.core.events import PodsSeen, Tick
-from extender.core.gang.milestones import Milestone
 from extender.core.limits import Limits, Preempts
 from tests.builders import cluster, gang, key, node, single
 from tests.core.jobs import Controlled, job

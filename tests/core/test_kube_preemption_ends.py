@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.advisory import Mode
-from extender.core.effects import Nominate
-from extender.core.gang.milestones import Milestone
+from extender.core.effects import Milestone, Nominate
+from extender.core.gate.advisory import Mode
 from policies.model import CLIQUE, Constraints, Term, Victim
 from tests.builders import GPU, cluster, gang, key, single
 from tests.core.preempting import Cluster, running

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.claims import Claims
+from extender.core.ledger.claims import Claims
 from extender.observe.topology import told, topology
 from policies.model import CLIQUE, Node
 from policies.model.levels import levels_from

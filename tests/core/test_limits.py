@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.claims import Claims
+from extender.core.ledger.claims import Claims
 from extender.core.limits import Limits
 from policies.model import GroupKey, Node, Pod, Requirement, Selection, Toleration
 from tests.builders import cluster, coscheduled, gang, node, podgroup, requests

@@ -10,9 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from extender.core.answers import Outcome
 from extender.core.events import PodSeen
-from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.gate.steering import SteeringMode
 from extender.core.limits import Limits
-from extender.core.member import Stage
+from extender.core.workload.member import Stage
 from policies.model import GANG_GATE, Pod, Selection
 from tests.builders import cluster, coscheduled, gang, node, reborn, single
 from tests.core.world import World

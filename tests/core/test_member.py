@@ -7,10 +7,10 @@ from itertools import product
 
 import pytest
 
-from extender.core.binds.release import Hold
 from extender.core.effects import AnswerBind
-from extender.core.gang.members import Members
-from extender.core.member import LEGAL, PLACED, IllegalTransitionError, MemberState, Stage
+from extender.core.workload.member import LEGAL, PLACED, IllegalTransitionError, MemberState, Stage
+from extender.core.workload.members import Members
+from extender.core.workload.release import Hold
 from tests.builders import cluster, gang
 from tests.core.script import Script
 
@@ -81,7 +81,7 @@ def test_an_illegal_step_ends_with_the_story_of_the_gang(monkeypatch: pytest.Mon
     script = Script(*cluster("a: 2x8"), *pods)
     script.bind(pods[0])
     illegal = {**LEGAL, MemberState.HELD: ()}
-    monkeypatch.setattr("extender.core.gang.members.LEGAL", illegal)
+    monkeypatch.setattr("extender.core.workload.members.LEGAL", illegal)
     with pytest.raises(IllegalTransitionError) as raised:
         script.bind(pods[1])
     assert "Placed: 2 members have a node" in "".join(raised.value.__notes__)

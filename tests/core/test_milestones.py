@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from extender.core.effects import Reached, Report
-from extender.core.gang.milestones import Cause, Milestone
+from extender.core.effects import Cause, Milestone, Reached, Report
 from tests.builders import cluster, coscheduled, gang, node, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script

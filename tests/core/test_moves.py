@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.binds.stamps import stamp_of
 from extender.core.effects import Nominate
 from extender.core.events import GroupGone, PodSeen
+from extender.core.gate.stamps import stamp_of
 from policies.model import Pod
 from tests.builders import cluster, coscheduled, gang, podgroup, requests
 from tests.core.script import Script

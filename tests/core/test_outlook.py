@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.gang.milestones import Milestone
+from extender.core.effects import Milestone
 from extender.core.limits import Limits, Preempts
-from extender.core.victims.outlook import Outlook
+from extender.core.preemption.outlook import Outlook
 from policies.model import Node, Pod
 from policies.model.queues import Preemption
 from tests.builders import cluster, gang, single

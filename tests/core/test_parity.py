@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.core import preemption
+from extender.core.preemption import preempt as preemption
 from tests.core.parity import by_core, by_entry, in_passes
 from tests.core.queue_worlds import case
 

@@ -24,7 +24,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(members[0].name)
         return placing(members, *rest)
 
-    monkeypatch.setattr("extender.core.planner.placing", counted)
+    monkeypatch.setattr("extender.core.queue.planner.placing", counted)
     return seen
 
 

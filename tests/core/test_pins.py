@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Ungated
-from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.gate.steering import SteeringMode
 from policies.model import CLIQUE, HOSTNAME, Constraints, Requirement, Selection, Spread, Topology
 from tests.builders import cluster, coscheduled, gang
 from tests.core.script import Script

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from extender.core.advisory import Mode
 from extender.core.effects import Nominate
+from extender.core.gate.advisory import Mode
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.gang.milestones import Milestone
+from extender.core.effects import Milestone
 from policies.model import PodSets
 from tests.builders import cluster, gang, key, single
 from tests.core.jobs import Controlled, job

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.effects import Evict, Reserve
+from extender.core.effects import Evict, Milestone, Reserve
 from extender.core.events import GroupJobSeen, Synced
-from extender.core.gang.milestones import Milestone
 from extender.core.limits import Limits, Preempts
 from tests.builders import cluster, gang, key, node, single
 from tests.core.preempting import ON, Cluster, running

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.core.effects import Nominate, Reserve
-from extender.core.gang.milestones import Milestone
+from extender.core.effects import Milestone, Nominate, Reserve
 from extender.core.limits import Limits, Preempts
 from policies.model.queues import Evicts, Preemption, Strategy
 from tests.builders import cluster, node

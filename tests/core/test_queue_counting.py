@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.quota.quotas import Quotas
+from extender.core.ledger.quotas import Quotas
 from policies.model.queues import ClusterQueue, Quota
 from tests.builders import GPU, cluster
 from tests.core.lending import Queued

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.cycle import flavors as quota_plans
+from extender.core.cycle.queues import Queued
 from extender.core.effects import Effect
 from extender.core.engine import Engine
 from extender.core.events import Event, PodGone, QueueSeen, Tick
-from extender.core.gang.demands import Demands
+from extender.core.ledger import queues
 from extender.core.limits import Limits
-from extender.core.quota import plans as quota_plans
-from extender.core.quota import queues
-from extender.core.quota.queued import Queued
-from extender.core.waiting.shortfalls import Shortfalls
-from extender.core.workload import Workload
+from extender.core.queue.demands import Demands
+from extender.core.queue.shortfalls import Shortfalls
+from extender.core.workload.workload import Workload
 from policies.model import Pod
 from policies.steps import Steps
 from tests.builders import cluster, gang

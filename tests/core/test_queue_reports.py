@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.explain.reports import QueueReports
+from extender.core.ledger.quotas import QueueMembers
 from extender.core.limits import Limits
-from extender.core.quota.queue_reports import QueueReports
-from extender.core.quota.uses import QueueMembers
 from policies.chosen import OURS
 from policies.model.queues import Cohort
 from tests.builders import cluster, gang

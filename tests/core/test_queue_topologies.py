@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import QueueGone, QueueSeen
-from extender.core.quota.queue_reports import QueueReports
+from extender.core.explain.reports import QueueReports
 from policies.chosen import OURS
 from policies.model import Node, Topology
 from policies.model.levels import levels_from

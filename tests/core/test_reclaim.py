@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.effects import Evict, Reached
-from extender.core.gang.milestones import Milestone
-from extender.core.victims import search as victim_search
+from extender.core.effects import Evict, Milestone, Reached
+from extender.core.preemption import search as victim_search
 from policies.model import Topology
 from policies.model.queues import ClusterQueue, Cohort, Evicts, Preemption, Quota, ResourceGroup, Strategy
 from policies.preemption.allowed import Why

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from extender.core.victims import search as victim_search
+from extender.core.preemption import search as victim_search
 from tests.builders import cluster
 from tests.core.lending import FAIR, RECLAIMS, Queued, borrowers
 from tests.core.preempting import ON

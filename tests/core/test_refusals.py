@@ -9,7 +9,7 @@ import pytest
 from extender.core.answers import Nominated
 from extender.core.effects import Nominate
 from extender.core.events import FilterCalled
-from extender.core.kube_scheduler.verdicts import GANG_WAITS
+from extender.core.ledger.kube_scheduler import GANG_WAITS
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.effects import PostBinding
-from extender.core.gang.removal import COST
+from extender.core.gate.stamps import COST
 from policies.model import Pod
 from tests.builders import cluster, gang
 from tests.core.levels import blocks, homes

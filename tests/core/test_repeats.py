@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from extender.core.advisory import Mode
 from extender.core.answers import Nominated, Reserved, Ungated, Unwritten
 from extender.core.effects import Confirm, Effect, Hint, Nominate, Reserve, Ungate, Wake
 from extender.core.events import Event, NamespaceGone, NamespaceSeen
+from extender.core.gate.advisory import Mode
 from policies.model import GANG_GATE, Controller, Reservation
 from tests.builders import cluster, gang, single
 from tests.core.jobs import Controlled, job

@@ -8,8 +8,8 @@ import pytest
 
 from extender.core.answers import Outcome, Ungated
 from extender.core.effects import Nominate, Ungate
-from extender.core.kube_scheduler.steering_mode import SteeringMode
-from extender.core.kube_scheduler.verdicts import GANG_WAITS
+from extender.core.gate.steering import SteeringMode
+from extender.core.ledger.kube_scheduler import GANG_WAITS
 from policies.model import Constraints, HostPort, Pod
 from tests.builders import cluster
 from tests.core.rounds import GATED, NEAR, members, nominated

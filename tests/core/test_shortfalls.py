@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from extender.core.gang.shape import Shape
-from extender.core.quota.lines import QueueLines
+from extender.core.ledger.state import State
+from extender.core.ledger.turns import Turns
+from extender.core.queue.line import Line, QueueLines
+from extender.core.queue.shortfalls import Lack, Shortfalls
 from extender.core.reasons import Reason
-from extender.core.state import State
-from extender.core.waiting.line import Line
-from extender.core.waiting.shortfalls import Lack, Shortfalls
-from extender.core.waiting.turns import Turns
-from extender.core.workload import Workload
+from extender.core.workload.shape import Shape
+from extender.core.workload.workload import Workload
 from policies.api import SortKey, WaitingGang
 from policies.guard import GuardedQueue
 from tests.builders import key

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from extender.core.answers import Outcome
 from extender.core.limits import Limits
-from extender.core.singles.singles import ROOM_KEPT
+from extender.core.queue.singles import ROOM_KEPT
 from policies.model import Selection
 from tests.builders import cluster, gang, node, single
 from tests.core.script import Script

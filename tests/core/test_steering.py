@@ -7,7 +7,7 @@ from dataclasses import replace
 from extender.core.answers import Nominated, Outcome, Ungated
 from extender.core.effects import Nominate, Ungate
 from extender.core.events import PodSeen, Synced, Tick
-from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.gate.steering import SteeringMode
 from extender.core.limits import Limits
 from tests.builders import cluster, gang
 from tests.core.script import Script

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.binds.stamps import DOMAIN, RANK
 from extender.core.effects import PostBinding
 from extender.core.events import NodeSeen
+from extender.core.gate.stamps import DOMAIN, RANK
 from policies.model import CLIQUE, Pod, Stamp, Topology
 from tests.builders import busy, cluster, coscheduled, gang, node, reborn, requests
 from tests.core.levels import BLOCK, IN_CLIQUE, asking, blocks, homes

@@ -9,7 +9,7 @@ import pytest
 from extender.core.answers import Nominated
 from extender.core.effects import Nominate
 from extender.core.events import PodSeen
-from extender.core.kube_scheduler.verdicts import GANG_WAITS
+from extender.core.ledger.kube_scheduler import GANG_WAITS
 from policies.model import Constraints, Pod
 from tests.builders import cluster, node, single
 from tests.core.relations import APART, asking

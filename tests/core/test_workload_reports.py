@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extender.core.quota.workload_reports import WorkloadReport
+from extender.core.explain.reports import WorkloadReport
 from tests.builders import GPU, cluster, key
 from tests.core.jobs import Controlled, job
 from tests.core.queues import cluster_queue, flavor, show

@@ -28,9 +28,9 @@ from extender.core.events import (
     Synced,
     Tick,
 )
-from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.explain.telling import told
+from extender.core.gate.steering import SteeringMode
 from extender.core.limits import Limits
-from extender.core.telling import told
 from policies.model import GANG_GATE, Node, Pod
 from policies.placement.matching import admits
 from tests.core.api_server import ApiServer

@@ -28,8 +28,7 @@ from extender.cli.doctor.finding import NOT_CHECKED
 from extender.cli.main import Deferred, main
 from extender.config.aliases import ALIASES
 from extender.config.settings import Settings
-from extender.core.effects import Hint
-from extender.core.gang.milestones import Cause
+from extender.core.effects import Cause, Hint
 from extender.http.server import _pages
 from extender.kube.reports import EVICTED, MISSPELT_KEY, SUSPENDED
 from extender.simulation.replay.whatif import Verdict

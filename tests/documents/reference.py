@@ -16,8 +16,9 @@ from pydantic.fields import FieldInfo
 
 from extender.api import models
 from extender.config.settings import Settings
-from extender.core.advisory import Mode
-from extender.core.binds.stamps import (
+from extender.core.gate.advisory import Mode
+from extender.core.gate.stamps import (
+    COST,
     DOMAIN,
     GANG_NAME,
     GANG_QUEUE,
@@ -30,8 +31,7 @@ from extender.core.binds.stamps import (
     RELEASE_SIZE,
     RELEASED_AT,
 )
-from extender.core.gang.removal import COST
-from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.gate.steering import SteeringMode
 from extender.core.limits import Preempts
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.dialects.koordinator import MIN_AVAILABLE, NAME, SIGS_MIN_AVAILABLE

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from extender.api.models import GangView
-from extender.core.kube_scheduler.verdicts import GANG_WAITS
+from extender.core.ledger.kube_scheduler import GANG_WAITS
 from extender.core.limits import Limits
-from extender.core.singles.singles import ROOM_KEPT
+from extender.core.queue.singles import ROOM_KEPT
 from extender.observe.explain.remedies import CODES
 from policies.model import GANG_GATE
 from tests.documents.names import reason_codes

@@ -11,8 +11,8 @@ import yaml
 
 from devcluster import Cluster
 from devcluster.api import Object
-from extender.core.binds.stamps import RELEASE, RELEASE_COMPLETE
 from extender.core.effects import Confirm, Evict, Hint, Nominate, PostBinding, Report, Ungate, Wake
+from extender.core.gate.stamps import RELEASE, RELEASE_COMPLETE
 from extender.kube.dialects import NAMES as NAMING_KEYS
 from policies.model import GANG_GATE, GroupKey
 from tests.integration.extender import Extender

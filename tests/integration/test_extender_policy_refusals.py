@@ -8,7 +8,7 @@ import pytest
 
 from devcluster import Cluster
 from devcluster.api import Object
-from extender.core.binds.stamps import RELEASE, RELEASE_COMPLETE
+from extender.core.gate.stamps import RELEASE, RELEASE_COMPLETE
 from extender.kube.client import EVICTED_BY
 from policies.model import GANG_GATE
 from tests.integration.extender import STRATEGIC, Extender

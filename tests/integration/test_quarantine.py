@@ -17,7 +17,7 @@ from tests.scenarios.pods import bound, gang, whole
 
 FRAGILE = """
 from extender.cli.entry import main
-from extender.core.pod_facts import PodFacts
+from extender.core.apply import PodFacts
 
 see = PodFacts.see
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.core.binds.stamps import marks_of, stamp_of
+from extender.core.gate.stamps import marks_of, stamp_of
 from extender.kube.kinds.plan import plan_from, plan_text
 from extender.kube.kinds.template import kept_of
 from extender.kube.queues.flavors import flavors_from

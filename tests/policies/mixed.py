@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from extender.core.claims import Claims
+from extender.core.ledger.claims import Claims
 from policies.model import (
     UNCONSTRAINED,
     Constraints,

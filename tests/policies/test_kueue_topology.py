@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.core.claims import Claims
+from extender.core.ledger.claims import Claims
 from policies.model import Pod, Topology
 from policies.model.levels import levels_from
 from policies.placement.place import Placed, place

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender.core.claims import Claims
+from extender.core.ledger.claims import Claims
 from policies.model import Requirement, Selection, Taint, Terms, Toleration
 from policies.placement.matching import admits, eligible
 from tests.builders import node, snapshot
@@ -162,7 +162,7 @@ def test_a_selection_is_evaluated_once_however_many_others_there_are(monkeypatch
         evaluated.append(selection)
         return eligible(selection, *rest)
 
-    monkeypatch.setattr("extender.core.cluster.facts.eligible", counted)
+    monkeypatch.setattr("extender.core.ledger.nodes.eligible", counted)
     mine, others = Selection((("a", "b"),)), [Selection((("a", str(number)),)) for number in range(2000)]
     for one in (mine, *others, mine, *others):
         assert view.eligible(one).tolist() == [False] * 20

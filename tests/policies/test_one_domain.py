@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from extender.core.claims import Claims
+from extender.core.ledger.claims import Claims
 from policies.model import Constraints, Node, Pod, Topology
 from policies.model.levels import levels_from
 from policies.placement.place import Placed, place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from extender.core.claims import Claims
+from extender.core.ledger.claims import Claims
 from policies.model import Node, Pod, Topology
 from policies.model.levels import levels_from
 from policies.placement.snapshot import Snapshot

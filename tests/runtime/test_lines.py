@@ -7,8 +7,7 @@ import logging
 
 import pytest
 
-from extender.core.effects import Reached, Report
-from extender.core.gang.milestones import Cause, Milestone
+from extender.core.effects import Cause, Milestone, Reached, Report
 from extender.observe.logs import Json
 from extender.runtime.runner import log_milestone, log_report
 from policies.model import GroupKey

@@ -48,7 +48,7 @@ from extender.core.events import (
 )
 from extender.core.lifecycle import Lifecycle
 from extender.core.limits import Limits
-from extender.core.workload import Workload
+from extender.core.workload.workload import Workload
 from extender.runtime import quarantine
 from extender.runtime.failures_file import FailuresFile
 from extender.runtime.quarantine import (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from extender.api.models import GangView
-from extender.core.advisory import Mode
-from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.gate.advisory import Mode
+from extender.core.gate.steering import SteeringMode
 from policies.model import Pod
 
 Object = dict[str, Any]

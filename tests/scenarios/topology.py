@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from extender.core.advisory import Mode
-from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.gate.advisory import Mode
+from extender.core.gate.steering import SteeringMode
 from policies.model import Pod
 from tests.scenarios.pods import bound, gang, gated, pod
 from tests.scenarios.scenario import scenario, until_bound, until_reason

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from extender.core.answers import CapacityAnswered
 from extender.core.events import Event, JobSeen
-from extender.core.quota.asking import CapacityAsk
+from extender.core.jobs.elastic import CapacityAsk
 from policies.model import GroupKey
 
 _SLOW_S = 5.0

@@ -13,6 +13,7 @@ from extender.core.effects import (
     AnswerFilter,
     Confirm,
     Effect,
+    Milestone,
     Nominate,
     PostBinding,
     Reached,
@@ -33,7 +34,6 @@ from extender.core.events import (
     PodSeen,
     Tick,
 )
-from extender.core.gang.milestones import Milestone
 from policies.model import GroupKey, Pod
 from tests.simulation.admissions import Admissions
 from tests.simulation.doubts import Claim, Doubts

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from extender.core.effects import Effect, PostBinding, Reached, StartJob
+from extender.core.effects import Cause, Effect, PostBinding, Reached, StartJob
 from extender.core.events import Event, PodSeen
-from extender.core.gang.milestones import Cause
 from policies.model import GroupKey, Node, Pod
 from tests.simulation import relations
 from tests.simulation.claims import Claims

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.gate.steering import SteeringMode
 from extender.core.limits import Limits
 from extender.simulation.chance import Chance
 from policies.model import Selection

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from extender.core.answers import Reserved
-from extender.core.effects import Effect, Evict, Reached, Reserve, SuspendJob
+from extender.core.effects import Effect, Evict, Milestone, Reached, Reserve, SuspendJob
 from extender.core.events import Event, NodeGone, NodeSeen, PodSeen, QueueGone, QueueSeen
-from extender.core.gang.milestones import Milestone
 from policies.model import GroupKey, Pod, Reservation, Victim
 from tests.simulation.admissions import Admissions
 from tests.simulation.losses import Losses

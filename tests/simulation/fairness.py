@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from extender.core.effects import AnswerFilter, Effect, Reached
+from extender.core.effects import AnswerFilter, Effect, Milestone, Reached
 from extender.core.events import Event, FilterCalled, GroupGone, GroupSeen, PodGone, PodSeen
-from extender.core.gang.milestones import Milestone
 from policies.model import GANG_GATE, GroupKey, Pod
 from tests.simulation import relations
 from tests.simulation.claims import Claims

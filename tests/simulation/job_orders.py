@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from extender.core.effects import CleanJob, Effect, StartJob, SuspendJob
-from extender.core.jobs.failed_creation import PROBATION_S
+from extender.core.ledger.creation import PROBATION_S
 from policies.model import Job
 from tests.simulation.admissions import Admissions
 from tests.simulation.job_plans import judge_plan

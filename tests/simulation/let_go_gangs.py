@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from extender.core.effects import Effect, Reached, Report, Ungate
+from extender.core.effects import Effect, Milestone, Reached, Report, Ungate
 from extender.core.events import Event, GroupGone, GroupSeen, QueueGone, QueueSeen, Synced
-from extender.core.gang.milestones import Milestone
 from policies.model import GroupKey, Pod
 from tests.simulation.queue_plan import FLAVOR, MADE
 from tests.simulation.shown import Shown

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extender.core.answers import BindingPosted, Outcome
-from extender.core.effects import Effect, Nominate, PostBinding, Reached, Ungate
+from extender.core.effects import Effect, Milestone, Nominate, PostBinding, Reached, Ungate
 from extender.core.events import (
     BindArrived,
     Event,
     NodeSeen,
     PodSeen,
 )
-from extender.core.gang.milestones import Milestone
 from policies.model import Node, Pod
 from tests.builders import GPU
 from tests.simulation.admissions import Admissions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from extender.core.engine import Engine
-from extender.core.kube_scheduler.steering_mode import SteeringMode
+from extender.core.gate.steering import SteeringMode
 from extender.core.limits import Limits, Preempts
 from policies.chosen import OURS
 from policies.model import DisruptionBudget, Node, Pod

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import inf
 
-from extender.core.effects import Effect, Reached, SuspendJob
+from extender.core.effects import Cause, Effect, Reached, SuspendJob
 from extender.core.events import Event, FilterCalled, PodSeen
-from extender.core.gang.milestones import Cause
 from policies.model import GroupKey
 from tests.simulation.model.world import World
 from tests.simulation.shown import Shown

@@ -8,10 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 from extender.core.answers import BindingPosted, JobWritten, Outcome
-from extender.core.effects import Effect, Nominate, PostBinding, Reached, StartJob, SuspendJob, Ungate
+from extender.core.effects import Effect, Milestone, Nominate, PostBinding, Reached, StartJob, SuspendJob, Ungate
 from extender.core.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen, Synced
-from extender.core.gang.milestones import Milestone
-from extender.core.quota.asking import CapacityAsk
+from extender.core.jobs.elastic import CapacityAsk
 from policies.model import GroupKey, Job, Pod, Requests
 from policies.model.queues import QueueObject, ResourceFlavor
 from tests.builders import GPU

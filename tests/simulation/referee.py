@@ -16,6 +16,7 @@ from extender.core.effects import (
     Confirm,
     Effect,
     Evict,
+    Milestone,
     Nominate,
     PostBinding,
     Reached,
@@ -34,8 +35,7 @@ from extender.core.events import (
     PodsSeen,
     PreemptCalled,
 )
-from extender.core.gang.milestones import Milestone
-from extender.core.quota.asking import CapacityAsk
+from extender.core.jobs.elastic import CapacityAsk
 from extender.runtime.quarantine import Source
 from policies.model import GroupKey, Job, PodSets
 from tests.core.invariants import validate

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from extender.core.gang.phase import Phase
-from extender.core.kube_scheduler.steering_mode import SteeringMode
-from extender.core.telling import told
+from extender.core.explain.telling import told
+from extender.core.gate.steering import SteeringMode
+from extender.core.workload.workload import Phase
 from policies.model import GANG_GATE, GroupKey, Node, Pod
 from policies.model.mentions import full, mentions_of
 from tests.simulation.broken import BrokenPromiseError

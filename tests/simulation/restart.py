@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from extender.core.claim import SlotOf
 from extender.core.effects import (
     CleanJob,
     Confirm,
@@ -38,7 +37,8 @@ from extender.core.events import (
     QueueSeen,
     Synced,
 )
-from extender.core.state import State
+from extender.core.ledger.claims import SlotOf
+from extender.core.ledger.state import State
 from extender.runtime.driver import Action, Driver
 from extender.runtime.requests import LookAtPod, Response, Send
 from policies.model import GroupKey

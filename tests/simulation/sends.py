@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from extender.core.answers import BindingPosted, JobWritten, Nominated, Outcome, Ungated
-from extender.core.effects import CleanJob, Effect, Nominate, PostBinding, Reached, StartJob, SuspendJob
+from extender.core.effects import CleanJob, Effect, Milestone, Nominate, PostBinding, Reached, StartJob, SuspendJob
 from extender.core.events import Event
-from extender.core.gang.milestones import Milestone
 from extender.runtime.requests import Asked, Response
 from policies.model import Pod
 from tests.simulation.claims import Claims

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.effects import Reached, StartJob
+from extender.core.effects import Milestone, Reached, StartJob
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
@@ -20,7 +20,6 @@ from extender.core.events import (
     Synced,
     Tick,
 )
-from extender.core.gang.milestones import Milestone
 from policies.model import Constraints, Stamp, Term, Topology
 from tests.builders import GPU, cluster, gang, key, single
 from tests.simulation.broken import BrokenPromiseError

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import BindingPosted, Outcome
-from extender.core.effects import Reached, StartJob, SuspendJob
+from extender.core.effects import Milestone, Reached, StartJob, SuspendJob
 from extender.core.events import (
     BindArrived,
     FilterCalled,
@@ -17,7 +17,6 @@ from extender.core.events import (
     PodSeen,
     Tick,
 )
-from extender.core.gang.milestones import Milestone
 from tests.builders import gang, key
 from tests.simulation.admissions import Admissions
 from tests.simulation.doubts import DOUBT_S

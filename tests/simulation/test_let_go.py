@@ -7,9 +7,8 @@ from random import Random
 
 import pytest
 
-from extender.core.effects import CleanJob, Reached, Reserve, StartJob, Ungate
+from extender.core.effects import CleanJob, Milestone, Reached, Reserve, StartJob, Ungate
 from extender.core.events import JobSeen, PodSeen, QueueSeen
-from extender.core.gang.milestones import Milestone
 from extender.simulation.clock import Clock
 from policies.model import Job, LetGo, Pod, Requests, Reservation, Selection, Taint, Toleration, Victim
 from policies.model.queues import LocalQueue, ResourceFlavor

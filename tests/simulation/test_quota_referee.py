@@ -8,9 +8,8 @@ from fractions import Fraction
 import pytest
 
 from extender.core.answers import BindingPosted, Outcome
-from extender.core.effects import Effect, Reached, StartJob
+from extender.core.effects import Effect, Milestone, Reached, StartJob
 from extender.core.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, QueueSeen, Synced, Tick
-from extender.core.gang.milestones import Milestone
 from policies.model import LetGo, Pod, Reservation, Victim
 from policies.model.queues import VOLCANO, Evicts, LocalQueue, Preemption, QueueObject, VolcanoQueue
 from tests.builders import GPU, cluster, gang, key, requests

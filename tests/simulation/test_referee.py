@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import BindingPosted, Nominated, Outcome
-from extender.core.effects import AnswerFilter, AnswerPreempt
+from extender.core.effects import AnswerFilter, AnswerPreempt, Milestone
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
@@ -19,7 +19,6 @@ from extender.core.events import (
     PreemptCalled,
     Tick,
 )
-from extender.core.gang.milestones import Milestone
 from extender.runtime.requests import Response
 from policies.model import Dialect, GroupRef, Stamp
 from tests.builders import cluster, gang, key, node, podgroup, single

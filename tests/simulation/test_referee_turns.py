@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Nominated, Outcome
-from extender.core.effects import AnswerFilter
+from extender.core.effects import AnswerFilter, Milestone
 from extender.core.engine import Engine
 from extender.core.events import (
     BindArrived,
@@ -18,7 +18,6 @@ from extender.core.events import (
     PreemptCalled,
     Tick,
 )
-from extender.core.gang.milestones import Milestone
 from policies.model import GANG_GATE, Controller, Dialect, PodGroup, Stamp
 from tests.builders import GPU, cluster, gang, key, node, single
 from tests.simulation.broken import BrokenPromiseError

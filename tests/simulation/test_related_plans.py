@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.effects import Nominate, PostBinding, Reached
+from extender.core.effects import Cause, Milestone, Nominate, PostBinding, Reached
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, NodeSeen, PodSeen, Tick
-from extender.core.gang.milestones import Cause, Milestone
 from policies.model import Constraints, Requirement, Spread, Stamp
 from tests.builders import cluster, gang, key, node, single
 from tests.simulation.broken import BrokenPromiseError

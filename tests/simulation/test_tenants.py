@@ -14,9 +14,9 @@ import pytest
 
 from extender.core.engine import Engine
 from extender.core.events import Event, JobSeen
-from extender.core.gang import expected
 from extender.core.jobs import upkeep
-from extender.core.jobs.failed_creation import FailedCreation
+from extender.core.ledger import expected
+from extender.core.ledger.creation import FailedCreation
 from extender.core.limits import Limits, Preempts
 from policies.model import GroupKey
 from tests.builders import cluster

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from extender.core.binds.stamps import stamped_group
+from extender.core.gate.stamps import stamped_group
 from policies.model import (
     Dialect,
     GroupKey,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from extender.core.answers import Nominated
-from extender.core.effects import Effect, Nominate, Reached
+from extender.core.effects import Effect, Milestone, Nominate, Reached
 from extender.core.events import Event, PodGone, PodSeen
-from extender.core.gang.milestones import Milestone
 from policies.model import GANG_GATE, GroupKey
 from tests.simulation.claims import Claims
 from tests.simulation.shown import Shown

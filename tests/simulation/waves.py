@@ -3,8 +3,7 @@ up first. Nobody is told where room is kept for them."""
 
 from __future__ import annotations
 
-from extender.core.effects import Effect, Enqueue, Reached
-from extender.core.gang.milestones import Milestone
+from extender.core.effects import Effect, Enqueue, Milestone, Reached
 from policies.model import GroupKey
 from tests.simulation.shown import Shown
 

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from extender.cli.act.target import ActError, JobFound, Target, decoded, lacks
-from extender.core.cluster.budgets import DisruptionBudgets
 from extender.core.events import BudgetSeen
-from extender.core.victims.candidates import SYSTEM_CRITICAL
+from extender.core.ledger.budgets import DisruptionBudgets
+from extender.core.preemption.candidates import SYSTEM_CRITICAL
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.kinds.change import merge_patch

@@ -35,9 +35,8 @@ from extender.cli.inspection.options import (
     Kubeconfig,
     MusterNamespace,
     Url,
-    way_of,
 )
-from extender.cli.inspection.reach import Muster, RefusedError, UnreachableError, reach
+from extender.cli.inspection.reach import Muster, RefusedError, UnreachableError, reach, way_of
 from extender.cli.output import OutputError
 from extender.cli.terminal import console, plain, stop_on
 from extender.kube.api.connection import ApiError

@@ -16,7 +16,7 @@ import msgspec
 
 from extender.cli.bench.measures import Sample
 from extender.cli.bench.plan import GANG, NAMESPACES, Course, Kind
-from extender.core.binds.stamps import RELEASED_AT
+from extender.core.gate.stamps import RELEASED_AT
 from extender.core.instants import instant_of
 from extender.kube.client import Kube
 from extender.kube.reading.objects import Meta, PodObject

@@ -15,8 +15,8 @@ from extender.cli.doctor import configuration, installation, keys, kinds, worklo
 from extender.cli.doctor.facts import Facts
 from extender.cli.doctor.finding import NOT_CHECKED, Finding, Severity, error, skipped
 from extender.cli.inspection.commands import show
-from extender.cli.inspection.options import As, Context, Kubeconfig, Output, Url, way_of
-from extender.cli.inspection.reach import UnreachableError, Way, reach
+from extender.cli.inspection.options import As, Context, Kubeconfig, Output, Url
+from extender.cli.inspection.reach import UnreachableError, Way, reach, way_of
 from extender.cli.terminal import plain, stop
 from policies.words import many
 

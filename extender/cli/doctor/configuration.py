@@ -10,8 +10,8 @@ from extender.cli.doctor.facts import Facts, Tree
 from extender.cli.doctor.finding import Finding, error, note, warning
 from extender.cli.doctor.profiles import check_profiles
 from extender.config.settings import Settings
-from extender.core.advisory import Mode
-from extender.core.jobs.creation import DEFAULT_RATE
+from extender.core.gate.advisory import Mode
+from extender.core.ledger.creation import DEFAULT_RATE
 from extender.core.limits import Limits
 from extender.kube.reading.quantity import duration_s
 

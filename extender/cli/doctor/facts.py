@@ -11,7 +11,7 @@ from extender.cli.doctor.finding import Finding
 from extender.cli.doctor.leftovers import Leftovers
 from extender.cli.doctor.rights import Right
 from extender.config.settings import Settings
-from extender.core.cluster.devices import DeviceClasses
+from extender.core.ledger.devices import DeviceClasses
 from extender.kube.convert import pod_from
 from extender.kube.discovery import Served
 from extender.kube.kinds.registry import asks

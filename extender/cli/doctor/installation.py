@@ -11,7 +11,7 @@ from extender.cli.doctor import leftovers
 from extender.cli.doctor.facts import Facts, Tree, pod_spec
 from extender.cli.doctor.finding import Finding, error, note, warning
 from extender.cli.doctor.rights import EXTENDER
-from extender.core.advisory import Mode
+from extender.core.gate.advisory import Mode
 from extender.core.limits import Preempts
 from extender.kube.dialects import POD_GROUP
 from extender.kube.kinds.registry import KINDS

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from extender.api.models import TopologyView
 from extender.cli.doctor.facts import UNANSWERED_S, Facts, Member, said
 from extender.cli.doctor.finding import Finding, error, warning
-from extender.core.cluster.table import Table
+from extender.core.ledger.nodes import Table
 from extender.kube.dialects import MIN_MEMBER
 from extender.kube.reading.topology import PREFERRED, REQUIRED, SLICE_TOPOLOGY
 from extender.observe.quality import gpus_of

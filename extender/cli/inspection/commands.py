@@ -16,7 +16,7 @@ from rich.console import Console
 from extender.api.models import DomainStock, Explanation, GangView, QueueView
 from extender.cli.inspection import completion, tables
 from extender.cli.inspection.kubeconfig import home
-from extender.cli.inspection.names import Known, NameProblemError, chosen, readings
+from extender.cli.inspection.names import NameProblemError, chosen, known_of, readings
 from extender.cli.inspection.objects import told_by_objects
 from extender.cli.inspection.options import ListAs, ListOutput, Output, Watch, reaching
 from extender.cli.inspection.queue_tree import QueueNameError, chosen_queues, name_of, show_queues
@@ -175,11 +175,6 @@ def show(told: Any, output: Output | ListOutput, draw: Callable[[Console], None]
                 typer.echo(plain(name).plain)
         case _:
             draw(console(wide=output.value == "wide"))
-
-
-def known_of(gangs: Sequence[GangView]) -> list[Known]:
-    """Return what each gang of an answer of Muster is known by."""
-    return [Known(one.namespace, one.name, one.objects, [pod.name for pod in one.pods]) for one in gangs]
 
 
 def _state(said: str) -> str:

@@ -78,15 +78,14 @@ def _starting(names: Iterable[str], incomplete: str) -> list[Offer]:
 
 
 def _known(context: typer.Context) -> list[Known]:
-    from extender.cli.inspection.commands import known_of
+    from extender.cli.inspection.names import known_of
 
     return known_of(_asked(context, lambda muster: muster.gangs()))
 
 
 def _asked(context: typer.Context, question: Callable[[Muster], list[AnswerT]]) -> list[AnswerT]:
     """Return what Muster answers; nothing if there is no way to it, or it takes too long."""
-    from extender.cli.inspection.options import way_of
-    from extender.cli.inspection.reach import RefusedError, UnreachableError, reach
+    from extender.cli.inspection.reach import RefusedError, UnreachableError, reach, way_of
 
     given = context.params
     try:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from extender.api.models import GangView
 from policies.words import listed
 
 _GANG = ("gang", "workload")
@@ -50,6 +51,11 @@ class Known:
         if kind == "pod":
             return name in self.pods
         return f"{kind}/{name}" in self.objects or f"{kind}-{name}" == self.name
+
+
+def known_of(gangs: Sequence[GangView]) -> list[Known]:
+    """Return what each gang of an answer of Muster is known by."""
+    return [Known(one.namespace, one.name, one.objects, [pod.name for pod in one.pods]) for one in gangs]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable
 from enum import StrEnum
 from functools import wraps
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from extender.cli.inspection import completion
-from extender.cli.inspection.reach import URL_VARIABLE, Way
+from extender.cli.inspection.reach import URL_VARIABLE, Way, way_of
 from extender.cli.terminal import stop
 
 
@@ -92,26 +91,3 @@ def _way(
 
 reaching = sharing(_way)
 """For commands that ask a running Muster."""
-
-
-def way_of(
-    url: str | None,
-    kubeconfig: Path | None,
-    context: str | None,
-    namespace: str | None,
-    ca_file: Path | None = None,
-    cert_file: Path | None = None,
-    key_file: Path | None = None,
-    *,
-    quiet: bool = False,
-) -> Way:
-    """Return the way to Muster. An option that names a cluster counts more than $MUSTER_URL, which is told."""
-    usual = os.environ.get(URL_VARIABLE) or None
-    if url is None and usual is not None:
-        named = [one for one in (context, kubeconfig, namespace) if one is not None]
-        if named and not quiet:
-            typer.secho(f"${URL_VARIABLE} ({usual}) is left aside: an option names {named[0]}", err=True, fg="yellow")
-        if not named:
-            url = usual
-    where = namespace or "kube-system"
-    return Way(url, kubeconfig, context, where, ca_file=ca_file, cert_file=cert_file, key_file=key_file)

@@ -6,6 +6,7 @@ port-forward can, and kubectl has all the ways to log in that people use: so kub
 
 from __future__ import annotations
 
+import os
 import re
 import select
 import shutil
@@ -20,6 +21,7 @@ from typing import Any, TypeVar, get_args
 from urllib.parse import quote
 
 import httpx
+import typer
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from extender.api.models import PREFIX, DomainStock, Explanation, GangView, Problem, QueueView, TopologyView
@@ -69,6 +71,29 @@ class Way:
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None
+
+
+def way_of(
+    url: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str | None,
+    ca_file: Path | None = None,
+    cert_file: Path | None = None,
+    key_file: Path | None = None,
+    *,
+    quiet: bool = False,
+) -> Way:
+    """Return the way to Muster. An option that names a cluster counts more than $MUSTER_URL, which is told."""
+    usual = os.environ.get(URL_VARIABLE) or None
+    if url is None and usual is not None:
+        named = [one for one in (context, kubeconfig, namespace) if one is not None]
+        if named and not quiet:
+            typer.secho(f"${URL_VARIABLE} ({usual}) is left aside: an option names {named[0]}", err=True, fg="yellow")
+        if not named:
+            url = usual
+    where = namespace or "kube-system"
+    return Way(url, kubeconfig, context, where, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
 
 
 class Muster:

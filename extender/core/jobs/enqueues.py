@@ -9,11 +9,11 @@ from __future__ import annotations
 from extender.core.answers import Enqueued
 from extender.core.effects import Enqueue
 from extender.core.events import GroupJobGone, GroupJobSeen
-from extender.core.gang.backoff import pause_s
-from extender.core.gang.timers import Timers
-from extender.core.jobs.failed_creation import PROBATION_S
-from extender.core.state import State
-from extender.core.workload import Workload
+from extender.core.instants import pause_s
+from extender.core.ledger.creation import PROBATION_S
+from extender.core.ledger.state import State
+from extender.core.ledger.waiting import Timers
+from extender.core.workload.workload import Workload
 from policies.model import Dialect, GroupJob, GroupKey, PodGroup, PodSets
 
 _FIRST_S, _LONGEST_S = 5.0, 900.0

@@ -10,26 +10,24 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from extender.core.answers import JobWritten, Outcome, PodTried, Verdict
-from extender.core.effects import CleanJob, SuspendJob, TryPod
-from extender.core.gang.backoff import pause_s
-from extender.core.gang.expected import await_pods, close_up, expect, still_planned, there_first, uncreated
-from extender.core.gang.milestones import Cause
-from extender.core.gang.names import strangers
-from extender.core.gang.problems import not_suspended
-from extender.core.jobs.additions import TRIED, Source
-from extender.core.jobs.job import JobRecord, JobWrite
+from extender.core.effects import Cause, CleanJob, SuspendJob, TryPod
+from extender.core.explain.problems import not_suspended
+from extender.core.explain.telling import explain
+from extender.core.gate.revocations import Revocations
+from extender.core.gate.steering import Leading
+from extender.core.instants import pause_s
+from extender.core.jobs.elastic import Elastic, Unplanned
 from extender.core.jobs.naming import JobNaming
 from extender.core.jobs.start import HELD, hindrance, start_of, to_come
-from extender.core.jobs.unplanned import Unplanned
 from extender.core.jobs.upkeep import Upkeep
-from extender.core.quota.elastic import Elastic
-from extender.core.quota.flavoring import Flavoring
+from extender.core.ledger.expected import await_pods, close_up, expect, still_planned, there_first, uncreated
+from extender.core.ledger.state import State
 from extender.core.reasons import Reason
-from extender.core.revocations import Revocations
-from extender.core.state import State
-from extender.core.steering import Leading
-from extender.core.telling import explain
-from extender.core.workload import Workload
+from extender.core.workload.additions import TRIED, Source
+from extender.core.workload.job import JobRecord, JobWrite
+from extender.core.workload.names import strangers
+from extender.core.workload.shape import Flavoring
+from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod, PodSet, PodSets, SlotKey, Victim
 
 _SHOWN_S = 60.0

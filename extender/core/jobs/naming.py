@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extender.core.gang.expected import expect, finish
-from extender.core.gang.names import Names, aside, is_over, strangers, taken_by
-from extender.core.state import State
+from extender.core.ledger.expected import expect, finish
+from extender.core.ledger.state import State
+from extender.core.workload.names import Names, aside, is_over, strangers, taken_by
 from policies.model import GroupKey, Job, PodSets
 
 

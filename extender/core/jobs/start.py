@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extender.core.effects import StartJob
-from extender.core.jobs.job import JobRecord
+from extender.core.ledger.state import State
 from extender.core.reasons import Reason
-from extender.core.state import State
-from extender.core.workload import Workload
+from extender.core.workload.job import JobRecord
+from extender.core.workload.workload import Workload
 from policies.model import Job, LetGo, Node, Pod, PodSets, SlotKey
 from policies.words import counted
 

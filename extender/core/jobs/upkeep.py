@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from extender.core.claim import ClaimState, SlotOf
-from extender.core.gang.expected import await_pods, uncreated
-from extender.core.gang.milestones import Cause
-from extender.core.jobs.failed_creation import PROBATION_S
-from extender.core.jobs.job import JobRecord
-from extender.core.jobs.taking_back import needs
+from extender.core.effects import Cause
+from extender.core.gate.revocations import Revocations, needs
+from extender.core.gate.steering import Leading
+from extender.core.ledger.claims import ClaimState, SlotOf
+from extender.core.ledger.creation import PROBATION_S
+from extender.core.ledger.expected import await_pods, uncreated
+from extender.core.ledger.state import State
+from extender.core.ledger.turns import others_wait
 from extender.core.limits import STOOD_STILL_S
-from extender.core.member import Member, MemberState
-from extender.core.revocations import Revocations
-from extender.core.state import State
-from extender.core.steering import Leading
-from extender.core.waiting.turns import others_wait
-from extender.core.workload import Workload
+from extender.core.workload.job import JobRecord
+from extender.core.workload.member import Member, MemberState
+from extender.core.workload.workload import Workload
 from policies.model import Job, Pod, SlotKey
 from policies.placement.fitting import crowded, lets_in
 from policies.words import counted

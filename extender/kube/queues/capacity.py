@@ -17,7 +17,7 @@ import msgspec
 
 from extender.core.answers import CapacityAnswered
 from extender.core.events import CapacityServed, Event
-from extender.core.quota.asking import AskedPods, CapacityAsk
+from extender.core.jobs.elastic import AskedPods, CapacityAsk
 from extender.kube.api.connection import METADATA_ONLY, ApiError, decoded
 from extender.kube.client import Kube
 from extender.kube.convert import UnreadableError

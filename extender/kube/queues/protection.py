@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
 from extender.core.engine import Engine
-from extender.core.quota.elastic import kept_nodes
+from extender.core.jobs.elastic import kept_nodes
 from extender.kube.api.connection import METADATA_ONLY, ApiError, decoded
 from extender.kube.client import Kube
 from extender.kube.convert import KEPT_NODE

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from extender.core.quota.workload_reports import WorkloadReport
+from extender.core.explain.reports import WorkloadReport
 from extender.kube.api.connection import ApiError, decoded
 from extender.kube.client import Kube
 from extender.kube.queues.resources import path_of

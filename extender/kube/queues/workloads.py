@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha1
 from typing import Any
 
-from extender.core.quota.workload_reports import PodSetReport, WorkloadReport
+from extender.core.explain.reports import PodSetReport, WorkloadReport
 from extender.kube.queues.status import Condition, condition, quantity, since
 from policies.model.group import Controller
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from extender.core.events import QueueSeen
-from extender.core.gang.backoff import pause_s
+from extender.core.instants import pause_s
 from extender.kube.api.connection import ApiError, read_as
 from extender.kube.client import Kube
 from extender.kube.queues.rounds import go_round

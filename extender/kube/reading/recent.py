@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from extender.core.binds.stamps import WRITTEN, stamp_of
+from extender.core.gate.stamps import WRITTEN, stamp_of
 from extender.kube.convert import asked_by, claims_of, pod_of, said_by
 from extender.kube.reading.objects import Meta, PodObject, PodSpec, PodStatus
 from policies.model import Pod

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from extender.core.binds.stamps import GANG_NAME, GANG_QUEUE, GANG_UID, RELEASE
+from extender.core.gate.stamps import GANG_NAME, GANG_QUEUE, GANG_UID, RELEASE
 from extender.kube.dialects import NAMES, koordinator, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
 from extender.kube.dialects.words import TASK_SPEC

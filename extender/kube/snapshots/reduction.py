@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct
 
-from extender.core.binds.stamps import STAMPED
+from extender.core.gate.stamps import STAMPED
 from extender.kube import dialects
 from extender.kube.dialects import owner
 from extender.kube.kinds.keys import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from extender.core.jobs.start import silent_node
-from extender.core.state import State
-from extender.core.workload import Workload
+from extender.core.ledger.state import State
+from extender.core.workload.workload import Workload
 from policies.model import Dialect
 from policies.model.queues import VOLCANO, ClusterQueue, Stop, TopologyObject, title_of
 from policies.words import listed

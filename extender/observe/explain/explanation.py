@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from extender.api.models import DomainRoom, Explanation, PlaceView, VictimView
-from extender.core.state import State
-from extender.core.victims.outlook import Outlook
-from extender.core.workload import Workload
+from extender.core.ledger.state import State
+from extender.core.preemption.outlook import Outlook
+from extender.core.workload.workload import Workload
 from extender.observe.explain.inquiry import Inquiry, holders, inquiries, topology_of
 from extender.observe.explain.remedies import remedies, waits_for
 from extender.observe.topology import in_order

@@ -8,12 +8,12 @@ from itertools import islice
 
 import numpy as np
 
-from extender.core.claim import Claim, Owner
-from extender.core.gang.demands import siblings, to_be_planned
-from extender.core.planner import view_for
-from extender.core.quota.flavoring import Flavoring, PartKey, part_of
-from extender.core.state import State
-from extender.core.workload import Workload
+from extender.core.ledger.claims import Claim, Owner
+from extender.core.ledger.state import State
+from extender.core.queue.demands import siblings, to_be_planned
+from extender.core.queue.planner import view_for
+from extender.core.workload.shape import Flavoring, PartKey, part_of
+from extender.core.workload.workload import Workload
 from extender.observe.explain.quota import QuotaQuestion
 from policies.model import NO_LEVEL, Pod
 from policies.placement.capacity import reach

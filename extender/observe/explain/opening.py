@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from extender.core.state import State
+from extender.core.ledger.state import State
 from extender.observe.explain.inquiry import NODE_NAMES, Inquiry
 from extender.observe.explain.remedy import Help, Remedy, all_of
 from policies.model import Node, Pod, Requirement, Selection, Taint, Terms, Toleration

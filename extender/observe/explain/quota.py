@@ -7,13 +7,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from extender.core.gang.demands import left_short
-from extender.core.quota.asked import Asked
-from extender.core.quota.flavoring import Flavoring, PartKey
-from extender.core.quota.own_use import leaving_pods, leaving_text
-from extender.core.quota.reclaiming import free_uses
-from extender.core.state import State
-from extender.core.workload import Workload
+from extender.core.explain.words import leaving_pods, leaving_text
+from extender.core.ledger.asked import Asked
+from extender.core.ledger.state import State
+from extender.core.preemption.reclaim import free_uses
+from extender.core.workload.least import left_short
+from extender.core.workload.shape import Flavoring, PartKey
+from extender.core.workload.workload import Workload
 from extender.observe.explain.remedy import Help, Remedy, all_of
 from policies.model import GroupKey, Node, Pod
 from policies.model.queues import (

@@ -8,11 +8,11 @@ from math import ceil
 
 import numpy as np
 
-from extender.core.gang.pins import pinned_to_lost
-from extender.core.member import Stage
+from extender.core.explain.problems import pinned_to_lost
+from extender.core.ledger.state import State
 from extender.core.reasons import Reason
-from extender.core.state import State
-from extender.core.workload import Workload
+from extender.core.workload.member import Stage
+from extender.core.workload.workload import Workload
 from extender.observe.explain.advice import ADVICE
 from extender.observe.explain.inquiry import (
     Inquiry,

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from extender.core.claims import Claims
-from extender.core.gang.backoff import pause_s
+from extender.core.instants import pause_s
+from extender.core.ledger.claims import Claims
 from extender.simulation.replay.course import Course, Life
 from extender.simulation.replay.queueing import Queueing
 from extender.simulation.replay.shape import GPU, gpus_of

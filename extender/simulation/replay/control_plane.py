@@ -15,7 +15,6 @@ from dataclasses import replace
 from itertools import count
 
 from extender.core.answers import BindingPosted, JobWritten, Nominated, Outcome, Reserved, Ungated
-from extender.core.binds.stamps import stamp_of
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -49,7 +48,8 @@ from extender.core.events import (
     Synced,
     Tick,
 )
-from extender.core.quota.flavoring import of_job
+from extender.core.gate.stamps import stamp_of
+from extender.core.workload.shape import of_job
 from extender.simulation.clock import Clock, Timer
 from policies.model import GANG_GATE, Job, Node, Pod, PodSet
 from policies.model.queues import ResourceFlavor

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from extender.core.cluster.namespaces import Namespaces
 from extender.core.events import Event, NamespaceSeen, QueueSeen
-from extender.core.quota.queues import ObjectKey, Queues, key_of
+from extender.core.ledger.namespaces import Namespaces
+from extender.core.ledger.queues import ObjectKey, Queues, key_of
 from extender.simulation.replay.arrivals import Arrival
 from extender.simulation.replay.shape import GPU, InputError
 from policies.model import Node

@@ -11,8 +11,8 @@ from itertools import count
 
 from extender.core.engine import Engine
 from extender.core.events import Event, PodSeen
-from extender.core.gang.names import aside
-from extender.core.workload import Workload
+from extender.core.workload.names import aside
+from extender.core.workload.workload import Workload
 from extender.simulation.clock import Clock
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.report.tables import Table

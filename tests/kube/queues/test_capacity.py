@@ -11,7 +11,7 @@ import pytest
 
 from extender.core.answers import CapacityAnswered
 from extender.core.events import CapacityServed, Event
-from extender.core.quota.asking import AskedPods, CapacityAsk
+from extender.core.jobs.elastic import AskedPods, CapacityAsk
 from extender.kube.api.connection import ApiError
 from extender.kube.kinds.registry import Registry
 from extender.kube.queues import capacity

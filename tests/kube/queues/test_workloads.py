@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.quota.workload_reports import PodSetReport, WorkloadReport
+from extender.core.explain.reports import PodSetReport, WorkloadReport
 from extender.core.reasons import Reason
 from extender.kube.queues import recording
 from extender.kube.queues.recording import WorkloadWriter

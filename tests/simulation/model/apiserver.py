@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from extender.core.bare import bare
-from extender.core.binds.stamps import stamp_of
 from extender.core.events import Event
+from extender.core.gate.stamps import stamp_of
 from extender.runtime.quarantine import Source
 from policies.model import (
     GANG_GATE,

@@ -22,7 +22,7 @@ from extender.core.events import (
     PreemptCalled,
     Synced,
 )
-from extender.core.quota.asking import CapacityAsk
+from extender.core.jobs.elastic import CapacityAsk
 from extender.runtime.driver import Action, Driver, Watcher
 from extender.runtime.quarantine import LEFT_OUT, Quarantine, Record, Source
 from extender.runtime.requests import Failed, Response, Send

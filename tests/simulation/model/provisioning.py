@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from extender.core.quota.asking import CapacityAsk
+from extender.core.jobs.elastic import CapacityAsk
 from extender.simulation.clock import Clock
 from policies.model import InVain, Pod
 from tests.simulation.model.apiserver import ApiServer

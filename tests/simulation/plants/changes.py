@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Untold
-from extender.core.cluster.table import Table
 from extender.core.effects import Confirm, Effect
 from extender.core.events import Event, GroupSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
-from extender.core.planner import Planner
-from extender.core.repeats import Repeats
+from extender.core.gate.repeats import Repeats
+from extender.core.ledger.nodes import Table
+from extender.core.queue.planner import Planner
 from policies.model import Node
 from tests.simulation.plants.mutants import Core, asks, hears
 

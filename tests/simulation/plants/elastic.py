@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from extender.core.answers import CapacityAnswered
+from extender.core.cycle.queues import Queued
 from extender.core.effects import Effect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, QueueSeen
-from extender.core.gang.shape import Shape
-from extender.core.quota import quotas
-from extender.core.quota.counting import unseen_of
-from extender.core.quota.elastic import Elastic, kept_nodes
-from extender.core.quota.queued import Queued
-from extender.core.quota.quotas import Quotas
-from extender.core.state import State
-from extender.core.workload import Workload
+from extender.core.jobs.elastic import Elastic, kept_nodes
+from extender.core.ledger import quotas
+from extender.core.ledger.quotas import Quotas, unseen_of
+from extender.core.ledger.state import State
+from extender.core.workload.shape import Shape
+from extender.core.workload.workload import Workload
 from extender.kube.queues import protection
 from policies.model import GroupKey, PodSets
 from policies.model.queues import ResourceFlavor

@@ -8,12 +8,11 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import BindingPosted, Outcome
-from extender.core.binds.release import Release
-from extender.core.effects import Effect, Nominate, PostBinding, Reached
+from extender.core.effects import Effect, Milestone, Nominate, PostBinding, Reached
 from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, Event, GroupSeen, NodeSeen, PodGone, PodSeen, PodsSeen
-from extender.core.gang.milestones import Milestone
-from extender.core.revocations import Revocations
+from extender.core.gate.revocations import Revocations
+from extender.core.workload.release import Release
 from policies.model import Pod, Topology
 from tests.simulation.plants.mutants import Core, core_bug, hears
 

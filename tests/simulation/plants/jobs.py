@@ -13,21 +13,20 @@ from extender.core import lifecycle
 from extender.core.answers import JobWritten, Outcome, PodTried, Verdict
 from extender.core.effects import CleanJob, Effect, JobEffect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, PodGone, PodSeen
-from extender.core.gang.members import Members
-from extender.core.gang.slots import Slots
-from extender.core.gang.starts import GoingOn
-from extender.core.jobs import additions
-from extender.core.jobs.additions import Additions, PodDemand
-from extender.core.jobs.creation import Creation
-from extender.core.jobs.job import JobRecord, JobWrite
+from extender.core.gate.revocations import take_job_back
 from extender.core.jobs.jobs import Jobs
-from extender.core.jobs.taking_back import take_job_back
 from extender.core.jobs.upkeep import Upkeep
-from extender.core.kube_scheduler.kube_queue import KubeQueue
-from extender.core.member import Member
-from extender.core.preemption import Preempting
-from extender.core.quota.flavoring import Flavoring
-from extender.core.workload import Workload
+from extender.core.ledger.creation import Creation
+from extender.core.ledger.kube_scheduler import KubeQueue
+from extender.core.preemption.preempt import Preempting
+from extender.core.workload import additions
+from extender.core.workload.additions import Additions, PodDemand
+from extender.core.workload.job import JobRecord, JobWrite
+from extender.core.workload.member import Member
+from extender.core.workload.members import GoingOn, Members
+from extender.core.workload.shape import Flavoring
+from extender.core.workload.slots import Slots
+from extender.core.workload.workload import Workload
 from extender.runtime.budget import Lane
 from extender.runtime.in_order import JobWrites
 from extender.runtime.requests import OK, Asked, Response
@@ -247,7 +246,7 @@ def jobs_that_wait_for_the_pods_of_others_are_not_looked_at_again(patch: pytest.
 def pods_that_come_before_the_start_of_their_job_is_shown_are_not_counted(patch: pytest.MonkeyPatch) -> None:
     """Others wait for them until the watch shows it, though no pod comes, and pods seem to be made ever more slowly."""
     for limit in ("_GAP_S", "_QUIET_S"):
-        patch.setattr(f"extender.core.jobs.creation.{limit}", inf)
+        patch.setattr(f"extender.core.ledger.creation.{limit}", inf)
     real = Jobs._count_uncreated
 
     def count(self: Jobs, workload: Workload, record: JobRecord, now: float) -> None:

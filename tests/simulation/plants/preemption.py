@@ -9,19 +9,18 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Reserved
-from extender.core.claims import Claims
-from extender.core.cluster.budgets import DisruptionBudgets
 from extender.core.effects import Effect, Evict, Reserve, SuspendJob
-from extender.core.gang import surplus
-from extender.core.kube_scheduler.kube_preemption import KubePreemption
-from extender.core.singles.singles import Singles
-from extender.core.state import State
-from extender.core.victims import candidates as candidates_of_all
-from extender.core.victims import search as victim_search
-from extender.core.victims.candidates import candidates as all_candidates
-from extender.core.victims.evictions import Evictions
-from extender.core.victims.preemptions import Preemption, Preemptions
-from extender.core.workload import Workload
+from extender.core.explain import surplus
+from extender.core.ledger.budgets import DisruptionBudgets
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.preemptions import Evictions, Preemption, Preemptions
+from extender.core.ledger.state import State
+from extender.core.preemption import candidates as candidates_of_all
+from extender.core.preemption import search as victim_search
+from extender.core.preemption.candidates import candidates as all_candidates
+from extender.core.preemption.kube_preemption import KubePreemption
+from extender.core.queue.singles import Singles
+from extender.core.workload.workload import Workload
 from policies.model import EvictionTerms
 from policies.preemption.candidates import Candidate
 from policies.preemption.candidates import Limits as Protection

@@ -8,13 +8,11 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import Event, JobSeen, PodSeen, QueueGone, QueueSeen
-from extender.core.gang.shape import Shape
-from extender.core.quota import quotas
-from extender.core.quota.asked import Asked
-from extender.core.quota.past_usage import PastUsage
-from extender.core.quota.quotas import Quotas
-from extender.core.quota.uses import QuotaUses
-from extender.core.waiting.shortfalls import Lack, Scope, Shortfalls
+from extender.core.ledger import quotas
+from extender.core.ledger.asked import Asked
+from extender.core.ledger.quotas import PastUsage, Quotas, QuotaUses
+from extender.core.queue.shortfalls import Lack, Scope, Shortfalls
+from extender.core.workload.shape import Shape
 from policies.model.queues import ClusterQueue, LocalQueue, Quota, VolcanoQueue
 from policies.quota.history import History
 from tests.simulation.plants.mutants import Core, hears

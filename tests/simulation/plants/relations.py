@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from extender.core import binding, planner, refusals, steering
 from extender.core.events import Event, JobSeen, PodSeen
-from extender.core.kube_scheduler import verdicts
-from extender.core.singles.waiting import WaitingSingles
-from extender.core.waiting.changes import Changes
+from extender.core.gate import binding, refusals, steering
+from extender.core.ledger import kube_scheduler as verdicts
+from extender.core.ledger.singles import WaitingSingles
+from extender.core.ledger.waiting import Changes
+from extender.core.queue import planner
 from policies.model import Pod, PodSet
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Tenants

@@ -1,0 +1,136 @@
+"""Commit a plan that was checked: every slot is promised its node, in a large gang some at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from extender.core.effects import Cause, Milestone
+from extender.core.explain.telling import explain, reached
+from extender.core.gate.revocations import Revocations
+from extender.core.gate.steering import Leading
+from extender.core.ledger.kube_scheduler import awaits_uptake
+from extender.core.ledger.state import State
+from extender.core.preemption.candidates import is_evictable
+from extender.core.queue.planner import Plan
+from extender.core.reasons import Reason
+from extender.core.workload.workload import Workload
+from policies.model import Pod, SlotKey
+from policies.placement.request import shape_of
+from policies.steps import Steps
+from policies.words import counted
+
+_AT_ONCE = 100
+"""How many slots are promised their nodes in one step."""
+_SEAT = 4
+"""What each costs, in units of ``policies.steps``."""
+
+Holds = Callable[[Workload, Plan], bool]
+Seat = tuple[Pod, str]
+
+
+class Commit:
+    """The only way from a plan to promises."""
+
+    def __init__(self, state: State, steering: Leading, revocations: Revocations) -> None:
+        self._state = state
+        self._steering = steering
+        self._revocations = revocations
+
+    def commit(self, workload: Workload, plan: Plan, holds: Holds, now: float) -> Steps[None]:
+        """``holds`` says whether a part of the plan can still be promised, after others were let in."""
+        state, seats = self._state, list(zip(plan.pods, plan.nodes.values(), strict=True))
+        workload.filling = len(seats) > _AT_ONCE
+        state.starting.begin(workload.key, plan.pods)
+        for at in range(0, len(seats), _AT_ONCE):
+            some = seats[at : at + _AT_ONCE]
+            if at:
+                index(state, workload)
+                as_of, version = state.claims.changes, workload.version
+                # Together with the first hundred the whole plan was checked.
+                yield _SEAT * _AT_ONCE + (len(seats) // 4 if at == _AT_ONCE else 0)
+                changed = (as_of, version) != (state.claims.changes, workload.version)
+                if changed and not (self._kept(workload, seats[:at]) and self._goes_on(workload, some, holds)):
+                    workload.filling = False
+                    return self._give_up(workload, now)
+            self._fill(workload, some, plan.turns, now)
+        workload.filling = False
+        if not workload.whole:
+            reached(state, workload, Milestone.PLANNED, now)
+            starts = workload.job is not None and workload.job.plannable
+            outlook = "its job is started with them, and makes its pods" if starts else self._steering.outlook
+            text = f"{counted(len(seats), 'member', 'has', 'have')} a node; {outlook}"
+            explain(state, workload, Reason("Placed", text, warning=False), now)
+        state.touch(workload)
+        return None
+
+    def _kept(self, workload: Workload, promised: Sequence[Seat]) -> bool:
+        """Whether each that was promised a node still has the promise, or is there."""
+        members, planned = workload.members, workload.members.slots.planned
+        for pod, node in promised:
+            member = members.get(pod.uid)
+            if (planned.get(pod.identity) if member is None else member.node or member.pod.node) != node:
+                return False
+        return True
+
+    def _goes_on(self, workload: Workload, rest: Sequence[Seat], holds: Holds) -> bool:
+        """Whether the next slots can be promised their nodes: nothing that matters has changed meanwhile."""
+        if workload.releasing or self._state.workloads.get(workload.key) is not workload:
+            return False
+        members = workload.members
+        for pod, _ in rest:
+            if pod.identity not in members.slots.lacking:
+                return False
+            if shape_of(workload.asking(members.stands_for(pod.identity))) != shape_of(pod):
+                return False
+        return holds(workload, Plan([pod for pod, _ in rest], {pod.identity: node for pod, node in rest}))
+
+    def _give_up(self, workload: Workload, now: float) -> None:
+        """Some of a gang that has yet to start are promised a node, and the others have lost theirs."""
+        release = workload.release
+        started = release.complete or workload.releasing or release.partial_since is not None
+        promised = workload.members.placed or (workload.members.slots.planned and not workload.admitted)
+        if promised and not started and not workload.seated:
+            why = "the cluster or the gang changed while its members were given their nodes"
+            self._revocations.revoke(workload, why, now, Cause.NODE_CHANGED)
+        self._state.touch(workload)
+
+    def _fill(self, workload: Workload, seats: Sequence[Seat], turns: Mapping[SlotKey, int], now: float) -> None:
+        """Assume their nodes. A replacement uses up kept room of its node; what is left stays kept."""
+        state, members = self._state, workload.members
+        for pod, node in seats if workload.reserved else ():
+            state.use_kept(workload, pod, node)
+        state.preemptions.use(workload.key, ((node, pod.requests) for pod, node in seats))
+        placed = len(members.placed)
+        # Whoever is told later gives those who are told by now no more time: they may have been refused.
+        goes_on = awaits_uptake(workload) and all(pod.identity in turns for pod, _ in seats)
+        for pod, node in seats:
+            if (member := members.get(pod.uid)) is not None:
+                self._steering.lead(workload, member, node, turns.get(pod.identity, 0))
+            else:
+                state.assume_slot(workload, pod.identity, node, turns.get(pod.identity, 0))
+        if len(members.placed) > placed and not goes_on:
+            self._steering.await_uptake(workload, now)
+        state.crowd_out(*(node for _, node in seats))
+        self._revocations.drop_kept(workload)
+
+
+def index(state: State, workload: Workload) -> bool:
+    """An empty one is let go. Returns whether it stays."""
+    key, slots, stays = workload.key, workload.members.slots, True
+    empty = not len(workload.members) and not (workload.reserved and workload.remade)
+    if empty and workload.job is None and workload.podsets is None:
+        state.forget(workload)
+        state.preemptions.forget(key)
+        stays = False
+    else:
+        state.quotas.see(workload)
+        pods = len(workload.members.bound) if is_evictable(state, workload) else 0
+        state.preemptions.offers(key, workload.priority, pods)
+    if key in state.starting:
+        for other in state.starting.go_on(workload):
+            state.waiting.look_again(other)
+    if slots.lacking and not workload.paused:
+        state.waiting.come(key, changed=workload.asked is None and not workload.releasing)
+    elif key in state.waiting.keys and (following := state.waiting.leave(key)) is not None:
+        state.nudge(state.workloads[following])
+    return stays

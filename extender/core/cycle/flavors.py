@@ -1,0 +1,226 @@
+"""Quota and nodes in one decision: a flavor will do only if there is quota of it and the plan fits on its nodes.
+Otherwise the next flavor is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from extender.core.explain.words import shortage
+from extender.core.ledger.asked import Asked, must_of
+from extender.core.ledger.queues import Picture
+from extender.core.ledger.state import State
+from extender.core.preemption.reclaim import tree_without_leaving
+from extender.core.queue.demands import Demands
+from extender.core.queue.line import Line
+from extender.core.queue.planner import Changed, Plan, Planner
+from extender.core.queue.shortfalls import Amounts, Lack, Scope, Shortfalls
+from extender.core.reasons import Reason
+from extender.core.workload.shape import Demand, Shape
+from extender.core.workload.workload import Workload
+from policies.model import Pod
+from policies.model.queues import ClusterQueue, FlavorResource, ResourceGroup
+from policies.quota.choices import Choices
+from policies.quota.flavors import Assignment, Fit
+from policies.quota.partial_admission import most
+from policies.quota.parts import PodSetRequest, uncovered
+from policies.quota.suiting import suits
+from policies.quota.tree import QuotaNode, QuotaTree
+from policies.steps import Steps
+
+_TRIES = 16
+"""Assignments of flavors that are tried for one workload in one pass."""
+_PROMISED = "what is left of it is kept for those to whom others give way"
+_ASSIGN = 10
+"""What it costs to assign flavors, in units of ``policies.steps``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why it cannot be admitted, and whom that concerns. ``rests_on``: the shapes that were tried and had no room.
+    ``waits_for``: as in ``Shortfall``."""
+
+    lack: Lack
+    reason: Reason
+    scope: Scope
+    rests_on: tuple[Shape, ...] = ()
+    waits_for: Amounts | None = None
+
+
+class QuotaPlans:
+    """``plan`` for a workload that belongs to a ClusterQueue."""
+
+    def __init__(self, state: State, planner: Planner, demands: Demands) -> None:
+        self._state = state
+        self._planner = planner
+        self._demands = demands
+
+    def plan(
+        self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
+    ) -> Steps[Plan | Refused | Changed]:
+        """A plan whose quota is there, with the flavors noted on the workload; or why there is none. One that has no
+        room but where it has to borrow from farther away may have its turn later in ``line``."""
+        found = yield from self._plan(workload, demand, shape, queue, shortfalls, line)
+        if not isinstance(found, Refused) or found.lack is not Lack.ROOM or len(demand.pods) <= shape.needed:
+            return found
+        # There is quota for some of them, and those that come first find no room: maybe others do.
+        tried_as = dict.fromkeys(found.rests_on)
+        every = yield from self._try(workload, demand, demand.pods, shape, shortfalls, tried_as)
+        if not isinstance(every, Plan):
+            return every if isinstance(every, Changed) else replace(found, rests_on=(*tried_as,))
+        if len(every.nodes) == len(demand.pods):
+            return found
+        again = yield from self._plan(workload, demand.among(every.nodes), shape, queue, shortfalls, line)
+        return replace(found, rests_on=(*tried_as, *again.rests_on)) if isinstance(again, Refused) else again
+
+    def _plan(
+        self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
+    ) -> Steps[Plan | Refused | Changed]:
+        picture, former = self._state.quotas.queues.picture, workload.flavoring
+        asked = Asked(workload, demand.pods, queue, picture)
+        if text := uncovered(queue, asked.podsets(demand.pods)):
+            return Refused(Lack.QUOTA, Reason("NoQuota", text), queue.name, waits_for=())
+        closed, later = asked.closed(), self._later(workload, queue)
+        choices = Choices(picture.tree, picture.flavors, queue, closed, later=later)
+        must = must_of(workload, demand.pods, shape)
+        tried_as: dict[Shape, None] = {}
+        pods, found = demand.pods, choices.first(asked.podsets(demand.pods))
+        lack, last, codes = Lack.QUOTA, _PROMISED if later else "", dict[str, None]()
+        for _ in range(_TRIES):
+            if found.fit is not Fit.FITS:
+                pods, found = _fewer(demand.pods, must, lambda some: choices.first(asked.podsets(some)))
+            yield _ASSIGN
+            if found.fit is not Fit.FITS:
+                break
+            if tried_as and line.postpone(workload, found.usage, found.level):
+                return Changed()
+            workload.flavor(asked.flavorings(found))
+            tried = yield from self._try(workload, demand, pods, shape, shortfalls, tried_as)
+            if not isinstance(tried, Reason):
+                return tried if self._is_there(queue, asked, tried, found) else Changed()
+            workload.flavor(former)
+            lack, last = Lack.ROOM, tried.message
+            codes[tried.code] = None
+            found = choices.after(found, asked.podsets(pods), last)
+        text = shortage(self._state, workload, queue, asked.podsets(must), choices.refused, last)
+        reason = Reason("NoQuota", text) if lack is Lack.QUOTA else Reason("NoRoom", text)
+        if len(codes) == 1:
+            # What is wrong with the workload itself is so with every flavor; for want of room another one might do.
+            reason = reason._replace(code=next(iter(codes)))
+        held = workload.job is not None and closed
+        partial = lack is Lack.ROOM and len(must) < len(demand.pods)
+        known = None if held or partial else awaited(picture, queue, asked.podsets(must), choices.refused, lack)
+        return Refused(lack, reason, queue.name, (*tried_as,), known)
+
+    def _later(self, workload: Workload, queue: ClusterQueue) -> QuotaTree | None:
+        """What will be used when others have given way to those who have asked for it; None if nobody does."""
+        state = self._state
+        if not state.preemptions.under_way.keys() - {workload.key}:
+            return None
+        return tree_without_leaving(state, queue.name, workload.key)
+
+    def least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[tuple[Demand, Shape]]:
+        """Of what it asks for, no more than has to start together."""
+        asked, shape = yield from self._demands.flavored(workload, must_of(workload, demand.pods, shape), shape)
+        return Demand(demand.version, None, asked, shape), shape
+
+    def level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
+        """What it would get by quota alone."""
+        picture = self._state.quotas.queues.picture
+        asked = Asked(workload, demand.pods, queue, picture)
+        choices = Choices(picture.tree, picture.flavors, queue, asked.closed())
+        return choices.first(asked.podsets(demand.pods))
+
+    def _try(
+        self,
+        workload: Workload,
+        demand: Demand,
+        pods: Sequence[Pod],
+        shape: Shape,
+        shortfalls: Shortfalls,
+        tried_as: dict[Shape, None],
+    ) -> Steps[Plan | Reason | Changed]:
+        """With the flavors that are on it now."""
+        if workload.version != demand.version:
+            return Changed()
+        asked, flavored = yield from self._demands.flavored(workload, pods, shape)
+        if workload.version != demand.version:
+            return Changed()
+        tried_as[flavored] = None
+        ready = self._state.preemptions.is_ready(workload.key)
+        if not ready and (known := shortfalls.get(flavored)) is not None:
+            return known
+        found = yield from self._planner.plan(workload, Demand(demand.version, None, asked, flavored), flavored)
+        if isinstance(found, Reason):
+            shortfalls.put(Lack.ROOM, flavored, found)
+        return found
+
+    def _is_there(self, queue: ClusterQueue, asked: Asked, plan: Plan | Changed, found: Assignment) -> bool:
+        """Others may have used quota while the plan was made."""
+        if isinstance(plan, Changed):
+            return True
+        usage: dict[tuple[str, str], int] = {}
+        for one in asked.podsets(plan.pods):
+            for resource, flavor in found.flavors[one.name].items():
+                usage[flavor, resource] = usage.get((flavor, resource), 0) + one.requests.get(resource, 0)
+        return not self._state.quotas.queues.picture.tree.lacks(queue.name, usage)
+
+
+def _fewer(
+    pods: Sequence[Pod], must: Sequence[Pod], assign: Callable[[Sequence[Pod]], Assignment]
+) -> tuple[tuple[Pod, ...], Assignment]:
+    """As many as there is quota for, all of those among them that have to start together."""
+    needed = {pod.uid for pod in must}
+    others = [pod for pod in pods if pod.uid not in needed]
+
+    def some(count: int) -> tuple[Pod, ...]:
+        chosen = needed.union(pod.uid for pod in others[:count])
+        return tuple(pod for pod in pods if pod.uid in chosen)
+
+    count, best = most(len(others), lambda more: assign(some(more)))
+    return some(count), best
+
+
+def awaited(
+    picture: Picture,
+    queue: ClusterQueue,
+    podsets: Sequence[PodSetRequest],
+    refused: Mapping[tuple[str, str], str],
+    lack: Lack,
+) -> Amounts | None:
+    """For podsets that have to start together. ``refused``: by podset and flavor, what cannot be had, or was tried and
+    had no room. None where one number for each flavor does not say it."""
+    node = picture.tree.queues[queue.name]
+    if lack is Lack.ROOM:
+        # With several podsets or groups what was tried is not told by the flavors of one alone.
+        if len(podsets) > 1 or len(queue.groups) > 1:
+            return None
+        return tuple(what for _, what in _of_flavors(picture, node, queue.groups[0], podsets[0], refused))
+    for podset in podsets:
+        for group in queue.groups:
+            found = [*_of_flavors(picture, node, group, podset, refused)]
+            if not any(there for there, _ in found) and any(podset.requests.get(name) for name in group.limited()):
+                return tuple(what for _, what in found)
+    return None
+
+
+def _of_flavors(
+    picture: Picture,
+    node: QuotaNode,
+    group: ResourceGroup,
+    podset: PodSetRequest,
+    refused: Mapping[tuple[str, str], str],
+) -> Iterator[tuple[bool, tuple[FlavorResource, int]]]:
+    """Of each flavor that it might get with more quota: whether all that it asks for of it is there, and what it lacks
+    most plainly of it."""
+    wanted = {name: much for name in group.limited() if (much := podset.requests.get(name, 0) * podset.count)}
+    for name, quotas in group.flavors:
+        flavor = picture.flavors.get(name)
+        if flavor is None or (podset.name, name) in refused or not suits(flavor, podset.selection):
+            continue
+        if not wanted or any(one not in quotas or much > node.potential((name, one)) for one, much in wanted.items()):
+            continue
+        short = [(one, much) for one, much in wanted.items() if much > node.left((name, one))]
+        resource, much = (short or [*wanted.items()])[0]
+        yield not short, ((name, resource), much)

@@ -1,0 +1,348 @@
+"""What keeps a gang from being planned at all, found before any node is looked at: contradictions, gates, claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from extender.core.explain.words import incomplete, kept_for_it
+from extender.core.ledger.expected import to_be_created
+from extender.core.ledger.state import State
+from extender.core.ledger.turns import put_off
+from extender.core.limits import Preempts
+from extender.core.reasons import Reason
+from extender.core.workload.job import JobRecord
+from extender.core.workload.member import Stage
+from extender.core.workload.shape import Role
+from extender.core.workload.workload import Workload
+from policies.model import Dialect, Minima, Pod, Selection, Topology
+from policies.model.queues import VOLCANO, title_of
+from policies.placement.matching import nodes_named, pinned_to
+from policies.words import counted, listed, many
+
+
+def pinned_to_lost(workload: Workload, state: State) -> list[Pod]:
+    """Those of its pods that wait and may run on nodes alone that are not there. Slots without a pod do not count."""
+    nodes = state.claims.nodes
+    return [
+        pod
+        for pod in workload.members.unplaced()
+        if (named := nodes_named(pod.selection)) and pod.uid in state.pods and not any(one in nodes for one in named)
+    ]
+
+
+def told_of_pins(workload: Workload, state: State) -> str:
+    """Empty if there are none."""
+    if not (lost := pinned_to_lost(workload, state)):
+        return ""
+    nodes = list(dict.fromkeys(node for pod in lost for node in nodes_named(pod.selection)))
+    pods = f"pods {listed([pod.name for pod in lost])} are" if len(lost) > 1 else f"pod {lost[0].name} is"
+    gone = f"nodes {listed(nodes)}, which are" if len(nodes) > 1 else f"node {nodes[0]}, which is"
+    return f"{pods} pinned to {gone} gone: only deleting {'them' if len(lost) > 1 else 'it'} helps"
+
+
+_PUT_OFF = (
+    "it goes after workloads of other namespaces, because pods of jobs of this namespace were not created when those "
+    "were started"
+)
+
+
+def problem(workload: Workload, state: State, owner: str = "") -> Reason | None:
+    """The first thing that somebody has to fix or that has to happen; None when the gang can be planned.
+
+    ``owner``: only members of this one are to be planned; what is wrong with others matters to these alone.
+    """
+    return (
+        state.namespaces.ending(workload.key.namespace)
+        or _stopping(workload)
+        or foreign(workload, state.schedulers)
+        or _contradiction(workload, state.schedulers, owner)
+        or _no_quorum_stated(workload)
+        or _not_in_queue(workload, state)
+        or _too_many(workload, state)
+        or _unsupported(workload, state.volumes.lacking, owner)
+        or _gated(workload, owner)
+        or too_few(workload)
+    )
+
+
+def _stopping(workload: Workload) -> Reason | None:
+    """Slots of a job that was started with another plan: it has to be suspended before it can be planned anew."""
+    job, slots = workload.job, workload.members.slots
+    if job is None or job.plannable or job.awaits_nodes or not any(slot in slots.templates for slot in slots.lacking):
+        return None
+    why = job.stop or "its slots have the nodes of its plan, where others have yet to go"
+    return Reason("Stopping", f"it is started over: {why}" if job.stop else why, warning=False)
+
+
+def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:
+    """None for a gang that has members of ours. What may be another scheduler's on purpose is not written to."""
+    names = sorted(workload.members.said.schedulers)
+    if not names or any(name in schedulers for name in names):
+        return None
+    quiet = names != ["default-scheduler"] or set(workload.members.said.dialects) != {Dialect.ANNOTATION.value}
+    text = (
+        f"its pods have schedulerName {listed(names)}, which Muster does not serve: nothing starts them together; "
+        f"set schedulerName: {schedulers[0]} in the pod template"
+    )
+    return Reason("OtherScheduler", text, quiet=quiet)
+
+
+def worded(workload: Workload, why: Reason, state: State) -> Reason:
+    """Why it waits for room, with what is known beside that."""
+    why = _with_hints(workload, why, state)
+    if why.code in ("NoRoom", "Refused") and workload.job is not None:
+        differs = state.additions.difference(workload.job.seen.podsets)
+        if differs and differs not in why.message:
+            return why._replace(message=f"{differs}: {why.message}")
+    return why
+
+
+def _with_hints(workload: Workload, why: Reason, state: State) -> Reason:
+    """The reason with what kube-scheduler, the settings and an earlier search for victims add to it."""
+    retries = workload.retries
+    if why.code == "NoRoom" and put_off(state, workload) and _PUT_OFF not in why.message:
+        why = Reason("NoRoom", f"{why.message}; {_PUT_OFF}")
+    if why.code in ("NoRoom", "NoQuota") and workload.incomplete and not workload.grows:
+        why = why._replace(message=f"{why.message}; {incomplete(state, workload)}")
+    if why.code == "NoRoom" and (lost := told_of_pins(workload, state)) and lost not in why.message:
+        why = Reason("NoRoom", f"{why.message}; {lost}")
+    if why.code == "NoRoom" and retries.nodes and retries.words:
+        text = f"kube-scheduler refused it, and says: {retries.words}; without those nodes, {why.message}"
+        return Reason("Refused", text)
+    if why.code == "NoRoom" and workload.priority > 0 and state.limits.preemption is Preempts.OFF:
+        text = f"{why.message}; its priority is {workload.priority}, but preemption is off"
+        return Reason("NoRoom", text)
+    if why.code == "NoRoom" and (demand := workload.demand) is not None:
+        spared = state.preemptions.spares(workload.key, demand.shape)
+        if spared is not None and spared.why not in why.message:
+            return Reason("NoRoom", f"{why.message}; {spared.why}")
+    return why
+
+
+def not_suspended(record: JobRecord) -> Reason:
+    """Why it goes on although it is to be suspended."""
+    return Reason("Stopping", f"it is to be suspended: {record.stop}; that was refused: {record.refused}")
+
+
+def running(workload: Workload, state: State) -> Reason:
+    """Say what is bound of a gang that has started, and why the others wait."""
+    if (job := workload.job) is not None and job.stop and job.refused:
+        return not_suspended(job)
+    if workload.grows:
+        return Reason("Running", _growing(workload, state), warning=False)
+    if workload.incomplete and not workload.admitted:
+        return Reason("Running", incomplete(state, workload), warning=False)
+    text = f"{counted(workload.reached(Stage.BOUND), 'member', 'is', 'are')} bound{to_be_created(workload)}"
+    waiting = len(workload.members.slots.lacking)
+    if waiting and workload.telling.surplus is not None:
+        text += f"; {counted(waiting, 'more member', 'waits', 'wait')}: {workload.telling.surplus.message}"
+        if job is not None and any(map(_is_led, workload.members.unplaced())):
+            text += "; its pod template names the nodes of the plan: suspend the job to have all of it planned anew"
+    return Reason("Running", text, warning=False)
+
+
+def _growing(workload: Workload, state: State) -> str:
+    """``"3 of 5 run; 2 wait for room: ..."``."""
+    text = f"{workload.reached(Stage.BOUND)} of {workload.min_member} run"
+    waiting, why = len(workload.members.slots.lacking), workload.telling.surplus
+    if waiting and why is not None:
+        for_room = " for room" if why.code == "NoRoom" else ""
+        text += f"; {waiting} {'waits' if waiting == 1 else 'wait'}{for_room}: {why.message}"
+    if (missing := (workload.min_member or 0) - workload.reached(Stage.THERE)) > 0:
+        text += f"; {counted(missing, 'more pod', 'is', 'are')} yet to be made"
+    return f"{text}; {kept_for_it(state, workload)}" if workload.reserved else text
+
+
+def _is_led(pod: Pod) -> bool:
+    """Its affinity names nodes."""
+    return any(one.key == "metadata.name" for term in pod.selection.affinity or () for one in term)
+
+
+def _contradiction(workload: Workload, schedulers: Collection[str], owner: str) -> Reason | None:
+    """Among the members that have no node. What those say that run, a rolling update may have changed since."""
+    members, wanted = workload.members, workload.members.wanted.of(owner)
+    for pod in _odd(workload, owner):
+        if pod.group is not None and pod.group.problem is not None and not pod.node:
+            return Reason("InvalidPodGroup", f"pod {pod.name}: {pod.group.problem}")
+    if any(name not in schedulers for name in members.said.schedulers):
+        return _disagreement("schedulers", members.said.schedulers)
+    if workload.group is None and workload.podsets is None and len(wanted.stated) > 1:
+        return _disagreement("minMembers", map(_size, wanted.stated))
+    if len(wanted.priorities) > 1:
+        return _disagreement("priorities", wanted.priorities)
+    if workload.job is None and wanted.queues and len(members.said.queues) > 1:
+        return _disagreement("queues", (name or None for name in members.said.queues))
+    if (why := _other_queue(workload, next(iter(wanted.queues), ""))) is not None:
+        return why
+    if len(wanted.dialects) > 1:
+        return _disagreement("dialects", wanted.dialects)
+    return _topologies(workload, owner) if len(wanted.topologies) > 1 else None
+
+
+def _other_queue(workload: Workload, said: str) -> Reason | None:
+    """Its pods name one Queue of Volcano and its PodGroup another one, and nobody a LocalQueue, which would count."""
+    of_group = workload.group.queue if workload.group is not None else ""
+    if said == of_group or workload.job is not None or not (said.startswith(VOLCANO) and of_group.startswith(VOLCANO)):
+        return None
+    return Reason("Contradiction", f"its members name {title_of(said)}, and its PodGroup {title_of(of_group)}")
+
+
+def _topologies(workload: Workload, owner: str) -> Reason | None:
+    """Members of one shape and one series are one role, which has one wish; other roles may have others."""
+    wishes: dict[object, dict[Topology, None]] = {}
+    for pod in _of(workload.live, owner):
+        if pod.node:
+            continue
+        wishes.setdefault((pod.requests, pod.selection, pod.series), {})[pod.topology] = None
+    different = next((said for said in wishes.values() if len(said) > 1), None)
+    return None if different is None else _disagreement("topologies for one role", different)
+
+
+def _no_quorum_stated(workload: Workload) -> Reason | None:
+    if workload.group is not None and workload.group.deleting:
+        return Reason("PodGroupDeleted", "its PodGroup is being deleted")
+    if workload.group is not None and workload.group.min_member < 1:
+        return Reason(
+            "InvalidPodGroup", f"the minMember of its PodGroup is {workload.group.min_member}, not a positive number"
+        )
+    if workload.group is not None and workload.group.problem is not None:
+        return Reason("InvalidPodGroup", f"its PodGroup: {workload.group.problem}")
+    if workload.min_member is not None:
+        return None
+    if any(dialect and dialect.has_objects for dialect in workload.members.said.dialects):
+        text = f"there is no PodGroup named {workload.key.name} in namespace {workload.key.namespace}"
+        if Dialect.KOORDINATOR in workload.members.said.dialects:
+            text += ", and no member says gang.scheduling.koordinator.sh/min-available"
+        return Reason("PodGroupMissing", text)
+    first = workload.members.first
+    if first is not None and first.group is not None and (owner := first.group.owner):
+        text = f"the object that makes its pods ({owner}) has no label muster.dev/gang: true, or Muster may not read it"
+        return Reason("MinMemberMissing", f"{text}: the size of the gang is never guessed")
+    key = "yunikorn.apache.org/task-groups" if _in_yunikorns_words(workload) else "muster.dev/min-member"
+    return Reason("MinMemberMissing", f"no member says {key}: the size of the gang is never guessed")
+
+
+def _not_in_queue(workload: Workload, state: State) -> Reason | None:
+    """Its queue admits nothing, or is none. What has started goes on, and what is half released is completed."""
+    why = state.quotas.route(workload).why
+    started = workload.release.complete or workload.members.started
+    broken = workload.release.partial_since is not None and not workload.seated
+    if broken or (started and why is not None and why.code == "QueueStopped"):
+        return None
+    return why
+
+
+def _too_many(workload: Workload, state: State) -> Reason | None:
+    """More than the settings allow. What has started goes on."""
+    if workload.release.complete or workload.members.started:
+        return None
+    most, size = state.limits.members, max(len(workload.live), workload.min_member or 0)
+    if size > most:
+        said = f"it has {many(len(workload.live), 'member')} and minMember {workload.min_member or 'unknown'}"
+        return Reason("TooManyMembers", f"{said}; a gang may have at most {most} (max_gang_members)")
+    if state.waiting.keeps_out(workload.key):
+        waiting = counted(state.limits.waiting, "earlier gang", "waits", "wait")
+        text = f"{waiting} in namespace {workload.key.namespace}, the most that are looked at (max_waiting_gangs)"
+        return Reason("TooManyGangs", text)
+    return None
+
+
+def too_many_shapes(members: Iterable[Role], state: State) -> Reason | None:
+    """Members of each shape are placed by themselves. A pin to one node, or volumes that few nodes reach, count for
+    nothing: there is no choice."""
+    found = {
+        (requests, Selection() if selection.held or pinned_to(selection) else selection, *others)
+        for requests, selection, *others in members
+    }
+    if len(found) <= state.limits.shapes:
+        return None
+    text = (
+        f"its members have {len(found)} different shapes (requests, node selector, affinity, tolerations, topology, "
+        f"host ports or spread), and a gang may have at most {state.limits.shapes} (max_gang_shapes); use one pod "
+        "template for each role"
+    )
+    return Reason("TooManyShapes", text)
+
+
+def _unsupported(workload: Workload, lacking: Callable[[Pod], str | None], owner: str) -> Reason | None:
+    """``lacking(pod)`` says which volume claim of the pod has no volume yet; None if all have one."""
+    for pod in _odd(workload, owner):
+        if pod.node:
+            continue
+        if pod.device_claims:
+            return Reason(
+                "ResourceClaims", f"pod {pod.name} uses resource claims (DRA), which gangs do not support yet"
+            )
+        if (said := lacking(pod)) is not None:
+            return Reason("VolumeNotBound", said)
+    return None
+
+
+def _gated(workload: Workload, owner: str) -> Reason | None:
+    """A running gang goes on with those that are not gated; one that has yet to start waits for every member."""
+    found = [pod for pod in _odd(workload, owner) if pod.foreign_gates]
+    waiting = _of(workload.members.unplaced(), owner) if found else []
+    if not found or (workload.release.complete and any(not pod.foreign_gates for pod in waiting)):
+        return None
+    gates = listed(sorted({gate for pod in found for gate in pod.foreign_gates}))
+    return Reason("Gated", f"{_share(len(found), len(workload.live), 'is', 'are')} gated by {gates}", warning=False)
+
+
+def too_few(workload: Workload) -> Reason | None:
+    """Fewer members exist than it needs."""
+    needed, there = workload.min_member or 0, workload.reached(Stage.THERE)
+    if workload.release.complete:
+        return None
+    if there >= needed:
+        if workload.podsets is not None or workload.short(Stage.THERE) is None:
+            return None
+        return Reason("MembersMissing", f"{workload.share(Stage.THERE)} exist{_in_order(workload)}", warning=False)
+    exist = _share(there, needed, "exists", "exist")
+    return Reason("MembersMissing", f"{exist}{of_earlier(workload)}{_in_order(workload)}", warning=False)
+
+
+def of_earlier(workload: Workload) -> str:
+    """Who names the gang and is no member of it: pods that an earlier PodGroup of its name has bound."""
+    members = workload.members
+    old = 0 if len(members) == len(members.live) else sum(not members.is_ours(one.pod) for one in members)
+    return f"; {counted(old, 'pod', 'belongs', 'belong')} to an earlier PodGroup of this name" if old else ""
+
+
+def _in_order(workload: Workload) -> str:
+    """Whether the missing members may be created only when those that wait are ready, which they never are."""
+    if _in_yunikorns_words(workload):
+        return "; Muster makes no placeholders for pods that are yet to come"
+    first = workload.members.first
+    maker = first.controller if first is not None else None
+    by_owner = first is not None and first.group is not None and first.group.owner
+    if maker is None or maker.kind != "StatefulSet" or by_owner:
+        return ""
+    order = "creates its pods one after the other unless its podManagementPolicy is Parallel"
+    return f"; StatefulSet {maker.name} {order}"
+
+
+def _in_yunikorns_words(workload: Workload) -> bool:
+    return Dialect.YUNIKORN in workload.members.said.dialects
+
+
+def _size(size: int | Minima | None) -> object:
+    return " and ".join(f"{least} {role}" for role, least in size) if isinstance(size, tuple) else size
+
+
+def _share(count: int, total: int, one: str, several: str) -> str:
+    """``"2 of 4 members exist"``."""
+    return f"{count} of {counted(total, 'member', one, several)}"
+
+
+def _disagreement(what: str, values: Iterable[object]) -> Reason:
+    named = listed(sorted("none" if value is None else str(value) for value in values))
+    return Reason("Contradiction", f"its members have different {what}: {named}")
+
+
+def _odd(workload: Workload, owner: str) -> list[Pod]:
+    return _of([member.pod for member in workload.members.odd.values()], owner)
+
+
+def _of(pods: list[Pod], owner: str) -> list[Pod]:
+    """Those of that owner; all if it is empty."""
+    return [pod for pod in pods if pod.owner == owner] if owner else pods

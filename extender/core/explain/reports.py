@@ -1,0 +1,281 @@
+"""Reports of the queue objects and of the jobs that name a queue.
+
+A queue's says who waits in it and who runs, what is used and borrowed, and what is wrong with it; a job's what it asks
+for, and what it has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from extender.core.explain.telling import for_namespace
+from extender.core.ledger.queues import ObjectKey, Picture, Queues, key_of
+from extender.core.ledger.state import State
+from extender.core.ledger.turns import QueueView, put_off
+from extender.core.reasons import Reason
+from extender.core.workload.workload import Workload
+from policies.api import PolicyError, QueuePolicy, SortKey
+from policies.model import GroupKey, PodSet, Requests
+from policies.model.group import Controller
+from policies.model.levels import HOST, PRESETS, contradiction
+from policies.model.queues import (
+    VOLCANO,
+    ClusterQueue,
+    Cohort,
+    FlavorResource,
+    LocalQueue,
+    QueueReport,
+    Stop,
+    TopologyObject,
+)
+from policies.quota.shares import share_of
+from policies.quota.tree import UNLIMITED, QuotaNode
+from policies.words import many
+
+_NO_HALF_LIFE = (
+    "it orders by past usage (UsageBasedAdmissionFairSharing), which does not count: the setting "
+    "admission_fair_sharing.usage_half_life_time_s is 0"
+)
+
+
+Reports = dict[ObjectKey, QueueReport]
+
+
+class QueueReports:
+    """What was said of a queue, and of the cohorts above it, is said again until something of it has changed."""
+
+    def __init__(self, state: State, policy: QueuePolicy) -> None:
+        self._state = state
+        self._policy = policy
+        self._picture = Picture()
+        self._locals: dict[str, list[LocalQueue]] = {}
+        """By the ClusterQueue that they point to."""
+        self._known: dict[ObjectKey, tuple[int, Reports]] = {}
+        """As of the version of the queues that it is about."""
+
+    def all(self) -> Mapping[ObjectKey, QueueReport]:
+        """Of every ClusterQueue, LocalQueue and Cohort that there is an object of."""
+        picture, found = self._state.quotas.queues.picture, Reports()
+        if self._picture is not picture:
+            self._picture, self._known, self._locals = picture, {}, {}
+            for local in picture.locals.values():
+                self._locals.setdefault(local.queue, []).append(local)
+        for queue in picture.queues.values():
+            found |= self._said(key_of(queue), [queue.name], partial(self._of_queue, queue))
+        for name in (name for name in self._locals if name not in picture.queues):
+            found |= self._of_locals(name, {})
+        for cohort in picture.cohorts.values():
+            below = [*_below(picture.tree.cohorts[cohort.name])]
+            found |= self._said(key_of(cohort), below, partial(self._of_cohort, cohort, below))
+        return found
+
+    def _said(self, key: ObjectKey, queues: Sequence[str], say: Callable[[], Reports]) -> Reports:
+        """Past usage changes with time: what rests on it is not kept."""
+        known, version = self._known.get(key), self._state.quotas.members.version(queues)
+        if known is not None and known[0] == version:
+            return known[1]
+        found = say()
+        if not any(queue.by_past_usage for queue in map(self._picture.queues.get, queues) if queue is not None):
+            self._known[key] = version, found
+        return found
+
+    def _of_queue(self, queue: ClusterQueue) -> Reports:
+        """And of the LocalQueues that point to it."""
+        state, quotas, some = self._state, self._state.quotas, self._members([queue.name])
+        by_local: dict[tuple[str, str], list[Workload]] = {}
+        for one in some:
+            by_local.setdefault((one.key.namespace, quotas.local_of(one.key)), []).append(one)
+        problems = (*self._picture.problems.get(queue.name, ()), *_stopped(queue.stop, queue.open))
+        warnings = _running_on(state, queue, some)
+        report = _report(state, self._policy, some, quotas.node_of(queue.name), problems, warnings)
+        return {key_of(queue): report, **self._of_locals(queue.name, by_local)}
+
+    def _of_locals(self, queue: str, by_local: Mapping[tuple[str, str], Sequence[Workload]]) -> Reports:
+        state, found = self._state, Reports()
+        for local in self._locals.get(queue, ()):
+            at = local.namespace, local.name
+            why = state.quotas.queues.route(*at).why
+            problems = () if why is None else (why.message,)
+            report = _report(state, self._policy, by_local.get(at, ()), None, problems, _said(state, local))
+            found[key_of(local)] = replace(report, past=state.quotas.past.stored(at))
+        return found
+
+    def _of_cohort(self, cohort: Cohort, below: Sequence[str]) -> Reports:
+        node, problems = self._picture.tree.cohorts[cohort.name], self._picture.said[key_of(cohort)].problems
+        warnings = _said(self._state, cohort)
+        return {key_of(cohort): _report(self._state, self._policy, self._members(below), node, problems, warnings)}
+
+    def _members(self, queues: Sequence[str]) -> list[Workload]:
+        members, workloads = self._state.quotas.members, self._state.workloads
+        return [one for queue in queues for key in members.of(queue) if (one := workloads.get(key)) is not None]
+
+
+def _report(
+    state: State,
+    policy: QueuePolicy,
+    some: Iterable[Workload],
+    node: QuotaNode | None,
+    problems: tuple[str, ...],
+    warnings: tuple[str, ...],
+) -> QueueReport:
+    used: Counter[FlavorResource] = Counter()
+    reserving = admitted = 0
+    pending: list[Workload] = []
+    for workload in some:
+        if uses := state.quotas.uses.of(workload.key):
+            reserving += 1
+            admitted += workload.release.complete or workload.whole
+            for use in uses.values():
+                used.update(use.usage)
+        if workload.key in state.waiting.keys and not workload.seated:
+            pending.append(workload)
+    borrowed = {} if node is None else {what: much for what in used if (much := node.borrowed(what))}
+    share = None
+    if node is not None and state.limits.fair_sharing:
+        found = share_of(node)
+        share = UNLIMITED if found.endless else int(found.value)
+    keys = tuple(workload.key for workload in sorted(pending, key=lambda one: _place(state, policy, one)))
+    return QueueReport(keys, reserving, admitted, dict(+used), borrowed, share, problems, warnings)
+
+
+def _place(state: State, policy: QueuePolicy, workload: Workload) -> tuple[int, float, bool, SortKey, GroupKey]:
+    """Those of whom the policy cannot say it come last."""
+    before = put_off(state, workload), state.quotas.past_of(workload.key)
+    try:
+        return *before, False, policy.order(QueueView(workload)), workload.key
+    except PolicyError:
+        return *before, True, (), workload.key
+
+
+def _below(node: QuotaNode) -> Iterable[str]:
+    """The queues of a cohort and of those in it."""
+    for child in node.children:
+        yield from _below(child) if child.is_cohort else (child.name,)
+
+
+def _stopped(stop: Stop, of_volcano: bool = False) -> tuple[str, ...]:
+    if stop is Stop.NONE:
+        return ()
+    return ("it is closed",) if of_volcano else (f"it is stopped (stopPolicy {stop})",)
+
+
+def _said(state: State, thing: ClusterQueue | LocalQueue | Cohort) -> tuple[str, ...]:
+    return state.quotas.queues.picture.said[key_of(thing)].warnings
+
+
+def _running_on(state: State, queue: ClusterQueue, some: Iterable[Workload]) -> tuple[str, ...]:
+    """What was said of the queue, and whether gangs run on in it although it is drained: only jobs can be stopped."""
+    running = sum(one.job is None and one.key in state.quotas.uses for one in some) if queue.stop is Stop.DRAIN else 0
+    text = f"{many(running, 'gang')} of pods still running: HoldAndDrain stops jobs only"
+    forgotten = queue.by_past_usage and not state.limits.past_usage.half_life_s
+    odd = odd_levels(state, queue)
+    return (*_said(state, queue), *odd, *((text,) if running else ()), *((_NO_HALF_LIFE,) if forgotten else ()))
+
+
+Keys = tuple[str, ...]
+
+
+def declared(queues: Queues) -> tuple[Keys, ...]:
+    """The labels of their levels, nearest first. In a level of single machines nothing is together."""
+    names = {flavor.topology: None for _, flavor in sorted(queues.picture.flavors.items()) if flavor.topology}
+    return tuple(keys for name in names if (keys := _keys(queues, name)))
+
+
+def odd_levels(state: State, queue: ClusterQueue) -> Iterator[str]:
+    """What is wrong with the levels of the Topologies that its flavors name, beside the levels of Muster."""
+    queues, configured = state.quotas.queues, state.claims.configured
+    flavors = [queues.picture.flavors.get(name) for group in queue.groups for name, _ in group.flavors]
+    for name in dict.fromkeys(flavor.topology for flavor in flavors if flavor is not None and flavor.topology):
+        keys = _keys(queues, name)
+        unknown = [key for key in keys if configured and key not in configured]
+        if unknown:
+            text = "no workload can ask for it, and none is kept together by it"
+            yield f"Topology {name}: {', '.join(unknown)}: not in the setting topology_levels, so {text}"
+        presets = [[level.key for level in levels] for levels in PRESETS.values()]
+        others = [configured] if configured else [*presets, *declared(queues)]
+        if (pair := contradiction(keys, others)) is not None:
+            where = "the setting topology_levels" if configured else "another Topology, or what Muster knows of it,"
+            yield f"Topology {name}: {pair[1]} is farther than {pair[0]}, and {where} has it the other way round"
+
+
+def _keys(queues: Queues, name: str) -> Keys:
+    seen = queues.seen.get((TopologyObject.__name__, "", name))
+    levels = seen.object.levels if seen is not None and isinstance(seen.object, TopologyObject) else ()
+    return tuple(key for key in reversed(levels) if key != HOST)
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetReport:
+    """``requests``: of one of its pods. ``minimum``: how many have to start together. ``flavors``: by resource, and
+    ``used``: how much of each, of all its pods; both empty while it has no quota."""
+
+    name: str
+    count: int
+    minimum: int
+    requests: Requests
+    flavors: Mapping[str, str] = field(default_factory=dict)
+    used: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadReport:
+    """``local``: the LocalQueue that its job names, ``queue``: the ClusterQueue that this leads to; empty for none.
+    ``reserved``: it has quota; ``admitted``: its job was started with it, on nodes. ``reason``: why it is there."""
+
+    key: GroupKey
+    job: Controller
+    local: str
+    queue: str
+    priority: int
+    podsets: tuple[PodSetReport, ...]
+    reserved: bool
+    admitted: bool
+    finished: bool
+    reason: Reason
+
+
+def workload_report(state: State, key: GroupKey) -> WorkloadReport | None:
+    """None of what is not there, is no job, or names no LocalQueue. Its reason is the one that was reported, as long as
+    that is of the same sort: the numbers in it change more often than anybody wants to read."""
+    workload, local = state.workloads.get(key), state.quotas.local_of(key)
+    job = workload.job if workload is not None else None
+    if workload is None or job is None or not local or local.startswith(VOLCANO) or not job.seen.managed:
+        return None
+    queue, reserved = state.quotas.queue_of(key), key in state.quotas.uses
+    now, told = workload.telling.reason, workload.telling.told.reason
+    return WorkloadReport(
+        key,
+        job.seen.owner,
+        local,
+        "" if queue is None else queue.name,
+        workload.priority,
+        tuple(_podsets(state, workload, job.seen.podsets.podsets)),
+        reserved,
+        reserved and not job.seen.suspended and not job.awaits_nodes,
+        job.seen.finished,
+        _for_readers(state, key, told if told.code == now.code else now),
+    )
+
+
+def _for_readers(state: State, key: GroupKey, reason: Reason) -> Reason:
+    """Render the reason for an object of the namespace."""
+    return reason._replace(message=for_namespace(reason.message, key.namespace, state.limits))
+
+
+def _podsets(state: State, workload: Workload, podsets: tuple[PodSet, ...]) -> Iterator[PodSetReport]:
+    flavors: dict[object, dict[str, str]] = {}
+    used: dict[object, Counter[str]] = {}
+    for use in state.quotas.uses.of(workload.key).values():
+        flavors.setdefault(use.part, {}).update(use.flavors)
+        some = used.setdefault(use.part, Counter())
+        for (_, resource), amount in use.usage.items():
+            some[resource] += amount
+    for one in podsets:
+        name = one.title if one.name else ""
+        asked = one.template.requests
+        yield PodSetReport(
+            name, one.size, one.least, asked, flavors.get(one.name, {}), dict(used.get(one.name, Counter()))
+        )

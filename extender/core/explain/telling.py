@@ -1,0 +1,112 @@
+"""Tell where a workload stands: its one current reason, the reports of it, and the milestones of its life.
+
+Texts that leave the core are rendered for their readers: operators read all names, namespaces their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from extender.core.answers import Untold
+from extender.core.effects import AnswerBind, Cause, Effect, Evict, Milestone, Reached, Report, SuspendJob
+from extender.core.ledger.state import State
+from extender.core.limits import Limits
+from extender.core.reasons import Reason
+from extender.core.workload.workload import Workload
+from policies.model import Dialect
+from policies.model.mentions import discreet, full
+from policies.preemption.allowed import Why
+
+_TOLD_IN_STATUS = Dialect.COSCHEDULING, Dialect.KAI
+"""Of other projects' PodGroups the status is theirs to write."""
+
+
+def explain(state: State, workload: Workload, reason: Reason, now: float, *, noted: bool = False) -> None:
+    """Make this its one current reason. It is reported once it has lasted. ``noted``: its story says it already."""
+    if workload.telling.explain(reason, now, noted=noted):
+        tell(state, workload, now)
+        state.touch(workload)
+
+
+def tell(state: State, workload: Workload, now: float) -> None:
+    """Report its reason if the time has come."""
+    if now >= workload.telling.when(state.limits.report_s):
+        report(state, workload, now)
+
+
+def report(state: State, workload: Workload, now: float) -> None:
+    """Report its reason at once."""
+    telling, members = workload.telling, workload.members
+    telling.reported(now)
+    # What is said of those that wait is said on one of them.
+    about = (telling.surplus is not None and members.unplaced()) or workload.live
+    first = min(about, key=lambda pod: pod.rank, default=None)
+    member, owner = ((first.uid, first.name), first.controller) if first else (None, None)
+    if first is None and workload.group is not None:
+        owner = workload.group.job
+    if workload.job is not None:
+        # People look at the job, and an Event costs the API server half of what a Binding does.
+        member, owner = None, workload.job.seen.owner
+    said = telling.reason.code, telling.reason.message, telling.reason.warning
+    counts = len(members.live), len(members.bound)
+    if (group := workload.group) is not None and (group.dialect in _TOLD_IN_STATUS or group.job is not None):
+        report = Report(workload.key, group.uid, member, *said, *counts, owner, group.dialect, group.pending)
+    else:
+        report = Report(workload.key, None, member, *said, *counts, owner)
+    state.out.append(report)
+
+
+def untold(state: State, event: Untold, _now: float) -> None:
+    """What was reported of it has not reached anybody."""
+    if (workload := state.workloads.get(event.key)) is not None:
+        workload.telling.untold()
+        state.touch(workload)
+
+
+def reached(
+    state: State, workload: Workload, milestone: Milestone, now: float, *, since: float | None = None,
+    cause: Cause | None = None, detail: str = "", rules: tuple[Why, ...] = (),
+) -> None:  # fmt: skip
+    """It has come to a milestone; ``since`` is the instant that is counted from, unless its first one."""
+    began = workload.seen_at if since is None else since
+    size = workload.min_member or len(workload.members.live)
+    after_s = 0.0 if began is None else now - began
+    state.out.append(Reached(workload.key, milestone, size, after_s, cause, detail, rules=rules))
+
+
+def told(workload: Workload) -> str:
+    """Its story, for the reader of a failure."""
+    members, release = workload.members, workload.release
+    states = {member.uid: f"{member.state.value} {member.node} {member.step.value}" for member in members}
+    head = (
+        f"workload {workload.key}: minMember {workload.min_member}, {workload.phase.value}, {states}, "
+        f"holds {sorted(members.holds)}, reserved {sorted(map(str, workload.reserved))}, {release}, "
+        f"reason {workload.telling.reason}"
+    )
+    return full("\n".join([head, *(f"  {at:.3f} {text}" for at, text in workload.telling.story)]))
+
+
+WITH_TEXT = frozenset((AnswerBind, Evict, Reached, Report, SuspendJob))
+"""The effects whose texts may name workloads."""
+
+
+def for_namespace(text: str, namespace: str, limits: Limits) -> str:
+    """For whoever reads Events and statuses there."""
+    return full(text, namespace) if limits.names_others else discreet(text, namespace)
+
+
+def readable(effect: Effect, limits: Limits) -> Effect:
+    """The same effect, its text as its readers may see it."""
+    match effect:
+        case Report(key=key, message=text):
+            return replace(effect, message=for_namespace(text, key.namespace, limits), full=full(text, key.namespace))
+        case SuspendJob(job=job, reason=text):
+            return replace(effect, reason=for_namespace(text, job.key.namespace, limits))
+        case Evict(namespace=namespace, reason=text):
+            return replace(effect, reason=for_namespace(text, namespace, limits))
+        case AnswerBind(error=text):
+            # kube-scheduler writes it into an Event of the pod.
+            return replace(effect, error=for_namespace(text, "", limits)) if text else effect
+        case Reached(detail=text):
+            return replace(effect, detail=full(text))  # for the log
+    return effect

@@ -1,0 +1,311 @@
+"""The permit gate: bind requests are held until the gang is there, then its Bindings are posted together.
+
+kube-scheduler gives each bind request up at an instant of its own: until then it can be held. The last Binding is
+posted when all others are in, and says that the release is whole. After a restart that tells a release that broke off
+from a pod that was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+
+from extender.core.answers import BindingPosted, Outcome
+from extender.core.effects import Cause, Milestone
+from extender.core.events import BindArrived
+from extender.core.explain.telling import explain, reached
+from extender.core.gate.revocations import Revocations
+from extender.core.gate.stamps import DOMAIN, NODE, RANK, costs_of, gang_to_stamp, marks_of, ranks_of
+from extender.core.gate.steering import Leading
+from extender.core.ledger.expected import to_be_created, uncreated
+from extender.core.ledger.kube_scheduler import carrying_out
+from extender.core.ledger.preemptions import key_of, room_of
+from extender.core.ledger.state import State
+from extender.core.limits import Limits
+from extender.core.reasons import Reason
+from extender.core.workload.bind_calls import Binding
+from extender.core.workload.member import Member, MemberState, Stage, Step
+from extender.core.workload.release import Hold
+from extender.core.workload.workload import Workload
+from policies.model import Pod, Stamp
+from policies.placement.fitting import crowded
+from policies.placement.rules import keeps
+from policies.words import many
+
+
+def deadline(workload: Workload, limits: Limits) -> float:
+    """The instant by which posting has to start, so that it ends before the first held request expires."""
+    needed_s = limits.post_margin_s + limits.post_member_s * len(workload.members.placed)
+    return min(workload.members.holds.first_to_expire() - needed_s, patience(workload, limits))
+
+
+def patience(workload: Workload, limits: Limits) -> float:
+    """The instant until which those that are held wait for the others, as long as kube-scheduler waits for them."""
+    holds, group = workload.members.holds, workload.group
+    if (workload.job is not None and uncreated(workload)) or carrying_out(workload):
+        return inf  # its pods are still being created, or told their nodes: that has a limit of its own
+    began = max(holds.began(), 0.0 if workload.job is None else workload.job.came_at)
+    hold_s = limits.hold_s if group is None or group.timeout_s is None else min(limits.hold_s, group.timeout_s)
+    return began + hold_s
+
+
+def is_late(workload: Workload, limits: Limits, now: float) -> bool:
+    """Whether something is held that cannot wait any longer."""
+    return bool(workload.members.holds) and now >= deadline(workload, limits)
+
+
+Doubt = tuple[str, float]
+"""The node to which a pod may have been bound, and until when that may show."""
+
+
+class Bindings:
+    """Who may bind, and what the outcomes make of the workload. ``progress`` is called when it is settled."""
+
+    def __init__(self, state: State, steering: Leading, revocations: Revocations) -> None:
+        self._state = state
+        self._steering = steering
+        self._revocations = revocations
+
+    def arrived(self, event: BindArrived, now: float) -> None:
+        """kube-scheduler asks for a Binding of a pod that may be bound: hold it, or post it if it is in no gang."""
+        state, pod = self._state, self._state.pods[event.uid]
+        found = state.member(event.uid)
+        if found is None:
+            return self._bind_alone(pod, event)
+        workload, member = found
+        if not member.placed or member.node != event.node:
+            return state.answer(event.call, "the gang has no placement with this pod on this node any more")
+        state.answer_hold(workload, member, "superseded by a newer bind request")
+        if member.step is Step.LATER:
+            workload.members.step(member, Step.LED)  # it was let in before its turn
+        workload.members.hold(member, Hold(event.call, event.node, now, event.expires))
+        state.binds.hold(event.call, pod.uid)
+        return state.touch(workload)
+
+    def asked_again(self, event: BindArrived, binding: Binding) -> None:
+        """Its Binding is being written: this call waits for the same answer, or asks for another node."""
+        if binding.node != event.node:
+            return self._state.answer(event.call, f"a Binding to {binding.node} is being posted")
+        if (superseded := binding.await_by(event.call)) is not None:
+            self._state.answer(superseded, "superseded by a newer bind request")
+        return None
+
+    def disconnected(self, call: int, now: float) -> None:
+        """kube-scheduler gave up on a held call; its pod will come back through a new cycle."""
+        found = self._state.member(self._state.binds.let_go(call))
+        if found is None or found[1].hold is None:
+            return
+        workload, member = found
+        workload.members.let_go(member)
+        workload.telling.note(now, "a held bind request was given up by kube-scheduler")
+        if not workload.members.holds:
+            # Nobody is at the gate any more whose deadline would end it.
+            self._revocations.extend(workload, now)
+        workload.release.wait_no_more_for(member.uid)
+        self._state.touch(workload)
+
+    def posted(self, event: BindingPosted, now: float) -> None:
+        """A Binding has ended: tell the calls that wait for it, and take its outcome over."""
+        state, uid = self._state, event.uid
+        binding = state.binds.written(uid)
+        if binding is None:
+            return
+        done = event.outcome is Outcome.DONE
+        for call in binding.calls:
+            state.answer(call, "" if done else event.detail or "the Binding failed")
+        if done:
+            state.mark_bound(uid, binding)
+        if (found := state.member(uid)) is not None:
+            self._outcome(*found, event, now)
+            state.touch(found[0])
+        elif (pod := state.pods.get(uid)) is None or not pod.node:
+            self._outcome_alone(uid, event, now)
+
+    def _outcome_alone(self, uid: str, event: BindingPosted, now: float) -> None:
+        """Of a pod in no gang that is not known to be bound."""
+        if event.outcome is Outcome.REFUSED:
+            self._state.free(uid)
+        elif uid in self._state.pods:
+            self._state.binds.doubt(uid, now + self._state.limits.plan_s)
+
+    def _outcome(self, workload: Workload, member: Member, event: BindingPosted, now: float) -> None:
+        match event.outcome:
+            case Outcome.DONE:
+                self.bound(workload, member)
+            case Outcome.REFUSED if member.state is MemberState.BINDING:
+                if member.pod.live:
+                    workload.release.fail()
+                self._revocations.lose(workload, member, now)
+            case Outcome.REFUSED if member.state is MemberState.UNKNOWN:
+                self._steering.sweep_later(workload, now)
+                self._state.unassume(workload, member)
+            case Outcome.UNKNOWN if member.state is MemberState.BINDING:
+                workload.telling.note(now, f"the Binding of {member.uid} may or may not have been written")
+                self._revocations.extend(workload, now)
+                if member.pod.live:
+                    workload.members.doubt(member, now + self._state.limits.plan_s)
+                else:
+                    self._state.unassume(workload, member)
+            case Outcome.UNKNOWN if member.state is MemberState.UNKNOWN:
+                workload.members.doubt(member, now + self._state.limits.plan_s)
+        workload.members.show(member)
+
+    def bound(self, workload: Workload, member: Member) -> None:
+        """A member is bound: its promise is kept, and whoever waits for it is told."""
+        hold, node = member.hold, member.pod.node
+        if hold is not None:
+            said = "" if hold.node == node else f"the pod is already on {node}"
+            self._state.answer_hold(workload, member, said)
+        workload.release.wait_no_more_for(member.uid)
+        workload.members.show(member)
+        self._steering.settle(workload, member)
+
+    def doubt_of(self, uid: str) -> Doubt | None:
+        """Where the pod may have been bound by a Binding that is not under way any more."""
+        claim, found = self._state.claims.get(uid), self._state.member(uid)
+        if claim is not None and (until := self._state.binds.doubted.get(uid)) is not None:
+            return claim.node, until
+        if found is not None and found[1].state is MemberState.UNKNOWN:
+            return found[1].node, found[1].doubt_ends
+        return None
+
+    def taken_over(self, workload: Workload, member: Member, now: float, doubt: Doubt | None) -> None:
+        """The member was in another gang or in none when its Binding was asked for: the room stays promised."""
+        binding = self._state.binds.writing.get(member.uid)
+        if member.pod.node or not member.pod.live:
+            return
+        if binding is not None and binding.workload == workload.key:
+            workload.members.move(member, MemberState.BINDING, binding.node)
+        elif (where := doubt if binding is None else (binding.node, inf)) is not None:
+            workload.members.doubt(member, until=where[1], node=where[0])
+        else:
+            return
+        self._state.claims.assume(member.pod, member.node)
+        self._revocations.extend(workload, now)
+
+    def taken_over_alone(self, pod: Pod, doubt: Doubt | None) -> None:
+        """The same for a pod that is in no gang any more."""
+        binds, claims = self._state.binds, self._state.claims
+        if (binding := binds.writing.get(pod.uid)) is not None and not pod.node and pod.live:
+            claims.assume(pod, binding.node)
+        elif doubt is not None and not pod.node and pod.live:
+            claims.assume(pod, doubt[0])
+            binds.doubt(pod.uid, doubt[1])
+
+    def progress(self, workload: Workload, now: float) -> None:
+        """Go on with a release, or begin one if a quorum is held."""
+        members, release = workload.members, workload.release
+        if members.holds and (release.complete or self._goes_on(workload)):
+            if release.complete:
+                release.begin(members.continued, now)
+            elif release.last is None and not members.started:
+                # The last one went away and is back, and nothing is bound yet: it is the last one again.
+                release.wait_for(self._last(workload))
+            self._post_held(workload, complete=release.complete)
+        if members.binding:
+            return
+        if release.last is None:
+            if members.holds:
+                self._begin(workload, now)
+        elif not workload.doubtful or is_late(workload, self._state.limits, now):
+            self._post_last(workload, release.last, now)
+
+    def _goes_on(self, workload: Workload) -> bool:
+        """Whether a release that is under way has its quorum still, counting those whose Binding may be written. If it
+        has no name, these are Bindings of other gangs, which their pods have left."""
+        if not workload.releasing or not workload.release.name:
+            return False
+        unknown = (member.pod.identity for member in workload.members.unknown.values() if member.hold is None)
+        return workload.has_quorum(Stage.ARRIVED, tuple(unknown))
+
+    def _begin(self, workload: Workload, now: float) -> None:
+        members, release = workload.members, workload.release
+        if not workload.has_quorum(Stage.ARRIVED):
+            held = f"{workload.share(Stage.ARRIVED)} reached bind{to_be_created(workload)}"
+            return explain(self._state, workload, Reason("Holding", held, warning=False), now)
+        if now >= deadline(workload, self._state.limits):
+            self._revocations.run_out(workload, "the gang became complete too late to bind it in time", now)
+            return None
+        if (spoiled := self._spoiled(workload)) is not None:
+            return self._revocations.revoke(workload, spoiled, now, Cause.LAST_LOOK)
+        last, since = self._last(workload), members.holds.first_arrived()
+        release.wait_for(last if len(members.holds) > 1 else None)
+        release.begin(members.continued or last, now)
+        workload.telling.note(now, f"released with {many(len(members.holds), 'member')}")
+        reached(self._state, workload, Milestone.RELEASED, now, since=since)
+        explain(self._state, workload, Reason("Releasing", "its members are being bound", warning=False), now)
+        return self._post_held(workload, complete=len(members.holds) == 1)
+
+    def _spoiled(self, workload: Workload) -> str | None:
+        """The last look at every node and pod before anything is bound."""
+        placed = []
+        for uid, hold in workload.members.holds.items():
+            pod = workload.members[uid].pod
+            if not pod.live or pod.node:
+                return "a held member changed before the release"
+            if (unfit := self._state.claims.unfit(pod, hold.node)) is not None:
+                return unfit
+            placed.append((workload.asking(pod), hold.node))
+        view = self._state.claims.snapshot()
+        if not keeps(placed, view):
+            return "labels of its nodes have changed: the planned nodes do not have the topology that it requires"
+        return crowded(placed, view, [one.pod for one in workload.members if not one.pod.live])
+
+    def _last(self, workload: Workload) -> str:
+        return max(workload.members.holds, key=lambda uid: workload.members[uid].pod.rank)
+
+    def _post_last(self, workload: Workload, uid: str, now: float) -> None:
+        workload.release.wait_for(None)
+        if self._revocations.shut_out(workload, [uid]):
+            return self._revocations.drop_broken(workload, now)
+        if not workload.members.started:
+            if not (workload.release.failed or workload.doubtful):
+                self._revocations.drop_too_few(workload, now)
+                return self.progress(workload, now)
+            why = "none of the gang's Bindings was accepted"
+            return self._revocations.revoke(workload, why, now, Cause.BINDINGS_REFUSED, penalty=True)
+        whole = workload.min_member is None or workload.has_quorum(Stage.BOUND, (workload.members[uid].pod.identity,))
+        return self._post(workload, uid, self._marks(workload, [uid])[uid], complete=whole)
+
+    def _post_held(self, workload: Workload, *, complete: bool) -> None:
+        uids = [uid for uid in workload.members.holds if uid != workload.release.last]
+        if shut_out := self._revocations.shut_out(workload, uids):
+            uids = [uid for uid in uids if uid not in shut_out]
+        marks = self._marks(workload, uids) if uids else {}
+        for uid in uids:
+            self._post(workload, uid, marks[uid], complete=complete)
+
+    def _marks(self, workload: Workload, uids: Sequence[str]) -> dict[str, dict[str, str]]:
+        """What only the gang as a whole tells of each of these members."""
+        costs = costs_of(workload, uids, self._state.claims)
+        return {uid: {RANK: str(rank), **costs.get(uid, {})} for uid, rank in ranks_of(workload, uids).items()}
+
+    def _post(self, workload: Workload, uid: str, said: Mapping[str, str], *, complete: bool) -> None:
+        state, members, release = self._state, workload.members, workload.release
+        member, quorum, size = members[uid], workload.min_member or 0, workload.reached(Stage.ARRIVED)
+        node, again = member.node, member.state is MemberState.UNKNOWN
+        members.move(member, MemberState.BINDING)
+        if (hold := members.let_go(member)) is None:
+            return
+        state.binds.let_go(hold.call)
+        at = 0.0 if release.began is None else release.began - state.epoch
+        queue = state.quotas.local_of(workload.key)
+        stamp = Stamp(
+            gang_to_stamp(workload), release.name or uid, complete, quorum, size, at, workload.key.name, queue
+        )
+        marks = {**marks_of(stamp), NODE: node, **said}
+        if (nearest := next(state.claims.domains(node), None)) is not None:
+            marks[DOMAIN] = nearest[1]
+        state.post(member.pod, Binding(node, [hold.call], workload.key, stamp), hold.expires, marks, again=again)
+
+    def _bind_alone(self, pod: Pod, event: BindArrived) -> None:
+        """A pod of no gang: at once, unless the room was promised after it had passed filter."""
+        state = self._state
+        if state.preemptions.keeps_out(pod, event.node):
+            return state.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
+        state.changes.taken = True
+        state.end_kept(pod.uid)
+        state.claims.release(room_of(key_of(pod), event.node))
+        state.claims.assume(pod, event.node)
+        again = pod.uid in state.binds.doubted
+        return state.post(pod, Binding(event.node, [event.call]), event.expires, {}, again=again)

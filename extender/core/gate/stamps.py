@@ -1,0 +1,178 @@
+"""Stamps: what a Binding writes on a pod, and the release that a restart reads from the stamps of a workload.
+
+One stamp is the deletion cost, by which a ReplicaSet removes members when it is scaled down, so that domains stay
+whole. Members with an index need none: they are placed by it, and their controllers remove the highest ones first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+
+from extender.core.instants import instant_of
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.expected import moved_away
+from extender.core.ledger.state import State
+from extender.core.workload.workload import Workload
+from policies.model import Dialect, GroupRef, Pod, Stamp
+
+COST = "controller.kubernetes.io/pod-deletion-cost"
+"""Kubernetes' own annotation: of the pods of a ReplicaSet those with the lowest cost go first."""
+
+
+def costs_of(workload: Workload, uids: Collection[str], claims: Claims) -> Mapping[str, Mapping[str, str]]:
+    """The costs of these members, from 1 up, as annotations; of those alone that are removed by cost and for which
+    nobody has said one.
+
+    First goes whoever is in the domain with the fewest members of the gang, of the widest level; in that, of the next
+    level; at last the one with the highest rank. Those that were bound before keep their costs.
+    """
+    asked = [uid for uid in uids if workload.members[uid].pod.removed_by_cost]
+    if not asked:
+        return {}
+    paths = {
+        member.uid: tuple(name for _, name in claims.domains(member.pod.node or member.node))[::-1]
+        for member in workload.members.live.values()
+        if member.pod.node or member.node
+    }
+    sizes = Counter(path[: depth + 1] for path in paths.values() for depth in range(len(path)))
+
+    def place(uid: str) -> tuple[tuple[int, str], ...]:
+        return tuple((sizes[paths[uid][: depth + 1]], name) for depth, name in enumerate(paths[uid]))
+
+    last_rank_first = sorted(paths, key=lambda uid: workload.members[uid].pod.rank, reverse=True)
+    order = {uid: cost for cost, uid in enumerate(sorted(last_rank_first, key=place), 1)}
+    return {uid: {COST: str(order[uid])} for uid in asked}
+
+
+GANG_UID = "muster.dev/gang-uid"
+GANG_NAME = "muster.dev/gang-name"
+GANG_QUEUE = "muster.dev/gang-queue"
+RELEASE = "muster.dev/release"
+RELEASE_COMPLETE = "muster.dev/release-complete"
+RELEASE_QUORUM = "muster.dev/release-quorum"
+RELEASE_SIZE = "muster.dev/release-size"
+RELEASED_AT = "muster.dev/released-at"
+STAMPED = (GANG_UID, GANG_NAME, GANG_QUEUE, RELEASE, RELEASE_COMPLETE, RELEASE_QUORUM, RELEASE_SIZE, RELEASED_AT)
+"""What is read again after a restart."""
+NODE = "muster.dev/node"
+RANK = "muster.dev/rank"
+DOMAIN = "muster.dev/domain"
+"""The member's index, or its place among all where members have none or several series of them, and its domain of the
+nearest level."""
+WRITTEN = frozenset((*STAMPED, NODE, RANK, DOMAIN))
+"""All keys of ours that a Binding writes."""
+
+_LONGEST_UID = 128
+_LONGEST_NAME = 253
+_NAME = re.compile(r"[-A-Za-z0-9_./]{0,317}", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+def marks_of(stamp: Stamp) -> dict[str, str]:
+    """The stamp as annotations of a Binding."""
+    marks = {GANG_UID: stamp.gang, GANG_NAME: stamp.name, RELEASE: stamp.release}
+    marks |= {RELEASE_QUORUM: str(stamp.quorum), RELEASE_SIZE: str(stamp.size)}
+    if stamp.queue:
+        marks[GANG_QUEUE] = stamp.queue
+    if stamp.at:
+        released = datetime.fromtimestamp(stamp.at, UTC).isoformat(timespec="milliseconds")
+        marks[RELEASED_AT] = released.replace("+00:00", "Z")
+    return marks | {RELEASE_COMPLETE: "true"} if stamp.complete else marks
+
+
+def stamp_of(annotations: Mapping[str, str]) -> Stamp | None:
+    """The stamp as it stands on a pod, or None. Anybody can write these: what cannot be read was not said."""
+    gang, release = annotations.get(GANG_UID), annotations.get(RELEASE)
+    if not gang or not release or len(gang) > _LONGEST_UID or len(release) > _LONGEST_UID:
+        return None
+    name, queue = annotations.get(GANG_NAME, ""), annotations.get(GANG_QUEUE, "")
+    if len(name) > _LONGEST_NAME or not (_NAME.fullmatch(name) and _NAME.fullmatch(queue)):
+        return None
+    quorum, size = (_count(annotations.get(key, "")) for key in (RELEASE_QUORUM, RELEASE_SIZE))
+    complete = annotations.get(RELEASE_COMPLETE) == "true"
+    return Stamp(
+        gang, release, complete, quorum, size, instant_of(annotations.get(RELEASED_AT, "")) or 0.0, name, queue
+    )
+
+
+def stamped_group(group: GroupRef | None, stamp: Stamp | None) -> GroupRef | None:
+    """The gang of a pod on a node that names ``group``. It came there with the gang of its stamp, whose room and quota
+    it uses: nobody takes it out of that by an edit."""
+    if stamp is None or stamp.name in ("", group.name if group else ""):
+        return group
+    return GroupRef(stamp.name, group.dialect if group else Dialect.ANNOTATION, stamp.quorum or None)
+
+
+def _count(text: str) -> int:
+    return int(text) if _NUMBER.fullmatch(text) else 0
+
+
+def gang_uid(workload: Workload) -> str:
+    """The UID of its PodGroup, else of the controller of most members: one that was moved from another gang has the
+    controller of that gang.
+    """
+    if workload.group is not None:
+        return workload.group.uid
+    first = workload.members.first
+    return workload.members.said.owner or ("" if first is None else first.uid)
+
+
+def gang_to_stamp(workload: Workload) -> str:
+    """What the next Binding says of the gang: the same as those of its release before, whoever has come or gone."""
+    stamps = (member.pod.stamp for member in workload.members.bound.values())
+    same = (stamp.gang for stamp in stamps if stamp is not None and stamp.release == workload.release.name)
+    return next(same, "") or gang_uid(workload)
+
+
+def ranks_of(workload: Workload, uids: Sequence[str]) -> dict[str, int]:
+    """At least for these members: what is stamped on them."""
+    members = workload.members
+    indexes = {uid: index for uid in uids if (index := members[uid].pod.index) is not None}
+    one_series = len({pod.series for pod in workload.live}) <= 1
+    if one_series and len(indexes) == len(uids):
+        return indexes
+    known = {pod.uid: pod for pod in (*workload.live, *(members[uid].pod for uid in uids))}
+    ordered = sorted(known.values(), key=lambda pod: pod.rank)
+    places = {pod.uid: place for place, pod in enumerate(ordered)}
+    return places | indexes if one_series else places
+
+
+def recover_release(state: State, workload: Workload, now: float) -> None:
+    """Read the release from the stamps, and whether it was whole."""
+    name = next((stamp.release for pod in workload.bound if (stamp := pod.own_stamp) is not None), "")
+    stamps = [stamp for pod in _stamped(state, workload, name) if (stamp := pod.stamp) is not None]
+    began = min((stamp.at for stamp in stamps if stamp.at), default=None)
+    at = None if began is None else min(began + state.epoch, now)
+    workload.release.recover(name, at, complete=workload.whole or was_whole(state, workload, name))
+
+
+def was_whole(state: State, workload: Workload, release: str) -> bool:
+    """Whether the stamps say that this release was bound as a whole, whatever is needed now.
+
+    One that broke off is told by how many slots it has bound: fewer than its quorum, or of a podset or role than that
+    needs. What an earlier version stamped says no quorum: there it is whole unless the member that was to be bound
+    last, whose UID names it, is there.
+    """
+    podsets, pods = workload.podsets, _stamped(state, workload, release)
+    stamps = [stamp for pod in pods if (stamp := pod.stamp) is not None]
+    if any(stamp.complete for stamp in stamps):
+        return True
+    quorum = min((stamp.quorum for stamp in stamps if stamp.quorum), default=None)
+    if quorum is None:
+        return bool(pods) and release not in workload.members
+    slots = {pod.identity: pod for pod in pods}
+    of = Counter(f"{pod.owner}{pod.series}" for pod in slots.values())
+    short = podsets is not None and podsets.short(lambda one: of[one.prefix], together=True) is not None
+    roles = Counter(pod.group.role for pod in slots.values() if pod.group)
+    return len(slots) >= quorum and not short and all(roles[role] >= least for role, least in workload.minima)
+
+
+def _stamped(state: State, workload: Workload, release: str) -> list[Pod]:
+    """Those bound with this release. What others were bound with is not ours; pods of its job that were bound with it
+    and moved to another gang by an edit tell as much as its members.
+    """
+    pods = [*(member.pod for member in workload.members), *moved_away(state, workload)]
+    return [pod for pod in pods if pod.stamp is not None and pod.stamp.release == release]

@@ -1,0 +1,338 @@
+"""Carry a plan out: how kube-scheduler is led to the planned nodes, and when the gates come off.
+
+The setting ``steering`` says by what it is led, and so what that means for a pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from extender.core.answers import Nominated, Ungated
+from extender.core.effects import Confirm, Nominate, Ungate
+from extender.core.ledger.kube_scheduler import carrying_out, parked
+from extender.core.ledger.state import State
+from extender.core.workload.member import Member, MemberState, Step
+from extender.core.workload.workload import Workload
+from policies.model import GANG_GATE, UNCONSTRAINED, Pod
+from policies.placement.rules import Unclear, rules_of, seen_by
+
+_LARGEST_PIN = 64
+"""Nodes that a pin may name: each costs 100 bytes of the pod, for as long as it lives."""
+
+_MOST_SCANNED = 500
+"""Nodes up to which it costs kube-scheduler less to look at all of them, as it is configured to, than the API server
+and Muster a nomination. The figures are in docs/steering.md."""
+
+
+class SteeringMode(StrEnum):
+    """What makes kube-scheduler take the planned nodes.
+
+    A nomination is a second write for each pod, and can be taken back. A pin is part of the write that ungates, and is
+    for ever: if its nodes refuse the pod, only deleting the pod helps. Pods that were never gated are always nominated,
+    as are pods with node affinity terms of their own. ``auto``: in a small cluster nothing is written but what ungates,
+    because kube-scheduler looks at every node there, and the filter leaves the planned one; else a nomination.
+    """
+
+    AUTO = "auto"
+    NOMINATE = "nominate"
+    PIN_DOMAIN = "pin-domain"
+    PIN_NODE = "pin-node"
+
+
+_UNPINNED = (SteeringMode.AUTO, SteeringMode.NOMINATE)
+
+
+class Ways:
+    """How each pod is led in this mode."""
+
+    def __init__(self, state: State, mode: SteeringMode) -> None:
+        self._state = state
+        self._mode = mode
+
+    def need_no_nomination(self, workload: Workload, pod: Pod, node: str) -> bool:
+        """Whether it is enough to ungate the pod. Plugins that look at other pods have to see those nominated."""
+        if self._mode is not SteeringMode.AUTO:
+            return bool(self.pin(workload, pod, node))
+        small = len(self._state.claims.nodes) <= _MOST_SCANNED
+        return small and GANG_GATE in pod.gates and pod.constraints is UNCONSTRAINED
+
+    def pin(self, workload: Workload, pod: Pod, node: str) -> tuple[str, ...]:
+        """The nodes to pin it to when it is ungated; none if it is led otherwise."""
+        # Terms that are there already can be narrowed only one by one: leave them to their owner.
+        if self._mode in _UNPINNED or GANG_GATE not in pod.gates or pod.selection.affinity is not None:
+            return ()
+        if any(spread.needs_choice for spread in pod.constraints.spread):
+            return ()
+        match self._mode:
+            case SteeringMode.PIN_NODE:
+                return (node,)
+            case SteeringMode.PIN_DOMAIN:
+                return self._domain(workload.asking(pod), node)
+        return ()
+
+    def _domain(self, pod: Pod, node: str) -> tuple[str, ...]:
+        """The nodes of the domain that it has to stay in, or of the largest one inside that is small enough for a pin.
+
+        What asks for no level gets the domain of the nearest. None where there is no such domain.
+        """
+        view = seen_by([pod], self._state.claims.snapshot())
+        row, rules = view.rows.get(node), rules_of([pod], view)
+        if row is None or isinstance(rules, Unclear):
+            return ()
+        for level in reversed(view.levels[: rules.widest + 1]):
+            code = int(level.codes[row])
+            rows = level.domain(code).rows if code >= 0 else ()
+            if 0 < len(rows) <= _LARGEST_PIN:
+                return tuple(sorted(view.names[one] for one in rows))
+        return ()
+
+
+_CONFIRMED = 2
+"""Members that say that their release is whole."""
+
+
+class Leading(Protocol):
+    """Whoever tells kube-scheduler about nodes: ``Steering``, or in advisory mode ``Advisory``."""
+
+    @property
+    def outlook(self) -> str:
+        """What becomes of a placement, for the reason of its gang."""
+        ...
+
+    def await_uptake(self, workload: Workload, now: float) -> None: ...
+    def lead(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None: ...
+    def lead_next(self, workload: Workload, now: float) -> None: ...
+    def tell(self, workload: Workload, member: Member) -> None: ...
+    def nominated(self, event: Nominated, now: float) -> Workload | None: ...
+    def shown(self, workload: Workload, member: Member) -> None: ...
+    def ungated(self, event: Ungated, now: float) -> Workload | None: ...
+    def failed(self, workload: Workload, member: Member) -> None: ...
+    def again(self, workload: Workload, member: Member) -> None: ...
+    def ungate(self, workload: Workload) -> None: ...
+    def settle(self, workload: Workload, member: Member) -> None: ...
+    def stop(self, workload: Workload, member: Member) -> None: ...
+    def confirm(self, workload: Workload) -> None: ...
+    def sweep(self, workload: Workload, now: float) -> None: ...
+    def sweep_later(self, workload: Workload, now: float) -> None: ...
+
+
+class Steering:
+    """What kube-scheduler is told about promised nodes. A gate cannot be put back, so it comes off last."""
+
+    outlook = "kube-scheduler is carrying it out"
+
+    def __init__(self, state: State, mode: SteeringMode = SteeringMode.NOMINATE) -> None:
+        self._state = state
+        self._ways = Ways(state, mode)
+
+    def lead(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None:
+        """Promise a member a node, and have kube-scheduler told: at once, or when its turn has come."""
+        state, pod = self._state, member.pod
+        state.assume(workload, member, node)
+        if not turn:
+            if workload.job is not None and workload.job.leads(pod):
+                return workload.members.step(member, Step.LED, "")
+            return self.tell(workload, member)
+        workload.members.step(member, Step.LATER, "", turn)
+        if pod.nominated_node:
+            # Left over from an earlier plan, it would be in the way of those before it.
+            state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
+        return None
+
+    def lead_next(self, workload: Workload, now: float) -> None:
+        """Have kube-scheduler told of the next round, when everybody who was to be told before is at bind."""
+        members = workload.members
+        ahead = len(members.placed) - members.steps[Step.LATER]
+        if workload.filling or len(members.holds) + len(members.binding) < ahead:
+            return
+        later = [one for one in members.placed.values() if one.step is Step.LATER]
+        turn = min(one.turn for one in later)
+        told = [one for one in later if one.turn == turn]
+        if _uncreated_before(workload, told, turn) or any(one.node in workload.unsettled for one in told):
+            return  # a node that has changed is looked at when the release has ended
+        members.holds.wait_from(now)
+        for member in told:
+            self.tell(workload, member)
+
+    def tell(self, workload: Workload, member: Member) -> None:
+        """Have kube-scheduler told of its node, and woken where plugins have refused the member."""
+        state, pod, node = self._state, member.pod, member.node
+        if self._ways.need_no_nomination(workload, pod, node):
+            workload.members.step(member, Step.READY, "")
+            return
+        workload.members.step(member, Step.NOMINATING, node)
+        # The nomination wakes a pod that was tried and refused. One that already reads so would change nothing.
+        renew = pod.nominated_node == node and not pod.gates
+        wakes = not (pod.gates or renew) and parked(pod, state.claims.tenants)
+        if member.clears is not (renew or wakes):
+            workload.members.expect_clearing(member, clears=renew or wakes)
+        state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, workload.key, wakes))
+
+    def nominated(self, event: Nominated, now: float) -> Workload | None:
+        """A nomination was written, or could not be: then the workload that cannot go on is returned, unless the watch
+        shows that it was written."""
+        found = self._state.member(event.uid)
+        if found is None or found[1].step is not Step.NOMINATING or found[1].nominated != event.node:
+            return None
+        workload, member = found
+        gated = bool(member.pod.gates)
+        shown = member.pod.nominated_node == event.node
+        if event.detail and (member.clears or not shown):
+            return workload
+        # Only now can kube-scheduler take it up, however long the write was in the queue.
+        workload.members.step(member, Step.LED if not gated else Step.READY if shown else Step.WRITTEN)
+        self._told(workload, now)
+        return None
+
+    def shown(self, workload: Workload, member: Member) -> None:
+        """The watch shows a member's nomination, or that its release is whole.
+
+        Gates wait for that: the API server begins the next write to the pod from its watch cache, and does it twice
+        when the cache is behind.
+        """
+        if member.step is Step.WRITTEN and member.pod.nominated_node == member.nominated:
+            workload.members.step(member, Step.READY)
+            if not workload.members.steps[Step.WRITTEN]:
+                self._go_on(workload)
+        if member.step is Step.CONFIRMING and member.uid in workload.members.confirmed:
+            workload.members.step(member, Step.NONE)
+
+    def ungated(self, event: Ungated, now: float) -> Workload | None:
+        """A gate came off, or could not be taken off: then the workload that cannot go on is returned, unless the watch
+        shows that it is off."""
+        found = self._state.member(event.uid)
+        if found is None or found[1].step is not Step.UNGATING:
+            return None
+        workload, member = found
+        if event.detail and GANG_GATE in member.pod.gates:
+            return workload
+        workload.members.step(member, Step.LED)
+        self._told(workload, now)
+        return None
+
+    def _told(self, workload: Workload, now: float) -> None:
+        """kube-scheduler knows more now, and those that are held wait for what follows."""
+        self.await_uptake(workload, now)
+        workload.members.holds.wait_from(now)
+        self._go_on(workload)
+
+    def await_uptake(self, workload: Workload, now: float) -> None:
+        """So long may kube-scheduler take to take the placement up. Of one that it has refused before it may say
+        nothing, as the words would be the same: that is not waited for as long.
+        """
+        limits = self._state.limits
+        workload.wait_until(now + (min(limits.again_s, limits.plan_s) if workload.retries.words else limits.plan_s))
+
+    def _go_on(self, workload: Workload) -> None:
+        """It is settled when no write of its members is under way."""
+        if not carrying_out(workload):
+            self._state.touch(workload)
+
+    def failed(self, workload: Workload, member: Member) -> None:
+        """A write could not be made while the gang is being released, when no promise is taken back."""
+        taken_up = member.state is not MemberState.ASSUMED
+        # If so, kube-scheduler has taken the member up without it.
+        workload.members.step(member, Step.LED if taken_up else Step.FAILED)
+        self._state.touch(workload)
+
+    def again(self, workload: Workload, member: Member) -> None:
+        """Ask once more for the write that leads it on."""
+        if member.step is Step.NOMINATING:
+            return self.tell(workload, member)
+        workload.members.step(member, Step.READY)
+        return self._state.touch(workload)
+
+    def ungate(self, workload: Workload) -> None:
+        """Take our gate off every placed member, once all nominations are known to be written."""
+        members, steps = workload.members, workload.members.steps
+        if not steps[Step.READY] or steps[Step.NOMINATING] or steps[Step.WRITTEN] or workload.filling:
+            return
+        for member in members.placed.values():
+            if member.step is not Step.READY:
+                continue
+            pod = member.pod
+            if GANG_GATE not in pod.gates:
+                members.step(member, Step.LED)
+                continue
+            pin = self._ways.pin(workload, pod, member.node)
+            members.step(member, Step.UNGATING)
+            self._state.out.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key, pin))
+
+    def settle(self, workload: Workload, member: Member) -> None:
+        """A member is bound, and is led nowhere any more."""
+        if member.step is not Step.CONFIRMING:
+            workload.members.step(member, Step.NONE, "")
+
+    def stop(self, workload: Workload, member: Member) -> None:
+        """The promise to this member ends: a nomination left behind would keep room from others."""
+        pod, nominated = member.pod, member.nominated
+        # kube-scheduler clears the nomination of a failed bind itself, but not one that is written only afterwards.
+        left = member.hold is None or member.step is Step.NOMINATING
+        workload.members.step(member, Step.NONE, "")
+        if nominated and left and pod.live and not pod.node:
+            self._state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
+
+    def sweep(self, workload: Workload, now: float) -> None:
+        """Take back nominations of members that are promised nothing: each keeps room from others.
+
+        kube-scheduler tries once to clear that of a failed bind, and a write of ours may fail for as long as it is
+        repeated. Others are left over from an earlier life of ours.
+        """
+        state = self._state
+        workload.sweep(0.0)
+        for member in workload.members.live.values():
+            pod = member.pod
+            if pod.nominated_node and not pod.node and not member.placed and pod.scheduler in state.schedulers:
+                state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
+                # Even this may fail.
+                self.sweep_later(workload, now)
+
+    def sweep_later(self, workload: Workload, now: float) -> None:
+        """Have a look, after a while, whether nominations that were to be cleared are."""
+        workload.sweep(workload.sweep_at or now + self._state.limits.plan_s)
+        self._state.touch(workload)
+
+    def confirm(self, workload: Workload) -> None:
+        """Have it stand on two bound members, on two nodes if there are, that their release is whole.
+
+        The last Binding writes it on one. If that one is lost, a restart must not take the others for what is left of a
+        release that broke off. Of a job one is enough: its slots keep their nodes, so that whoever comes for the lost
+        one completes it at once, and nothing is written on its pods.
+        """
+        members = workload.members
+        if workload.admitted or not workload.release.complete or workload.releasing:
+            return
+        while len(members.confirmed) < _CONFIRMED:
+            # One that has ended before the watch has shown that it says so tells nobody.
+            confirming = members.bound.values() if members.steps[Step.CONFIRMING] else ()
+            known = {one.uid: one.pod.node for one in confirming if one.step is Step.CONFIRMING}
+            known |= {uid: one.pod.node for uid, one in members.confirmed.items()}
+            if len(known) >= _CONFIRMED:
+                return
+            others = [
+                one
+                for uid, one in members.bound.items()
+                if uid not in known
+                and uid not in self._state.bound_by_us
+                and one.pod.stamp
+                and one.pod.stamp.release == workload.release.name
+            ]
+            nodes = set(known.values())
+            chosen = min(others, key=lambda one: (one.pod.node in nodes, one.pod.rank), default=None)
+            if chosen is None:
+                return
+            members.step(chosen, Step.CONFIRMING, "")
+            pod = chosen.pod
+            self._state.out.append(Confirm(pod.uid, pod.namespace, pod.name, workload.key))
+
+
+def _uncreated_before(workload: Workload, told: Sequence[Member], turn: int) -> bool:
+    """Whether pods whose turn comes before this one have yet to be created. Those of a later wave may come only when
+    the members that are to be told run."""
+    podsets, slots = workload.podsets, workload.members.slots
+    if podsets is None or not slots.planned:
+        return False
+    wave = max(podsets.wave_of(member.pod.identity) for member in told)
+    return any(slots.turns.get(slot, 0) < turn and slots.templates[slot].wave <= wave for slot in slots.planned)

@@ -1,0 +1,596 @@
+"""Flavors whose nodes are made when somebody asks for them: a workload that has quota of one, and no nodes, asks for
+capacity and keeps that quota meanwhile.
+
+A job asks through whoever can make a request (``asks``), and the answer is an event. Where nobody can, the job is let
+go: one write starts it without a plan, and says until when its nodes are awaited. None of its pods is let in, so that
+an autoscaler sees that they lack nodes. When there is a node for all of it the plan is written on it. If the nodes
+come too late it is suspended again.
+
+A gang of pods is let go, too: kube-scheduler tries each pod, gets no node from Muster, and marks the pod
+unschedulable. A gate cannot be put back, and what is written on a pod cannot be taken off, so nothing is written on
+these pods: they have to say themselves that they are to have nodes of a flavor. For a job, its pod template says so,
+or the admission policy.
+
+When the nodes do not come in time the quota is for everybody again, and after a pause the workload asks anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from extender.core.answers import CapacityAnswered, Ungated
+from extender.core.effects import Ungate
+from extender.core.events import CapacityServed
+from extender.core.explain.telling import explain
+from extender.core.instants import pause_s
+from extender.core.jobs.start import HELD, start_of, to_come
+from extender.core.jobs.upkeep import REMOVED, misled
+from extender.core.ledger.asked import Asked
+from extender.core.ledger.claims import Owner
+from extender.core.ledger.expected import expect
+from extender.core.ledger.state import State
+from extender.core.reasons import Reason
+from extender.core.workload.job import JobRecord, JobWrite
+from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape, part_of
+from extender.core.workload.workload import Workload
+from policies.model import (
+    GANG_GATE,
+    Controller,
+    GroupKey,
+    InVain,
+    Job,
+    LetGo,
+    Node,
+    Pod,
+    Requests,
+    Selection,
+    SlotKey,
+    Toleration,
+)
+from policies.model.queues import ClusterQueue, ResourceFlavor
+from policies.placement.matching import admits
+from policies.quota.choices import Choices
+from policies.quota.flavors import Assignment, Fit
+from policies.words import counted, listed, many
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPods:
+    """Pods of one podset: what they select and tolerate, by their flavor and by what the API server adds to them.
+    ``requests``: what each asks for, also where its template says less."""
+
+    podset: str
+    count: int
+    labels: tuple[tuple[str, str], ...]
+    tolerations: tuple[Toleration, ...]
+    requests: Requests = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityAsk:
+    """Nodes for all of these pods of a job together. ``attempt`` counts from 1."""
+
+    key: GroupKey
+    job: Controller
+    pods: tuple[AskedPods, ...]
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """``attempt`` counts from 1. ``until``: by then the nodes have to be there; 0 for a job that is being let go, which
+    says so itself. ``ask``: what is asked for, of a job. ``granted``: they are being made, or are there. ``shown``: the
+    pods (by UID) of a gang that were let go."""
+
+    attempt: int
+    pods: tuple[Pod, ...]
+    shape: Shape
+    queue: str
+    flavors: tuple[str, ...]
+    until: float
+    ask: CapacityAsk | None
+    granted: bool = False
+    shown: frozenset[str] = frozenset()
+
+    @property
+    def reason(self) -> Reason:
+        pods = many(len(self.pods), "pod")
+        text = shown(self.pods) if self.ask is None else f"a ProvisioningRequest asks for nodes for {pods}"
+        if self.granted:
+            text = "those that it asked for are granted, and yet to be seen"
+        return awaiting(self.queue, self.flavors, text)
+
+
+def asked_pods(demand: Demand, made: Mapping[PartKey, Flavoring]) -> tuple[AskedPods, ...]:
+    """Of a job: its podsets."""
+    found = []
+    pods = {pod.series: pod for pod in demand.pods}
+    for name, count in sorted(Counter(pod.series for pod in demand.pods).items()):
+        one, selection = made.get(name), pods[name].selection
+        labels = dict(selection.node_selector) | dict(one.labels if one else ())
+        tolerations = dict.fromkeys((*selection.tolerations, *(one.tolerations if one else ())))
+        found.append(AskedPods(name, count, tuple(labels.items()), tuple(tolerations), pods[name].requests))
+    return tuple(found)
+
+
+_SHOWN = "kube-scheduler has its {} without a plan, so that an autoscaler sees them"
+_IN_WAVES = (
+    "those of its pods that need such nodes are made one after the other, so that no autoscaler sees all of them: have "
+    "them made together (a JobSet without startupPolicy InOrder and dependsOn, an MPIJob with launcherCreationPolicy "
+    "AtStartup)"
+)
+
+
+def let_go(state: State, workload: Workload, pods: Sequence[Pod], shown: frozenset[str]) -> frozenset[str]:
+    """Take our gate off those of these pods that have it, once: ``shown`` were let go before (by UID). Returns who is
+    by now. One that takes the place of another comes later."""
+    for pod in pods:
+        if GANG_GATE in pod.gates and pod.uid not in shown:
+            state.out.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key))
+    return shown.union(pod.uid for pod in pods)
+
+
+def let_in(state: State, event: Ungated) -> Pod | None:
+    """A pod of a job that was let go, as it is when its gate has come off: the watch may be late to show that, and a
+    gate does not come off once more, with a pin to the nodes of its plan."""
+    found = None if event.detail else state.member(event.uid)
+    if found is None or found[0].job is None or event.uid not in found[0].job.shown:
+        return None
+    pod = found[1].pod
+    return replace(pod, gates=tuple(gate for gate in pod.gates if gate != GANG_GATE))
+
+
+def let_job_go(state: State, workload: Workload, made: Mapping[PartKey, Flavoring], until: LetGo) -> None:
+    """Have it started with these flavors, and no nodes."""
+    if (record := workload.job) is None or workload.podsets is None:
+        return
+    workload.flavor(made)
+    record.write(JobWrite.START)
+    start = start_of(workload, record.seen, workload.podsets, {}, until)
+    state.out.append(replace(start, awaits_s=state.limits.elastic.within_s))
+    state.touch(workload)
+
+
+def unseen(pods: Sequence[Pod], made: Mapping[PartKey, Flavoring], elastic: frozenset[str]) -> str:
+    """Why their job cannot be let go so that whoever makes nodes sees all of these that need some; empty if it can."""
+    first = _first_wave(pods)
+    later = dict.fromkeys(part_of(pod, of_job=True) for pod in pods if pod.wave > first)
+    needy = any(not elastic.isdisjoint(made[part].flavors.values()) for part in later if part in made)
+    return _IN_WAVES if needy else ""
+
+
+def shown(pods: Collection[Pod]) -> str:
+    """That is done with them: those that are made when others run are not there yet."""
+    first = _first_wave(pods)
+    return _SHOWN.format(many(sum(pod.wave == first for pod in pods), "pod"))
+
+
+def _first_wave(pods: Iterable[Pod]) -> int:
+    return min((pod.wave for pod in pods), default=0)
+
+
+def awaiting(queue: str, flavors: Sequence[str], text: str) -> Reason:
+    """What it waits for, and what is done about it."""
+    said = f"it has quota of {listed(flavors)} in ClusterQueue {queue}, and no nodes: {text}"
+    return Reason("AwaitingNodes", said, warning=False)
+
+
+def lacking(
+    pods: Iterable[Pod],
+    made: Mapping[PartKey, Flavoring],
+    flavors: Mapping[str, ResourceFlavor],
+    *,
+    of_job: bool,
+    to_come: bool,
+) -> str:
+    """What these pods lack so that whoever sees them makes nodes of their flavors; empty if nothing. ``to_come``: they
+    get what their flavors bring when they are made."""
+    for pod in pods:
+        if (given := made.get(part_of(pod, of_job=of_job))) is None:
+            continue
+        labels, more = (given.labels, given.tolerations) if to_come else ((), ())
+        for name in dict.fromkeys(given.flavors.values()):
+            if not _asks_for(pod.selection, labels, more, flavor := flavors[name]):
+                asked = [f"the nodeSelector {key}={value}" for key, value in sorted(flavor.node_labels.items())]
+                asked += ["tolerations of its taints"] if flavor.taints else []
+                return f"for nodes of {name} its pods need {listed(asked)}"
+    return ""
+
+
+def apart(job: Job, flavors: Mapping[str, ResourceFlavor]) -> str:
+    """What keeps pods without a flavor from the nodes that are made for the others, in a domain that has to be one for
+    all; empty if nothing does. Such a domain may have other nodes, too: nobody knows it before they come."""
+    chosen = {
+        name: [flavors[one] for one in some.values() if one in flavors] for name, some in (job.flavors or {}).items()
+    }
+    asked = {one.name: one.template for one in job.podsets.podsets if one.template.topology.required}
+    for name, pod in asked.items():
+        level = pod.topology.required
+        beside = (one for other in asked if asked[other].topology.required == level for one in chosen.get(other, ()))
+        flavor = next((one for one in beside if not _tolerates(pod.selection.tolerations, one)), None)
+        if flavor is not None and not chosen.get(name):
+            return (
+                f"the pods of {name or job.key.name} have to share one {level} with those on nodes of {flavor.name}, "
+                "and need tolerations of its taints for that"
+            )
+    return ""
+
+
+def _asks_for(
+    selection: Selection, labels: Iterable[tuple[str, str]], more: Iterable[Toleration], flavor: ResourceFlavor
+) -> bool:
+    """Whether such a pod goes to nodes of the flavor and to no others, with what is written on it for that."""
+    named = flavor.node_labels.items() <= {**dict(labels), **dict(selection.node_selector)}.items()
+    return named and _tolerates((*selection.tolerations, *more), flavor)
+
+
+def _tolerates(tolerations: tuple[Toleration, ...], flavor: ResourceFlavor) -> bool:
+    return admits(Node(flavor.name, (), flavor.node_labels, flavor.taints), Selection(tolerations=tolerations))
+
+
+MOST = 32
+"""Workloads for which nodes are asked at a time."""
+_TRIES = 16
+"""Assignments of flavors that are looked at for one of them."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Denied:
+    """It asks again after ``until``."""
+
+    attempts: int
+    until: float
+    text: str
+
+
+class Elastic:
+    """``instead`` and ``pending`` are asked in an admission pass; ``follow`` is called after every event."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._limits = state.limits.elastic
+        self._served: bool | None = None
+        """Whether nodes can be asked for; None: nobody has said so yet."""
+        self._asking: dict[GroupKey, Asking] = {}
+        self._denied: dict[GroupKey, _Denied] = {}
+        self._aside: dict[GroupKey, None] = {}
+        """Who would ask, and is looked at again when another one asks no more."""
+
+    @property
+    def asks(self) -> tuple[CapacityAsk, ...]:
+        """What is asked for just now."""
+        return tuple(one.ask for one in self._asking.values() if one.ask is not None)
+
+    def lets_go(self, key: GroupKey, uid: str) -> bool:
+        """Whether this pod is to be tried without a plan, for whoever makes nodes to see."""
+        asking, workload = self._asking.get(key), self._state.workloads.get(key)
+        record = None if workload is None else workload.job
+        return (asking is not None and uid in asking.shown) or (record is not None and uid in record.shown)
+
+    def pending(self, workload: Workload, shape: Shape) -> Reason | None:
+        """What it waits for, if it has asked for nodes. One that asks for other pods by now has to ask anew."""
+        asking, record = self._asking.get(workload.key), workload.job
+        if record is not None and record.awaits_nodes:
+            queue = self._state.quotas.members.queue_of(workload.key) or ""
+            what = shown(workload.members.slots.templates.values())
+            return awaiting(queue, record.seen.flavor_names, what) if asking is None else asking.reason
+        if asking is not None and asking.shape != shape:
+            self._end(workload.key)
+            return None
+        if asking is not None and record is None:
+            self._show(workload, asking)
+        return None if asking is None else asking.reason
+
+    def instead(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Reason:
+        """It has no room, and nobody gives way to it: whether nodes are asked for, or what else is to be said."""
+        demand, queue = workload.asked, self._state.quotas.queue_of(workload.key)
+        if (
+            not self._limits.flavors
+            or why.code != "NoRoom"
+            or demand is None
+            or queue is None
+            or not self._may(workload)
+        ):
+            return why
+        denied = self._denied.get(workload.key) or self._recall(workload, now)
+        if denied is not None and now < denied.until:
+            return why._replace(message=f"{why.message}; {denied.text}")
+        asked = Asked(workload, demand.pods, queue, self._state.quotas.queues.picture)
+        found = self._choice(asked, demand, queue)
+        if found is None:
+            return why
+        if keeps := self._keeps(workload, demand, asked.flavorings(found)):
+            return why._replace(message=f"{why.message}; no nodes are asked for: {keeps}")
+        if len(self._asking) >= MOST:
+            self._aside[workload.key] = None
+        can = (self._served is not None or workload.job is None) and len(self._asking) < MOST
+        return self._begin(workload, shape, asked, found, now) if can else why
+
+    def served(self, event: CapacityServed, _now: float) -> None:
+        """Whether the cluster has what nodes are asked for by."""
+        self._served = event.served
+        for key in [one.key for one in self.asks] if not event.served else ():
+            self._end(key)
+        for key in self._state.waiting.keys:
+            self._state.waiting.look_again(key)
+
+    def answered(self, event: CapacityAnswered, now: float) -> None:
+        """What has become of it."""
+        asking = self._asking.get(event.key)
+        if asking is None or asking.ask is None or asking.attempt != event.attempt:
+            return
+        if not event.granted:
+            self._deny(event.key, asking, event.detail, now)
+        elif not asking.granted:
+            until = now + self._limits.within_s
+            self._asking[event.key] = replace(asking, granted=True, until=until)
+            self._state.waiting.look_again(event.key)
+
+    def follow(self, now: float) -> None:
+        """Who has its nodes, or waits for them no more, asks no longer."""
+        for key, asking in list(self._asking.items()):
+            workload = self._state.workloads.get(key)
+            if workload is None or not self._goes_on(workload, asking):
+                self._end(key)
+            elif asking.until and now >= asking.until:
+                late = "they were granted, and it has no plan on them" if asking.granted else "not enough came"
+                self._deny(key, asking, f"{late} within {self._limits.within_s:.0f} s", now)
+        for key, denied in list(self._denied.items()):
+            if key not in self._state.waiting.keys and not _comes_back(self._state.workloads.get(key)):
+                del self._denied[key]
+            elif denied.until and now >= denied.until:
+                self._denied[key] = replace(denied, until=0.0)
+                self._state.waiting.look_again(key)
+
+    def next_end(self) -> float | None:
+        """When something is given up, or asked for again."""
+        ends = [one.until for one in self._asking.values()] + [one.until for one in self._denied.values()]
+        return min(filter(None, ends), default=None)
+
+    def _choice(self, asked: Asked, demand: Demand, queue: ClusterQueue) -> Assignment | None:
+        """The first flavors with quota for all of its pods of which one is elastic."""
+        picture, podsets = self._state.quotas.queues.picture, asked.podsets(demand.pods)
+        choices = Choices(picture.tree, picture.flavors, queue, asked.closed())
+        found = choices.first(podsets)
+        for _ in range(_TRIES):
+            if found.fit is not Fit.FITS:
+                return None
+            if any(name in self._limits.flavors for some in found.flavors.values() for name in some.values()):
+                return found
+            found = choices.after(found, podsets, "no node of it has room")
+        return None
+
+    def _begin(self, workload: Workload, shape: Shape, asked: Asked, found: Assignment, now: float) -> Reason:
+        """Keep the quota, and ask."""
+        state, demand, key = self._state, workload.asked, workload.key
+        assert demand is not None  # noqa: S101
+        denied = self._denied.get(key)
+        attempt, ask, made = 1 if denied is None else denied.attempts + 1, None, asked.flavorings(found)
+        if workload.job is not None and self._served:
+            ask = CapacityAsk(key, workload.job.seen.owner, asked_pods(demand, made), attempt)
+        usage: dict[tuple[str, str], int] = {}
+        for one in asked.podsets(demand.pods):
+            for resource, flavor in found.flavors[one.name].items():
+                usage[flavor, resource] = usage.get((flavor, resource), 0) + one.requests.get(resource, 0)
+        state.quotas.reserve(key, usage)
+        names = tuple(dict.fromkeys(flavor for flavor, _ in usage))
+        queue = state.quotas.members.queue_of(key) or ""
+        until = now + self._limits.within_s
+        lets_go = workload.job is not None and ask is None
+        # However late its start is answered, it may have been done: until then its quota is for nobody else.
+        ends = 0.0 if lets_go else until
+        asking = self._asking[key] = Asking(attempt, demand.pods, shape, queue, names, ends, ask)
+        workload.telling.note(now, f"asks for nodes, attempt {attempt}")
+        if workload.job is None:
+            self._show(workload, asking)
+        elif lets_go:
+            let_job_go(state, workload, made, LetGo(float(ceil(until - state.epoch)), attempt))
+        return asking.reason
+
+    def _show(self, workload: Workload, asking: Asking) -> None:
+        pods = [] if workload.asked is None else _there(workload, workload.asked)
+        shown = let_go(self._state, workload, pods, asking.shown)
+        self._asking[workload.key] = replace(asking, shown=shown)
+
+    def _keeps(self, workload: Workload, demand: Demand, made: Mapping[PartKey, Flavoring]) -> str:
+        """What keeps it from asking; empty for nothing."""
+        flavors = self._state.quotas.queues.picture.flavors
+        if workload.job is None:
+            return lacking(_there(workload, demand), made, flavors, of_job=False, to_come=False)
+        if self._served is not False:
+            return ""
+        pods = [workload.members.stands_for(pod.identity) for pod in demand.pods]
+        return unseen(pods, made, self._limits.flavors) or lacking(pods, made, flavors, of_job=True, to_come=True)
+
+    def _may(self, workload: Workload) -> bool:
+        """It has yet to start, nobody gives way to it, and all that it needs nodes for can be asked for: a job, or pods
+        that are all there."""
+        record, key = workload.job, workload.key
+        ready = workload.podsets is None if record is None else record.plannable
+        if not ready or workload.seated or workload.members.bound:
+            return False
+        if self._state.namespaces.ending(key.namespace) is not None:
+            return False
+        return key not in self._state.preemptions.under_way and key in self._state.waiting.keys
+
+    def _goes_on(self, workload: Workload, asking: Asking) -> bool:
+        """Whether it has yet to get its nodes, and its queue and flavors are there still."""
+        quotas = self._state.quotas
+        if asking.ask is None and workload.job is not None:
+            return workload.job.awaits_nodes and workload.job.writing is not None  # else it is looked after by itself
+        known = all(name in quotas.queues.picture.flavors for name in asking.flavors)
+        there = known and quotas.members.queue_of(workload.key) == asking.queue and quotas.route(workload).why is None
+        return there and self._may(workload)
+
+    def _deny(self, key: GroupKey, asking: Asking, detail: str, now: float) -> None:
+        """It gives its quota back, and asks again after a pause that grows."""
+        self._end(key)
+        text = self.in_vain(key, asking.attempt, asking.flavors, detail, now)
+        if (workload := self._state.workloads.get(key)) is not None:
+            workload.telling.note(now, text)
+            explain(self._state, workload, Reason("NoRoom", text), now)
+
+    def in_vain(self, key: GroupKey, attempts: int, flavors: Sequence[str], detail: str, now: float) -> str:
+        """It has asked for so long: it rests. Returns what is to be said."""
+        pause = pause_s(attempts, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        text = f"nodes of {listed(flavors)} were asked for in vain: {detail}; it asks again {pause:.0f} s later"
+        self._denied[key] = _Denied(attempts, now + pause, text)
+        return text
+
+    def rest(self, key: GroupKey) -> InVain | None:
+        """So long it asks for nothing, to be written on its job."""
+        denied = self._denied.get(key)
+        if denied is None or not denied.until:
+            return None
+        return InVain(float(ceil(denied.until - self._state.epoch)), denied.attempts)
+
+    def _recall(self, workload: Workload, now: float) -> _Denied | None:
+        """As an earlier life of ours has written it on its job."""
+        said = None if workload.job is None else workload.job.seen.in_vain
+        if said is None:
+            return None
+        left = min(said.until + self._state.epoch - now, _LONGEST_PAUSE_S)
+        text = f"nodes were asked for in vain, {many(said.attempts, 'time')} in a row; it asks again {left:.0f} s later"
+        denied = self._denied[workload.key] = _Denied(said.attempts, now + left if left > 0 else 0.0, text)
+        return denied
+
+    def _end(self, key: GroupKey) -> None:
+        """It asks no more."""
+        if self._asking.pop(key, None) is not None:
+            self._state.quotas.unreserve(key)
+            for one in (key, *self._aside):
+                self._state.waiting.look_again(one)
+            self._aside.clear()
+
+
+def _comes_back(workload: Workload | None) -> bool:
+    """Whether its job is being suspended, to wait again."""
+    record = None if workload is None else workload.job
+    return record is not None and not record.seen.finished and (record.seen.suspended or bool(record.stop))
+
+
+def _there(workload: Workload, demand: Demand) -> list[Pod]:
+    """The pods that ask, as they are."""
+    live = workload.members.live
+    return [live[pod.uid].pod for pod in demand.pods if pod.uid in live]
+
+
+def kept_nodes(state: State) -> dict[str, None]:
+    """Nodes on which somebody has room by such a flavor who is not there yet: whoever makes nodes also takes empty ones
+    away, and knows of no plan of ours."""
+    if not state.limits.elastic.flavors:
+        return {}
+    promised = state.claims.promised_nodes.items()
+    return {node: None for node, owners in promised if any(_is_elastic(state, owner) for owner in owners)}
+
+
+def _is_elastic(state: State, owner: Owner) -> bool:
+    claim = state.claims.get(owner)
+    if claim is None or claim.workload is None:
+        return False
+    use = state.quotas.uses.of(claim.workload).get(owner)
+    return use is not None and not state.limits.elastic.flavors.isdisjoint(use.flavors.values())
+
+
+_LOOK_S = 5.0
+"""So long has a new leader to plan it, however late it is: its nodes may have come meanwhile."""
+_UNPLANNED = "it was started without a plan of Muster's"
+_NOT_PLANNED = Reason("NotPlanned", f"{_UNPLANNED}; it is planned when it is suspended the next time")
+
+
+class Unplanned:
+    """``failure`` is asked for such a job whenever it is settled, ``nodes`` after that."""
+
+    def __init__(self, state: State, elastic: Elastic) -> None:
+        self._state = state
+        self._elastic = elastic
+
+    def failure(self, workload: Workload, record: JobRecord, now: float) -> str:
+        """What it has to be suspended for; empty if it goes on."""
+        self._state.quotas.restore(workload)
+        if record.stop:
+            return record.stop
+        if record.seen.let_go is not None:
+            return self._await_nodes(workload, record, record.seen.let_go, now)
+        expect(self._state, workload, None)
+        if misled(workload, record.seen):
+            return REMOVED
+        if not (record.seen.running or workload.members.bound):
+            return _UNPLANNED
+        # What runs already is left alone, and in its flavors.
+        if not workload.members.live:  # else they are a gang, which says itself whether it runs or what is lacking
+            explain(self._state, workload, _NOT_PLANNED, now)
+        return ""
+
+    def nodes(self, workload: Workload, record: JobRecord) -> Mapping[SlotKey, str]:
+        """The plan to be written on it, if it was let go and there is a node for all of it that has to start. It is
+        written again if nobody knows whether it was and the watch does not show it."""
+        if record.seen.let_go is None or record.stop or not self._state.recovered:
+            return {}
+        if record.plan is not None:
+            return record.plan
+        return _nodes_of(workload) if workload.seated and not workload.filling else {}
+
+    def _await_nodes(self, workload: Workload, record: JobRecord, said: LetGo, now: float) -> str:
+        state = self._state
+        expect(state, workload, to_come(workload, record.seen))
+        if workload.seated or not state.recovered:
+            return ""
+        if (why := state.quotas.route(workload).why) is not None:
+            return why.message
+        if record.seen.held:
+            return HELD.message
+        if (ending := state.namespaces.ending(workload.key.namespace)) is not None:
+            return ending.message
+        if not record.coming_until:
+            end = min(said.until + state.epoch, now + state.limits.elastic.within_s)
+            record.expect(max(end, now + _LOOK_S))
+        unlike = self._unlike(workload, record, said)
+        if now < record.coming_until and not unlike:
+            self._show(workload, record)
+            return ""
+        detail = unlike or self._late(workload, record)
+        return self._elastic.in_vain(workload.key, said.attempt, record.seen.flavor_names, detail, now)
+
+    def _unlike(self, workload: Workload, record: JobRecord, said: LetGo) -> str:
+        """Why its pods would not get nodes of its flavors, although what they are made of says so. One of an
+        earlier start may be seen late."""
+        began = said.until - self._state.limits.elastic.within_s - 1.0
+        pods = (pod for pod in workload.live if pod.created >= began and pod.uid not in record.shown)
+        flavors = self._state.quotas.queues.picture.flavors
+        why = lacking(pods, workload.flavoring, flavors, of_job=True, to_come=False)
+        return (
+            why and f"{why}, and got none: is the component job-admission installed as this version of Muster has it?"
+        )
+
+    def _late(self, workload: Workload, record: JobRecord) -> str:
+        slots, first = workload.members.slots, record.seen.podsets.first
+        missing = sum(pod.wave == first and not slots.pods(slot) for slot, pod in slots.templates.items())
+        more = f"; {counted(missing, 'pod', 'was', 'were')} not even created" if missing > 0 else ""
+        if why := apart(record.seen, self._state.quotas.queues.picture.flavors):
+            more += f"; {why}"
+        return f"not enough came within {self._state.limits.elastic.within_s:.0f} s{more}"
+
+    def _show(self, workload: Workload, record: JobRecord) -> None:
+        """As soon as enough are there to start: for a part of it no nodes should be made."""
+        if self._there(workload) < (workload.min_member or 0):
+            return
+        record.show(let_go(self._state, workload, workload.live, record.shown))
+
+    @staticmethod
+    def _there(workload: Workload) -> int:
+        """How many of its slots a pod has come to."""
+        slots = workload.members.slots
+        return sum(bool(slots.pods(slot)) for slot in slots.templates)
+
+
+def _nodes_of(workload: Workload) -> dict[SlotKey, str]:
+    """The node of each slot that has one, or is promised one."""
+    members = workload.members
+    found = {pod.identity: pod.node for pod in workload.bound if pod.node}
+    found |= {one.pod.identity: one.node for one in members.placed.values()}
+    return {slot: node for slot, node in (found | members.slots.planned).items() if slot in members.slots.templates}

@@ -1,0 +1,299 @@
+"""Claims: who has room on which node. The only book of room.
+
+Bound pods, promised nodes and reservations stand in the same arrays, so that nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
+
+from extender.core.ledger.nodes import Table
+from policies.model import Constraints, GroupKey, Node, Pod, Requests, Selection, SlotKey
+from policies.model.levels import LevelKey
+from policies.placement.closed import why_closed
+from policies.placement.matching import admits
+from policies.placement.snapshot import Snapshot
+from policies.placement.tenants import Tenants
+
+
+class SlotOf(NamedTuple):
+    """A slot of a workload that has no pod."""
+
+    workload: GroupKey
+    slot: SlotKey
+
+
+Owner = str | SlotOf
+"""Whose room it is: a pod's, by its UID, or a slot's that has no pod."""
+
+
+class Expected(NamedTuple):
+    """A pod of no gang for which room is kept."""
+
+    uid: str
+
+
+class ClaimState(Enum):
+    """What a claim rests on."""
+
+    ASSUMED = "assumed"
+    """A promise of ours."""
+    RESERVED = "reserved"
+    """A promise to whoever will replace a lost member."""
+    AWAITED = "awaited"
+    """For a workload that others give way to: what it is to have there and they no longer have."""
+    BOUND = "bound"
+    TERMINATING = "terminating"
+
+
+_OURS = (ClaimState.ASSUMED, ClaimState.RESERVED, ClaimState.AWAITED)
+
+
+class Claim(NamedTuple):
+    """Room on a node. ``workload``: whose member the owner is, if it is one's. ``until``: when a reservation lapses."""
+
+    node: str
+    requests: Requests
+    state: ClaimState
+    workload: GroupKey | None = None
+    until: float | None = None
+
+    @property
+    def promised(self) -> bool:
+        """The watch has yet to confirm it."""
+        return self.state in _OURS
+
+
+class Claims:
+    """Free amounts per node, kept up to date claim by claim. ``levels``, nearest first: empty for those detected.
+    ``changes`` grows whenever room changes hands or a node changes. ``configured``: the labels of ``levels``."""
+
+    def __init__(self, levels: tuple[LevelKey, ...] = ()) -> None:
+        self.configured, self.changes = tuple(level.key for level in levels), 0
+        self._table = Table(levels)
+        self._claims: dict[Owner, Claim] = {}
+        self._on_node: dict[str, dict[Owner, Claim]] = {}
+        self._promised_on: dict[str, dict[Owner, None]] = {}
+        self._followers: list[Callable[[Owner, Claim, bool], None]] = []
+
+    def follow(self, follower: Callable[[Owner, Claim, bool], None]) -> None:
+        """It hears of every claim that is made, and with False of every one that ends."""
+        self._followers.append(follower)
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        return self._table.nodes
+
+    @property
+    def tenants(self) -> Tenants:
+        """The same pods, by what others may demand of them."""
+        return self._table.tenants
+
+    def set_node(self, node: Node) -> None:
+        """Add a node or take over its new facts; pods seen before their node are counted now."""
+        self.changes += 1
+        known = tuple(self._table.resources)
+        new = self._table.put(node)
+        if fresh := tuple(self._table.resources)[len(known) :]:
+            for claim in self._claims.values():
+                if not new or claim.node != node.name:
+                    self._take(claim._replace(requests=tuple(one for one in claim.requests if one[0] in fresh)), 1)
+        if new:
+            for claim in self._on_node.get(node.name, {}).values():
+                self._take(claim, 1)
+
+    def declare(self, topologies: tuple[tuple[str, ...], ...]) -> bool:
+        self.changes += (new := self._table.declare(topologies))
+        return new
+
+    def drop_node(self, name: str) -> None:
+        """Forget a node. Claims on it stay, in case it comes back."""
+        self.changes += 1
+        self._table.drop(name)
+
+    def get(self, owner: Owner) -> Claim | None:
+        return self._claims.get(owner)
+
+    def __iter__(self) -> Iterator[tuple[Owner, Claim]]:
+        return iter(self._claims.items())
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def assume(self, pod: Pod, node: str, owner: Owner | None = None) -> None:
+        """Promise the pod a node. ``owner``: the slot that it stands for as long as it does not exist."""
+        owner = pod.uid if owner is None else owner
+        self._put(owner, Claim(node, pod.requests, ClaimState.ASSUMED, pod.group_key))
+        self._table.tenants.put(owner, pod, node)
+
+    def confirm(self, pod: Pod) -> None:
+        """The API server shows the pod on its node."""
+        state = ClaimState.TERMINATING if pod.deleting else ClaimState.BOUND
+        self._put(pod.uid, Claim(pod.node or "", pod.requests, state, pod.group_key))
+        self._table.tenants.put(pod.uid, pod, pod.node or "")
+
+    def reserve(self, owner: SlotOf, claim: Claim, until: float) -> None:
+        """The room that a lost member had is for whoever replaces it."""
+        self._put(owner, Claim(claim.node, claim.requests, ClaimState.RESERVED, owner.workload, until))
+
+    def await_room(self, owner: SlotOf, node: str, requests: Requests) -> None:
+        """So much of what is free there is for nobody else."""
+        self._put(owner, Claim(node, requests, ClaimState.AWAITED))
+
+    def expect(self, pod: Pod, node: str) -> None:
+        """It may come there: what it takes and whom it keeps away counts already, for nobody may be near it yet."""
+        asked = pod.constraints
+        if asked.ports or asked.anti_affinity:
+            away = Constraints(ports=asked.ports, anti_affinity=asked.anti_affinity)
+            self.tenants.put(Expected(pod.uid), replace(pod, labels=(), constraints=away), node)
+
+    def expect_no_longer(self, uid: str) -> None:
+        """It is there by now, or goes elsewhere."""
+        self.tenants.drop(Expected(uid))
+
+    def release(self, owner: Owner) -> Claim | None:
+        """Take room back. Returns what it was."""
+        claim = self._claims.pop(owner, None)
+        if claim is None:
+            return None
+        self._table.tenants.drop(owner)
+        for index in (self._on_node, self._promised_on):
+            there = index.get(claim.node)
+            if there is not None:
+                there.pop(owner, None)
+                if not there:
+                    del index[claim.node]
+        self._take(claim, -1)
+        for follower in self._followers:
+            follower(owner, claim, False)  # noqa: FBT003
+        return claim
+
+    def note_change(self) -> None:
+        """Somebody who has room ends at another time than was known."""
+        self.changes += 1
+
+    def without(self, owners: Iterable[Owner], kept: Iterable[Claim] = ()) -> Snapshot:
+        """What a policy would see if these had no room, and what is ``kept`` were taken: a view that is good for as
+        long as it is needed."""
+        there = [(claim, -1) for owner in owners if (claim := self._claims.get(owner)) is not None]
+        there += ((claim, 1) for claim in kept)
+        for claim, sign in there:
+            self._take(claim, sign)
+        view = self.snapshot()
+        if there:
+            self.lend()
+            for claim, sign in there:
+                self._take(claim, -sign)
+        return view
+
+    def promised_on(self, node: str) -> Iterator[tuple[Owner, Claim]]:
+        """What is promised there and not confirmed, oldest first."""
+        return ((owner, self._claims[owner]) for owner in tuple(self._promised_on.get(node, ())))
+
+    @property
+    def promised_nodes(self) -> dict[str, dict[Owner, None]]:
+        return self._promised_on
+
+    def room(self, node: str, requests: Requests | None = None) -> dict[str, int]:
+        """Return the free amounts there beside everything bound or assumed, by resource; nothing on an unknown node.
+
+        ``requests``: only of what they ask for and some node offers.
+        """
+        table = self._table
+        row = table.rows.get(node)
+        if row is None:
+            return {}
+        if requests is not None:
+            lines = [(name, line) for name, _ in requests if (line := table.resources.get(name)) is not None]
+            return {name: int(table.free[line, row]) for name, line in lines}
+        return dict(zip(table.resources, table.free[: len(table.resources), row].tolist(), strict=True))
+
+    def fits(self, node: str, requests: Requests) -> bool:
+        """Whether such a pod fits beside everything bound or assumed there. Unknown nodes have no room."""
+        table = self._table
+        row = table.rows.get(node)
+        if row is None:
+            return False
+        lines = ((table.resources.get(name), amount) for name, amount in requests if amount)
+        return all(line is not None and table.free[line, row] >= amount for line, amount in lines)
+
+    def admits(self, node: str, selection: Selection) -> bool:
+        known = self.nodes.get(node)
+        return known is not None and admits(known, selection)
+
+    def why_closed(self, node: str, selection: Selection) -> str:
+        """Say what keeps such pods off the node."""
+        return why_closed(self.nodes.get(node), selection)
+
+    def admitting(self, selection: Selection) -> Callable[[str], bool]:
+        """``admits`` of one selection, for many nodes: it is evaluated once for all of them."""
+        rows, mask = self._table.rows, self.snapshot().eligible(selection)
+        return lambda node: (row := rows.get(node)) is not None and bool(mask[row])
+
+    def overcommitted(self, node: str, requests: Requests) -> bool:
+        """Whether more than there is has been given away of anything that these requests ask for."""
+        table = self._table
+        row = table.rows.get(node)
+        if row is None:
+            return False
+        return any(
+            table.free[table.resources[name], row] < 0
+            for name, amount in requests
+            if amount and name in table.resources
+        )
+
+    def unfit(self, pod: Pod, node: str) -> str | None:
+        """Why a promise of that node to this pod cannot be kept any more; None while it can."""
+        if not self.admits(node, pod.selection):
+            return f"node {node} {self.why_closed(node, pod.selection)}"
+        if self.overcommitted(node, pod.requests):
+            return f"node {node} has been filled by somebody else"
+        return None
+
+    def domains(self, node: str) -> Iterator[tuple[str, str]]:
+        """Level and domain of the node, nearest first; the levels in which it has none are left out."""
+        row = self._table.rows.get(node)
+        for level in self._table.levels() if row is not None else ():
+            if (code := int(level.codes[row])) >= 0:
+                yield level.key, level.names[code]
+
+    def on(self, node: str) -> Iterator[tuple[Owner, Claim]]:
+        """Whoever has room there."""
+        return iter(self._on_node.get(node, {}).items())
+
+    def snapshot(self) -> Snapshot:
+        """What a policy sees now: a view, good until the next change, or after ``lend`` for as long as it is needed."""
+        return self._table.snapshot()
+
+    def lend(self) -> None:
+        """Every snapshot that somebody has stays as it is now, whatever changes."""
+        self._table.lend()
+
+    def _put(self, owner: Owner, claim: Claim) -> None:
+        """In place of whatever it had."""
+        known = self._claims.get(owner)
+        if known is not None and known == claim:
+            return
+        if known is None or (known.node, known.requests) != (claim.node, claim.requests):
+            if known is not None:
+                self.release(owner)
+            self._take(claim, 1)
+            for follower in self._followers:
+                follower(owner, claim, True)  # noqa: FBT003
+        self._claims[owner] = claim
+        self._on_node.setdefault(claim.node, {})[owner] = claim
+        if claim.promised:
+            self._promised_on.setdefault(claim.node, {})[owner] = None
+        elif known is not None and (there := self._promised_on.get(claim.node)) is not None:
+            there.pop(owner, None)
+            if not there:
+                del self._promised_on[claim.node]
+
+    def _take(self, claim: Claim, sign: int) -> None:
+        """Take the room off its node, or with -1 give it back."""
+        self.changes += 1
+        if (row := self._table.rows.get(claim.node)) is not None:
+            self._table.take(row, claim.requests, sign)

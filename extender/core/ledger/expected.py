@@ -1,0 +1,207 @@
+"""Which pods of a job are to come, and by when the next of them has to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import replace
+from math import inf
+from typing import TypeVar
+
+from extender.core.ledger.creation import PROBATION_S
+from extender.core.ledger.state import State
+from extender.core.ledger.volumes import anywhere
+from extender.core.workload.additions import applied
+from extender.core.workload.job import JobRecord
+from extender.core.workload.workload import Workload
+from policies.model import Pod, PodSets, SlotKey
+from policies.words import counted
+
+T = TypeVar("T")
+
+
+def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
+    """What is planned for other podsets is taken back. Where their volumes are is kube-scheduler's to say by then."""
+    if podsets is not None:
+        podsets = state.volumes.confined_all(_as_created(state, workload, podsets))
+    if workload.podsets == podsets:
+        return
+    slots = workload.members.slots
+    before = slots.templates
+    workload.expect(podsets)
+    for slot in list(slots.planned):
+        if anywhere(slots.templates.get(slot)) != anywhere(before[slot]):
+            state.assume_slot(workload, slot, "")
+    for pod in _at_home_first(workload):
+        state.put_pod(pod)
+    finish(state, workload)
+    state.touch(workload)
+
+
+def _as_created(state: State, workload: Workload, podsets: PodSets) -> PodSets:
+    """Return the podsets with the additions of the API server to their pods. For a job that runs, only its own pods add
+    to what was known when it started: pods of other jobs are no reason to suspend it."""
+    known, record = state.additions.of(podsets), workload.job
+    if record is None:
+        return applied(podsets, known)
+    if record.ran and workload.admitted:
+        own = {shape: one for shape, one in known.items() if one.source == record.source}
+        known = {**record.additions, **own}
+    record.learn(known)
+    return applied(podsets, known)
+
+
+def finish(state: State, workload: Workload) -> None:
+    """What of the job has ended well by its status counts, and no room is kept for it, wherever its pods are."""
+    slots, record = workload.members.slots, workload.job
+    done: Collection[SlotKey] = ()
+    if record is not None:
+        done = record.seen.done
+        if record.seen.closed or slots.in_turn:
+            done = done.union(_closed(state, workload, record))
+    for slot in [slot for slot in slots.planned if slot in done]:
+        state.assume_slot(workload, slot, "")
+    if slots.finish(done):
+        state.nudge(workload)
+
+
+def _closed(state: State, workload: Workload, record: JobRecord) -> list[SlotKey]:
+    """Choose vacant slots of pods without an index that no pod fills any more. The job says how many there are, or its
+    pods do."""
+    slots, newest = workload.members.slots, dict[str, Pod]()
+    for member in workload.members.live.values():
+        if (known := newest.get(member.pod.identity[0])) is None or known.created <= member.pod.created:
+            newest[member.pod.identity[0]] = member.pod
+    podsets = dict.fromkeys(slot[0] for slot in slots.templates if slot[0] not in slots.indexed)
+    counts = ((one, max(record.seen.closed, slots.closed(one, newest.get(one)))) for one in podsets)
+    return [slot for one, count in counts if count for slot in _closed_of(state, workload, record, one, count)]
+
+
+def _closed_of(state: State, workload: Workload, record: JobRecord, podset: str, count: int) -> list[SlotKey]:
+    """Choose ``count`` vacant slots of a podset, less the number of slots whose pods have succeeded. Slots that were
+    chosen the last time come first, then slots without room."""
+    slots, claims, plan = workload.members.slots, state.claims, record.plan or {}
+
+    def has_room(slot: SlotKey) -> bool:
+        node, pod = plan.get(slot, ""), workload.asking(slots.templates[slot])
+        return claims.admits(node, pod.selection) and claims.fits(node, pod.requests)
+
+    pods = {slot: slots.pods(slot) for slot in slots.templates if slot[0] == podset}
+    ended = sum(bool(uids) and not any(uid in workload.members.live for uid in uids) for uids in pods.values())
+    free = [slot for slot, uids in pods.items() if not uids]
+    free.sort(key=lambda slot: (slot not in slots.done, slot in slots.planned, has_room(slot)))
+    return free[: max(0, count - ended)]
+
+
+def _at_home_first(workload: Workload) -> list[Pod]:
+    """Its pods without an index, in the order in which they take slots: on a node where slots are planned so many pods
+    go before all others, which may wait or be bound beyond the plan."""
+    plan = workload.job.plan if workload.job is not None else None
+    pods = [member.pod for member in workload.members.live.values() if member.pod.index is None]
+    homes = ((slot[0], node) for slot, node in (plan or {}).items())
+    return _first_of(pods, lambda pod: (f"{pod.owner}{pod.series}", pod.node or ""), homes)
+
+
+def moved_away(state: State, workload: Workload) -> list[Pod]:
+    """The pods of its job that somebody has moved to another gang, or to none."""
+    if workload.job is None:
+        return []
+    return [state.pods[uid] for uid in state.astray.of(workload.job.seen.uid, workload.key)]
+
+
+def still_planned(state: State, workload: Workload, record: JobRecord) -> PodSets | None:
+    """What it has nodes for. Once it runs, the slots of pods that somebody has moved to another gang are left out while
+    those are there: nobody comes for them."""
+    if record.over:
+        return _made_again(state, workload, record)
+    planned = record.planned
+    if planned is None or not workload.release.complete:
+        return planned  # it starts as a whole, or is suspended when pods do not come
+    left = _left(state, workload, record)
+    return planned.without(left) if left else planned
+
+
+def _made_again(state: State, workload: Workload, record: JobRecord) -> PodSets | None:
+    """Of a job that is over if its controller says so: the planned slots whose pods have not ended well, nor were
+    moved. Else it makes these again, after minutes maybe, led to their nodes."""
+    podsets, plan = record.planned, record.plan or {}
+    if podsets is None or record.stop:
+        return None
+    done = record.done.union(_left(state, workload, record))
+    return podsets.without(done) if plan.keys() - done else None
+
+
+def _left(state: State, workload: Workload, record: JobRecord) -> dict[SlotKey, None]:
+    """The slots of the pods that somebody has moved to another gang."""
+    left: dict[SlotKey, None] = {}
+    for pod in moved_away(state, workload):
+        left[pod.identity if pod.index is not None else _left_by(pod, workload, record, left)] = None
+    return left
+
+
+def _left_by(pod: Pod, workload: Workload, record: JobRecord, but: Collection[SlotKey]) -> SlotKey:
+    """Without an index it has left any slot in which nobody stands: the same as the last time, else one on its node."""
+    slots, plan, prefix = workload.members.slots, record.plan or {}, f"{pod.owner}{pod.series}"
+    free = (slot for slot in plan if slot[0] == prefix and slot not in but and not slots.pods(slot))
+    return min(free, key=lambda slot: (slot in slots.templates, plan[slot] != pod.node), default=pod.identity)
+
+
+def await_pods(state: State, record: JobRecord, now: float) -> None:
+    """Say by when the next pod has to come. In a namespace where pods of jobs were not created that is sooner while
+    others wait."""
+    before = state.creation.takes_s()
+    until = in_full = now + state.limits.creation_s + before
+    if state.failed_creation.on_probation(record.seen.key.namespace):
+        until = min(in_full, now + PROBATION_S + before)
+    record.expect(until, in_full)
+
+
+def uncreated(workload: Workload) -> int:
+    """How many pods that have a node may be created by now, and are not: those of later waves are when the first one
+    runs."""
+    started = workload.release.complete or (workload.job is not None and workload.job.ran)
+    first = inf if started or workload.podsets is None else workload.podsets.first
+    return workload.members.slots.uncreated(first)
+
+
+def to_be_created(workload: Workload) -> str:
+    """What a reason says of them; empty if there are none."""
+    missing = uncreated(workload)
+    return f"; {counted(missing, 'pod', 'is', 'are')} yet to be created" if missing else ""
+
+
+def close_up(state: State, workload: Workload, record: JobRecord) -> None:
+    """Pods without an index that are beyond the plan take the slots that are vacant: of those that a smaller job has
+    not kept, or whose pods have ended well, none may come."""
+    slots = workload.members.slots
+    if slots.in_turn or (slots.lacking and record.seen.closed):
+        finish(state, workload)
+    if not slots.surplus:
+        return
+    for podset in (one for one in record.seen.podsets.podsets if not one.indexed):
+        name, made_of = podset.prefix, (podset.template.owner, podset.template.series)
+        live = [one for one in workload.members.live.values() if (one.pod.owner, one.pod.series) == made_of]
+        for member in [one for one in live if one.pod.identity not in slots.templates]:
+            if (index := slots.vacant(name, None, {})) is None:
+                break
+            slot = podset.slot(index)
+            state.assume_slot(workload, slot, "")
+            record.move(slot, member.pod.node or member.node)
+            state.put_pod(replace(member.pod, index=index), seated=True)
+
+
+def there_first(names: Sequence[str], there: Iterable[str | None]) -> tuple[str, ...]:
+    """Planned nodes of a podset without indexes: a smaller job may have kept any of its pods, so theirs come first."""
+    return tuple(_first_of(names, lambda name: name, there))
+
+
+def _first_of(things: Iterable[T], key: Callable[[T], Hashable], wanted: Iterable[Hashable]) -> list[T]:
+    """Those whose keys are wanted come first, of each key as many as are wanted; else the order stays."""
+    left = Counter(wanted)
+    first: list[T] = []
+    others: list[T] = []
+    for thing in things:
+        found = key(thing)
+        (first if left[found] > 0 else others).append(thing)
+        left[found] -= 1
+    return [*first, *others]

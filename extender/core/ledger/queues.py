@@ -1,0 +1,272 @@
+"""The queue objects as last seen, and which ClusterQueue a LocalQueue leads to, or why nothing is admitted there.
+
+Volcano's Queues are drawn as ClusterQueues and Cohorts, which workloads name without a LocalQueue.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from extender.core.events import QueueGone, QueueSeen
+from extender.core.ledger.namespaces import Namespaces
+from extender.core.reasons import Reason
+from policies.model.constraints import selects
+from policies.model.queues import (
+    VOLCANO,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    QueueObject,
+    Quota,
+    ResourceFlavor,
+    Stop,
+    TopologyObject,
+    VolcanoQueue,
+    title_of,
+)
+from policies.quota.tree import QuotaTree
+from policies.quota.volcano import FLAVOR, from_volcano, misplaced
+
+ObjectKey = tuple[str, str, str]
+"""Kind, namespace (empty for a kind that has none) and name."""
+_REMEMBERED = 10_000
+"""Routes that are kept: workloads may name anything."""
+_NOTHING = Quota(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a workload that names a LocalQueue belongs. ``queue``: the ClusterQueue, or empty where none can be told.
+    ``why``: what keeps it from being admitted there. ``drained``: what runs is to stop, for that reason."""
+
+    queue: str
+    why: Reason | None = None
+    drained: str = ""
+
+
+@dataclass(slots=True)
+class Picture:
+    """All objects as one decision sees them: it is made anew when some of them have changed. ``said``: each with what
+    was said of it, also while it is gone already. ``problems``: why a ClusterQueue admits nothing, by its name.
+    ``in_force``: whether there are queues of Kueue, and of Volcano."""
+
+    queues: Mapping[str, ClusterQueue] = field(default_factory=dict)
+    flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)
+    locals: Mapping[tuple[str, str], LocalQueue] = field(default_factory=dict)
+    cohorts: Mapping[str, Cohort] = field(default_factory=dict)
+    tree: QuotaTree = field(default_factory=lambda: QuotaTree(()))
+    problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    said: dict[ObjectKey, QueueSeen] = field(default_factory=dict)
+    in_force: tuple[bool, bool] = (False, False)
+
+
+class Redrawn(NamedTuple):
+    """``others``: the ClusterQueues of the trees that are others by now, those that are gone included; None if more
+    than ClusterQueues and Cohorts has changed. ``alike``: nothing but amounts has, so nobody uses more or less."""
+
+    others: Mapping[str, None] | None
+    alike: bool
+
+
+def key_of(thing: QueueObject) -> ObjectKey:
+    namespace = thing.namespace if isinstance(thing, LocalQueue) else ""
+    return type(thing).__name__, namespace, thing.name
+
+
+class Queues:
+    """``seen``: the objects, each with its problems and warnings. ``total``: what all nodes have, for Volcano's Queues.
+    ``stale``: some of it has changed since ``redraw``, the total where it is shared."""
+
+    def __init__(self, namespaces: Namespaces | None = None) -> None:
+        self.seen: dict[ObjectKey, QueueSeen] = {}
+        self._namespaces = namespaces or Namespaces()
+        self.total: Mapping[str, int] = {}
+        self.stale = False
+        self.picture = Picture()
+        self._routes: dict[tuple[str, str], Route] = {}
+        self._relabelled = False
+        """Whether the labels of a namespace have changed since ``redraw``."""
+
+    def in_force(self, name: str) -> bool:
+        """Where nobody has made a queue, naming one says nothing about quota: of Kueue, or of Volcano."""
+        return self.picture.in_force[name.startswith(VOLCANO)]
+
+    def share(self, total: Mapping[str, int]) -> None:
+        """The nodes have so much by now."""
+        self.stale |= self.picture.in_force[1] and total != self.total
+        self.total = total
+
+    def relabelled(self) -> None:
+        """The labels of a namespace have changed."""
+        self._relabelled = True
+        self.stale |= bool(self.seen)
+
+    def note(self, event: QueueSeen | QueueGone, _now: float) -> None:
+        """An object was made, changed or deleted."""
+        match event:
+            case QueueSeen(thing):
+                self.stale |= self.seen.get(key_of(thing)) != event
+                self.seen[key_of(thing)] = event
+            case QueueGone(thing):
+                self.stale |= self.seen.pop(key_of(thing), None) is not None
+
+    def redraw(self) -> Redrawn:
+        """Take all that was noted into account."""
+        said = _drawn(self.seen, self.total)
+        things = [event.object for event in said.values()]
+        flavors = {one.name: one for one in things if isinstance(one, ResourceFlavor)}
+        queues = {one.name: one for one in things if isinstance(one, ClusterQueue)}
+        cohorts = {one.name: one for one in things if isinstance(one, Cohort)}
+        locals_ = {(one.namespace, one.name): one for one in things if isinstance(one, LocalQueue)}
+        tree = QuotaTree(queues.values(), cohorts.values())
+        problems = {
+            name: found
+            for name, one in queues.items()
+            if (found := (*said[key_of(one)].problems, *self._of_flavors(one, flavors), *_above(one, tree, said)))
+        }
+        of_volcano = FLAVOR.name in flavors
+        in_force = bool(locals_) or any(not name.startswith(VOLCANO) for name in queues), of_volcano
+        former, self.picture = self.picture, Picture(queues, flavors, locals_, cohorts, tree, problems, said, in_force)
+        changed = [key for key in (former.said | said) if former.said.get(key) != said.get(key)]
+        others = None if self._relabelled or former.in_force != in_force else _others(former, self.picture, changed)
+        self._routes.clear()
+        self.stale = self._relabelled = False
+        return Redrawn(others, others is not None and all(_are_alike(former, self.picture, key) for key in changed))
+
+    def tried(
+        self, things: Sequence[QueueObject], more: Mapping[str, int]
+    ) -> tuple[QuotaTree, Mapping[str, ClusterQueue]]:
+        """Return the tree and its ClusterQueues as they would be with these objects, and all that is used now.
+        ``more``: what nodes would have in addition."""
+        total = dict(Counter(self.total) + Counter(more))
+        said = _drawn(self.seen | {key_of(one): QueueSeen(one) for one in things}, total)
+        queues = {one.name: one for event in said.values() if isinstance(one := event.object, ClusterQueue)}
+        cohorts = [one for event in said.values() if isinstance(one := event.object, Cohort)]
+        tree = QuotaTree(queues.values(), cohorts)
+        for name, node in self.picture.tree.queues.items():
+            if name in tree.queues:
+                tree.use(name, node.used)
+        return tree, queues
+
+    def route(self, namespace: str, name: str) -> Route:
+        """Of a workload of that namespace that names that LocalQueue."""
+        known = self._routes.get((namespace, name))
+        if known is None:
+            if len(self._routes) >= _REMEMBERED:
+                self._routes.clear()
+            known = self._routes[namespace, name] = self._find(namespace, name)
+        return known
+
+    def local(self, namespace: str, name: str) -> LocalQueue | None:
+        return self.picture.locals.get((namespace, name))
+
+    def is_unclear(self, queue: ClusterQueue) -> bool:
+        """Whether nobody can tell what it has borrowed, because it contradicts itself."""
+        return self.picture.said[key_of(queue)].unclear
+
+    def _find(self, namespace: str, name: str) -> Route:
+        if name.startswith(VOLCANO):
+            return self._find_volcanos(name)
+        local = self.local(namespace, name)
+        if local is None:
+            return Route("", Reason("QueueMissing", f"there is no LocalQueue {name} in namespace {namespace}"))
+        queue = self.picture.queues.get(local.queue)
+        if queue is None:
+            text = f"LocalQueue {name} points to ClusterQueue {local.queue or 'of no name'}, which does not exist"
+            return Route("", Reason("QueueMissing", text))
+        where = f"ClusterQueue {queue.name}"
+        said_of_local = self.picture.said[key_of(local)].problems
+        for what, said in ((f"LocalQueue {name}", said_of_local), (where, self.picture.problems.get(queue.name))):
+            if said:
+                return Route(queue.name, Reason("QueueInactive", f"{what} cannot be used: {said[0]}"))
+        for what, stop in ((f"LocalQueue {name}", local.stop), (where, queue.stop)):
+            if stop is not Stop.NONE:
+                drained = f"{what} is stopped (HoldAndDrain)" if stop is Stop.DRAIN else ""
+                return Route(queue.name, Reason("QueueStopped", f"{what} is stopped (stopPolicy {stop})"), drained)
+        if not selects(queue.namespaces, dict(self._namespaces.labels.get(namespace, ()))):
+            text = f"the namespaceSelector of {where} does not select namespace {namespace}"
+            return Route(queue.name, Reason("QueueInactive", text))
+        return Route(queue.name)
+
+    def _find_volcanos(self, name: str) -> Route:
+        title, queue = title_of(name), self.picture.queues.get(name)
+        if queue is None and name in self.picture.cohorts:
+            return Route("", Reason("QueueInactive", f"{title} has queues below it: only those have workloads"))
+        if queue is None:
+            return Route("", Reason("QueueMissing", f"there is no {title} of Volcano"))
+        if said := self.picture.problems.get(name):
+            return Route(name, Reason("QueueInactive", f"{title} cannot be used: {said[0]}"))
+        return Route(name, None if queue.stop is Stop.NONE else Reason("QueueStopped", f"{title} is closed"))
+
+    def _of_flavors(self, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> Iterator[str]:
+        """What is wrong with the flavors that it names: there is none, or no Topology of the name that it says."""
+        for name in dict.fromkeys(name for group in queue.groups for name, _ in group.flavors):
+            if (flavor := flavors.get(name)) is None:
+                yield f"there is no ResourceFlavor {name}"
+            elif flavor.topology:
+                topology = self.seen.get((TopologyObject.__name__, "", flavor.topology))
+                if topology is None:
+                    yield f"there is no Topology {flavor.topology}, which ResourceFlavor {name} names"
+                else:
+                    yield from (f"Topology {flavor.topology}: {text}" for text in topology.problems)
+
+
+def _drawn(seen: Mapping[ObjectKey, QueueSeen], total: Mapping[str, int]) -> dict[ObjectKey, QueueSeen]:
+    """The same, but what stands for Volcano's Queues in their place."""
+    found = {key: event for key, event in seen.items() if not isinstance(event.object, VolcanoQueue)}
+    queues = {event.object.name: event.object for event in seen.values() if isinstance(event.object, VolcanoQueue)}
+    wrong = misplaced(queues.values())
+    for one in (FLAVOR, *from_volcano(queues.values(), total)) if queues else ():
+        name = one.name.removeprefix(VOLCANO)
+        event, why = seen.get((VolcanoQueue.__name__, "", name)), (wrong[name],) if name in wrong else ()
+        problems, warnings = ((), ()) if event is None else (event.problems, event.warnings)
+        found[key_of(one)] = QueueSeen(one, (*problems, *why), warnings)
+    return found
+
+
+def _above(queue: ClusterQueue, tree: QuotaTree, said: Mapping[ObjectKey, QueueSeen]) -> tuple[str, ...]:
+    """What is wrong with the cohorts that it is in."""
+    if queue.name in tree.problems:
+        return (tree.problems[queue.name],)
+    above = [node.name for node in tree.queues[queue.name].path()][1:]
+    events = [(name, said.get((Cohort.__name__, "", name))) for name in above]
+    return tuple(f"{_cohort(name)}: {text}" for name, event in events if event for text in event.problems)
+
+
+def _cohort(name: str) -> str:
+    return title_of(name) if name.startswith(VOLCANO) else f"Cohort {name}"
+
+
+def _others(former: Picture, now: Picture, changed: Sequence[ObjectKey]) -> dict[str, None] | None:
+    """As ``Redrawn`` has it."""
+    queues, cohorts = (
+        dict.fromkeys(name for kind, _, name in changed if kind == of.__name__) for of in (ClusterQueue, Cohort)
+    )
+    if len(queues) + len(cohorts) < len(changed) or former.tree.problems or now.tree.problems:
+        return None
+    found = dict(queues)
+    for tree in (former.tree, now.tree):
+        for name, node in tree.queues.items():
+            if name in queues or (cohorts and any(at.is_cohort and at.name in cohorts for at in node.path())):
+                found |= dict.fromkeys(tree.below(tree.root_of(name)))
+    return found
+
+
+def _are_alike(former: Picture, now: Picture, key: ObjectKey) -> bool:
+    """Whether all that is said of that object but amounts is as it was."""
+    one, other = former.said.get(key), now.said.get(key)
+    return one is not None and other is not None and _without_amounts(one) == _without_amounts(other)
+
+
+def _without_amounts(event: QueueSeen) -> QueueSeen:
+    thing = event.object
+    if not isinstance(thing, ClusterQueue | Cohort):
+        return event
+    groups = tuple(
+        replace(group, flavors=tuple((flavor, dict.fromkeys(quotas, _NOTHING)) for flavor, quotas in group.flavors))
+        for group in thing.groups
+    )
+    return replace(event, object=replace(thing, groups=groups))

@@ -1,0 +1,809 @@
+"""Quota: what each workload uses of its ClusterQueue, for every node that it is promised and every pod that is on one.
+
+It follows from the claims, and so from the API objects alone. Where a ClusterQueue orders by past use, the use of each
+LocalQueue is sampled now and then, and what is started counts at once. A restart reads it from the status of the
+LocalQueue (``policies/quota/history.py``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+
+from extender.core.ledger.claims import Claim, Claims, ClaimState, Owner, SlotOf
+from extender.core.ledger.namespaces import Namespaces
+from extender.core.ledger.queues import Queues, Route
+from extender.core.limits import Limits
+from extender.core.reasons import Reason
+from extender.core.workload.shape import (
+    Flavoring,
+    PartKey,
+    has_labels,
+    of_gang,
+    of_job,
+    offered,
+    part_of,
+    suit,
+    told_by,
+)
+from extender.core.workload.workload import Workload
+from policies.model import Dialect, GroupKey, Pod, Requests
+from policies.model.queues import VOLCANO, ClusterQueue, FlavorResource, LocalQueue, PastUse, Usage
+from policies.quota.history import History, Sampling
+from policies.quota.tree import QuotaNode, QuotaTree
+
+
+class Unseen(str):
+    """The pods of a podset that have no node yet, of a job that runs by no plan of ours."""
+
+    __slots__ = ()
+
+
+class QuotaCounting:
+    """It follows from the claims and from the objects as they are seen: nothing is kept here."""
+
+    def __init__(self, queues: Queues, claims: Claims, pods: Mapping[str, Pod]) -> None:
+        self._queues = queues
+        self._claims = claims
+        self._pods = pods
+
+    def use_of(self, workload: Workload, owner: Owner, claim: Claim, queue: str, former: Use | None) -> Use:
+        """Of a claim of that workload, which belongs to that ClusterQueue. ``former``: what was counted before."""
+        part = self._part(workload, owner, claim)
+        flavors = self._flavors(workload, part, claim, queue, former)
+        kept = claim.state is ClaimState.RESERVED
+        return Use(queue, part, flavors, _amounts_of(claim.requests, flavors), unseen=kept)
+
+    def of_seats(self, seats: Iterable[tuple[Pod, str]], queue: str) -> Counter[FlavorResource]:
+        """Of pods of a gang, each on that node."""
+        picture, total = self._queues.picture, Counter[FlavorResource]()
+        for pod, name in seats:
+            if (node := self._claims.nodes.get(name)) is not None:
+                total.update(_amounts_of(pod.requests, told_by(node, picture.queues[queue], picture.flavors)))
+        return total
+
+    def _flavors(
+        self, workload: Workload, part: PartKey, claim: Claim, queue: str, former: Use | None
+    ) -> Mapping[str, str]:
+        """The flavors that it was admitted with, as far as its queue has them and the node their labels. Else those of
+        its node; of a node that is gone those that were known."""
+        picture, node = self._queues.picture, self._claims.nodes.get(claim.node)
+        told: Mapping[str, str] = {}
+        if workload.job is not None:
+            known = workload.flavoring.get(part)
+            told = known.flavors if known is not None else (workload.job.seen.flavors or {}).get(str(part)) or {}
+        if queue not in picture.queues:
+            return told or (former.flavors if former is not None else {})
+        told = offered(picture.queues[queue], told)
+        if node is None:
+            return told or (former.flavors if former is not None else {})
+        suiting = {one: name for one, name in told.items() if has_labels(node, picture.flavors.get(name))}
+        # A node whose labels say nothing, for a while maybe, gives back no quota.
+        return {**told, **told_by(node, picture.queues[queue], picture.flavors), **suiting}
+
+    def _part(self, workload: Workload, owner: Owner, claim: Claim) -> PartKey:
+        job, pod = workload.job, self._pods.get(owner) if isinstance(owner, str) else None
+        if job is None:
+            return claim.requests
+        if pod is not None:
+            return pod.series
+        if isinstance(owner, SlotOf) and (lost := workload.reserved.get(owner.slot)) is not None:
+            return lost.series
+        prefix = str(owner.slot[0]) if isinstance(owner, SlotOf) else ""
+        return prefix.removeprefix(job.seen.uid)
+
+
+def unseen_of(workload: Workload, queue: ClusterQueue, uses: Collection[Use]) -> dict[Owner, Use]:
+    """Jobs that somebody else has started, or that were let go, use quota from the first second on, before their pods
+    have a node. ``uses``: what counts already, for a pod each."""
+    job = workload.job
+    if job is None or job.plan is not None or job.seen.suspended or job.seen.finished or job.stop:
+        return {}
+    found: dict[Owner, Use] = {}
+    for podset in job.seen.podsets.podsets:
+        there = sum(use.part == podset.name for use in uses)
+        done = podset.left_out.union(int(slot[1]) for slot in job.seen.done if slot[0] == podset.prefix)
+        missing = podset.count - there - len(done)
+        flavors = offered(queue, (job.seen.flavors or {}).get(podset.name) or {}) or _first_of(queue)
+        requests = tuple((name, amount * missing) for name, amount in podset.template.requests)
+        if missing > 0:
+            usage = _amounts_of(requests, flavors)
+            found[Unseen(podset.name)] = Use(queue.name, podset.name, flavors, usage, unseen=True)
+    return found
+
+
+def _amounts_of(requests: Requests, flavors: Mapping[str, str]) -> Usage:
+    return {(flavors[name], name): amount for name, amount in requests if amount and name in flavors}
+
+
+def _first_of(queue: ClusterQueue) -> dict[str, str]:
+    """Of a pod whose node nobody knows."""
+    return {
+        resource: name
+        for group in queue.groups
+        for name, quotas in reversed(group.flavors)
+        for resource in group.limited()
+        if resource in quotas
+    }
+
+
+class QueueMembers:
+    """``names``: the LocalQueue of each workload that has one. ``moved_on``: ClusterQueues of which some workload has
+    left, or stands otherwise, since that was taken."""
+
+    def __init__(self) -> None:
+        self.names: dict[GroupKey, str] = {}
+        self.moved_on: dict[str, None] = {}
+        self._of: dict[str, dict[GroupKey, None]] = {}
+        self._queue_of: dict[GroupKey, str] = {}
+        self._states: dict[GroupKey, object] = {}
+        self._versions: dict[str, int] = {}
+
+    def touch(self, queue: str) -> None:
+        """Something that a report says of it may have changed."""
+        self._versions[queue] = self._versions.get(queue, 0) + 1
+
+    def version(self, queues: Iterable[str]) -> int:
+        """It is another one whenever one of them was touched."""
+        return sum(self._versions.get(queue, 0) for queue in queues)
+
+    def of(self, queue: str) -> Iterable[GroupKey]:
+        """Those of that ClusterQueue."""
+        return self._of.get(queue, ())
+
+    def queue_of(self, key: GroupKey) -> str | None:
+        """The ClusterQueue that it is counted in."""
+        return self._queue_of.get(key)
+
+    def name(self, key: GroupKey, name: str) -> None:
+        """It names that LocalQueue, or none if that is empty."""
+        if name:
+            self.names[key] = name
+        else:
+            self.names.pop(key, None)
+            self._states.pop(key, None)
+
+    def enter(self, key: GroupKey, queue: str) -> None:
+        """It belongs to that ClusterQueue, and to no other."""
+        self.touch(queue)
+        self._queue_of[key] = queue
+        self._of.setdefault(queue, {})[key] = None
+
+    def leave(self, key: GroupKey) -> None:
+        """It belongs to no ClusterQueue any more."""
+        if (queue := self._queue_of.pop(key, None)) is not None:
+            self.touch(queue)
+            self.moved_on[queue] = None
+            self._of[queue].pop(key)
+            if not self._of[queue]:
+                del self._of[queue]
+
+    def stand(self, key: GroupKey, state: object) -> bool:
+        """That is how it stands now. Returns whether it has stood otherwise."""
+        if self._states.get(key) == state:
+            return False
+        self._states[key] = state
+        queue = self._queue_of.get(key, "")
+        self.touch(queue)
+        self.moved_on[queue] = None
+        return True
+
+    def take_moved_on(self) -> dict[str, None]:
+        """Those since the last time."""
+        moved_on, self.moved_on = self.moved_on, {}
+        return moved_on
+
+
+class Kept(str):
+    """Who owns what is kept for a workload until others have given way to it."""
+
+    __slots__ = ()
+
+
+KEPT = Kept("kept")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Of one pod or slot. ``queue``: the ClusterQueue. ``part``: as in ``Flavoring``. ``unseen``: there is no claim of
+    a node for it, of pods without a node, of a job that somebody else has started, or it is kept for who is to come."""
+
+    queue: str
+    part: PartKey
+    flavors: Mapping[str, str]
+    usage: Usage
+    unseen: bool = False
+
+
+class QuotaUses:
+    """``version`` grows with every change. ``freed``: roots of the trees in which quota was given back since that was
+    taken."""
+
+    def __init__(self, queues: Queues, members: QueueMembers) -> None:
+        self.version = 0
+        self.freed: dict[str, None] = {}
+        self._changed: dict[str, None] = {}
+        self._queues = queues
+        self._members = members
+        self._of: dict[GroupKey, dict[Owner, Use]] = {}
+        self._known: dict[tuple[str, FlavorResource], dict[GroupKey, int]] = {}
+        self._known_at = 0
+
+    def __iter__(self) -> Iterator[GroupKey]:
+        """The workloads that use any."""
+        return iter(self._of)
+
+    def __contains__(self, key: GroupKey) -> bool:
+        """Whether the workload uses any."""
+        return key in self._of
+
+    def of(self, key: GroupKey) -> Mapping[Owner, Use]:
+        """What each of its pods and slots uses."""
+        return self._of.get(key, {})
+
+    def put(self, key: GroupKey, owner: Owner, use: Use) -> None:
+        """That is what it uses from now on."""
+        self.end(key, owner)
+        self._of.setdefault(key, {})[owner] = use
+        tree = self._queues.picture.tree
+        if use.queue in tree.queues:
+            tree.use(use.queue, use.usage)
+            self._changed[tree.root_of(use.queue)] = None
+        self._members.touch(use.queue)
+        self.version += 1
+
+    def end(self, key: GroupKey, owner: Owner) -> None:
+        """It uses nothing any more."""
+        uses, tree = self._of.get(key), self._queues.picture.tree
+        if uses is None or (use := uses.pop(owner, None)) is None:
+            return
+        if not uses:
+            del self._of[key]
+        if use.queue in tree.queues:
+            tree.free(use.queue, use.usage)
+            root = tree.root_of(use.queue)
+            self.freed[root] = self._changed[root] = None
+        self._members.touch(use.queue)
+        self.version += 1
+
+    def total(self, key: GroupKey) -> Counter[FlavorResource]:
+        """What the workload uses."""
+        total = Counter[FlavorResource]()
+        for use in self.of(key).values():
+            total.update(use.usage)
+        return total
+
+    def lift(self, key: GroupKey, owner: Owner) -> Use | None:
+        """Take it out for a moment: nobody else is told that it is free."""
+        freed = dict(self.freed)
+        use = self.of(key).get(owner)
+        self.end(key, owner)
+        self.freed = freed
+        return use
+
+    def end_all(self, key: GroupKey) -> None:
+        """Nothing of the workload uses any."""
+        for owner in [*self.of(key)]:
+            self.end(key, owner)
+
+    def begin_anew(self) -> dict[GroupKey, dict[Owner, Use]]:
+        """The tree is another one: nothing is counted in it. Returns what was."""
+        former, self._of = self._of, {}
+        self.freed.update((root, None) for root in self._queues.picture.tree.roots)
+        self.version += 1
+        return former
+
+    def carry_over(self, former: QuotaTree, queues: Iterable[str]) -> None:
+        """The tree is another one, and of each queue as much is used as of the former. ``queues``: those that may have
+        more by that."""
+        tree = self._queues.picture.tree
+        for name, node in former.queues.items():
+            tree.use(name, node.used)
+        self.freed.update((tree.root_of(name), None) for name in queues)
+        self.version += 1
+
+    def users(self, what: FlavorResource, queue: str) -> Mapping[GroupKey, int]:
+        """Who uses how much of that flavor and resource, of that queue and those that lend to it."""
+        if self._known_at != self.version:
+            self._known_at = self.version
+            self._known.clear()
+        tree = self._queues.picture.tree
+        root = tree.root_of(queue)
+        if (found := self._known.get((root, what))) is None:
+            found = self._known[root, what] = {}
+            for name in tree.below(root):
+                for key in self._members.of(name):
+                    if amount := sum(use.usage.get(what, 0) for use in self.of(key).values()):
+                        found[key] = amount
+        return found
+
+    def take_freed(self) -> list[str]:
+        """Roots of the trees in which quota was given back since the last time."""
+        freed, self.freed = [*self.freed], {}
+        return freed
+
+    def take_changed(self, known: Container[str]) -> list[str]:
+        """Roots of the trees in which others use quota than the last time, but for those that are ``known``."""
+        changed, self._changed = self._changed, {}
+        return [root for root in changed if root not in known]
+
+
+LocalKey = tuple[str, str]
+"""Namespace and name of a LocalQueue."""
+
+
+class PastUsage:
+    """``version`` grows with everything that makes the order, or what is stored, another one."""
+
+    def __init__(
+        self,
+        sampling: Sampling,
+        queues: Queues,
+        members: QueueMembers,
+        uses: QuotaUses,
+        workloads: Mapping[GroupKey, Workload],
+    ) -> None:
+        self.version = 0
+        self._sampling = sampling
+        self._queues = queues
+        self._members = members
+        self._uses = uses
+        self._workloads = workloads
+        self._reordered: dict[str, None] = {}
+        self._histories: dict[LocalKey, History] = {}
+        self._counted: dict[GroupKey, LocalKey] = {}
+        """Workloads that count as started in that queue."""
+        self._touched: dict[GroupKey, None] = {}
+        self._sampled_at: float | None = None
+        """None before everything was read: what runs by then was counted in an earlier life."""
+        self._epoch = 0.0
+
+    def begin(self, epoch: float, now: float) -> None:
+        """What runs now has been counted. ``epoch``: when that of the wall clock was, by the clock of ``now``."""
+        self._epoch, self._sampled_at = epoch, now
+        self.redraw()
+
+    def redraw(self) -> None:
+        """The objects may have changed. A LocalQueue has a history from when its ClusterQueue first orders by it, and
+        as long as it is there: the ClusterQueue may be gone and made anew, or order otherwise for a while. What runs
+        when a history begins is nothing that starts."""
+        former, self._histories = self._histories, {}
+        if self._sampled_at is None or not self._sampling.half_life_s:
+            return
+        picture = self._queues.picture
+        for key, local in picture.locals.items():
+            known = former.get(key)
+            if known is not None or local.past is not None or self._counts(local):
+                history = self._histories[key] = known or self._restored(local)
+                history.weight = float(local.weight)
+        for workload, name in self._members.names.items():
+            at = workload.namespace, name
+            if at in self._histories and at not in former and (workload in self._uses or self._runs(workload)):
+                self._counted[workload] = at
+        self._counted = {workload: at for workload, at in self._counted.items() if at in self._histories}
+
+    def next_sample(self) -> float | None:
+        if not self._histories or self._sampled_at is None:
+            return None
+        return self._sampled_at + self._sampling.interval_s
+
+    def sample(self, now: float) -> None:
+        """If it is time for it."""
+        due = self.next_sample()
+        if due is None or now < due:
+            return
+        self._catch_up()
+        used: dict[LocalKey, Counter[str]] = {key: Counter() for key in self._histories}
+        for workload in self._uses:
+            if (local := self._local_of(workload)) in used:
+                used[local].update(self._total(workload))
+        for key, history in self._histories.items():
+            history.sample(used[key], now)
+            self._reorder(key)
+        self._sampled_at = now
+
+    def touch(self, workload: GroupKey) -> None:
+        """What it uses, or how far it has come, has changed."""
+        if self._histories and (workload in self._counted or self._local_of(workload) in self._histories):
+            self._touched[workload] = None
+
+    def value(self, local: LocalKey) -> float:
+        """What the queue has used, by weight; the least comes first. 0 where that does not count."""
+        self._catch_up()
+        history = self._histories.get(local)
+        counts = history is not None and self._counts(self._queues.picture.locals[local])
+        return history.value if history is not None and counts else 0.0
+
+    def stored(self, local: LocalKey) -> PastUse | None:
+        """What a later life has to know."""
+        self._catch_up()
+        history = self._histories.get(local)
+        return None if history is None else PastUse(dict(history.consumed), history.sampled_at - self._epoch)
+
+    def reorders(self, queues: Container[str]) -> bool:
+        """Whether the order of one of them may be another one."""
+        self._catch_up()
+        return any(name in queues for name in self._reordered)
+
+    def take_reordered(self) -> list[str]:
+        """The ClusterQueues whose order may be another one than the last time."""
+        self._catch_up()
+        reordered, self._reordered = self._reordered, {}
+        return [*reordered]
+
+    def _catch_up(self) -> None:
+        for key in [*self._touched]:
+            workload = self._workloads.get(key)
+            if workload is None or not workload.filling:
+                del self._touched[key]
+                self._follow(key)
+
+    def _follow(self, key: GroupKey) -> None:
+        before, runs = self._counted.get(key), self._runs(key)
+        # What runs while its ClusterQueue is gone uses no quota, and has started all the same.
+        goes_on = before is not None and runs and self._members.queue_of(key) is None
+        local = self._local_of(key) if goes_on or key in self._uses else None
+        if before is not None and before != local:
+            del self._counted[key]
+            if before in self._histories:
+                self._histories[before].failed(str(key))
+                self._reorder(before)
+        if local is None or local not in self._histories:
+            return
+        if before != local:
+            self._counted[key] = local
+            self._histories[local].started(str(key), self._total(key))
+            self._reorder(local)
+        if runs:
+            self.version += self._histories[local].settled(str(key))
+
+    def _reorder(self, local: LocalKey) -> None:
+        self.version += 1
+        self._reordered[self._queues.picture.locals[local].queue] = None
+
+    def _counts(self, local: LocalQueue) -> bool:
+        """Whether its ClusterQueue orders by past usage."""
+        queue = self._queues.picture.queues.get(local.queue)
+        return queue is not None and queue.by_past_usage
+
+    def _runs(self, key: GroupKey) -> bool:
+        """It is known to have started."""
+        workload = self._workloads.get(key)
+        return workload is not None and (workload.release.complete or workload.whole)
+
+    def _local_of(self, workload: GroupKey) -> LocalKey | None:
+        name = self._members.names.get(workload)
+        return None if name is None else (workload.namespace, name)
+
+    def _total(self, workload: GroupKey) -> Counter[str]:
+        total: Counter[str] = Counter()
+        for use in self._uses.of(workload).values():
+            for (_, resource), amount in use.usage.items():
+                total[resource] += amount
+        return total
+
+    def _restored(self, local: LocalQueue) -> History:
+        """As its status says; of one that says nothing it begins now."""
+        now, past = self._sampled_at or 0.0, local.past
+        if past is None:
+            return History(self._sampling, now=now)
+        return History(self._sampling, now=min(now, past.at + self._epoch), consumed=past.consumed)
+
+
+_FREE = Route("")
+_DEFAULT = f"{VOLCANO}default"
+"""Where a PodGroup of Volcano belongs that names no queue, as in Volcano."""
+
+
+class Quotas:
+    """``queues``: the objects. ``members``: who belongs to which. ``uses``: who uses how much of their quota.
+    ``past``: what LocalQueues have used before."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        claims: Claims,
+        pods: Mapping[str, Pod],
+        workloads: Mapping[GroupKey, Workload],
+        namespaces: Namespaces,
+    ) -> None:
+        self.queues = Queues(namespaces)
+        self.members = QueueMembers()
+        self.uses = QuotaUses(self.queues, self.members)
+        self.past = PastUsage(limits.past_usage, self.queues, self.members, self.uses, workloads)
+        self._limits = limits
+        self._claims = claims
+        self._workloads = workloads
+        self.counting = QuotaCounting(self.queues, claims, pods)
+        self._kept: dict[GroupKey, Usage] = {}
+        self.whole: dict[GroupKey, None] = {}
+        """Those for whom all is kept that they ask for, and who lack nodes alone."""
+        self.counted: dict[GroupKey, None] = {}
+        """Those with pods that have no node, and quota that is counted for them (``unseen_of``)."""
+        self._stood = 0
+        self._has: dict[str, Requests] = {}
+        """Of each node."""
+        self._total: Counter[str] = Counter()
+
+    @property
+    def version(self) -> int:
+        """It grows whenever something that a report says may have changed."""
+        return self._stood + self.uses.version + self.past.version
+
+    def route(self, workload: Workload) -> Route:
+        """Where it belongs, and why it is not admitted there. Without a queue nothing keeps it, unless one is asked."""
+        if not (name := self.local_of(workload.key)):
+            if self._limits.require_queue:
+                return Route("", Reason("QueueMissing", "it names no queue, and every workload has to (require_queue)"))
+            return _FREE
+        return self.queues.route(workload.key.namespace, name) if self.queues.in_force(name) else _FREE
+
+    def queue_of(self, key: GroupKey) -> ClusterQueue | None:
+        """The ClusterQueue whose quota it uses; None for a workload that needs none."""
+        name = self.members.queue_of(key)
+        return None if name is None else self.queues.picture.queues.get(name)
+
+    def node_of(self, queue: str) -> QuotaNode | None:
+        return self.queues.picture.tree.queues.get(queue)
+
+    def is_there(self, queue: str) -> Callable[[FlavorResource, int], bool]:
+        """Whether it has so much of its quota left, or can borrow it."""
+        node = self.queues.picture.tree.queues.get(queue)
+        return lambda what, amount: node is not None and amount <= node.left(what)
+
+    def overdrawn(self, key: GroupKey) -> str:
+        """A sentence on the first of its resources of which its queue uses more than it may; empty if there is none.
+
+        A queue that uses no more than its own is not to blame for what its cohort lacks.
+        """
+        name, uses = self.members.queue_of(key), self.uses.of(key).values()
+        node = None if name is None else self.node_of(name)
+        whats = dict.fromkeys(what for use in uses for what in use.usage)
+        lacking = next(
+            (what for what in whats if node is not None and node.left(what) < 0 and node.borrows(what)), None
+        )
+        return f"ClusterQueue {name} has no quota for its {lacking[1]} in flavor {lacking[0]}" if lacking else ""
+
+    def local_of(self, key: GroupKey) -> str:
+        """The LocalQueue that it names or has by default; empty without one."""
+        return self.members.names.get(key, "")
+
+    def past_of(self, key: GroupKey) -> float:
+        """What its LocalQueue has used, by weight, where that decides who is next."""
+        return self.past.value((key.namespace, self.local_of(key)))
+
+    def see(self, workload: Workload, former: Container[GroupKey] = ()) -> None:
+        """It was settled: its queue, and what it uses without a claim, may be others. ``former``: who has used quota
+        before that is counted anew."""
+        key, name = workload.key, workload.queue
+        if not name and _is_leaving(workload):
+            name = self.local_of(key) if key in self.uses or key in former else self._left_by(workload)
+        if not name and self._limits.default_queue and self.queues.local(key.namespace, self._limits.default_queue):
+            name = self._limits.default_queue
+        if not name and _is_volcanos(workload) and _DEFAULT in self.queues.picture.queues:
+            name = _DEFAULT
+        if name != self.local_of(key):
+            self.members.name(key, name)
+            self.recount(workload)
+        if name:
+            self.count_unseen(workload)
+            lacking = bool(workload.members.slots.lacking)
+            state = (
+                *(workload.phase, lacking, lacking and workload.seated),
+                *(workload.priority, workload.paused, workload.release.complete),
+            )
+            self._stood += self.members.stand(key, state)
+            self.past.touch(key)
+
+    def _left_by(self, workload: Workload) -> str:
+        """After a restart: what its last pods name, which terminate and have their nodes yet."""
+        held = (one.pod.named_queue for one in workload.members if self._claims.get(one.uid))
+        return next(filter(None, held), "")
+
+    def forget(self, key: GroupKey) -> None:
+        """Nothing is left of the workload."""
+        if self.local_of(key):
+            self.members.name(key, "")
+            self._leave(key)
+
+    def restore(self, workload: Workload) -> None:
+        """After a restart the job says with which flavors it was started, as far as its queue has them."""
+        if workload.job is not None and (said := workload.job.seen.flavors):
+            known, queue = self.queues.picture.flavors, self.queue_of(workload.key)
+            had = {name: chosen if queue is None else offered(queue, chosen) for name, chosen in said.items()}
+            workload.flavor({name: of_job(known, chosen) for name, chosen in had.items()})
+
+    def as_bound(self, workload: Workload) -> dict[PartKey, Flavoring]:
+        """What those of a gang that lack a node are held to by the flavors of its bound pods that ask for the same: the
+        first that suits them, for their roles may ask for nodes of different ones."""
+        queue = self.queue_of(workload.key)
+        if queue is None:
+            return {}
+        told = self._flavors_of_bound(workload)
+        slots, known = workload.members.slots, self.queues.picture.flavors
+        lacking = {part_of(pod, of_job=False): pod for pod in map(workload.members.stands_for, slots.lacking)}
+        found = {
+            part: next((one for one in told.get(pod.requests, ()) if suit(known, one, pod.selection)), None)
+            for part, pod in lacking.items()
+        }
+        return {part: of_gang(queue, known, chosen) for part, chosen in found.items() if chosen is not None}
+
+    def unlike_bound(self, workload: Workload) -> list[str]:
+        """Members (by UID) that have been promised nodes of other flavors than its bound pods that ask for the same."""
+        told, uses = self._flavors_of_bound(workload), self.uses.of(workload.key)
+        placed = ((uid, uses.get(uid)) for uid in workload.members.placed)
+        return [
+            uid
+            for uid, use in placed
+            if use is not None and (counted := _counted(use)) and counted not in told.get(use.part, [counted])
+        ]
+
+    def _flavors_of_bound(self, workload: Workload) -> dict[PartKey, list[Mapping[str, str]]]:
+        uses = self.uses.of(workload.key)
+        told: dict[PartKey, list[Mapping[str, str]]] = {}
+        for pod in sorted(workload.bound, key=attrgetter("rank")):
+            if (use := uses.get(pod.uid)) is not None and (counted := _counted(use)):
+                some = told.setdefault(use.part, [])
+                if counted not in some:
+                    some.append(counted)
+        return told
+
+    def keep(self, key: GroupKey, usage: Usage) -> None:
+        """So much of the quota of its queue is for nobody else, before it has any node. Nothing ends that."""
+        if self._kept.pop(key, {}) != usage or not usage:
+            self.uses.end(key, KEPT)
+        if not usage:
+            return
+        self._kept[key] = usage
+        if KEPT not in self.uses.of(key) and (queue := self.members.queue_of(key)) is not None:
+            self.uses.put(key, KEPT, Use(queue, None, {}, usage, unseen=True))
+
+    def reserve(self, key: GroupKey, usage: Usage) -> None:
+        """Keep so much, which is all that it asks for."""
+        self.whole[key] = None
+        self.keep(key, usage)
+
+    def unreserve(self, key: GroupKey) -> None:
+        """It is for everybody again, or used by now."""
+        self.whole.pop(key, None)
+        self.keep(key, {})
+
+    def kept(self, key: GroupKey) -> Usage:
+        """What is kept for it just now: nothing while that is lifted."""
+        use = self.uses.of(key).get(KEPT)
+        return {} if use is None else use.usage
+
+    def has_own(self, key: GroupKey) -> bool:
+        """Whether quota is its own that it has no nodes for: what others lack says nothing of it."""
+        return key in self.whole or key in self.counted
+
+    def lift(self, key: GroupKey) -> Usage:
+        """What is kept for it, and what its pods without a node are counted with, is its own to use: ``put_back`` what
+        is not used. Returns what is kept."""
+        for owner in [owner for owner, use in self.uses.of(key).items() if use.unseen]:
+            self.uses.lift(key, owner)
+        return self._kept.get(key, {})
+
+    def put_back_reserved(self, key: GroupKey) -> None:
+        """Count the room again that is kept for replacements of its lost members."""
+        if (workload := self._workloads.get(key)) is None:
+            return
+        for owner in [SlotOf(key, slot) for slot in workload.reserved]:
+            if owner not in self.uses.of(key) and (claim := self._claims.get(owner)) is not None:
+                self._use(workload, owner, claim, None)
+
+    def put_back(self, key: GroupKey) -> None:
+        """It has not used what was lifted: so much is for nobody else as is to be kept by now."""
+        self.keep(key, self._kept.get(key, {}))
+        self.put_back_reserved(key)
+        if (workload := self._workloads.get(key)) is not None:
+            self.count_unseen(workload)
+
+    def count_unseen(self, workload: Workload) -> None:
+        """What its pods without a node are counted with, if somebody else has started its job."""
+        key, queue = workload.key, self.queue_of(workload.key)
+        uses = self.uses.of(key)
+        before = {owner: use for owner, use in uses.items() if isinstance(owner, Unseen)}
+        there = [use for owner, use in uses.items() if not use.unseen or isinstance(owner, SlotOf)]
+        after = {} if queue is None else unseen_of(workload, queue, there)
+        if after:
+            self.counted[key] = None
+        else:
+            self.counted.pop(key, None)
+        if before != after:
+            for owner in before:
+                self.uses.end(key, owner)
+            for unseen, use in after.items():
+                self.uses.put(key, unseen, use)
+
+    def redraw(self) -> Mapping[str, None] | None:
+        """The objects have changed: everything is counted anew, unless only amounts have. Returns whose quota may be
+        another, as ``Redrawn`` has it."""
+        tree = self.queues.picture.tree
+        others, alike = self.queues.redraw()
+        self.past.redraw()
+        if others is not None and alike:
+            self.uses.carry_over(tree, others)
+            return others
+        former = self.uses.begin_anew()
+        for workload in self._workloads.values():
+            self.see(workload, former)
+            if self.local_of(workload.key):
+                self.recount(workload, former.get(workload.key))
+        return others
+
+    def recount(self, workload: Workload, former: Mapping[Owner, Use] | None = None) -> None:
+        """Its queue or its flavors are others: all of its claims are counted anew. ``former``: what it had of them."""
+        key = workload.key
+        former = dict(self.uses.of(key)) if former is None else former
+        self._leave(key)
+        queue = self.route(workload).queue
+        if not queue or not self.local_of(key):
+            return
+        self.members.enter(key, queue)
+        slots = workload.members.slots
+        owners: Iterator[Owner] = (SlotOf(key, slot) for slot in (*slots.planned, *workload.reserved))
+        for owner in (*(member.uid for member in workload.members), *owners):
+            if (claim := self._claims.get(owner)) is not None and owner not in self.uses.of(key):
+                self._use(workload, owner, claim, former.get(owner))
+        self.keep(key, self._kept.get(key, {}))
+        self.count_unseen(workload)
+
+    def moved(self, owner: Owner, claim: Claim, taken: bool) -> None:
+        """Room has changed hands: so has quota, if it was a workload's that has a queue."""
+        key = claim.workload
+        if key is None or self.members.queue_of(key) is None:
+            return
+        self.past.touch(key)
+        if taken:
+            self._use(self._workloads[key], owner, claim, None)
+        else:
+            self.uses.end(key, owner)
+
+    def node_changed(self, name: str) -> None:
+        """What it has by now counts, and no longer what it had."""
+        node = self._claims.nodes.get(name)
+        self._total.subtract(dict(self._has.pop(name, ())))
+        if node is not None:
+            self._has[name] = node.allocatable
+            self._total.update(dict(node.allocatable))
+        self.queues.share(+self._total)
+
+    def node_seen(self, node: str) -> None:
+        """Its labels may be others: so may the flavors of the gangs' pods on it."""
+        for key in {claim.workload: None for _, claim in self._claims.on(node)}:
+            if key is not None and self.members.queue_of(key) is not None:
+                workload = self._workloads.get(key)
+                if workload is not None and workload.job is None:
+                    self.recount(workload)
+
+    def _leave(self, key: GroupKey) -> None:
+        """It uses nothing of its queue any more."""
+        self.past.touch(key)
+        self.counted.pop(key, None)
+        self.uses.end_all(key)
+        self.members.leave(key)
+        self._stood += 1
+
+    def _use(self, workload: Workload, owner: Owner, claim: Claim, former: Use | None) -> None:
+        key = workload.key
+        if (queue := self.members.queue_of(key)) is not None:
+            self.uses.put(key, owner, self.counting.use_of(workload, owner, claim, queue, former))
+
+
+def _is_leaving(workload: Workload) -> bool:
+    """Its last pods terminate, or the PodGroup is gone that may have named its queue for them."""
+    said = workload.members.said
+    grouped = any(dialect is not None and dialect.has_objects for dialect in said.dialects)
+    return not said.words or (workload.group is None and grouped)
+
+
+def _is_volcanos(workload: Workload) -> bool:
+    return workload.job is None and workload.group is not None and workload.group.dialect is Dialect.VOLCANO
+
+
+def _counted(use: Use) -> Mapping[str, str]:
+    """The flavors of what it uses quota of. A pod that uses none may be on a node of any flavor."""
+    return {resource: flavor for flavor, resource in use.usage}

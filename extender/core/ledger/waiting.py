@@ -1,0 +1,390 @@
+"""The workloads that wait: whom the next cycle has to look at, what has changed for them, who starts, and who is due.
+
+Changes are folded since the cycle last looked at all of them: where room came free. A gang that is being started makes
+others stand back where a topology spread counts members of both: kube-scheduler counts pods as they come, so two such
+gangs at once are refused in most orders, and begin anew each time.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from extender.core.ledger.claims import Claims
+from extender.core.reasons import Reason
+from extender.core.workload.shape import Shape
+from extender.core.workload.workload import Workload
+from policies.api import SortKey
+from policies.model import Constraints, GroupKey, Labels, Pod, Requests, Spread
+from policies.steps import AT_ONCE, Steps
+
+Turn = tuple[int, SortKey]
+"""How far it is put off, and its order by the queue policy."""
+Entry = tuple[Turn, int, Workload]
+"""The turn, a number that no other entry has, and the workload."""
+
+
+class Waiting:
+    """``keys``: workloads with slots that have no node and no promise of one. ``stale``: those of them that have
+    changed since a pass looked at them. ``parked``: those of them that free room does not help. No more than
+    ``most`` of one namespace are looked at.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.keys: dict[GroupKey, int] = {}
+        """Numbered in the order in which they came."""
+        self.stale: dict[GroupKey, None] = {}
+        self.parked = Parked()
+        self._came = 0
+        self._open: dict[GroupKey, None] = {}
+        self._limit = NamespaceLimit()
+        self._most = most
+
+    def come(self, key: GroupKey, *, changed: bool) -> None:
+        """It waits, or waits still."""
+        if key not in self.keys:
+            self._came += 1
+            self.keys[key] = self._came
+            self._open[key] = None
+            self._limit.come(key, self._most)
+        if changed:
+            self.look_again(key)
+
+    def leave(self, key: GroupKey) -> GroupKey | None:
+        """It waits no longer. Returns the one that is looked at from now on instead, if any was left aside."""
+        self.keys.pop(key, None)
+        self.stale.pop(key, None)
+        self._open.pop(key, None)
+        self.parked.drop(key)
+        return self._limit.leave(key)
+
+    def look_again(self, key: GroupKey) -> None:
+        if key in self.keys:
+            self.stale[key] = None
+            self.parked.drop(key)
+            self._open[key] = None
+
+    def park(self, workload: Workload, queue: str, shape: Shape, turn: Turn) -> None:
+        """Free room does not help it, because it lacks quota of that ClusterQueue: until that is given back, or until
+        ``look_again``, it is not looked at."""
+        if (number := self.keys.get(workload.key)) is not None:
+            self._open.pop(workload.key, None)
+            self.parked.put(workload.key, queue, shape, (turn, number, workload))
+
+    def unpark(self) -> None:
+        """More than free room may help those by now."""
+        self._open.update((key, None) for key in self.parked)
+        self.parked.clear()
+
+    def open(self) -> list[GroupKey]:
+        """Those whom free room may help, in the order in which they came."""
+        return sorted(self._open, key=self.keys.__getitem__)
+
+    def looked_at(self, key: GroupKey) -> None:
+        self.stale.pop(key, None)
+
+    def keeps_out(self, key: GroupKey) -> bool:
+        """Whether too many of its namespace wait."""
+        return self._limit.keeps_out(key)
+
+
+class NamespaceLimit:
+    """Gangs that wait, by namespace, in the order in which they came: inside as many as are looked at."""
+
+    def __init__(self) -> None:
+        self._inside: dict[str, dict[GroupKey, None]] = {}
+        self._outside: dict[str, dict[GroupKey, None]] = {}
+
+    def come(self, key: GroupKey, most: int) -> None:
+        """It waits, inside if fewer than ``most`` of its namespace are. Nothing changes for one that waited already."""
+        inside = self._inside.setdefault(key.namespace, {})
+        if key not in inside:
+            place = inside if len(inside) < most else self._outside.setdefault(key.namespace, {})
+            place[key] = None
+
+    def leave(self, key: GroupKey) -> GroupKey | None:
+        """It waits no longer. Returns the one that gets in for it."""
+        inside, outside = self._inside.get(key.namespace, {}), self._outside.get(key.namespace, {})
+        outside.pop(key, None)
+        if key not in inside:
+            return None
+        del inside[key]
+        following = next(iter(outside), None)
+        if following is not None:
+            del outside[following]
+            inside[following] = None
+        elif not inside:
+            del self._inside[key.namespace]
+        if not outside:
+            self._outside.pop(key.namespace, None)
+        return following
+
+    def keeps_out(self, key: GroupKey) -> bool:
+        return key in self._outside.get(key.namespace, {})
+
+
+class Parked:
+    """A pass takes up all of a shape at once, without a look at each."""
+
+    def __init__(self) -> None:
+        self._spots: dict[GroupKey, tuple[str, Shape]] = {}
+        self._entries: dict[str, dict[Shape, dict[GroupKey, Entry]]] = {}
+
+    def __contains__(self, key: GroupKey) -> bool:
+        return key in self._spots
+
+    def __iter__(self) -> Iterator[GroupKey]:
+        return iter(self._spots)
+
+    def of(self, queue: str, shapes: Iterable[Shape]) -> list[Entry]:
+        """Those of that ClusterQueue that ask for one of these."""
+        some = self._entries.get(queue, {})
+        return [entry for shape in shapes if shape in some for entry in some[shape].values()]
+
+    def put(self, key: GroupKey, queue: str, shape: Shape, entry: Entry) -> None:
+        """It is parked, there and nowhere else."""
+        self.drop(key)
+        self._spots[key] = queue, shape
+        self._entries.setdefault(queue, {}).setdefault(shape, {})[key] = entry
+
+    def drop(self, key: GroupKey) -> None:
+        """It is not parked any more, if it was."""
+        if (spot := self._spots.pop(key, None)) is not None:
+            queue, shape = spot
+            some = self._entries[queue]
+            del some[shape][key]
+            if not some[shape]:
+                del some[shape]
+
+    def clear(self) -> None:
+        """Nobody is."""
+        self._spots.clear()
+        self._entries.clear()
+
+
+Amounts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """A node where more is free ``now`` than was free, and kept for no pod of no gang, ``before``.
+
+    Who goes before such a pod gets what is kept for it, and how many of those wait is not asked here.
+    """
+
+    node: str
+    before: Amounts
+    now: Amounts
+
+
+@dataclass(slots=True)
+class Changes:
+    """``freed``: nodes that have got room back, and the least that was free there before of what they got."""
+
+    freed: dict[str, dict[str, int]] = field(default_factory=dict)
+    nodes: bool = False
+    """Nodes came, went or changed: whatever was found before may be wrong in any way."""
+    taken: bool = False
+    """Room was taken: nobody can start for it, but the numbers in the reasons grow old."""
+    wary: bool = False
+    """Somebody waits who demands something of other pods."""
+    ended: dict[str, None] = field(default_factory=dict)
+    """Who gave room back, or is kept none any more, by the names by which reasons tell of them."""
+    met: list[Pod] = field(default_factory=list)
+    """Pods that got a node meanwhile, and those whose labels changed, as they were and as they are."""
+
+    @property
+    def hopeful(self) -> bool:
+        """Somebody may fit who did not fit before."""
+        return self.nodes or bool(self.freed) or bool(self.met)
+
+    def see(self, pod: Pod, old: Pod | None) -> None:
+        """A pod is on a node: a change if it was not, or has other labels, for those who demand something of it."""
+        if not self.wary or not pod.node:
+            return
+        if old is None or not old.node:
+            self.met.append(pod)
+        elif old.labels != pod.labels:
+            self.met += old, pod
+
+    def will_free(self, node: str, left: Amounts) -> None:
+        """Call before a node gets back room of these resources; ``left`` is what is free now. A verdict may be of any
+        moment since: the least there was counts."""
+        known = self.freed.setdefault(node, {})
+        for name, amount in left.items():
+            known[name] = min(amount, known.get(name, amount))
+
+    def in_the_end(self, left: Callable[[str], Amounts]) -> list[Freed]:
+        """Return the nodes with more room now than before; room that was freed and taken again is no change.
+
+        Of what was never freed there is the least now.
+        """
+        pairs = [(node, before, left(node)) for node, before in self.freed.items()]
+        return [
+            Freed(node, {**now, **before}, now)
+            for node, before, now in pairs
+            if any(now.get(name, 0) > amount for name, amount in before.items())
+        ]
+
+
+def concerns(freed: Sequence[Freed], met: Sequence[Pod], shape: Shape, claims: Claims, *, gone: bool) -> Steps[bool]:
+    """Whether some node takes more members of that shape than before, or may take another mix of them, or more of them
+    with the room there that is kept for the gang itself."""
+    if shape.related:
+        yield len(met) // 4
+        # Whoever has gone may have had a port, or kept others away, even if the room is taken again.
+        return gone or any(_means(constraints, pod, claims) for (*_, constraints), _ in shape.roles for pod in met)
+    for (requests, selection, *_), _ in shape.roles:
+        admitted = None
+        for at in range(0, len(freed), AT_ONCE):
+            for node in freed[at : at + AT_ONCE]:
+                if len(shape.roles) == 1 and not shape.kept:
+                    more = _slots(node.now, requests) > _slots(node.before, requests)
+                else:
+                    more = _rises(node, (name for name, _ in requests))
+                if more and admitted is None:
+                    yield from claims.snapshot().evaluated(selection)
+                    admitted = claims.admitting(selection)
+                if more and admitted is not None and admitted(node.node):
+                    return True
+            yield 1 + len(freed[at : at + AT_ONCE]) // 4
+    return False
+
+
+def _means(constraints: Constraints, pod: Pod, claims: Claims) -> bool:
+    """Whether the pod counts for something that is demanded."""
+    if not constraints:
+        return False
+    if any(claims.tenants.means(term, pod) for term in (*constraints.affinity, *constraints.anti_affinity)):
+        return True
+    labels = dict(pod.labels)
+    return any(spread.counts(labels) for spread in constraints.spread)
+
+
+def _slots(free: Amounts, requests: Requests) -> int:
+    slots = 1 << 31
+    for name, amount in requests:
+        if amount:
+            there = free.get(name, 0)
+            if there < amount:
+                return 0
+            slots = min(slots, there // amount)
+    return slots
+
+
+def _rises(freed: Freed, names: Iterable[str]) -> bool:
+    return any(freed.now.get(name, 0) > freed.before.get(name, 0) for name in names)
+
+
+_spread_of = attrgetter("constraints.spread")
+
+Kind = tuple[str, Labels, tuple[Spread, ...]]
+"""What matters of a pod here: its namespace, its labels and its spread."""
+
+
+class Starting:
+    """Those that are promised nodes, and not there yet. Nothing is worked out where none of them has a spread."""
+
+    def __init__(self) -> None:
+        self.pods: dict[GroupKey, Sequence[Pod]] = {}
+        self._spread: dict[GroupKey, None] = {}
+        self._behind: dict[GroupKey, dict[GroupKey, None]] = {}
+        """Whoever stands back, by the first in whose way it would be."""
+
+    def begin(self, key: GroupKey, pods: Sequence[Pod]) -> None:
+        """It was planned."""
+        self.pods[key] = pods
+        if any(map(_spread_of, pods)):
+            self._spread[key] = None
+
+    def __contains__(self, key: GroupKey) -> bool:
+        return key in self.pods
+
+    def go_on(self, workload: Workload) -> Iterable[GroupKey]:
+        """Some are there, or are promised nothing any more. Returns who stood back for it and need not any longer."""
+        key = workload.key
+        if not workload.starting:
+            self.pods.pop(key)
+        elif key not in self._spread or workload.filling or any(map(_spread_of, _promised(workload))):
+            return ()
+        else:
+            # Those that are there are in nobody's way, even if the others fail: their spread is not looked at again.
+            self.pods[key] = list(_promised(workload))
+        self._spread.pop(key, None)
+        return self._behind.pop(key, ())
+
+    def ahead(self, key: GroupKey, pods: Sequence[Pod], *, related: bool) -> Reason | None:
+        """Why these stand back, if they do: the spread of another counts them, or theirs its pods."""
+        others = self.pods if related and any(map(_spread_of, pods)) else self._spread
+        mine = _kinds(pods) if others else []
+        for other in others:
+            theirs = _kinds(self.pods[other]) if other != key and other.namespace == key.namespace else []
+            if _counts(mine, theirs) or _counts(theirs, mine):
+                self._behind.setdefault(other, {})[key] = None
+                text = f"a topology spread counts its members and those of {other.name}, which is being started"
+                return Reason("SharedSpread", text, warning=False)
+        return None
+
+
+def _promised(workload: Workload) -> Iterator[Pod]:
+    """Those that are promised nodes that they are not on yet."""
+    yield from (member.pod for member in workload.members.placed.values())
+    yield from (pod for pod, _ in workload.members.slots.promises())
+
+
+def _kinds(pods: Iterable[Pod]) -> list[Kind]:
+    return list(dict.fromkeys((pod.namespace, pod.labels, pod.constraints.spread) for pod in pods))
+
+
+def _counts(some: Sequence[Kind], others: Sequence[Kind]) -> bool:
+    """Whether a spread of some counts any of the others."""
+    spreads = [(namespace, spread) for namespace, _, several in some for spread in several]
+    return any(
+        where == namespace and spread.counts(dict(labels))
+        for namespace, spread in spreads
+        for where, labels, _ in others
+    )
+
+
+_AT_ONCE = 256
+
+
+class Timers:
+    """A heap with at most two entries for each workload that has a timer."""
+
+    def __init__(self) -> None:
+        self._next: dict[GroupKey, float] = {}
+        self._heap: list[tuple[float, GroupKey]] = []
+
+    def set(self, key: GroupKey, at: float) -> None:
+        """Have it looked at no later than that."""
+        known = self._next.get(key)
+        if known is not None and known <= at:
+            return
+        self._next[key] = at
+        if len(self._heap) > 2 * len(self._next) + 64:
+            self._heap = [(instant, whose) for whose, instant in self._next.items()]
+            heapq.heapify(self._heap)
+        else:
+            heapq.heappush(self._heap, (at, key))
+
+    def due(self, now: float) -> list[GroupKey]:
+        """Who is to be looked at by now; not all at once if they are many."""
+        found: list[GroupKey] = []
+        while self._heap and self._heap[0][0] <= now and len(found) < _AT_ONCE:
+            at, key = heapq.heappop(self._heap)
+            if self._next.get(key) == at:
+                del self._next[key]
+                found.append(key)
+        return found
+
+    def first(self) -> float | None:
+        """The instant of the next one."""
+        while self._heap and self._next.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def __len__(self) -> int:
+        return len(self._heap)

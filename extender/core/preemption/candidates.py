@@ -1,0 +1,219 @@
+"""Who may give way to a workload of a higher priority: whole workloads that run, their surplus, and pods of no gang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+
+from extender.core.explain.surplus import surplus_of
+from extender.core.ledger.claims import Owner, SlotOf
+from extender.core.ledger.state import State
+from extender.core.workload.workload import Workload
+from policies.model import EvictionTerms, GroupKey, Pod, Victim
+from policies.model.eviction import together
+from policies.preemption.candidates import Candidate, Held, Unit
+
+SYSTEM_CRITICAL = 2_000_000_000
+"""The priority of system-cluster-critical, from which on Kubernetes itself evicts nobody for room."""
+
+
+Concerns = Callable[[int, str], bool]
+"""Whether somebody of that priority, in the ClusterQueue of that name or in none, may have to give way at all."""
+
+
+def candidates(state: State, concerns: Concerns, wall: float, *, related: bool) -> Iterator[tuple[Candidate, Victim]]:
+    """All whom that concerns, as the search wants them, and as a reservation names them. ``related``: the preemptor
+    demands something of other pods. ``wall``: now, in seconds since the epoch; clocks of replicas differ."""
+    queue_of, going = state.quotas.members.queue_of, state.preemptions.pods
+    for workload in state.workloads.values():
+        if concerns(workload.priority, queue_of(workload.key) or "") and is_evictable(state, workload):
+            spare = surplus_of(workload, going)
+            apart = going.union(pod.uid for pod in spare)
+            yield _whole(state, workload, wall, apart, related=related), named(workload)
+            for turn, pod in enumerate(spare):
+                yield _surplus(state, workload, pod, turn, wall, related=related), named_alone(pod)
+    for pod in state.pods.values():
+        if concerns(pod.priority, "") and is_evictable_alone(state, pod):
+            yield _alone(state, pod, wall, related=related), named_alone(pod)
+
+
+def kept(state: State, wall: float) -> Iterator[Candidate]:
+    """Whole workloads with room that may not give way whoever asks, each with the reason."""
+    going = state.preemptions.pods
+    for workload in state.workloads.values():
+        if workload.members.bound and (why := keeps(state, workload)):
+            yield replace(_whole(state, workload, wall, going, related=False), protected=why)
+
+
+def is_evictable(state: State, workload: Workload) -> bool:
+    """It runs as a whole, by our Bindings, nothing is on its way, and nobody gives way to it or makes it give way."""
+    return not keeps(state, workload)
+
+
+def keeps(state: State, workload: Workload) -> str:
+    """Why it may not give way whoever asks; empty if it may."""
+    members, job = workload.members, workload.job
+    preemptions = state.preemptions
+    if workload.priority >= SYSTEM_CRITICAL:
+        return "has a priority of the system"
+    if not members.bound or not (workload.whole or workload.incomplete):
+        return "does not run as a whole"
+    if workload.releasing or workload.doubtful or members.holds or workload.paused:
+        return "is being started or stopped"
+    if workload.key in preemptions.under_way or workload.key in preemptions.leaving:
+        return "has to do with another eviction"
+    unstamped = "" in members.said.releases and any(pod.stamp is None for pod in workload.bound)
+    if unstamped or not all(name in state.schedulers for name in members.said.schedulers):
+        return "was not started by Muster"
+    return "" if job is None or _stops(workload) else "has a job that cannot be suspended now"
+
+
+def is_evictable_alone(state: State, pod: Pod) -> bool:
+    """A pod of no gang that runs, of a scheduler of ours, and that its maker does not make again on the same node."""
+    if pod.group_key is not None or pod.native_group or not (pod.node and pod.live):
+        return False
+    if pod.priority >= SYSTEM_CRITICAL or pod.stays or pod.scheduler not in state.schedulers:
+        return False
+    return pod.uid not in state.preemptions.pods
+
+
+def evicted(workload: Workload) -> list[Pod]:
+    """Its pods that go through the Eviction API: those of a job do not, for it is suspended."""
+    return [] if workload.job is not None else [pod for pod in workload.bound if pod.stamp is not None]
+
+
+def budgets_left(state: State) -> Mapping[str, int]:
+    """How many more pods each PodDisruptionBudget lets go beside those who give way already and have yet to go."""
+    left = state.budgets.left
+    for victim in (one for each in state.preemptions.under_way.values() for one in each.left) if left else ():
+        left.subtract(dict(state.budgets.counts(going(state, victim))))
+    return left
+
+
+def going(state: State, victim: Victim) -> Collection[Pod]:
+    """Its pods that are to be evicted. A surplus whose gang goes, too, is one of that."""
+    if victim.pod:
+        pod = state.pods.get(victim.pod)
+        return () if pod is None or pod.group_key in state.preemptions.leaving else [pod]
+    workload = state.workloads.get(victim.key)
+    return () if workload is None else evicted(workload)
+
+
+def _stops(workload: Workload) -> bool:
+    """Its job can be suspended now."""
+    job = workload.job
+    if job is None or job.plan is None or job.seen.bare:
+        return False
+    return not (job.writing or job.stop or job.over or job.seen.finished)
+
+
+def named(workload: Workload) -> Victim:
+    """As a reservation names it."""
+    return Victim(workload.key, "", tuple(sorted(filter(None, workload.members.said.releases))))
+
+
+def _whole(state: State, workload: Workload, wall: float, apart: Collection[str], *, related: bool) -> Candidate:
+    """All of it but those with these UIDs: its surplus, each pod of which is a candidate, and who goes already."""
+    slots, uses = workload.members.slots, state.quotas.uses.of(workload.key)
+    owners: list[Owner] = [member.uid for member in workload.members if member.uid not in apart]
+    owners += [SlotOf(workload.key, slot) for slot in slots.planned]
+    owners += [SlotOf(workload.key, slot) for slot in workload.reserved]
+    claims = [claim for owner in owners if (claim := state.claims.get(owner)) is not None]
+    pods, terms = [pod for pod in workload.bound if pod.uid not in apart], terms_of(state, workload)
+    began = [pod.stamp.at for pod in workload.bound if pod.stamp is not None and pod.stamp.at]
+    usage = state.quotas.uses.total(workload.key)
+    for use in (uses[owner] for owner in uses if owner in apart):
+        usage.subtract(use.usage)
+    return Candidate(
+        str(workload.key),
+        Unit.WORKLOAD,
+        workload.priority,
+        workload.created,
+        tuple(Held(claim.node, claim.requests) for claim in claims),
+        min(wall, *began) if began else min(wall, workload.created),
+        pods=tuple(pod for pod in pods if related or pod.constraints),
+        queue=state.quotas.members.queue_of(workload.key) or "",
+        usage=usage,
+        past=state.quotas.past_of(workload.key),
+        checkpointed=terms.checkpointed,
+        evictions=evictions_of(state, workload, wall),
+        min_runtime_s=terms.min_runtime_s,
+        budgets=state.budgets.counts(pod for pod in evicted(workload) if pod.uid not in apart),
+        protected=_unclear(state, workload) or state.budgets.bars(evicted(workload)),
+        queue_priority=_queue_priority(state, workload),
+    )
+
+
+def _surplus(state: State, workload: Workload, pod: Pod, turn: int, wall: float, *, related: bool) -> Candidate:
+    use, alone = state.quotas.uses.of(workload.key).get(pod.uid), _alone(state, pod, wall, related=related)
+    return replace(
+        alone,
+        unit=Unit.SURPLUS,
+        workload=str(workload.key),
+        turn=turn,
+        priority=workload.priority,
+        created=workload.created,
+        started=wall if pod.stamp is None else min(wall, pod.stamp.at or workload.created),
+        queue=state.quotas.members.queue_of(workload.key) or "",
+        usage={} if use is None else use.usage,
+        past=state.quotas.past_of(workload.key),
+        min_runtime_s=terms_of(state, workload).min_runtime_s,
+        protected=_unclear(state, workload) or alone.protected,
+        queue_priority=_queue_priority(state, workload),
+    )
+
+
+def _unclear(state: State, workload: Workload) -> str:
+    """What such a queue has borrowed nobody can tell until it is corrected."""
+    queue = state.quotas.queue_of(workload.key)
+    return f"is in {queue.title}, which contradicts itself" if queue and state.quotas.queues.is_unclear(queue) else ""
+
+
+def _queue_priority(state: State, workload: Workload) -> int:
+    queue = state.quotas.queue_of(workload.key)
+    return 0 if queue is None else queue.priority
+
+
+def _alone(state: State, pod: Pod, wall: float, *, related: bool) -> Candidate:
+    claim = state.claims.get(pod.uid)
+    held = () if claim is None else (Held(claim.node, claim.requests),)
+    some = (pod,) if related or pod.constraints else ()
+    began = min(wall, pod.created)
+    terms = _within(state, pod.eviction)
+    return Candidate(
+        f"pod {pod}",
+        Unit.POD,
+        pod.priority,
+        pod.created,
+        held,
+        began,
+        terms.checkpointed,
+        pods=some,
+        evictions=len(state.preemptions.evictions.recent(named_alone(pod), None, wall)),
+        min_runtime_s=terms.min_runtime_s,
+        budgets=state.budgets.counts((pod,)),
+        protected=state.budgets.bars((pod,)),
+    )
+
+
+def evictions_of(state: State, workload: Workload, wall: float) -> int:
+    """How often it was evicted in the last hour."""
+    job = None if workload.job is None else workload.job.seen
+    return len(state.preemptions.evictions.recent(Victim(workload.key), job, wall))
+
+
+def named_alone(pod: Pod) -> Victim:
+    """Name a pod that is evicted alone, as a reservation does."""
+    return Victim(GroupKey(pod.namespace, pod.name), pod.uid)
+
+
+def terms_of(state: State, workload: Workload) -> EvictionTerms:
+    """What it says of its eviction itself: its job, and its pods."""
+    said = [pod.eviction for pod in workload.bound]
+    return _within(state, together(said if workload.job is None else [workload.job.seen.eviction, *said]))
+
+
+def _within(state: State, terms: EvictionTerms) -> EvictionTerms:
+    """Nobody keeps his room for ever by his own word."""
+    most = state.limits.most_min_runtime_s
+    return terms if terms.min_runtime_s is None else terms._replace(min_runtime_s=min(terms.min_runtime_s, most))

@@ -1,0 +1,290 @@
+"""kube-scheduler's own preemption, for single pods: it breaks no gang in part.
+
+kube-scheduler would delete only the gang's pods on the node that it chooses, at once, and to a job each of them is a
+failure. So no member is offered to it. Where no other victim would do, gangs are evicted as for a workload
+(``reservations.py``): their surplus where that is enough, else whole gangs. The reservation is written on the pod
+first, then the victims are evicted, and the room is kept for the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from extender.core.effects import Milestone, Reached
+from extender.core.explain.surplus import surplus_of
+from extender.core.ledger.claims import Owner, SlotOf
+from extender.core.ledger.preemptions import MOST, Preemption, key_of
+from extender.core.ledger.state import State
+from extender.core.preemption.candidates import (
+    budgets_left,
+    evicted,
+    evictions_of,
+    is_evictable,
+    named,
+    named_alone,
+    terms_of,
+)
+from extender.core.preemption.reservations import GivingWay, Reservations
+from extender.core.queue.singles import Singles
+from extender.core.reasons import Reason
+from extender.core.workload.workload import Workload
+from policies.model import UNCONSTRAINED, GroupKey, Pod, Requests, Reservation, Victim
+from policies.model.mentions import Mention, mentioned
+from policies.preemption.allowed import Why
+from policies.words import listed
+
+Victims = Mapping[str, tuple[str, ...]]
+"""Node -> the UIDs of those that kube-scheduler would delete there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Victims on one node. ``whole``: they are whole gangs. ``priority``: the highest of theirs. ``pods``: how many
+    pods are evicted."""
+
+    victims: tuple[Victim, ...]
+    whole: bool
+    priority: int
+    pods: int
+
+
+_REST_S = 1.0
+"""Those to whom nobody could give way are looked at so often."""
+_UNSEEN_S = 30.0
+"""For so long the watch may have yet to show a pod that kube-scheduler asks for."""
+_LOOKS = 8
+"""So many of them at a time."""
+
+
+class KubePreemption:
+    """What is answered where a pod of no gang preempts."""
+
+    def __init__(self, state: State, singles: Singles, reservations: Reservations, giving_way: GivingWay) -> None:
+        self._state = state
+        self._singles = singles
+        self._reservations = reservations
+        self._giving_way = giving_way
+        self._later: dict[str, tuple[Victims, float]] = {}
+        """What kube-scheduler asked for pods that gangs may give way to another time, by UID, and when."""
+        self._look_at = inf
+
+    def answer(self, pod: Pod, asked: Victims, now: float) -> Victims:
+        """The candidates without members of gangs; if there is none, nothing, and gangs may give way."""
+        offered = self._offered(pod, asked)
+        self._later.pop(pod.uid, None)
+        if (preemption := self._state.preemptions.of_pod(pod)) is not None:
+            # Room is on its way there: nobody else goes elsewhere.
+            return {node: offered[node] for node, _ in preemption.reservation.rooms if node in offered}
+        if not offered and self._may(pod) and not self._have_gangs_give_way(pod, asked, now):
+            self._later[pod.uid] = asked, now
+            self._look_at = min(self._look_at, now + _REST_S)
+        return offered
+
+    def review(self, now: float) -> None:
+        """Called after every event. Gangs that could not go may do so by now, of which kube-scheduler hears nothing."""
+        if now < self._look_at:
+            return
+        for uid in list(self._later)[:_LOOKS]:
+            pod, (asked, since) = self._state.pods.get(uid), self._later.pop(uid)
+            if pod is None:
+                waits = now < since + _UNSEEN_S
+            else:
+                waits = self._may(pod) and not self._gives_way_now(pod, asked, now)
+            if waits:
+                self._later[uid] = asked, since
+        self._look_at = now + _REST_S if self._later else inf
+
+    def _gives_way_now(self, pod: Pod, asked: Victims, now: float) -> bool:
+        """While there is room for it, or others may go, it is for kube-scheduler to try it again."""
+        if self._has_room(pod) or self._offered(pod, asked):
+            return False
+        return self._have_gangs_give_way(pod, asked, now)
+
+    def next_look(self) -> float | None:
+        """When ``review`` has something to do."""
+        return self._look_at if self._later else None
+
+    def without_gangs(self, asked: Victims) -> Victims:
+        """The candidates all of whose victims are known single pods, each with the victims that are on that node.
+
+        Since Kubernetes 1.37 the pods of a native group on other nodes are victims, too, where kube-scheduler starts
+        such groups. It fails the whole attempt if the answer names a pod that is not on that node. Since 1.38 a
+        candidate may have no victim: Muster has refused that node for another reason, and an eviction would not help.
+        """
+        known = {node: uids for node, uids in asked.items() if all(map(self._is_single, uids))}
+        there = {node: tuple(uid for uid in uids if self._may_be_on(uid, node)) for node, uids in known.items()}
+        return {node: uids for node, uids in there.items() if uids}
+
+    def restore(self, now: float) -> None:
+        """After a restart: what is written on those who wait goes on, where it can be believed."""
+        for pod in list(self._state.pods.values()):
+            if pod.reservation is None or pod.group_key is not None:
+                continue
+            if (preemption := self._believed(pod, pod.reservation, now)) is None:
+                self._reservations.write(key_of(pod), pod.uid, None)
+            else:
+                self._reservations.resume(key_of(pod), preemption, now)
+
+    def _offered(self, pod: Pod, asked: Victims) -> Victims:
+        return {
+            node: uids for node, uids in self.without_gangs(asked).items() if self._singles.may_preempt(pod, node, uids)
+        }
+
+    def _has_room(self, pod: Pod) -> bool:
+        view = self._state.claims.snapshot()
+        return bool(((view.slots(pod.requests) > 0) & view.eligible(pod.selection)).any())
+
+    def _have_gangs_give_way(self, pod: Pod, asked: Victims, now: float) -> bool:
+        """Those that matter least, if any may go. Nobody does while it is not known who a victim is, maybe a pod of
+        no gang, or the pod itself is yet to be shown."""
+        known = all(uid in self._state.pods for uids in asked.values() for uid in (pod.uid, *uids))
+        if not known or len(self._state.preemptions.under_way) >= MOST:
+            return False
+        found = {node: choice for node, uids in asked.items() if (choice := self._choice_on(pod, node, uids, now))}
+        rooms = {node: ((node, _positive(pod)),) for node in found}
+        spared = self._state.preemptions.spares
+        left = [node for node in found if not spared(key_of(pod), rooms[node])]
+        if not left:
+            return False
+        node = min(left, key=lambda one: (found[one].whole, found[one].priority, found[one].pods, one))
+        victims = found[node].victims
+        until = now + self._state.limits.preemption_s
+        reservation = Reservation(rooms[node], victims, until - self._state.epoch)
+        self._reservations.keep(key_of(pod), _preemption(pod, reservation, until))
+        detail = f"evicts {listed(map(str, victims))}: kube-scheduler found nobody else who may go"
+        rules = (Why.PRIORITY,) * len(victims)
+        self._state.out.append(
+            Reached(key_of(pod), Milestone.PREEMPTING, 1, 0.0, detail=detail, alone=True, rules=rules)
+        )
+        return True
+
+    def _may(self, pod: Pod) -> bool:
+        """One of ours that waits, and whose PriorityClass lets it."""
+        state = self._state
+        waits = pod.live and not pod.node and state.claims.get(pod.uid) is None
+        waits = waits and state.namespaces.ending(pod.namespace) is None
+        return state.limits.pods_preempt_gangs and waits and pod.preempts and pod.scheduler in state.schedulers
+
+    def _choice_on(self, pod: Pod, node: str, uids: tuple[str, ...], now: float) -> _Choice | None:
+        """Choose surplus of the gangs of these victims, else these gangs; None if one of them may not be evicted.
+        kube-scheduler evicts the pods without a gang once the gangs have gone."""
+        gangs: dict[GroupKey, Workload] = {}
+        for uid in uids:
+            victim = self._state.pods.get(uid)
+            if victim is None:
+                return None
+            if (workload := self._state.workload_of(victim)) is not None:
+                if not self._may_go(workload, pod.priority, now):
+                    return None
+                gangs[workload.key] = workload
+        if spare := self._surplus_on(pod, node, uids, sorted(gangs.values(), key=lambda one: one.priority), now):
+            highest = max(one.priority for one in gangs.values())
+            return _Choice(tuple(map(named_alone, spare)), whole=False, priority=highest, pods=len(spare))
+        pods = [pod for workload in gangs.values() for pod in evicted(workload)]
+        if not gangs or self._state.budgets.forbids(pods, budgets_left(self._state)):
+            return None
+        leaving: list[Owner] = [*uids]
+        for workload in gangs.values():
+            leaving += [member.uid for member in workload.members]
+            leaving += [SlotOf(workload.key, slot) for slot in workload.reserved]
+        if not self._fits_without(pod, node, leaving):
+            return None
+        highest, count = max(one.priority for one in gangs.values()), sum(len(one.bound) for one in gangs.values())
+        return _Choice(tuple(map(named, gangs.values())), whole=True, priority=highest, pods=count)
+
+    def _surplus_on(
+        self, pod: Pod, node: str, uids: tuple[str, ...], gangs: Sequence[Workload], now: float
+    ) -> list[Pod]:
+        """Choose surplus of these gangs on that node, no more than is needed, the highest ranks first. Returns nothing
+        if all of it makes too little room. Where more than room is asked for, kube-scheduler's own choice counts."""
+        state, going = self._state, self._state.preemptions.pods
+        spare = [
+            one
+            for gang in gangs
+            for one in surplus_of(gang, going)
+            if one.node == node and self._has_run(gang, [one], now)
+        ]
+        alone: list[Owner] = [uid for uid in uids if self._is_single(uid)]
+        by_name = [one for one in spare if one.uid in uids]
+        related = any(one.constraints is not UNCONSTRAINED for one in (pod, *(state.pods[uid] for uid in uids)))
+        chosen = [] if related else self._highest(pod, node, spare, alone)
+        if not chosen and len(alone) + len(by_name) == len(uids):
+            chosen = by_name
+        fits = self._fits_without(pod, node, [*alone, *(one.uid for one in chosen)])
+        return chosen if fits and not state.budgets.forbids(chosen, budgets_left(state)) else []
+
+    def _highest(self, pod: Pod, node: str, spare: Sequence[Pod], alone: Sequence[Owner]) -> list[Pod]:
+        """Choose the first of these that make room, and drop each that the others make needless."""
+        chosen: list[Pod] = []
+        for one in spare:
+            if self._fits_without(pod, node, [*alone, *(victim.uid for victim in chosen)]):
+                break
+            chosen.append(one)
+        for one in chosen[::-1]:
+            others = [victim for victim in chosen if victim is not one]
+            if self._fits_without(pod, node, [*alone, *(victim.uid for victim in others)]):
+                chosen = others
+        return chosen
+
+    def _fits_without(self, pod: Pod, node: str, leaving: Sequence[Owner]) -> bool:
+        """Say whether it fits. kube-scheduler may know more than Muster, or less if it has asked some time ago."""
+        return self._singles.may_preempt(pod, node, leaving, surely=True)
+
+    def _may_go(self, workload: Workload, below: int, now: float) -> bool:
+        if workload.priority >= below or not is_evictable(self._state, workload):
+            return False
+        wall, most = now - self._state.epoch, self._state.limits.evictions_per_hour
+        if most and evictions_of(self._state, workload, wall) >= most:
+            return False
+        return self._has_run(workload, workload.bound, now)
+
+    def _has_run(self, workload: Workload, pods: Sequence[Pod], now: float) -> bool:
+        """Say whether the first of these pods of it has run for its minimum."""
+        began = [one.stamp.at for one in pods if one.stamp is not None and one.stamp.at]
+        ran = now - self._state.epoch - min(began, default=workload.created)
+        least = terms_of(self._state, workload).min_runtime_s
+        return ran >= (self._state.limits.min_runtime_s if least is None else least)
+
+    def _believed(self, pod: Pod, written: Reservation, now: float) -> Preemption | None:
+        """Anybody can write it on a pod of his own: it may be for no more than the pod asks for, on one node."""
+        state = self._state
+        until = min(written.until + state.epoch, now + state.limits.preemption_s)
+        if until <= now or not self._may(pod) or len(written.rooms) != 1 or key_of(pod) in state.preemptions.under_way:
+            return None
+        ((node, requests),) = written.rooms
+        asked = dict(pod.requests)
+        if any(amount > asked.get(name, 0) for name, amount in requests):
+            return None
+        victims = tuple(one for one in written.victims if self._goes_on(one, pod.priority, node))
+        return _preemption(pod, Reservation(written.rooms, victims, written.until), until) if victims else None
+
+    def _goes_on(self, victim: Victim, below: int, node: str) -> bool:
+        """Say whether the victim is still to be evicted. Of a gang that is broken in part, pods on that node may have
+        gone before. A pod without a gang is kube-scheduler's to evict."""
+        if victim.pod and ((pod := self._state.pods.get(victim.pod)) is None or pod.group_key is None):
+            return False
+        nodes, workload = {node}, self._state.workloads.get(victim.key)
+        if workload is not None and not workload.whole:
+            nodes |= {member.pod.node for member in workload.members if member.pod.node}
+        return self._giving_way.may(victim, below, nodes)
+
+    def _may_be_on(self, uid: str, node: str) -> bool:
+        """A pod that is being bound has a node in kube-scheduler before the watch shows it."""
+        return self._state.pods[uid].node in (None, "", node)
+
+    def _is_single(self, uid: str) -> bool:
+        pod = self._state.pods.get(uid)
+        return pod is not None and pod.group_key is None
+
+
+def _preemption(pod: Pod, reservation: Reservation, until: float) -> Preemption:
+    names = mentioned([Mention(one.key.namespace, str(one)) for one in reservation.victims])
+    why = f"preempted by {key_of(pod).mention}, which has priority {pod.priority} and lacked room"
+    reason = Reason("Preempting", f"{names} give way to it", warning=False)
+    return Preemption(reservation, until, dict.fromkeys(reservation.victims, why), reason, pod.uid, alone=True)
+
+
+def _positive(pod: Pod) -> Requests:
+    return tuple((name, amount) for name, amount in pod.requests if amount)

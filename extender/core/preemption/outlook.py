@@ -1,0 +1,88 @@
+"""What preemption would do for a workload that waits, told before it happens: nobody is evicted for the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from extender.core.ledger.state import State
+from extender.core.limits import Preempts
+from extender.core.preemption.preempt import LACKS, may_not_preempt
+from extender.core.preemption.reservations import preempted_by
+from extender.core.preemption.search import Found, VictimSearch
+from extender.core.queue.demands import Demands
+from extender.core.queue.planner import Planner
+from extender.core.workload.shape import Shape
+from extender.core.workload.workload import Workload
+from policies.api import PolicyError
+from policies.preemption.victims import Choice, Refusal
+from policies.steps import finish
+from policies.words import listed
+
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """``text``: for people. ``victims``: by name, with what each of them is told, or would be."""
+
+    text: str
+    victims: tuple[tuple[str, str], ...] = ()
+
+
+class Foresight:
+    """``of`` takes as long as a search for victims, and leaves everything as it is."""
+
+    def __init__(self, state: State, planner: Planner, demands: Demands) -> None:
+        self._state = state
+        self._victims = VictimSearch(state, planner, demands, tells=True)
+
+    def of(self, workload: Workload, now: float) -> Outlook | None:
+        """None where preemption has nothing to do with it: it lacks neither room nor quota."""
+        if (preemption := self._state.preemptions.under_way.get(workload.key)) is not None:
+            told = ((str(victim), preemption.why[victim]) for victim in preemption.reservation.victims)
+            return Outlook("others give way to it already, and it starts when they have gone", tuple(told))
+        demand = workload.asked
+        if workload.telling.reason.code not in LACKS or demand is None or demand.shape is None:
+            return None
+        if why := may_not_preempt(workload, demand):
+            return Outlook(f"nobody would give way to it: {why}")
+        try:
+            found = finish(self._victims.find(workload, demand, demand.shape, now))
+        except PolicyError as error:
+            return Outlook(f"it cannot be said who would give way to it: {error}")
+        return None if found is None else self._told(workload, demand.shape, found, now)
+
+    def _told(self, workload: Workload, shape: Shape, found: Found, now: float) -> Outlook | None:
+        match found.chosen:
+            case None:
+                queue = self._state.quotas.queue_of(workload.key)
+                named = "its queue" if queue is None else queue.title
+                if queue is not None and queue.open:
+                    return Outlook(f"nobody would give way to it: {named} gets no quota of others")
+                return Outlook(f"nobody would give way to it: spec.preemption of {named} lets nobody go for this quota")
+            case Refusal(why):
+                return Outlook(f"nobody would give way to it: {why}")
+            case Choice(victims=()):
+                return None
+            case Choice(victims=victims, why=rules):
+                names = listed(one.name for one in victims)
+                wall = now - self._state.epoch
+                lost = sum(one.lost(wall) for one in victims) / _HOUR_S
+                pairs = zip(found.victims, victims, strict=True)
+                told = ((str(who), preempted_by(self._state, workload, who, rules[one.name])) for who, one in pairs)
+                return Outlook(
+                    f"{self._when(workload, shape, names)}; {lost:.1f} device-hours would be lost", tuple(told)
+                )
+
+    def _when(self, workload: Workload, shape: Shape, names: str) -> str:
+        match self._state.limits.preemption:
+            case Preempts.OFF:
+                return f"preemption is off; on, {names} would give way to it"
+            case Preempts.DRY_RUN:
+                return f"preemption is a dry run; on, {names} would give way to it"
+            case Preempts.ON if (spared := self._state.preemptions.spares(workload.key, shape)) is not None:
+                again = "not again until something changes" if spared.rests_until == inf else "it is tried again"
+                return f"{names} would give way to it, which came to nothing before: {again}"
+            case Preempts.ON:
+                return f"{names} are about to give way to it"

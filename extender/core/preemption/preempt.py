@@ -1,0 +1,220 @@
+"""A workload that lacks room has others give way, where they have a lower priority and the whole of it fits then.
+
+First what it is to have is written on it, then its victims are told, all of each; when the last of them has gone it is
+planned like any other. What is written lets a restart go on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from extender.core.effects import Milestone
+from extender.core.explain.telling import reached
+from extender.core.ledger.preemptions import MOST
+from extender.core.ledger.state import State
+from extender.core.limits import Preempts
+from extender.core.preemption.reclaim import evicts
+from extender.core.preemption.reservations import Reservations
+from extender.core.preemption.search import Found, VictimSearch
+from extender.core.queue.demands import Demands
+from extender.core.queue.line import Line
+from extender.core.queue.planner import Planner
+from extender.core.reasons import Reason
+from extender.core.workload.least import to_complete
+from extender.core.workload.shape import Demand, Shape
+from extender.core.workload.workload import Workload
+from policies.model import GroupKey, Victim
+from policies.model.mentions import Mention, mentioned
+from policies.model.queues import Evicts
+from policies.preemption.victims import Choice
+from policies.steps import Steps
+from policies.words import many
+
+_Asks = tuple[Shape, str, float]
+"""What tells apart for whom others have to give way: their shape, their ClusterQueue, and their age where it counts."""
+_Stamp = tuple[tuple[int, ...], tuple[GroupKey, ...]]
+"""As of what victims were found: what has changed so often, and to whom others gave way."""
+LACKS = ("NoRoom", "NoQuota")
+"""What may be had by evicting."""
+
+_SEARCHES = 4
+"""In one pass: each may take tens of milliseconds."""
+_UNCREATED = "nobody is evicted for it: when it was started last, its pods were not created in time"
+_UNCREATED_THERE = (
+    "nobody is evicted for it: pods of another job of its namespace, of no higher priority, were not created in time"
+)
+_REST_S = 1.0
+"""Whoever has begun to run may give way: that is looked at so often."""
+
+
+def may_not_preempt(workload: Workload, demand: Demand) -> str:
+    """Why others are evicted for it under no circumstances; empty if they may be: it has yet to start or has lost
+    members since, its PriorityClass lets it, and a reservation can be written on it."""
+    if workload.seated or workload.release.partial_since is not None:
+        return "a part of it has started"
+    if workload.members.bound and not workload.incomplete:
+        return "a part of it has started"
+    if workload.incomplete and len(to_complete(workload, demand.pods)) < workload.missing:
+        return "the replacements of its lost members are yet to come"
+    if not all(pod.preempts for pod in demand.pods):
+        return "the preemptionPolicy of its PriorityClass is Never"
+    written = workload.job is not None or workload.members.first is not None
+    return "" if written else "it has no pods yet on which that could be written"
+
+
+class Preempting:
+    """What the admission pass asks about preemption."""
+
+    def __init__(self, state: State, planner: Planner, demands: Demands, reservations: Reservations) -> None:
+        self._state = state
+        self._victims = VictimSearch(state, planner, demands)
+        self._reservations = reservations
+        self._mode = state.limits.preemption
+        self._vain: dict[_Asks, str] = {}
+        """What was found for workloads that ask for the same, as of this epoch."""
+        self._as_of = -1
+        self._postponed: dict[GroupKey, tuple[_Stamp, Found]] = {}
+        """What was found in this pass for those whose turn comes later by that."""
+        self._looked_at = 0
+        self._searches = 0
+        self._rest_until = 0.0
+        self._ripe_at = math.inf
+        """When the next one has run for long enough to give way to somebody who was refused."""
+
+    def due(self, at: float) -> float | None:
+        """When somebody is to be looked at who may give way by then, no sooner than ``at``; None for nobody."""
+        if self._mode is Preempts.OFF:
+            return None
+        if self._looked_at == self._state.preemptions.epoch:
+            at = max(at, self._ripe_at)
+        return None if at == math.inf else max(at, self._rest_until)
+
+    def review(self, now: float) -> bool:
+        """A pass begins. Returns whether everybody who waits is to be looked at because of it."""
+        self._searches = 0
+        self._postponed.clear()
+        if (due := self.due(now)) is None or now < due:
+            return False
+        if now >= self._ripe_at:
+            self._ripe_at = math.inf
+            self._state.preemptions.ripen()
+        self._state.waiting.unpark()
+        self._looked_at, self._rest_until = self._state.preemptions.epoch, now + _REST_S
+        return True
+
+    def wants(self, workload: Workload, shape: Shape) -> bool:
+        """Whether somebody may give way to it, as far as is known."""
+        if self._mode is Preempts.OFF:
+            return False
+        preemptions, queue = self._state.preemptions, self._state.quotas.queue_of(workload.key)
+        by_rules = queue is not None and evicts(queue)
+        if workload.priority <= preemptions.lowest and not by_rules:
+            return False
+        if workload.key in preemptions.under_way or preemptions.spares(workload.key, shape):
+            return False
+        return self._as_of != preemptions.epoch or self._asks(workload, shape) not in self._vain
+
+    def is_ready(self, key: GroupKey) -> bool:
+        """Whether its victims have gone."""
+        return self._state.preemptions.is_ready(key)
+
+    def instead(self, workload: Workload, shape: Shape, why: Reason, line: Line, now: float) -> Steps[Reason | None]:
+        """It cannot be admitted: whether others give way, or what else is to be said; None if its turn comes later."""
+        demand, known = workload.asked, self._without_search(workload, shape, why, now)
+        if known is not None or demand is None:
+            return known or why
+        self._searches += workload.key not in self._postponed
+        found = yield from self._find(workload, demand, shape, now)
+        if found is None:
+            return why
+        if found.victims and self._mode is Preempts.ON and line.postpone(workload, found.usage, found.level):
+            self._postponed[workload.key] = self._stamp(demand), found
+            return None
+        if found.lowest is not None:
+            self._state.preemptions.looked(found.lowest)
+        said = self._conclude(workload, self._asks(workload, shape), found, now)
+        return said if isinstance(said, Reason) else why._replace(message=f"{why.message}{said}")
+
+    def _without_search(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Reason | None:
+        """What is to be said where nobody is looked for who gives way; None if somebody is to be."""
+        demand, key = workload.asked, workload.key
+        if self._mode is Preempts.OFF or why.code not in LACKS:
+            return why
+        if (preemption := self._state.preemptions.under_way.get(key)) is not None:
+            if preemption.ready:
+                text = f"its victims have gone, and yet {why.message}"
+                return self._reservations.fail(workload, why._replace(message=text), now)
+            return preemption.reason
+        if demand is None or may_not_preempt(workload, demand) or self._awaits_own_room(workload):
+            return why
+        if workload.job is not None and (doubt := self._creation_doubt(workload)):
+            return why._replace(message=f"{why.message}; {doubt}")
+        if self._as_of != self._state.preemptions.epoch:
+            self._vain, self._as_of = {}, self._state.preemptions.epoch
+        asks, busy = self._asks(workload, shape), self._searches >= _SEARCHES and key not in self._postponed
+        if asks in self._vain or busy or not self.wants(workload, shape):
+            return why._replace(message=f"{why.message}{self._vain.get(asks, '')}")
+        return None
+
+    def _creation_doubt(self, workload: Workload) -> str:
+        """Why its pods may never be created, so that nobody is evicted for them; empty if nothing says so."""
+        failed, key = self._state.failed_creation, workload.key
+        if failed.has_failed(key):
+            return _UNCREATED
+        return "" if workload.members.live or failed.may_evict(key.namespace, workload.priority) else _UNCREATED_THERE
+
+    def _awaits_own_room(self, workload: Workload) -> bool:
+        """Whether a member that is to be replaced terminates on an open node: its room is about to be free."""
+        pods = (member.pod for member in workload.members) if workload.incomplete else ()
+        going = (pod for pod in pods if pod.deleting and pod.node and not pod.terminal)
+        return any(self._state.claims.admits(pod.node or "", pod.selection) for pod in going)
+
+    def _find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Found | None]:
+        """What was found before its turn stands if nothing has changed since."""
+        stamp, found = self._postponed.get(workload.key, (None, None))
+        if stamp == self._stamp(demand):
+            return found
+        return (yield from self._victims.find(workload, demand, shape, now))
+
+    def _stamp(self, demand: Demand) -> _Stamp:
+        state = self._state
+        counts = demand.version, state.preemptions.epoch, state.claims.changes, state.quotas.version
+        return counts, tuple(state.preemptions.under_way)
+
+    def _conclude(self, workload: Workload, asks: _Asks, found: Found, now: float) -> Reason | str:
+        """Have others give way; or why that is not done, to be said after why it waits."""
+        state, chosen = self._state, found.chosen
+        if not isinstance(chosen, Choice):
+            self._vain[asks] = "" if chosen is None else f"; {chosen.beside or chosen.text}"
+            self._ripe_at = min(self._ripe_at, found.ripe_at + state.epoch)
+        elif not chosen.victims or (self._mode is Preempts.ON and len(state.preemptions.under_way) >= MOST):
+            return ""
+        elif self._mode is Preempts.ON:
+            if spares := self._spares(workload, now):
+                return f"; {spares}"
+            return self._reservations.begin(workload, found, chosen, now)
+        else:
+            self._vain[asks] = f"; preemption is a dry run: on, it {_evicts(found.victims)}"
+            reached(state, workload, Milestone.WOULD_PREEMPT, now, detail=chosen.text)
+        return self._vain[asks]
+
+    def _spares(self, workload: Workload, now: float) -> str:
+        """Why nobody is evicted yet for a job whose pods do not exist: the API server might refuse them."""
+        job = workload.job
+        if job is None or not job.seen.suspended:
+            return ""
+        return self._state.trials.spares(workload.key, job.seen.podsets, now)
+
+    def _asks(self, workload: Workload, shape: Shape) -> _Asks:
+        """In a queue that lets newer ones of the same priority be evicted, its age counts."""
+        queue = self._state.quotas.queue_of(workload.key)
+        if queue is None:
+            return shape, "", 0.0
+        aged = queue.preemption.within is Evicts.LOWER_OR_NEWER
+        return shape, queue.name, workload.created if aged else 0.0
+
+
+def _evicts(victims: Sequence[Victim]) -> str:
+    named = mentioned([Mention(one.key.namespace, str(one)) for one in victims])
+    return f"evicts {many(len(victims), 'victim')}: {named}"

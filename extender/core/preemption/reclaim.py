@@ -1,0 +1,204 @@
+"""Who gives way to a workload of a ClusterQueue, by the rules of its queue: quota and nodes are taken back together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from extender.core.explain.surplus import gang_of
+from extender.core.ledger.asked import Asked, in_whole_slices
+from extender.core.ledger.preemptions import Preemption
+from extender.core.ledger.quotas import Use
+from extender.core.ledger.state import State
+from extender.core.queue.demands import Demands
+from extender.core.queue.line import requested
+from extender.core.workload.shape import Demand, Shape, told_by
+from extender.core.workload.workload import Workload
+from policies.model import GroupKey, Pod, Requests, Victim
+from policies.model.queues import ClusterQueue, Evicts, FairStrategy, FlavorResource, Usage
+from policies.preemption.allowed import forbids
+from policies.preemption.candidates import Candidate, Limits, Request, Unit
+from policies.preemption.offers import offered
+from policies.preemption.reclaim import Queues, Reclaim
+from policies.preemption.victims import Choice, Refusal
+from policies.quota.choices import Choices
+from policies.quota.flavors import Assignment, Fit
+from policies.quota.proportion import deserve
+from policies.quota.tree import QuotaTree
+from policies.steps import Steps
+
+_FAIR = (FairStrategy.FINAL, FairStrategy.INITIAL)
+"""Those that Kueue takes by default, in its order."""
+
+
+ByQuota = Callable[[Usage, Queues], Choice | Refusal]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Flavors for which others may give way. ``pods``: those that may start, held to the nodes of these flavors, of
+    which so many are ``needed``; ``shape``: theirs. ``usage``: the quota that they would use."""
+
+    pods: Sequence[Pod]
+    shape: Shape
+    usage: Usage
+    needed: int
+
+
+class Reclaiming:
+    """The options of one workload, from the one that is tried first on. ``by_quota``: who would go for that quota."""
+
+    def __init__(
+        self, state: State, demands: Demands, workload: Workload, demand: Demand, queue: ClusterQueue, by_quota: ByQuota
+    ) -> None:
+        self._state = state
+        self._by_quota = by_quota
+        self._demands = demands
+        self._workload = workload
+        self._demand = demand
+        self._queue = queue
+        picture, self._fair = state.quotas.queues.picture, state.limits.fair_sharing
+        self._tree = tree_without_leaving(state, queue.name)
+        if queue.open:
+            deserve(self._tree, picture.tree, requested(state))
+        free_uses(self._tree, (use for use in state.quotas.uses.of(workload.key).values() if use.unseen))
+        self._asked = Asked(workload, demand.pods, queue, picture)
+        self._choices = Choices(
+            self._tree, picture.flavors, queue, self._asked.closed(), self._preempts, fair=self._fair
+        )
+        self._tried: Assignment | None = None
+
+    @property
+    def queues(self) -> Queues:
+        """What the search for victims has to know."""
+        known = self._state.quotas.queues.picture.queues
+        queues, saturation = {name: known[name] for name in self._tree.queues}, self._state.limits.saturation
+        return Queues(self._tree, queues, _FAIR if self._fair else (), saturation)
+
+    def next(self, shape: Shape, why: str) -> Steps[Option | None]:
+        """The best option that was not tried yet. ``why`` the last one will not do. None when there is none left, or
+        when the workload has become another one."""
+        workload, former = self._workload, self._workload.flavoring
+        if workload.version != self._demand.version:
+            return None
+        must = in_whole_slices(workload, self._demand.pods, shape)
+        podsets = self._asked.podsets(must)
+        tried = self._tried
+        found = self._choices.first(podsets) if tried is None else self._choices.after(tried, podsets, why)
+        if not self._choices.will_do(found):
+            return None
+        self._tried = found
+        workload.flavor(self._asked.flavorings(found))
+        pods, flavored = yield from self._demands.flavored(workload, must, shape)
+        workload.flavor(former)
+        return Option(pods, flavored, found.usage, len(pods)) if workload.version == self._demand.version else None
+
+    def reach(self, usage: Usage) -> Collection[str]:
+        """The queues whose workloads may be evicted for it, as far as that shows without a look at anybody or at any
+        node."""
+        queues, own, pods = self.queues, self._queue, self._demand.pods
+        request = Request(str(self._workload.key), pods, 0, self._workload.priority, queue=own.name, usage=usage)
+        reclaim = Reclaim(request, queues, Limits(), fair=queues.fair)
+        alone = not self._may_evict_in_queue(own.preemption.within)
+        return {name for name in self._tree.queues if reclaim.reaches(name, alone=alone)}
+
+    def hopeless(self, usage: Usage, reach: Collection[str]) -> str:
+        """Why nobody's eviction gives it the quota that it lacks, as far as that shows without a look at anybody: it
+        would borrow, and nobody in its own queue may go. Empty if somebody may, or if it lacks none."""
+        tree, rules, own = self._tree, self._queue.preemption, self._tree.queues[self._queue.name]
+        lacks = tree.lacks(own.name, usage)
+        if not lacks or own.name in reach:
+            return ""
+        if self._fair:
+            others = "no other queue borrows with so large a share"
+            return "" if reach else f"nobody may be evicted: {others}, and nobody in queue {own.name} may go"
+        near = any(tree.level(own.name, what, usage[what])[0] < own.root.height for what in lacks)
+        if rules.borrow is not Evicts.NEVER or (near and rules.reclaim is not Evicts.NEVER):
+            return ""
+        return f"nobody may be evicted: queue {own.name} would use more than its own, and nobody in it may go"
+
+    def level(self, usage: Usage, found: Choice) -> int:
+        """From how far away its queue borrows that when the victims have gone."""
+        return offered(self._tree, self._queue.name, usage, found)[1]
+
+    def _may_evict_in_queue(self, policy: Evicts) -> bool:
+        """Whether somebody in its queue has such a priority."""
+        least = self._workload.priority + (policy is Evicts.LOWER_OR_NEWER)
+        workloads, members = self._state.workloads, self._state.quotas.members.of(self._queue.name)
+        return policy is not Evicts.NEVER and any(workloads[key].priority < least for key in members)
+
+    def _preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
+        """Where there is another flavor, by who would go for that quota alone; it comes last if nobody may. Else all
+        that counts is whether somebody may be evicted at all."""
+        if not evicts(queue):
+            return Fit.NO_CANDIDATES, 0
+        if not any(len(group.flavors) > 1 for group in queue.groups if what[0] in dict(group.flavors)):
+            return Fit.PREEMPT, 0
+        found = self._by_quota({what: amount}, self.queues)
+        if isinstance(found, Choice):
+            return offered(self._tree, queue.name, {what: amount}, found)
+        return Fit.PREEMPT, self._tree.queues[queue.name].root.height + 1
+
+
+def evicts(queue: ClusterQueue) -> bool:
+    """Whether its rules let its workloads evict anybody of a queue."""
+    rules = queue.preemption
+    return any(one is not Evicts.NEVER for one in (rules.within, rules.reclaim, rules.borrow))
+
+
+def may_not_evict(state: State, preemptor: Workload, victim: Workload) -> str:
+    """Why the rules forbid it whatever quota there is; empty if they do not."""
+    quotas = state.quotas
+    ours, theirs = (quotas.members.queue_of(one.key) or "" for one in (preemptor, victim))
+    request = Request(str(preemptor.key), (), 0, preemptor.priority, since=preemptor.created, queue=ours)
+    candidate = Candidate(str(victim.key), Unit.WORKLOAD, victim.priority, victim.created, queue=theirs)
+    tree, known = quotas.queues.picture.tree, quotas.queues.picture.queues
+    return forbids(request, candidate, {name: known[name] for name in tree.below(tree.root_of(ours))})
+
+
+def tree_without_leaving(state: State, queue: str, besides: GroupKey | None = None) -> QuotaTree:
+    """The hierarchy of that queue as it will be when everybody has gone who gives way to somebody now, and these have
+    started. ``besides``: but for that one, who may start before that."""
+    quotas, tree = state.quotas, state.quotas.queues.picture.tree.fork(queue)
+    for key, preemption in state.preemptions.under_way.items():
+        if key == besides:
+            continue
+        for victim in preemption.left:
+            free_uses(tree, _used_by(state, victim))
+        own = quotas.members.queue_of(key)
+        if own is not None and own in tree.queues:
+            tree.free(own, quotas.kept(key))
+            tree.use(own, preemption.usage)
+    return tree
+
+
+def to_keep(state: State, preemption: Preemption) -> Usage:
+    """Of the quota that a preemptor is to have, what its victims do not use any more."""
+    left = Counter(preemption.usage)
+    for victim in preemption.left:
+        for use in _used_by(state, victim):
+            left.subtract(use.usage)
+    return {what: left[what] for what in preemption.usage if left[what] > 0}
+
+
+def free_uses(tree: QuotaTree, uses: Iterable[Use]) -> None:
+    """Give these back in that tree."""
+    for use in uses:
+        if use.queue in tree.queues:
+            tree.free(use.queue, use.usage)
+
+
+def _used_by(state: State, victim: Victim) -> list[Use]:
+    uses = state.quotas.uses.of(gang_of(state, victim))
+    return [use for owner, use in uses.items() if victim.pod in ("", owner)]
+
+
+def told_by_rooms(state: State, key: GroupKey, rooms: Iterable[tuple[str, Requests]]) -> Usage:
+    """After a restart: the quota of the room that is kept for a workload, by the flavors of the nodes."""
+    queue, picture, usage = state.quotas.queue_of(key), state.quotas.queues.picture, Counter[FlavorResource]()
+    for name, requests in rooms if queue is not None else ():
+        if queue is not None and (node := state.claims.nodes.get(name)) is not None:
+            flavors = told_by(node, queue, picture.flavors)
+            usage.update({(flavors[one], one): amount for one, amount in requests if one in flavors})
+    return usage

@@ -1,0 +1,198 @@
+"""Victims for one workload: who may give way to it is gathered, and the search asked, in a queue flavor by flavor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field, replace
+
+from extender.core.ledger.state import State
+from extender.core.preemption.candidates import Concerns, budgets_left, candidates, kept
+from extender.core.preemption.reclaim import Option, Reclaiming
+from extender.core.queue.demands import Demands, siblings
+from extender.core.queue.planner import Planner, view_for
+from extender.core.workload.least import left_short, to_complete
+from extender.core.workload.shape import Demand, Shape
+from extender.core.workload.workload import Workload
+from policies.model import Pod, Victim
+from policies.model.queues import ClusterQueue, Usage
+from policies.placement.request import Sibling
+from policies.preemption.candidates import Candidate, Request
+from policies.preemption.candidates import Limits as Protection
+from policies.preemption.decide import no_nodes
+from policies.preemption.reclaim import Queues
+from policies.preemption.victims import Choice, Refusal, search
+from policies.steps import Steps
+
+_OPTIONS = 4
+"""Assignments of flavors that are searched for one workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``chosen``: the victims, or why there are none; None where no flavor could be had by evicting. ``pods``: those
+    that start then. ``usage``: the quota that they use. ``victims``: as a reservation names them. ``ripe_at``: when the
+    next candidate has run for long enough, in seconds since the epoch. ``lowest``: the lowest priority of all whom it
+    may evict; None in a queue. ``level``: from how far away its queue borrows then."""
+
+    chosen: Choice | Refusal | None = None
+    pods: Sequence[Pod] = ()
+    usage: Usage = field(default_factory=dict)
+    victims: Sequence[Victim] = ()
+    ripe_at: float = math.inf
+    lowest: int | None = None
+    level: int = 0
+
+
+class VictimSearch:
+    """``find`` takes up to tens of milliseconds for each set of flavors. It evicts nobody, and nothing is noted.
+    ``tells``: a refusal counts those, too, who may not be evicted at all."""
+
+    def __init__(self, state: State, planner: Planner, demands: Demands, *, tells: bool = False) -> None:
+        self._state = state
+        self._tells = tells
+        self._planner = planner
+        self._demands = demands
+
+    def find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Found | None]:
+        """None if something has changed meanwhile. Victims are as of now: others are let in before they are looked for,
+        and not after."""
+        beside, asked = (yield from siblings(workload)), demand
+        if workload.asked is not asked:
+            return None
+        if workload.incomplete:
+            # Nobody is evicted for a member that does not make it whole, nor for members beyond that.
+            demand = demand.among({pod.identity for pod in to_complete(workload, demand.pods)})
+            shape = replace(shape, needed=len(demand.pods))
+        if (queue := self._state.quotas.queue_of(workload.key)) is None:
+            yield 100 + len(self._state.pods) // 8
+            if workload.asked is not asked:
+                return None
+            least = left_short(workload, demand.pods, ())
+            alone = Option(least or demand.pods, shape, {}, len(least) or shape.needed)
+            return self._search(workload, alone, beside, None, now)
+        reclaiming = self._reclaiming(workload, demand, queue, now)
+        found = yield from self._by_options(reclaiming, workload, demand, shape, beside, now)
+        if workload.version != demand.version:
+            return None
+        if found is None or not isinstance(found.chosen, Refusal) or not found.usage:
+            return found
+        if len(demand.pods) <= shape.needed or len(shape.roles) < 2:
+            return found
+        # Those that come first find no nodes, whoever goes: maybe others do.
+        every = Option(demand.pods, shape, found.usage, shape.needed)
+        chosen = self._search(workload, every, beside, reclaiming.queues, now, reclaiming.reach(found.usage)).chosen
+        if not isinstance(chosen, Choice) or left_short(workload, demand.pods, chosen.nodes):
+            return found
+        some = demand.among({pod.identity for pod in demand.pods if pod.uid in chosen.nodes})
+        reclaiming = self._reclaiming(workload, some, queue, now)
+        again = yield from self._by_options(reclaiming, workload, some, shape, beside, now)
+        return found if again is not None and isinstance(again.chosen, Refusal) else again
+
+    def _reclaiming(self, workload: Workload, demand: Demand, queue: ClusterQueue, now: float) -> Reclaiming:
+        by_quota = _ByQuota(self._state, workload, self._protection(now - self._state.epoch))
+        return Reclaiming(self._state, self._demands, workload, demand, queue, by_quota.find)
+
+    def _by_options(
+        self,
+        reclaiming: Reclaiming,
+        workload: Workload,
+        demand: Demand,
+        shape: Shape,
+        beside: Sequence[Sibling],
+        now: float,
+    ) -> Steps[Found | None]:
+        """For the first of these pods that can start together, by one assignment of flavors after the other."""
+        found, why, version = Found(), "", self._state.quotas.version
+        for _ in range(_OPTIONS):
+            option = yield from reclaiming.next(shape, why)
+            if workload.version != demand.version or version != self._state.quotas.version:
+                return None
+            if option is None:
+                break
+            reach = reclaiming.reach(option.usage)
+            if not self._tells and (why := reclaiming.hopeless(option.usage, reach)):
+                found = Found(Refusal(why))
+                continue
+            found = self._search(workload, option, beside, reclaiming.queues, now, reach)
+            if isinstance(found.chosen, Choice):
+                found = replace(found, level=reclaiming.level(option.usage, found.chosen))
+            if not isinstance(found.chosen, Refusal):
+                break
+            why = found.chosen.text
+            yield 100 + len(self._state.pods) // 8
+        return found
+
+    def _protection(self, wall: float) -> Protection:
+        state = self._state
+        often = state.limits.evictions_per_hour or None
+        return Protection(wall, state.limits.min_runtime_s, often, budgets_left(state))
+
+    def _search(
+        self,
+        workload: Workload,
+        option: Option,
+        beside: Sequence[Sibling],
+        queues: Queues | None,
+        now: float,
+        reach: Container[str] = (),
+    ) -> Found:
+        state, wall, shape, priority = self._state, now - self._state.epoch, option.shape, workload.priority
+        concerns = (lambda *_: True) if self._tells else _concerns(priority, queues, reach)
+        some = list(candidates(state, concerns, wall, related=shape.related))
+        others = kept(state, wall) if self._tells else ()
+        request = Request(
+            str(workload.key),
+            option.pods,
+            option.needed,
+            priority,
+            since=workload.created,
+            queue=state.quotas.members.queue_of(workload.key) or "",
+            usage=option.usage,
+            caps=shape.caps,
+            beside=beside,
+        )
+        least = state.limits.min_runtime_s
+        view, policies = view_for(self._state, workload), self._planner.policies
+        asked = [*(one for one, _ in some), *others]
+        chosen = search(request, view, asked, self._protection(wall), policies, queues)
+        named = {one.name: victim for one, victim in some}
+        victims = [named[one.name] for one in chosen.victims] if isinstance(chosen, Choice) else []
+        ripe_at = min(_ripe_at([one for one, _ in some], least, wall), state.preemptions.evictions.next_forgotten(wall))
+        lowest = min((one.priority for one, _ in some), default=priority) if queues is None else None
+        return Found(chosen, option.pods, option.usage, victims, ripe_at, lowest)
+
+
+class _ByQuota:
+    """Who would give way to one workload for quota alone, wherever their nodes are. Who is in a queue is gathered
+    when it is first asked."""
+
+    def __init__(self, state: State, workload: Workload, protection: Protection) -> None:
+        self._state = state
+        self._workload = workload
+        self._protection = protection
+        self._in_queues: list[Candidate] | None = None
+
+    def find(self, usage: Usage, queues: Queues) -> Choice | Refusal:
+        workload, queue = self._workload, self._state.quotas.members.queue_of(self._workload.key) or ""
+        if self._in_queues is None:
+            concerns = _concerns(workload.priority, queues, queues.queues)
+            everybody = candidates(self._state, concerns, self._protection.now, related=False)
+            self._in_queues = [one for one, _ in everybody if one.queue]
+        some = [one for one in self._in_queues if one.usage.keys() & usage.keys()]
+        request = Request(str(workload.key), (), 0, workload.priority, since=workload.created, queue=queue, usage=usage)
+        return search(request, no_nodes(), some, self._protection, queues=queues)
+
+
+def _concerns(priority: int, queues: Queues | None, reach: Container[str]) -> Concerns:
+    """In a queue the priority of whoever is in one counts by its rules."""
+    return lambda of, queue: of < priority if queues is None or not queue else queue in reach
+
+
+def _ripe_at(some: Sequence[Candidate], least: float, wall: float) -> float:
+    ends = (
+        one.started + (least if one.min_runtime_s is None else one.min_runtime_s)
+        for one in some
+        if one.started is not None
+    )
+    return min((at for at in ends if at > wall), default=math.inf)

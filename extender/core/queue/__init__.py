@@ -1,0 +1,1 @@
+"""Who is next, and the plan of one workload."""

@@ -1,0 +1,410 @@
+"""The line: whose turn is next, given what has been admitted by then.
+
+Workloads of queues stand in it by the queue policy in each queue, and between queues by who need not borrow, or by an
+order of shares. The order is worked out anew after each admission, as far as that could have changed it. In a queue
+that is StrictFIFO nobody passes the first workload that was refused.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.singles import WaitingSingle
+from extender.core.ledger.state import State
+from extender.core.ledger.turns import Turns
+from extender.core.ledger.waiting import Entry, Turn
+from extender.core.queue.shortfalls import Amounts
+from extender.core.reasons import Reason
+from extender.core.workload.workload import Workload
+from policies.api import PolicyError, SortKey
+from policies.model import GroupKey
+from policies.model.queues import Strategy, Usage
+from policies.quota.flavors import Assignment, Fit
+from policies.quota.shares import Head, Rank, Requested, fairest
+
+
+class Line:
+    """In the order of ``Turns``. A half-released gang goes first: it holds room, and only being completed ends
+    that. Whoever came first goes first among equals. Those of queues are chosen among by ``queues``.
+    """
+
+    def __init__(self, turns: Turns, queues: QueueLines) -> None:
+        self._turns = turns
+        self._queues = queues
+        self._heap: list[tuple[bool, Turn, int, Workload | WaitingSingle]] = []
+        self._came = 0
+        self.gangs = 0
+
+    def come(self, workload: Workload, number: int, queue: str = "") -> None:
+        """It waits for its turn, in that ClusterQueue if any. ``number``: no other one has it, the lower the sooner.
+        Raises PolicyError where the policy cannot say when its turn is."""
+        if queue and workload.release.partial_since is None:
+            self._queues.come(queue, (self._turns.of(workload), number, workload))
+        else:
+            self._put(workload, whole=workload.release.partial_since is None)
+        self.gangs += 1
+
+    def take(self, queue: str, entries: Sequence[Entry], waits_for: Amounts) -> None:
+        """All of these wait for their turn in that ClusterQueue, for so much of its quota as far as is known."""
+        self._queues.take(queue, entries, waits_for)
+        self.gangs += len(entries)
+
+    def join(self, single: WaitingSingle) -> None:
+        """So does a pod of no gang."""
+        self._put(single, whole=True)
+
+    def next(self) -> Workload | WaitingSingle | None:
+        """Whose turn it is now; None when no gang is left."""
+        if not self.gangs:
+            return None
+        queued = self._queues.first()
+        if queued is not None and (not self._heap or (True, queued) < self._heap[0][:2]):
+            self.gangs -= 1
+            return self._queues.pop()
+        found = heapq.heappop(self._heap)[-1]
+        self.gangs -= isinstance(found, Workload)
+        return found
+
+    def postpone(self, workload: Workload, usage: Usage, level: int) -> bool:
+        """As ``QueueLines.postpone``."""
+        postponed = self._queues.postpone(workload, usage, level)
+        self.gangs += postponed
+        return postponed
+
+    def has_postponed(self, workload: Workload) -> bool:
+        """Whether its turn has come, and comes again."""
+        return workload.key in self._queues.postponed
+
+    def rest_of(self, queue: str) -> Iterator[Workload]:
+        """All others of that queue leave the line."""
+        for workload in self._queues.drain(queue):
+            self.gangs -= 1
+            yield workload
+
+    def leave(self, queue: str, waits_for: Amounts | None) -> None:
+        """All others of that queue that wait for the same quota leave the line: it is not there."""
+        self.gangs -= self._queues.leave(queue, waits_for)
+
+    def _put(self, one: Workload | WaitingSingle, *, whole: bool) -> None:
+        self._came += 1
+        heapq.heappush(self._heap, (whole, self._turns.of(one), self._came, one))
+
+
+Assign = Callable[[Workload], Assignment | None]
+"""What a workload would get by quota alone; None where that is of no use."""
+
+
+@dataclass(slots=True)
+class _Queue:
+    """``line``: those of it that wait. ``after``: the lower the sooner, whatever others have. As of ``version``:
+    ``level``: from how far away its first one borrows; ``head``: what that one would use, None where its quota is not
+    there."""
+
+    name: str
+    line: LocalTurns
+    after: int
+    version: int = -1
+    level: int = 0
+    head: Head | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Whatever others have: a queue whose first one is put off comes after all others."""
+        return self.line.first[0][0], self.after
+
+
+class QueueLines:
+    """For one pass. Whoever was found to be next by ``first`` is taken by ``pop``. ``rank_of``: the order of shares
+    between queues, asked for when all have come; None where there is none."""
+
+    def __init__(self, quotas: Quotas, assign: Assign, rank_of: Callable[[], Rank] | None = None) -> None:
+        self._quotas = quotas
+        self._assign = assign
+        self._rank_of = rank_of
+        self._rank: Rank | None = None
+        self._queues: dict[str, _Queue] = {}
+        self._renewed: dict[str, _Queue] = {}
+        """Those whose first one may be another."""
+        self._next: list[tuple[int, int, int, Turn, int, str]] = []
+        self._came = 0
+        self._taken: tuple[_Queue, Entry, bool] | None = None
+        """Whose turn it was last, and whether that had been postponed."""
+        self.postponed: dict[GroupKey, Head] = {}
+        """Those whose turn comes later than it came: what they will use."""
+
+    def come(self, queue: str, entry: Entry) -> None:
+        """It waits for its turn in that ClusterQueue."""
+        self._line_of(queue).push(entry, None)
+
+    def take(self, queue: str, entries: Sequence[Entry], waits_for: Amounts) -> None:
+        """So do all of these, for so much of its quota."""
+        self._line_of(queue).take(entries, waits_for)
+
+    def first(self) -> Turn | None:
+        """The turn of the one whose turn it is; None if nobody is left."""
+        queue = self._best()
+        return None if queue is None else queue.line.first[0]
+
+    def pop(self) -> Workload:
+        """Its turn has come."""
+        queue = self._best()
+        if queue is None:
+            raise LookupError("nobody waits in a queue")
+        entry = queue.line.first
+        self._renewed[queue.name] = queue
+        self._taken = queue, entry, self.postponed.pop(entry[-1].key, None) is not None
+        return queue.line.pop()
+
+    def postpone(self, workload: Workload, usage: Usage, level: int) -> bool:
+        """It is its turn by what it would get by quota alone. It would use this instead, borrowed from so far away,
+        because others give way to it, or its first flavors have no nodes: it waits for the turn that it has by that,
+        unless this one is it."""
+        if self._taken is None or self._taken[1][-1] is not workload:
+            return False
+        queue, entry, again = self._taken
+        by_share = self._rank_of is not None and not again
+        is_it = (queue.head is not None and queue.head.usage == usage) if by_share else level <= queue.level
+        if is_it or not any(one.line for one in self._queues.values() if one is not queue):
+            return False
+        self.postponed[workload.key] = _head(queue, workload, usage, level)
+        queue.line.push(entry, None)
+        return True
+
+    def drain(self, queue: str) -> Iterator[Workload]:
+        """All others of that queue, in their order: it is not their turn."""
+        if queue in self._queues:
+            yield from self._queues[queue].line.drain()
+
+    def leave(self, queue: str, waits_for: Amounts | None) -> int:
+        """All others of that queue that wait for the same quota: it is not there. Returns how many."""
+        if (known := self._queues.get(queue)) is None:
+            return 0
+        self._renewed[queue] = known
+        return known.line.leave(waits_for)
+
+    def _line_of(self, queue: str) -> LocalTurns:
+        """For whoever comes: the first one of the queue may be another by then."""
+        if (known := self._queues.get(queue)) is None:
+            said = self._quotas.queues.picture.queues[queue]
+            line = LocalTurns(self._quotas if said.by_past_usage else None)
+            known = self._queues[queue] = _Queue(queue, line, -said.priority)
+        self._renewed[queue] = known
+        return known.line
+
+    def _best(self) -> _Queue | None:
+        for queue in self._renewed.values():
+            queue.version = -1
+            self._put(queue, 0)
+        self._renewed.clear()
+        return self._nearest() if self._rank_of is None else self._fairest(self._rank_of)
+
+    def _nearest(self) -> _Queue | None:
+        """What others were admitted with makes nobody borrow from less far away: who is first by what was known of it,
+        and is by what is known now, is first."""
+        while self._next:
+            *_, level, turn, _, name = self._next[0]
+            queue = self._queues[name]
+            if not queue.line or queue.line.first[0] != turn:
+                heapq.heappop(self._next)
+                continue
+            self._look(queue)
+            if queue.level <= level:
+                return queue
+            heapq.heappop(self._next)
+            self._put(queue, queue.level)
+        return None
+
+    def _fairest(self, rank_of: Callable[[], Rank]) -> _Queue | None:
+        """Those whose quota is not there are told so first: they are in nobody's way."""
+        waiting = [one for one in self._queues.values() if one.line]
+        soonest = min((one.place for one in waiting), default=None)
+        some = [one for one in waiting if one.place == soonest]
+        for one in some:
+            self._look(one)
+            if one.head is None:
+                return one
+        heads = {one.name: one.head for one in some if one.head is not None}
+        if not heads:
+            return None
+        self._rank = self._rank or rank_of()
+        found = fairest(self._quotas.queues.picture.tree, heads, self._rank)
+        return None if found is None else self._queues[found.queue]
+
+    def _look(self, queue: _Queue) -> None:
+        if queue.version == self._quotas.uses.version:
+            return
+        workload = queue.line.first[-1]
+        queue.version, queue.head = self._quotas.uses.version, self.postponed.get(workload.key)
+        if queue.head is None:
+            found = self._assign(workload)
+            if found is not None and found.fit is Fit.FITS:
+                queue.head = _head(queue, workload, found.usage, found.level)
+        queue.level = 0 if queue.head is None else queue.head.level
+
+    def _put(self, queue: _Queue, level: int) -> None:
+        if queue.line:
+            turn = queue.line.first[0]
+            self._came += 1
+            heapq.heappush(self._next, (turn[0], queue.after, level, turn, self._came, queue.name))
+
+
+def _head(queue: _Queue, workload: Workload, usage: Usage, level: int) -> Head:
+    return Head(queue.name, usage, workload.priority, workload.created, str(workload.key), level)
+
+
+def requested(state: State) -> Requested:
+    """Who is not known to be plannable asks for nothing."""
+    found: dict[str, Counter[str]] = {}
+    for name, node in state.quotas.queues.picture.tree.queues.items():
+        total = found[name] = Counter[str]()
+        for (_, resource), amount in node.used.items():
+            total[resource] += amount
+        for key in state.quotas.members.of(name):
+            demand = state.workloads[key].asked if key in state.waiting.keys else None
+            for (requests, *_), count in demand.shape.roles if demand is not None and demand.shape is not None else ():
+                for resource, amount in requests:
+                    total[resource] += amount * count
+    return found
+
+
+Part = tuple[str, str, Amounts | None]
+"""Namespace and name of a LocalQueue, both empty where past usage does not count, and the quota that is waited for."""
+
+
+class LocalTurns:
+    """``quotas`` tell what LocalQueues have used; None where that does not count. The first one stays the first until
+    somebody comes or it is taken, whatever is used meanwhile."""
+
+    def __init__(self, quotas: Quotas | None) -> None:
+        self._quotas = quotas
+        self._lines: dict[Part, list[Entry]] = {}
+        self._chosen: Part | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def push(self, entry: Entry, waits_for: Amounts | None) -> None:
+        """``waits_for``: for how much quota, as far as is known."""
+        part: Part = "", "", waits_for
+        if self._quotas is not None:
+            key = entry[-1].key
+            part = key.namespace, self._quotas.local_of(key), waits_for
+        heapq.heappush(self._lines.setdefault(part, []), entry)
+        self._chosen = None
+
+    def take(self, entries: Sequence[Entry], waits_for: Amounts) -> None:
+        """All of them come, and wait for so much quota."""
+        if self._quotas is not None:
+            for entry in entries:
+                self.push(entry, waits_for)
+            return
+        line = self._lines.setdefault(("", "", waits_for), [])
+        line += entries
+        heapq.heapify(line)
+        self._chosen = None
+
+    @property
+    def first(self) -> Entry:
+        """Raises LookupError if nobody waits."""
+        return self._lines[self._first()][0]
+
+    def pop(self) -> Workload:
+        """The first one leaves."""
+        part = self._first()
+        workload = heapq.heappop(self._lines[part])[-1]
+        if not self._lines[part]:
+            del self._lines[part]
+        self._chosen = None
+        return workload
+
+    def leave(self, waits_for: Amounts | None) -> int:
+        """Those that wait for that quota leave, if it is known. Returns how many."""
+        self._chosen = None
+        gone = [part for part in self._lines if part[-1] == waits_for is not None]
+        return sum(len(self._lines.pop(part)) for part in gone)
+
+    def drain(self) -> Iterator[Workload]:
+        while self._lines:
+            yield self.pop()
+
+    def _first(self) -> Part:
+        if self._chosen is None:
+            if not self._lines:
+                raise LookupError("nobody waits in the queue")
+            self._chosen = min(self._lines, key=self._rank)
+        return self._chosen
+
+    def _rank(self, part: Part) -> tuple[int, float, tuple[Turn, int]]:
+        past, first = 0.0 if self._quotas is None else self._quotas.past.value(part[:2]), self._lines[part][0]
+        return first[0][0], past, first[:2]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """Why the others of a queue wait: the first one of it does."""
+
+    queue: str
+    first: GroupKey
+    reason: Reason
+
+
+class StrictOrder:
+    """``first``: of each such queue, whom the others wait for."""
+
+    def __init__(self, state: State, turns: Turns) -> None:
+        self.first: dict[str, HeldUp] = {}
+        self._state = state
+        self._turns = turns
+
+    def see(self, workload: Workload, now: float) -> HeldUp | None:
+        """It was looked at: if it waits still, and its queue is StrictFIFO, those behind it wait for it."""
+        queue, demand = self._state.quotas.queue_of(workload.key), workload.asked
+        if queue is None or queue.strategy is not Strategy.STRICT:
+            return None
+        known = self.first.get(queue.name)
+        plannable = demand is None or demand.shape is not None
+        if not plannable or workload.seated or now < workload.retries.not_before:
+            if known is not None and known.first == workload.key:
+                self.look_again(queue.name)
+            return None
+        if self.held_up(queue.name, workload) is None and (known is None or known.first != workload.key):
+            text = f"{workload.key.mention} is before it in {queue.title}, which is {Strategy.STRICT}"
+            self._take_place_of(known, workload.key)
+            known = self.first[queue.name] = HeldUp(queue.name, workload.key, Reason("QueueOrder", text))
+        return known
+
+    def held_up(self, queue: str, workload: Workload) -> Reason | None:
+        """Somebody before it waits, and its queue is StrictFIFO."""
+        known = self.first.get(queue)
+        first = self._state.workloads.get(known.first) if known is not None else None
+        if known is None or first is None or first is workload or known.first not in self._state.waiting.keys:
+            return None
+        try:
+            return known.reason if self._place(first) < self._place(workload) else None
+        except PolicyError:
+            return None
+
+    def waits_behind(self, queue: str, workload: Workload) -> Reason | None:
+        """The same. A workload has had its turn if others are evicted for it, or room is kept for its lost members."""
+        had_turn = workload.resumes or workload.key in self._state.preemptions.under_way
+        return None if had_turn else self.held_up(queue, workload)
+
+    def look_again(self, queue: str) -> None:
+        """At all who wait in it."""
+        self.first.pop(queue, None)
+        for key in self._state.quotas.members.of(queue):
+            self._state.waiting.look_again(key)
+
+    def _take_place_of(self, before: HeldUp | None, key: GroupKey) -> None:
+        """Look again at all others of the queue, the one that was first too: each has to name the new first one."""
+        for other in self._state.quotas.members.of(before.queue) if before is not None else ():
+            if other != key:
+                self._state.waiting.look_again(other)
+
+    def _place(self, workload: Workload) -> tuple[int, float, SortKey]:
+        put_off, order = self._turns.of(workload)
+        return put_off, self._state.quotas.past_of(workload.key), order

@@ -1,0 +1,259 @@
+"""The plan of one workload: found in steps, without any effect; checked; and only then committed.
+
+Others may be let in after each step. What they change is seen by the check.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from extender.core.explain.words import Holders, kept_for_others
+from extender.core.ledger.claims import SlotOf
+from extender.core.ledger.state import State
+from extender.core.queue.demands import siblings
+from extender.core.reasons import Reason
+from extender.core.workload.least import left_short
+from extender.core.workload.members import Members
+from extender.core.workload.shape import Demand, Shape
+from extender.core.workload.workload import Workload
+from policies.api import PolicyError
+from policies.chosen import Policies
+from policies.model import UNCONSTRAINED, Placement, Pod, SlotKey
+from policies.model.mentions import Mention, mentioned
+from policies.placement.beside import Apart, BesideNominated
+from policies.placement.fitting import fits
+from policies.placement.pinned import placing_pinned
+from policies.placement.place import Placed, Shortfall, placing
+from policies.placement.request import Cap, Sibling, shape_of
+from policies.placement.rules import keeps
+from policies.placement.seating import accepted, letting_in
+from policies.placement.snapshot import Snapshot
+from policies.steps import AT_ONCE, Steps
+from policies.words import many
+
+_BROKEN = "the placement that it led to breaks a rule of the gang"
+_LATER = Reason("NoRoom", "there is room only where it would keep pods of a later wave away from their nodes")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A node for each of these slots. ``pods``: who is to fill them, or what they will ask for, in the same order.
+
+    ``turns``: the rounds of those of whom kube-scheduler is told later than of the others.
+    """
+
+    pods: Sequence[Pod]
+    nodes: dict[SlotKey, str]
+    turns: Mapping[SlotKey, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What was asked for is of the past: it has to be asked again."""
+
+
+class Planner:
+    """Asks the policies. What one raises, or a plan that breaks a rule, is a ``PolicyError``: it costs the attempt."""
+
+    def __init__(self, state: State, policies: Policies) -> None:
+        self._state = state
+        self.policies = policies
+        self._holders = Holders(state)
+
+    def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Reason | Changed]:
+        """A plan that can be committed now, or why there is none."""
+        version = demand.version
+        beside = yield from siblings(workload)
+        if workload.version != version:
+            return Changed()
+        view, as_of = view_for(self._state, workload), self._as_of(workload)
+        pods, found = yield from self._search(workload, demand.pods, shape, view, beside)
+        why = (yield from self._why(found, view, workload, pods)) if isinstance(found, Shortfall) else found
+        turns: Mapping[SlotKey, int] = {}
+        if isinstance(why, Placed) and (shape.related or (beside and _depends_on_order(workload, ()))):
+            first = _next_turn(workload.members) if _depends_on_order(workload, pods) else 0
+            pods, turns = yield from self._in_rounds(pods, why.nodes, view, first)
+        elif workload.retries.singly and isinstance(why, Placed):
+            turns = _one_by_one(pods, why.nodes)
+        if len(pods) > AT_ONCE:
+            yield len(pods) // 4
+        if workload.version != version or workload.releasing or self._state.workloads.get(workload.key) is not workload:
+            return Changed()
+        if isinstance(why, Reason):
+            return why
+        some = [pod for pod in pods if pod.uid in why.nodes]
+        plan = Plan(some, {pod.identity: why.nodes[pod.uid] for pod in some}, turns)
+        if self._breaks(plan, view, accepted=shape.related):
+            raise PolicyError(self.policies.topology, _BROKEN)
+        return plan if self._as_of(workload) == as_of or self.holds(workload, plan) else Changed()
+
+    def _search(
+        self, workload: Workload, pods: Sequence[Pod], shape: Shape, view: Snapshot, beside: Sequence[Sibling]
+    ) -> Steps[tuple[Sequence[Pod], Placed | Shortfall | Reason]]:
+        """What the policies find for these pods, or for the least of them that can start."""
+        search = placing if len(shape.roles) <= self._state.limits.shapes else placing_pinned
+        found = yield from search(pods, shape.needed, view, shape.caps, beside, self.policies)
+        needed = shape.needed
+        least = left_short(workload, pods, found.nodes if isinstance(found, Placed) else ())
+        # In whole slices there may be no room for as many, and yet for the least.
+        if least and len(least) < len(pods):
+            pods, needed = tuple(least), len(least)
+            found = yield from search(pods, needed, view, shape.caps, beside, self.policies)
+        if isinstance(found, Placed) and (shut := self._kept_away(workload, pods, found.nodes, view)):
+            caps = [Cap(node, one, 0) for one in dict.fromkeys(map(shape_of, pods)) for node in shut]
+            found = yield from search(pods, needed, view, (*shape.caps, *caps), beside, self.policies)
+            if isinstance(found, Placed) and self._kept_away(workload, pods, found.nodes, view):
+                return pods, _LATER
+        return pods, found
+
+    @staticmethod
+    def _kept_away(workload: Workload, pods: Sequence[Pod], nodes: Mapping[str, str], view: Snapshot) -> list[str]:
+        """The nodes planned for pods of later waves, if kube-scheduler would not let all of these in after the pods."""
+        first = min(pod.wave for pod in pods)
+        later = [(workload.asking(pod), node) for pod, node in workload.members.slots.promises() if pod.wave > first]
+        if not any(pod.constraints is not UNCONSTRAINED for pod, _ in later):
+            return []
+        before = view.among(Apart(view.others.tenants, [pod for pod, _ in later]))
+        together = [*((pod, nodes[pod.uid]) for pod in pods if pod.uid in nodes), *later]
+        return [] if accepted(together, before) else list(dict.fromkeys(node for _, node in later))
+
+    def seat(self, pod: Pod) -> Steps[str | None]:
+        """A node for a pod of no gang, beside what is kept for those before it: where kube-scheduler has nominated it
+        if there is room by now, for it looks there first."""
+        view = _without_those_behind(self._state, self._state.claims.without((), self._state.singles.before().values()))
+        yield 1 + len(self._state.singles.kept) // 4
+        if pod.nominated_node and fits({pod.uid: pod.nominated_node}, [pod], view):
+            return pod.nominated_node
+        found = yield from placing([pod], 1, view, policies=self.policies)
+        return found.nodes[pod.uid] if isinstance(found, Placed) else None
+
+    def nominated(self, workload: Workload) -> Steps[Plan | None]:
+        """After a restart: the nominations of its members as a plan, where they fit and break no rule."""
+        demand = workload.asked
+        if demand is None or demand.shape is None or demand.shape.related:
+            # Nominations of several rounds would be in each other's way.
+            return None
+        wanted = {pod.identity: pod.nominated_node for pod in demand.pods if pod.nominated_node}
+        beside = yield from siblings(workload)
+        if len(wanted) < len(demand.pods) or workload.version != demand.version:
+            return None
+        plan = Plan(demand.pods, wanted)
+        return None if self._breaks(plan, view_for(self._state, workload), beside) else plan
+
+    def holds(self, workload: Workload, plan: Plan) -> bool:
+        """Whether every slot of the plan can have its node now, and nothing that is required is broken."""
+        return not self._breaks(plan, view_for(self._state, workload))
+
+    @staticmethod
+    def _breaks(plan: Plan, view: Snapshot, beside: Sequence[Sibling] = (), *, accepted: bool = False) -> bool:
+        seated = list(zip(plan.pods, plan.nodes.values(), strict=True))
+        nodes: Placement = {pod.uid: node for pod, node in seated}
+        together = [*beside, *seated]
+        return not (fits(nodes, plan.pods, view, accepted_as_is=accepted) and keeps(together, view))
+
+    def _in_rounds(
+        self, pods: Sequence[Pod], nodes: Mapping[str, str], view: Snapshot, first: int
+    ) -> Steps[tuple[tuple[Pod, ...], Mapping[SlotKey, int]]]:
+        """Those with a node in the order in which kube-scheduler lets them in, and whose turn comes later than at once,
+        because the ``first`` one does or because others go before. Raises PolicyError if there is no such order."""
+        by_uid = {pod.uid: pod for pod in pods}
+        some = [by_uid[uid] for uid in nodes]
+        found = yield from letting_in([(pod, nodes[pod.uid]) for pod in some], view)
+        if found is None:
+            raise PolicyError(self.policies.topology, _BROKEN)
+        later = {some[number].identity: turn for turn, those in enumerate(found, first) for number in those if turn}
+        return tuple(some[number] for those in found for number in those), later
+
+    def _as_of(self, workload: Workload) -> tuple[object, ...]:
+        """What tells whether its view has changed."""
+        return self._state.claims.changes, _expected_before(self._state, workload)
+
+    def _why(self, found: Shortfall, view: Snapshot, workload: Workload, pods: Sequence[Pod]) -> Steps[Reason]:
+        if found.split:
+            return Reason("Split", found.explanation)
+        if found.unclear:
+            return Reason("UnknownTopology", found.explanation)
+        listed, by_dra = self._offered_by_dra(workload, view)
+        if not listed:
+            return Reason("OfferedByDra", f"{by_dra}, and no node lists it: gangs do not support DRA yet")
+        # Pods that join a gang that runs are placed one by one: how many of one fit says nothing.
+        text = "" if workload.grows else f"{found.placed} of {found.needed} members fit at once: "
+        if found.nearest is not None:
+            holders = yield from self._holders.told(found.nearest, view.names)
+            text += f"{found.nearest.text}{holders}; "
+        text += found.explanation
+        ahead = [
+            self._state.pods.get(uid) for uid in dict.fromkeys(uid for uid, _ in self._state.singles.ahead_of(workload))
+        ]
+        if kept := [Mention(pod.namespace, str(pod), pod.name) for pod in ahead if pod is not None]:
+            text += f"; room is kept for {many(len(kept), 'pod')} in no gang ({mentioned(kept)}), ahead of it in line"
+        text += kept_for_others(self._state, workload, pods[0])
+        if by_dra:
+            text += f"; {by_dra}: gangs do not support DRA yet, and use what nodes list"
+        return Reason("NoRoom", text)
+
+    def _offered_by_dra(self, workload: Workload, view: Snapshot) -> tuple[bool, str]:
+        """Whether nodes list all that it asks for, and what of that DeviceClasses offer; first what no node lists."""
+        devices, found = self._state.devices, (True, "")
+        asked = workload.demand.pods if workload.demand is not None and devices.seen else ()
+        for name, much in dict.fromkeys(one for pod in asked for one in pod.requests):
+            if much and (classes := devices.offering(name)):
+                found = bool(devices.listed(((name, much),), view)), f"{name} is offered by DRA ({classes})"
+                if not found[0]:
+                    break
+        return found
+
+
+def view_for(state: State, workload: Workload) -> Snapshot:
+    """Return what there is for the workload: what is free and not kept for single pods, and the room that is kept
+    for it. Pods that kube-scheduler has nominated, or evicts others for, count as tenants of their node."""
+    slots = [SlotOf(workload.key, slot) for slot in workload.reserved]
+    slots += state.preemptions.rooms(workload.key)
+    ahead = state.singles.ahead_of(workload)
+    view = _without_those_behind(state, state.claims.without(slots, ahead.values()))
+    if not (expected := _expected_before(state, workload)):
+        return view
+    return view.among(BesideNominated(view.others.tenants, expected))
+
+
+def _expected_before(state: State, workload: Workload) -> list[tuple[Pod, str]]:
+    """List single pods of no lower priority, and where they are to go."""
+    nominated = state.singles.nominated_before(workload)
+    preempting = state.preemptions.preempting(workload.pods_priority, state.pods)
+    return nominated + [one for one in preempting if one not in nominated]
+
+
+def _without_those_behind(state: State, view: Snapshot) -> Snapshot:
+    """Leave out single pods whose turn has yet to come: they keep no pod away from where room is kept for them."""
+    behind = state.singles.behind()
+    return view.among(Apart(view.others.tenants, behind)) if behind else view
+
+
+def _depends_on_order(workload: Workload, pods: Iterable[Pod]) -> bool:
+    """Whether kube-scheduler may let these in only after those of their gang that are planned by now."""
+    placed = (member.pod for member in workload.members.placed.values())
+    promised = (pod for pod, _ in workload.members.slots.promises())
+    return any(pod.constraints.affinity or pod.constraints.spread for pod in (*pods, *placed, *promised))
+
+
+def _next_turn(members: Members) -> int:
+    """The turn of those who are planned beside members that are planned by now: at once, if these are at bind."""
+    if not members.slots.planned and len(members.placed) <= len(members.holds) + len(members.binding):
+        return 0
+    return 1 + max([*(one.turn for one in members.placed.values()), *members.slots.turns.values()], default=0)
+
+
+def _one_by_one(pods: Sequence[Pod], nodes: Mapping[str, str]) -> Mapping[SlotKey, int]:
+    """After a refusal the members of a node are tried one after the other: that shows how many of them it takes.
+
+    Those that are nominated for it count, as far as kube-scheduler's plugins are concerned, as if they were there.
+    """
+    told: Counter[str] = Counter()
+    turns: dict[SlotKey, int] = {}
+    for pod in pods:
+        if (node := nodes.get(pod.uid)) is not None:
+            turns[pod.identity] = told[node]
+            told[node] += 1
+    return {slot: turn for slot, turn in turns.items() if turn}

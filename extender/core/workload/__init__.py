@@ -1,0 +1,1 @@
+"""One workload: its members and slots, its job, its release, and what it has failed at."""

@@ -1,0 +1,209 @@
+"""Additions of the API server to the pods of a shape when it creates them: sidecars, tolerations, node selectors.
+
+A template does not say it. Pods that were created do, and so does a pod whose creation was only tried. Podsets of the
+shape are planned with it from then on. It is kept in memory alone, so a restart forgets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from extender.core.workload.shape import Flavoring
+from policies.model import HostPort, Pod, PodSet, PodSets, Requests, Terms, Toleration
+from policies.words import amount, listed
+
+_REMEMBERED = 10_000
+"""Shapes. The one that was confirmed longest ago is forgotten first."""
+_ON_EVERY_POD = tuple(
+    Toleration(f"node.kubernetes.io/{key}", "Exists", "", "NoExecute") for key in ("not-ready", "unreachable")
+)
+"""Added by DefaultTolerationSeconds. They make no difference to where a pod can be planned."""
+_NODE_NAME = "metadata.name"
+
+Source = tuple[str, int]
+"""The UID of a job, and which of its starts."""
+TRIED: Source = ("", 0)
+"""A dry run. A controller may add to its pods what that cannot know, so pods that were created count for more."""
+
+
+class PodDemand(NamedTuple):
+    """Demands of a pod on its node, without what Muster writes on it. All parts but the requests are sorted."""
+
+    requests: Requests
+    node_selector: tuple[tuple[str, str], ...]
+    affinity: Terms
+    tolerations: tuple[Toleration, ...]
+    ports: tuple[HostPort, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """``planned``: what the template says; ``real``: what its pods ask for; ``source``: of which start they are."""
+
+    planned: PodDemand
+    real: PodDemand
+    source: Source
+
+
+class Additions:
+    """Differences between pods and their template, by shape."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Addition] = {}
+
+    def learn(self, podset: PodSet, pod: Pod, flavoring: Flavoring | None, source: Source) -> bool:
+        """Take over what a created pod of the podset asks for; ``podset``: as its job says it. Returns whether podsets
+        of its shape are to be planned in another way now.
+
+        Pods of one start may differ among themselves: then all are planned like the largest. Those of a later start
+        correct what was known.
+        """
+        if not podset.shape:
+            return False
+        planned, real = demand_of(podset.template), demand_of(pod, podset.template, flavoring)
+        before = self._known.get(podset.shape)
+        if before is not None and source == TRIED != before.source:
+            return False
+        self._known.pop(podset.shape, None)
+        if before is not None and before.source == source:
+            real = _largest(planned, before.real, real)
+        after = None if real == planned else Addition(planned, real, source)
+        if after is not None:
+            self._known[podset.shape] = after
+            if len(self._known) > _REMEMBERED:
+                del self._known[next(iter(self._known))]
+        old, new = ((one and (one.planned, one.real)) for one in (before, after))
+        return old != new
+
+    def forget(self, shape: str) -> None:
+        """Go by the template again: the API server may add something else now."""
+        self._known.pop(shape, None)
+
+    def of(self, podsets: PodSets) -> Mapping[str, Addition]:
+        """Return the known additions to pods of these podsets, by shape."""
+        shapes = (one.shape for one in podsets.podsets)
+        return {shape: self._known[shape] for shape in shapes if shape in self._known}
+
+    def difference(self, podsets: PodSets) -> str:
+        """A sentence that says what their pods ask for beyond their templates; empty where nothing is known."""
+        known = (self._known.get(one.shape) for one in podsets.podsets)
+        return next((_difference(one) for one in known if one is not None), "")
+
+
+def applied(podsets: PodSets, known: Mapping[str, Addition]) -> PodSets:
+    """The podsets with what their pods ask for, by shape."""
+    if not known:
+        return podsets
+    return PodSets(podsets.key, tuple(_applied(one, known.get(one.shape)) for one in podsets.podsets))
+
+
+def _applied(podset: PodSet, known: Addition | None) -> PodSet:
+    if known is None:
+        return podset
+    template, planned, real = podset.template, known.planned, known.real
+    selection = template.selection
+    if planned.node_selector != real.node_selector:
+        selection = replace(selection, node_selector=real.node_selector)
+    if planned.affinity != real.affinity:
+        selection = replace(selection, affinity=real.affinity or None)
+    if planned.tolerations != real.tolerations:
+        selection = replace(selection, tolerations=real.tolerations)
+    constraints = template.constraints
+    if planned.ports != real.ports:
+        constraints = replace(constraints, ports=real.ports)
+    made = replace(template, requests=real.requests, selection=selection, constraints=constraints)
+    return replace(podset, template=made)
+
+
+def carried_over(template: Pod, said: Pod, made: Pod) -> Pod:
+    """Return the template with the additions of the API server to a pod that was ``made`` of ``said``, which may be
+    another template of the same owner. A template's own words stand: the pod may be of an earlier version of it."""
+    planned, real = demand_of(said), demand_of(made, said)
+    if planned == real:
+        return template
+    requests, before, selection = dict(template.requests), dict(planned.requests), template.selection
+    for name, much in real.requests:
+        requests[name] = requests.get(name, 0) + max(0, much - before.get(name, 0))
+    added = [one for one in real.node_selector if one not in planned.node_selector]
+    tolerated = [one for one in real.tolerations if one not in (*planned.tolerations, *selection.tolerations)]
+    selection = replace(
+        selection,
+        node_selector=tuple(sorted({**dict(added), **dict(selection.node_selector)}.items())),
+        tolerations=(*selection.tolerations, *tolerated),
+    )
+    return replace(template, requests=tuple(sorted(requests.items())), selection=selection)
+
+
+def demand_of(pod: Pod, template: Pod | None = None, flavoring: Flavoring | None = None) -> PodDemand:
+    """``template``: what the pod was made of, with what Muster wrote on it for its nodes and for its flavors."""
+    selection = pod.selection
+    ours = (*_ON_EVERY_POD, *(flavoring.tolerations if flavoring is not None else ()))
+    said = template.selection.tolerations if template is not None else ()
+    tolerations = {one for one in selection.tolerations if one in said or one not in ours}
+    selector = dict(selection.node_selector)
+    if flavoring is not None and template is not None:
+        written = set(flavoring.labels) - set(template.selection.node_selector)
+        selector = {key: value for key, value in selector.items() if (key, value) not in written}
+    terms = (
+        tuple(one for one in term if not (one.is_field and one.key == _NODE_NAME)) for term in selection.affinity or ()
+    )
+    return PodDemand(
+        pod.requests,
+        tuple(sorted(selector.items())),
+        tuple(sorted({term for term in terms if term})),
+        tuple(sorted(tolerations)),
+        tuple(sorted(pod.constraints.ports)),
+    )
+
+
+def _largest(planned: PodDemand, one: PodDemand, other: PodDemand) -> PodDemand:
+    """Both demands as one: of each resource the larger, of the rest what is not as planned, the newer first."""
+    most = dict(one.requests)
+    for name, much in other.requests:
+        most[name] = max(most.get(name, 0), much)
+    newer = {field: new for field, new in other._asdict().items() if new != getattr(planned, field)}
+    return one._replace(**newer)._replace(requests=tuple(sorted(most.items())))
+
+
+def _difference(addition: Addition) -> str:
+    """Empty where the pods can go wherever their template could."""
+    said, real = dict(addition.planned.requests), dict(addition.real.requests)
+    names = [name for name in dict.fromkeys((*said, *real)) if said.get(name, 0) != real.get(name, 0)]
+    parts: list[str] = []
+    if names:
+        asked, of_template = (
+            listed(amount(name, amounts.get(name, 0), up=True) for name in names) for amounts in (real, said)
+        )
+        parts.append(f"ask for {asked}, their template for {of_template}")
+    parts += _rest(addition.planned, addition.real)
+    return f"its pods {'; they '.join(parts)}" if parts else ""
+
+
+def _rest(said: PodDemand, real: PodDemand) -> Iterator[str]:
+    yield from _changed("have the node selector", _pairs(said.node_selector), _pairs(real.node_selector))
+    fewer = [one for one in said.tolerations if one not in real.tolerations]
+    yield from _changed("tolerate", _taints(fewer), ())
+    yield from _changed("take the host port", _ports(said.ports), _ports(real.ports))
+    if said.affinity != real.affinity:
+        yield "have another node affinity than their template"
+
+
+def _changed(verb: str, said: Sequence[str], real: Sequence[str]) -> Iterator[str]:
+    if more := [one for one in real if one not in said]:
+        yield f"{verb} {listed(more)}, which their template does not say"
+    if fewer := [one for one in said if one not in real]:
+        yield f"do not {verb} {listed(fewer)}, which their template says"
+
+
+def _pairs(selector: Sequence[tuple[str, str]]) -> list[str]:
+    return [f"{key}={value}" for key, value in selector]
+
+
+def _taints(tolerations: Sequence[Toleration]) -> list[str]:
+    return [f"{one.key or 'every taint'}{f'={one.value}' if one.value else ''}" for one in tolerations]
+
+
+def _ports(ports: Sequence[HostPort]) -> list[str]:
+    return [f"{one.port}/{one.protocol}" for one in ports]

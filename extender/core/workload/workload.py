@@ -1,0 +1,378 @@
+"""A workload: what is admitted as one. Its members are its gang, which starts all or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from extender.core.reasons import Telling
+from extender.core.workload.job import JobRecord, JobWrite
+from extender.core.workload.member import Stage
+from extender.core.workload.members import Members
+from extender.core.workload.release import Release
+from extender.core.workload.retries import Retries
+from extender.core.workload.shape import Demand, Flavoring, PartKey, part_of
+from extender.core.workload.slots import Part, by_role, lacking_roles, short_podset, short_role, total
+from policies.model import GroupKey, Job, Minima, Pod, PodGroup, PodSets, SlotKey
+from policies.model.topology import SILENT
+
+
+class Phase(Enum):
+    """The first that holds, in this order."""
+
+    RELEASING = "releasing"
+    """Bindings of it are being written, or the last one of its release is yet to be."""
+    ENDED = "ended"
+    """Nobody of it waits or runs."""
+    RUNNING = "running"
+    """It has its quorum of bound members."""
+    PARTIAL = "partial"
+    """Its start broke off."""
+    HOLDING = "holding"
+    """Some members have reached bind."""
+    PLACED = "placed"
+    """Every slot has a node."""
+    WAITING = "waiting"
+
+
+@dataclass(slots=True, eq=False)
+class Workload:
+    """``job``: where its pods come from, if it is planned before they exist; ``podsets``: what will come of it, while
+    it is planned or admitted. ``former``, ``left_in``: UID of its last PodGroup, queue of its last job, if it is gone.
+
+    ``reserved``: lost members whose room is kept for their replacements, by UID. ``unsettled``: nodes that changed
+    while it was being released, which are looked at again afterwards. ``nudges``: how often something around it changed
+    that its plan depends on. ``plan_deadline``: by then kube-scheduler has to have taken its placement up. ``filling``:
+    its slots are being given their nodes, some at a time. ``advised``: nodes that were found in advisory mode, by pod
+    UID. ``flavoring``: what the flavors that it is being tried or was admitted with demand of the nodes of each part.
+    """
+
+    key: GroupKey
+    members: Members = field(default_factory=Members)
+    release: Release = field(default_factory=Release)
+    retries: Retries = field(default_factory=Retries)
+    telling: Telling = field(default_factory=Telling)
+    group: PodGroup | None = None
+    job: JobRecord | None = None
+    podsets: PodSets | None = None
+    former: str = ""
+    left_in: str = ""
+    reserved: dict[SlotKey, Pod] = field(default_factory=dict)
+    unsettled: dict[str, None] = field(default_factory=dict)
+    nudges: int = 0
+    plan_deadline: float = 0.0
+    sweep_at: float = 0.0
+    remade: int = 0
+    """How many pods its owner makes anew when all of them are gone; 0 where that is not known."""
+    filling: bool = False
+    demand: Demand | None = None
+    advised: dict[str, str] = field(default_factory=dict)
+    flavoring: Mapping[PartKey, Flavoring] = field(default_factory=dict)
+    seen_at: float | None = None
+    """When the first member of a gang that is yet to start was seen."""
+
+    def nudge(self) -> None:
+        """Something around it has changed that its plan depends on."""
+        self.nudges += 1
+
+    def reserve(self, lost: Pod) -> bool:
+        """Keep the room of a lost member for its replacement. Returns whether that is new."""
+        new = lost.uid not in self.reserved
+        self.reserved[lost.uid] = lost
+        self.nudges += new
+        return new
+
+    def unreserve(self, slot: SlotKey) -> None:
+        del self.reserved[slot]
+        self.nudges += 1
+
+    @property
+    def surplus_reserved(self) -> SlotKey | None:
+        """A reservation beyond what is missing, if there is one: of a role that lacks nobody, else of a member whose
+        replacement has a node, else the oldest."""
+        if len(self.reserved) <= self.missing:
+            return None
+        slots = self.members.slots
+        short = {role for role, count in lacking_roles(self.minima, slots) if count}
+
+        def is_needed(slot: SlotKey) -> tuple[bool, bool]:
+            lost = self.reserved[slot]
+            role = lost.group.role if lost.group is not None else ""
+            return role in short, lost.identity not in slots or lost.identity in slots.lacking
+
+        return min(self.reserved, key=is_needed)
+
+    @property
+    def resumes(self) -> bool:
+        """Whether no other workload keeps its missing members waiting: its start broke off, or their room is kept."""
+        return self.release.partial_since is not None or bool(self.reserved)
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether it has started as a whole, and has too few members by now."""
+        started = self.release.complete and bool(self.members.bound)
+        return started and self.min_member is not None and not self.whole
+
+    @property
+    def grows(self) -> bool:
+        """Whether as many run as it was last started with, and its size is larger now."""
+        if not self.incomplete:
+            return False
+        quorums = [member.pod.stamp.quorum for member in self.members.bound.values() if member.pod.stamp is not None]
+        return bool(quorums) and self.reached(Stage.BOUND) >= max(quorums) > 0
+
+    def wait_until(self, plan_deadline: float) -> None:
+        """So long may kube-scheduler take to take its placement up."""
+        self.plan_deadline = plan_deadline
+
+    def follow_owner(self, *, remakes: bool) -> None:
+        """Take over whether its owner makes its pods anew when they are gone."""
+        self.remade = (self.planned_minimum or self.remade) if remakes else 0
+
+    def sweep(self, at: float) -> None:
+        """Have a look then whether nominations that were to be cleared are; 0: no need to."""
+        self.sweep_at = at
+
+    def begin(self, now: float | None) -> None:
+        """The first member of a gang that is yet to start was seen; None: it has started."""
+        self.seen_at = now
+
+    @property
+    def version(self) -> int:
+        """Grows whenever something changes that its plan depends on."""
+        return self.members.version + self.retries.version + self.nudges
+
+    @property
+    def asked(self) -> Demand | None:
+        """What it asks for, unless something has changed since that was worked out."""
+        return self.demand if self.demand is not None and self.demand.version == self.version else None
+
+    @property
+    def phase(self) -> Phase:
+        """Follows from its members' states and two stored facts: whether it has started, and whose Binding is last."""
+        members, release, slots = self.members, self.release, self.members.slots
+        if members.binding or release.last is not None:
+            return Phase.RELEASING
+        if not members.live and not slots.templates:
+            return Phase.ENDED
+        if self.whole:
+            return Phase.RUNNING
+        if members.started and not release.complete:
+            return Phase.PARTIAL
+        if members.holds:
+            return Phase.HOLDING
+        if slots.lacking:
+            return Phase.WAITING
+        if members.placed or slots.planned:
+            return Phase.PLACED
+        return Phase.RUNNING if release.complete else Phase.WAITING
+
+    @property
+    def live(self) -> list[Pod]:
+        return [member.pod for member in self.members.live.values()]
+
+    @property
+    def bound(self) -> list[Pod]:
+        return [member.pod for member in self.members.bound.values()]
+
+    @property
+    def placement(self) -> dict[str, str]:
+        """The nodes promised to members that are not bound: pod UID -> node."""
+        return {uid: member.node for uid, member in self.members.placed.items()}
+
+    @property
+    def releasing(self) -> bool:
+        return bool(self.members.binding) or self.release.last is not None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a Binding of it may have been written."""
+        return bool(self.members.unknown)
+
+    @property
+    def whole(self) -> bool:
+        """Enough members are bound (or have finished) by now."""
+        return self.has_quorum(Stage.BOUND)
+
+    @property
+    def starting(self) -> bool:
+        """Members are promised nodes that they are not on yet. Pods that a job need not have may never come."""
+        return bool(self.members.placed) or (bool(self.members.slots.planned) and not self.whole)
+
+    @property
+    def seated(self) -> bool:
+        """Enough members have a node or the promise of one: for the others there may be no room, it does not wait."""
+        return self.has_quorum(Stage.PROMISED)
+
+    @property
+    def lacking(self) -> int:
+        """How many slots have to be placed at once. What a gang that has its quorum lacks is placed one by one."""
+        return 1 if self.release.complete else max(1, self.missing)
+
+    @property
+    def missing(self) -> int:
+        """How many more slots need a node until enough have one."""
+        of_roles = sum(count for _, count in lacking_roles(self.minima, self.members.slots))
+        return max(0, of_roles, (self.planned_minimum or self.remade) - self.reached(Stage.PROMISED))
+
+    @property
+    def minima(self) -> Minima:
+        """How many of each role have to start together, where its PodGroup or its members say so."""
+        return self.group.minima if self.group is not None else by_role(self.members.size)
+
+    @property
+    def min_member(self) -> int | None:
+        """From the PodGroup, else its podsets or its members; None while nobody says it or they disagree."""
+        if self.group is not None:
+            return self.group.min_member if self.group.min_member > 0 else None
+        if self.podsets is None:
+            return total(self.members.size)
+        starting = self.job if not self.release.complete else None
+        return self.podsets.first_wave if starting is None else max(self.podsets.first_wave, starting.quorum)
+
+    @property
+    def planned_minimum(self) -> int | None:
+        """How many have to have a node before any may start: those of later waves as well, and what podsets need."""
+        stated = self.group.min_member if self.group is not None else 0
+        return self.min_member if self.podsets is None else max(self.podsets.minimum, stated)
+
+    @property
+    def priority(self) -> int:
+        """The priority of its job, waiting and running; of a gang without a job the highest of its pods, those to come
+        included. What its pods say in kube-scheduler's line is ``pods_priority``."""
+        job = None if self.job is None else self.job.seen
+        if job is not None and (job.podsets.podsets or job.of_class is not None):
+            return job.priority
+        known = [*self.members.said.priorities]
+        if self.podsets is not None and self.podsets.podsets:
+            known.append(self.podsets.priority)
+        return max(known) if known else next((one.pod.priority for one in self.members), 0)
+
+    @property
+    def pods_priority(self) -> int:
+        """The lowest priority of its pods: kube-scheduler keeps them out of room for which a pod of at least that is
+        nominated."""
+        known = self.members.said.of(self.maker).priorities
+        first = None if known else self.members.slots.first or next((one.pod for one in self.members), None)
+        return min(known) if known else 0 if first is None else first.priority
+
+    @property
+    def queue(self) -> str:
+        """The LocalQueue that it names: its job, or its pods, which agree, with its PodGroup. Empty without one. While
+        members are on nodes, it is the queue by which they came there, whatever was written since."""
+        if used := next(iter(self.members.used), ""):
+            return used
+        if self.job is not None:
+            return self.job.queue
+        return self.members.said.queue(self.group.queue if self.group is not None else "") or self.left_in
+
+    @property
+    def created(self) -> float:
+        """A job keeps its place when it starts again, whatever pods it has by then."""
+        first = self.members.first or self.members.slots.first or next((one.pod for one in self.members), None)
+        seen = self.group if self.job is None else self.job.seen
+        return seen.created if seen is not None else first.created if first is not None else 0.0
+
+    @property
+    def seats(self) -> list[str]:
+        """The nodes where its members are, or are planned to go."""
+        advised = {uid: node for uid, node in self.advised.items() if uid in self.members.live}
+        return list((advised | self.placement | {pod.uid: pod.node for pod in self.bound if pod.node}).values())
+
+    def reached(self, stage: Stage) -> int:
+        """How many of its slots have come at least so far; members that finished well count."""
+        return self.members.slots.reached(stage)
+
+    def has_quorum(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> bool:
+        """Whether enough have come so far, ``more`` slots counted as well: of all, and of each podset or role."""
+        needed = self.planned_minimum if stage is Stage.PROMISED else self.min_member
+        enough = needed is not None and self.members.slots.reached(stage) + len(more) >= needed
+        return enough and self.short(stage, more) is None
+
+    def share(self, stage: Stage) -> str:
+        """How many have come so far, ``"2 of 4 members"``; where they are enough, of the part that has too few."""
+        there, needed = self.reached(stage), self.min_member
+        short = self.short(stage) if needed is not None and there >= needed else None
+        return f"{short.there} of {short.least} members of {short.name}" if short else f"{there} of {needed} members"
+
+    def short(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
+        """The podset of its job or the role of its pods that has too few so far, ``more`` slots counted as well."""
+        if self.podsets is not None:
+            return short_podset(self.podsets, self.members.slots, stage, more)
+        return short_role(self.minima, self.members.slots, stage, more) if self.minima else None
+
+    def asking(self, pod: Pod) -> Pod:
+        """The member, with what the PodGroup asks of the topology where it says nothing itself, held to the nodes of
+        the flavors that it is admitted with."""
+        if self.flavoring and (known := self.flavoring.get(part_of(pod, of_job=self.job is not None))) is not None:
+            pod = known.confined(pod)
+        if self.group is None or pod.group is None or (asked := self.group.asked_of(pod.group.role)) == SILENT:
+            return pod
+        return replace(pod, topology=pod.topology.over(asked))
+
+    def follow(self, group: PodGroup | None) -> None:
+        """Take over its PodGroup's facts; None when it is gone."""
+        self.telling.follow(self.group, group)
+        self.former = self.group.uid if group is None and self.group is not None else self.former
+        self.group = group
+        self.members.follow(group)
+
+    def expect(self, podsets: PodSets | None) -> None:
+        """Take over what pods will come; None: no others than those that are there."""
+        self.podsets = podsets
+        self.members.expect(podsets)
+        self.nudges += 1
+
+    def seated_as(self, pod: Pod, old: Pod | None) -> Pod:
+        """A pod whose index is no slot's, or that has none, takes a slot of its podset that is free, and keeps it."""
+        index = old.index if old is not None else None
+        if index is None and self.podsets is not None and pod.live:
+            plan = self.job.plan if self.job is not None else None
+            index = self.members.slots.vacant(f"{pod.owner}{pod.series}", pod.node, plan or {})
+        return pod if index == pod.index else replace(pod, index=index)
+
+    @property
+    def admitted(self) -> bool:
+        """Its job was started with a plan, which is in force."""
+        return self.job is not None and self.job.plan is not None
+
+    @property
+    def maker(self) -> str:
+        """As in JobRecord."""
+        return "" if self.job is None else self.job.maker(self.members.said.owners)
+
+    @property
+    def being_started(self) -> bool:
+        """The watch has yet to show the start of its job, which is not suspended before that: no deadline takes its
+        plan back meanwhile."""
+        return self.job is not None and self.job.writing is JobWrite.START
+
+    @property
+    def paused(self) -> bool:
+        """Its job is suspended and cannot be planned yet, or is being suspended: the pods that are there will go."""
+        if (job := self.job) is None or job.plan is not None or job.seen.finished:
+            return False
+        return bool(job.stop) or (job.seen.suspended and self.podsets is None)
+
+    def flavor(self, flavoring: Mapping[PartKey, Flavoring]) -> None:
+        """It is tried with these flavors, or admitted with them; none: with no regard to flavors."""
+        self.flavoring = flavoring
+
+    def follow_job(self, job: Job | None, taken: str = "", left_in: str = "") -> None:
+        """Take over the job that its pods come from; another one starts from nothing. ``taken``: as in JobRecord."""
+        self.left_in = left_in
+        if job is None or self.job is None or self.job.seen.uid != job.uid:
+            self.job = None if job is None else JobRecord(job)
+        else:
+            self.job.see(job)
+        if self.job is not None:
+            self.job.part(taken)
+
+    def advise(self, uid: str, node: str) -> None:
+        """In advisory mode: where a plan would put the member."""
+        self.advised[uid] = node
+
+    def unadvise(self) -> None:
+        """No plan was found: only those who have a node keep what they were advised, for the comparison."""
+        self.advised = {uid: node for uid, node in self.advised.items() if uid in self.members.bound}
