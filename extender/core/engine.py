@@ -1,7 +1,7 @@
 """handle(): the one way in. An event and the time go in, effects come out, nothing else ever changes the core.
 
-Three steps: the event is applied to its member or workload; each workload that was touched is settled; and the
-admission pass sees whether there is anything for it.
+Three steps: the event is applied to its member or workload; what follows is concluded, for each workload that was
+touched and then for what rests on all of them; and the cycle sees whether there is anything for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from extender.core.answers import (
 from extender.core.apply import Apply, PodFacts
 from extender.core.calls import Calls
 from extender.core.cycle.commit import Commit
-from extender.core.cycle.cycle import Admission
+from extender.core.cycle.cycle import Cycle
 from extender.core.effects import Effect
 from extender.core.events import (
     BindArrived,
@@ -171,33 +171,40 @@ class Engine:
             Synced: self._synced,
             Tick: self._tick,
         }
-        self._admission = Admission(state, policies, Commit(state, leading, revocations), reservations, elastic)
+        self._cycle = Cycle(state, policies, Commit(state, leading, revocations), reservations, elastic)
+        self._conclusions = (
+            # A start may have ended just now: a PodGroup that was made anew meanwhile is followed.
+            apply.succeed,
+            # What this event tells of victims is known by now: who has gone, and who may go.
+            self._follow_preemptions,
+            # Workloads that have room by now ask for no nodes any more, and give back the quota that was kept.
+            elastic.follow,
+            # Last, as any of those may have ended what a pod is to be tried for.
+            jobs.follow_trials,
+        )
         self._scoring: ScorePolicy = policies.scoring
         self._reports = QueueReports(state, policies.queue)
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Apply one event at ``now`` (seconds, monotonic). Never raises for what the outside can send."""
-        state = self.state
         try:
             self._handlers[type(event)](event, now)
-            self._settle(now)
-            if self._apply.succeed(now):
-                self._settle(now)
-            self._kube_preemption.review(now)
-            self._reservations.follow(now)
-            self._settle(now)
-            self._elastic.follow(now)
-            self._settle(now)
-            if not state.trials.idle and now >= state.paused_until:
-                self._jobs.follow_trials(now)
-                self._settle(now)
+            self._conclude(now)
         except IllegalTransitionError as error:
-            for touched in (state.workloads[key] for key in state.touched if key in state.workloads):
-                error.add_note(told(touched))
+            self._tell_stories(error)
             raise
-        self._admission.listen(now)
-        out, state.out = state.out, []
-        return [readable(effect, state.limits) if type(effect) in WITH_TEXT else effect for effect in out]
+        self._cycle.listen(now)
+        return self._drain()
+
+    def _conclude(self, now: float) -> None:
+        """Settle whoever was touched, then take the conclusions that rest on that, in their order.
+
+        Each may touch others: these are settled before the next one.
+        """
+        self._settle(now)
+        for conclude in self._conclusions:
+            conclude(now)
+            self._settle(now)
 
     def _settle(self, now: float) -> None:
         """Draw every conclusion for whoever something has happened to."""
@@ -208,6 +215,21 @@ class Engine:
                 self._lifecycle.settle(workload, now)
                 self.state.subject = None
             self.state.settled(key)
+
+    def _follow_preemptions(self, now: float) -> None:
+        """Look for victims of single pods that kube-scheduler has asked about in vain, then at whose room is kept."""
+        self._kube_preemption.review(now)
+        self._reservations.follow(now)
+
+    def _tell_stories(self, error: IllegalTransitionError) -> None:
+        """Add the stories of those that were touched, for the reader of the failure."""
+        for touched in (self.state.workloads[key] for key in self.state.touched if key in self.state.workloads):
+            error.add_note(told(touched))
+
+    def _drain(self) -> list[Effect]:
+        """Return what is to be done, with texts as their readers may see them."""
+        out, self.state.out = self.state.out, []
+        return [readable(effect, self.state.limits) if type(effect) in WITH_TEXT else effect for effect in out]
 
     def prioritize(self, pod: Pod, candidates: Sequence[str]) -> list[int]:
         """How good each candidate is for a pod that no plan has placed: 0..10. A question, not an event."""
@@ -228,7 +250,7 @@ class Engine:
     @property
     def passes(self) -> tuple[int, bool]:
         """How many admission passes have ended, and whether one is under way."""
-        return self._admission.passes, self._admission.walking
+        return self._cycle.passes, self._cycle.walking
 
     @property
     def queue_version(self) -> int:
@@ -257,14 +279,14 @@ class Engine:
 
     def outlook(self, workload: Workload, now: float) -> Outlook | None:
         """The victims that are or would be evicted for it, for an operator. A question, not an event."""
-        found = self._admission.foresight.of(workload, now)
+        found = self._cycle.foresight.of(workload, now)
         return (
             None if found is None else Outlook(full(found.text), tuple((who, full(why)) for who, why in found.victims))
         )
 
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
-        instants = [self._admission.wake(), self.state.timers.first(), self.state.singles.next_end()]
+        instants = [self._cycle.wake(), self.state.timers.first(), self.state.singles.next_end()]
         instants += self._repeats.next(), self._kube_preemption.next_look()
         instants += self._enqueues.next_retry(), self._reservations.next_end()
         instants += self.state.quotas.past.next_sample(), self._elastic.next_end(), *self.state.binds.instants()
@@ -275,7 +297,7 @@ class Engine:
     def _synced(self, event: Synced, now: float) -> None:
         self._enqueues.begin(now)
         self._recovery.begin(now - event.wall, now)
-        self._admission.recover(now, self._recovery)
+        self._cycle.recover(now, self._recovery)
 
     def _paused(self, event: Paused, _: float) -> None:
         self.state.paused_until = event.until
@@ -299,5 +321,5 @@ class Engine:
             if (workload := state.workloads.get(key)) is not None:
                 self._lifecycle.expire(workload, now)
                 self._lifecycle.settle(workload, now)
-        if self._admission.tick(now):
+        if self._cycle.tick(now):
             self._singles.wake()

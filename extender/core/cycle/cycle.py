@@ -1,6 +1,17 @@
-"""The admission cycle: the line of waiting workloads is built, and each workload in it gets its turn.
+"""The admission cycle: quota, then nodes, then commit, evict, ask for nodes, or wait. This file is to be read first.
 
-A turn plans the workload and commits the plan, or says why not. The cycle is walked in slices, one for each Tick.
+Everybody who waits stands in one line, and gets a turn in it. One without room does not block those behind it.
+
+1. ``listen``: after every event, whether a cycle is due, and when: a moment after the change that calls for it.
+2. ``tick``: a cycle begins, or goes on for one slice. Other events get in between slices, and what they change is for
+   the next cycle.
+3. ``_begin``: what has changed since the last cycle, and so who is to be looked at.
+4. ``_run``: the cycle itself: old shortfalls are dropped that no longer hold, the line is made, and each workload in it
+   has its turn.
+5. ``_turn``: what is found for one workload (``_admit``), and what is done about it.
+
+What was found for a shape stands until something changes that it rests on. So a cycle over thousands who wait costs
+nothing where nothing has changed for them.
 """
 
 from __future__ import annotations
@@ -8,21 +19,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from extender.core.cycle.commit import Commit
+from extender.core.cycle.flavors import Refused
 from extender.core.cycle.queues import Queued
 from extender.core.effects import Milestone
 from extender.core.explain.problems import running, worded
 from extender.core.explain.telling import explain, reached
-from extender.core.jobs.elastic import Elastic
+from extender.core.jobs.elastic import AskNodes, Elastic
 from extender.core.jobs.owners import fills_up
 from extender.core.ledger.singles import WaitingSingle
 from extender.core.ledger.state import State
 from extender.core.ledger.turns import in_need, put_off
 from extender.core.ledger.waiting import Freed, concerns
 from extender.core.preemption.outlook import Foresight
-from extender.core.preemption.preempt import Preempting
+from extender.core.preemption.preempt import Evict, Later, Preempting
 from extender.core.preemption.reservations import Reservations
 from extender.core.queue.demands import Demands
 from extender.core.queue.line import Line
@@ -37,8 +49,16 @@ from policies.chosen import Policies
 from policies.model import GroupKey, Pod
 from policies.steps import AT_ONCE, Steps, metered
 
+Outcome = Plan | Changed | PolicyError | Later | Evict | AskNodes | Reason
+"""What is found for a workload in its turn. A Reason: it waits, and that is why."""
+
+LOOK, TRY, SEAT = 2, 50, 4
+"""What it costs to look at a workload, to try to place it, and for each member, in units of about 5 microseconds."""
 _REST_S, _REST_MAX_S = 2e-5, 2.0
-"""Whatever room comes free after a walk waits so long for each unit that the walk has spent in vain."""
+"""Whatever room comes free after a cycle waits so long for each unit that the cycle has spent in vain."""
+_UNPROVEN = Reason(
+    "Creating", "others wait, and pods of another job are yet to be created that may never come", warning=False
+)
 
 
 class EarlierLife(Protocol):
@@ -54,13 +74,8 @@ class EarlierLife(Protocol):
         """Clear what is left of plans that do not hold."""
 
 
-class Admission:
-    """One pass looks at every waiting workload once; one without room does not block those behind it.
-
-    A pass starts a moment after the change that calls for it. Each Tick walks a slice, so that other events get in
-    between; what they change is for the next pass. What was found for a shape stands until something changes that it
-    rests on, so a pass over thousands who wait costs nothing where nothing has changed for them.
-    """
+class Cycle:
+    """The cycle, and when it runs. One object lives as long as the core: it remembers why whom it could not admit."""
 
     def __init__(
         self, state: State, policies: Policies, commit: Commit, reservations: Reservations, elastic: Elastic
@@ -71,31 +86,35 @@ class Admission:
         self._demands = Demands(state)
         self._commit = commit
         self._shortfalls = Shortfalls()
-        self._queued = queued = Queued(state, self._planner, self._demands, policies)
+        self._queued = Queued(state, self._planner, self._demands, policies)
         self._reservations = reservations
-        self._preempting = preempting = Preempting(state, self._planner, self._demands, reservations)
+        self._preempting = Preempting(state, self._planner, self._demands, reservations)
+        self._elastic = elastic
         self.foresight = Foresight(state, self._planner, self._demands)
-        self._attempts = Attempts(
-            state, self._planner, self._demands, commit, queued, self._shortfalls, preempting, elastic
-        )
         self.passes = 0
+        """How many cycles have ended."""
         self._walk: Steps[None] | None = None
+        """The cycle that is under way."""
         self._now = 0.0
         self._began = 0.0
         self._due: float | None = None
         self._rest_until = 0.0
         self._refresh_at = 0.0
+        self._vain = 0
+        """What this cycle has spent on those who could not be admitted."""
+        self._in_need: tuple[str, ...] | None = None
 
     @property
     def walking(self) -> bool:
+        """Whether a cycle is under way."""
         return self._walk is not None
 
     def wake(self) -> float | None:
-        """The instant by which a Tick is wanted; at once while a walk is under way."""
+        """Return the instant by which a Tick is wanted; at once while a cycle is under way."""
         return self._due if self._walk is None else self._began
 
     def listen(self, now: float) -> None:
-        """After every event: see whether it calls for a walk, and when."""
+        """See, after every event, whether it calls for a cycle, and when."""
         state = self._state
         if self._walk is not None or not state.synced:
             return
@@ -128,21 +147,13 @@ class Admission:
         return min((max(at, due) for due in wanted if due is not None), default=None)
 
     def tick(self, now: float) -> bool:
-        """Walk on, or start a walk that is due. Returns whether one has ended: what is free now, nobody wanted."""
+        """Go on, or begin a cycle that is due. Returns whether one has ended: what is free now, nobody wanted."""
         self._now = now
         self._ahead.lapse(now)
         if self._walk is None and self._due is not None and now >= self._due:
             self._due = None
             self._begin(now)
         return self._go_on()
-
-    def recover(self, now: float, recovery: EarlierLife) -> None:
-        """After a restart, in slices: find out about each workload, take over the plans that hold, have calls answered
-        from then on, plan the others, and clear what is left of plans that do not hold.
-        """
-        self._now = self._began = now
-        self._walk = self._recovering(recovery)
-        self._go_on()
 
     def _go_on(self) -> bool:
         left = self._state.limits.slice_units
@@ -159,6 +170,7 @@ class Admission:
         return False
 
     def _begin(self, now: float) -> None:
+        """Take what has changed since the last cycle, and begin one with it."""
         state, changes = self._state, self._state.changes
         if changes.hopeful and now < self._rest_until:
             return
@@ -168,7 +180,7 @@ class Admission:
         self._queued.review(self._shortfalls, now)
         for key in state.creation.take_refused(now):
             state.waiting.look_again(key)
-        self._attempts.begin()
+        self._vain, self._in_need = 0, None
         self._began = now
         refresh = changes.taken and now >= self._refresh_at
         freed, met, gone, everybody = list[Freed](), list[Pod](), False, self._preempting.review(now)
@@ -182,31 +194,19 @@ class Admission:
             else:
                 freed, met, gone = changes.in_the_end(state.claims.room), changes.met, bool(changes.freed)
                 ended, state.changes.taken = changes.ended, True  # what stands now grows old
-        self._walk = self._pass(freed, met, ended, gone=gone, everybody=everybody)
+        self._walk = self._run(freed, met, ended, gone=gone, everybody=everybody)
 
-    def _pass(
+    def _run(
         self, freed: list[Freed], met: list[Pod], ended: Mapping[str, None], *, gone: bool, everybody: bool
     ) -> Steps[None]:
-        """Look at old shortfalls in the light of what has changed, then at the workloads that have none.
+        """Run one cycle: look at old shortfalls in the light of what has changed, then give those who have none a turn.
 
         Unless for ``everybody`` nothing has changed for those who have one. ``gone``: somebody has given room back.
         ``ended``: who has, for those whose reason names them.
         """
+        everybody |= yield from self._drop_shortfalls(freed, met, ended, gone=gone)
+        line = yield from self._whole_line(everybody=everybody)
         state = self._state
-        for scope, shape in self._shortfalls.shapes(Lack.ROOM) if met or gone else ():
-            concerned, cost = yield from metered(concerns(freed, met, shape, state.claims, gone=gone))
-            if concerned or self._shortfalls.names(Lack.ROOM, shape, scope, ended):
-                self._shortfalls.drop(Lack.ROOM, shape, scope)
-                everybody = True
-            self._attempts.vain += cost
-        yield from self._shortfalls.forget(state)
-        keys = state.waiting.open() if everybody else list(state.waiting.stale)
-        line = yield from self._line(keys)
-        for count, (queue, entries, waits_for) in enumerate(self._queued.take_hopeful(), 1):
-            line.take(queue, entries, waits_for)
-            if not count % AT_ONCE:
-                yield LOOK * AT_ONCE
-        yield from self._ahead.join(line, self._now)
         excess: Counter[str] = Counter()
         while (workload := line.next()) is not None:
             if isinstance(workload, WaitingSingle):
@@ -219,21 +219,253 @@ class Admission:
             elif self._queued.passes_by(workload, self._shortfalls):
                 yield from self._pass_by(line, workload)
             else:
-                excess[workload.key.namespace] += yield from self._admit(line, workload)
+                state.waiting.look_again(workload.key)  # what it lacks from now on may be room
+                excess[workload.key.namespace] += yield from self._turn(workload, line)
+                if not line.has_postponed(workload):
+                    self._queued.park(workload, self._shortfalls)
+                    yield from self._hold_up(line, workload)
         state.changes.wary = state.changes.wary and any(
             shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM)
         )
-        self._rest_until = self._now + min(_REST_S * self._attempts.vain, _REST_MAX_S)
+        self._rest_until = self._now + min(_REST_S * self._vain, _REST_MAX_S)
         yield LOOK
 
-    def _admit(self, line: Line, workload: Workload) -> Steps[int]:
-        """It is its turn, unless that comes later by what is found now. Returns what ``Attempts.admit`` does."""
-        self._state.waiting.look_again(workload.key)  # what it lacks from now on may be room
-        spent = yield from self._attempts.admit(workload, line, self._now)
-        if not line.has_postponed(workload):
-            self._queued.park(workload, self._shortfalls)
-            yield from self._hold_up(line, workload)
-        return spent
+    def _drop_shortfalls(
+        self, freed: list[Freed], met: list[Pod], ended: Mapping[str, None], *, gone: bool
+    ) -> Steps[bool]:
+        """Drop what does not hold any more of what was found for shapes. Returns whether that is so of any."""
+        dropped = False
+        for scope, shape in self._shortfalls.shapes(Lack.ROOM) if met or gone else ():
+            concerned, cost = yield from metered(concerns(freed, met, shape, self._state.claims, gone=gone))
+            if concerned or self._shortfalls.names(Lack.ROOM, shape, scope, ended):
+                self._shortfalls.drop(Lack.ROOM, shape, scope)
+                dropped = True
+            self._vain += cost
+        yield from self._shortfalls.forget(self._state)
+        return dropped
+
+    def _whole_line(self, *, everybody: bool) -> Steps[Line]:
+        """Return the line of all whose turn may come, with those that quota was given back for, and single pods."""
+        waiting = self._state.waiting
+        line = yield from self._line(waiting.open() if everybody else list(waiting.stale))
+        for count, (queue, entries, waits_for) in enumerate(self._queued.take_hopeful(), 1):
+            line.take(queue, entries, waits_for)
+            if not count % AT_ONCE:
+                yield LOOK * AT_ONCE
+        yield from self._ahead.join(line, self._now)
+        return line
+
+    def _turn(self, workload: Workload, line: Line) -> Steps[int]:
+        """Find what can be done for a workload, and do it. Returns what that has cost beyond a plain turn.
+
+        A workload that changes meanwhile is looked at again in the next cycle. Its turn may come later in ``line`` by
+        what is found.
+        """
+        if (asked := (yield from self._asked(workload))) is None:
+            return 0
+        demand, shape = asked
+        outcome: Outcome | None = self._hindrance(workload, demand, shape)
+        least, spent = LOOK, 0
+        if outcome is None:
+            least = TRY + SEAT * len(demand.pods)
+            outcome, spent = yield from metered(self._plan(workload, demand, shape, line))
+        if isinstance(outcome, Reason):
+            self._vain += max(spent, least)
+            outcome = yield from self._instead(workload, shape, outcome, line)
+        spent += yield from self._carry_out(workload, shape, outcome)
+        if spent < least:
+            yield min(least - spent, self._state.limits.slice_units)
+        return max(0, spent - least)
+
+    def _carry_out(self, workload: Workload, shape: Shape, outcome: Outcome) -> Steps[int]:
+        """Do what was found for it. Returns what a commit has cost."""
+        state, now = self._state, self._now
+        match outcome:
+            case Plan():
+                _, cost = yield from metered(self._commit.commit(workload, outcome, self._planner.holds, now))
+                state.quotas.count_unseen(workload)  # before anybody else is planned
+                return cost
+            case Changed():
+                state.waiting.look_again(workload.key)
+            case PolicyError():
+                self._blame(workload, outcome)
+            case Later():
+                pass  # the line has it again
+            case Evict():
+                self._tell(workload, self._reservations.begin(workload, outcome.found, outcome.choice, now))
+            case AskNodes():
+                why = self._elastic.begin(workload, shape, outcome, now)
+                self._queued.quota_taken(workload, self._shortfalls)
+                self._tell(workload, why)
+            case Reason():
+                self._tell(workload, outcome)
+            case _:
+                assert_never(outcome)
+        return 0
+
+    def _asked(self, workload: Workload) -> Steps[tuple[Demand, Shape] | None]:
+        """Return what it asks of the planner; None if it asks for nothing now."""
+        waiting = self._state.waiting
+        if workload.releasing:
+            waiting.looked_at(workload.key)
+            yield LOOK
+            return None
+        if workload.asked is None:
+            yield from self._demands.ask(workload)
+        if (demand := workload.asked) is None:
+            return None
+        waiting.looked_at(workload.key)
+        if demand.trouble is not None:
+            self._explain(workload, demand.trouble)
+        if demand.shape is None or self._now < workload.retries.not_before:
+            yield LOOK
+            return None
+        return demand, demand.shape
+
+    def _hindrance(self, workload: Workload, demand: Demand, shape: Shape) -> Reason | None:
+        """Return why it cannot be admitted as far as is known, before anything is planned."""
+        state, now = self._state, self._now
+        why = until_created(state, workload, now) or self._until_proven(workload) or until_gone(state, workload)
+        if why is None and not self._preempting.is_ready(workload.key):
+            why = self._queued.refused(workload, shape, self._shortfalls)
+        return why or until_started(state, workload, demand, related=shape.related)
+
+    def _plan(
+        self, workload: Workload, demand: Demand, shape: Shape, line: Line
+    ) -> Steps[Plan | Changed | PolicyError | Reason]:
+        """Return a plan that can be committed now, or why there is none, and remember that for its shape."""
+        state = self._state
+        state.changes.wary |= shape.related
+        try:
+            found = yield from self._queued.plan(workload, demand, shape, self._shortfalls, line)
+        except PolicyError as error:
+            return error
+        if not isinstance(found, Refused):
+            return found
+        workload.unadvise()
+        # The same words are the same object: most often nothing is new for those who have been told.
+        reason = workload.telling.reason if found.reason == workload.telling.reason else found.reason
+        # What lacks room with quota of its own says nothing of others.
+        scope = f"{found.scope}/{workload.key}" if state.quotas.has_own(workload.key) else found.scope
+        self._shortfalls.put(found.lack, shape, reason, scope, found.rests_on, found.waits_for)
+        return reason
+
+    def _instead(
+        self, workload: Workload, shape: Shape, why: Reason, line: Line
+    ) -> Steps[Later | Evict | AskNodes | Reason]:
+        """Return what can be done for a workload without room or quota: others give way, or nodes are asked for."""
+        if (pending := self._elastic.pending(workload, shape)) is not None:
+            return pending
+        instead = yield from self._preempting.instead(workload, shape, why, line, self._now)
+        return self._elastic.instead(workload, instead, self._now) if isinstance(instead, Reason) else instead
+
+    def _until_proven(self, workload: Workload) -> Reason | None:
+        """While others wait, one job alone whose pods may never come has room at a time. Two that take turns would
+        never leave the room free at once that a larger gang waits for."""
+        state, namespace = self._state, workload.key.namespace
+        if not put_off(state, workload) or not state.creation.in_doubt(workload.key):
+            return None
+        if self._in_need is None:  # those that are put off come last: whoever waits now has had his turn
+            self._in_need = tuple(islice(dict.fromkeys(in_need(state, self._now)), 2))
+        if all(other == namespace for other in self._in_need):
+            return None
+        state.creation.refuse(workload.key, self._now)
+        return _UNPROVEN
+
+    def _tell(self, workload: Workload, why: Reason) -> None:
+        """Make this why it waits, unless it says so already, or has started and grows."""
+        if why is not workload.telling.reason and (workload.whole or not workload.seated):
+            self._explain(workload, why)
+
+    def _explain(self, workload: Workload, why: Reason) -> None:
+        """Why its members wait: all of them, or those beyond the quorum of a gang that runs."""
+        why = worded(workload, why, self._state)
+        if (workload.whole or workload.grows) and why.code != "OtherScheduler":
+            workload.telling.explain_surplus(why)
+            why = running(workload, self._state)
+        explain(self._state, workload, why, self._now)
+
+    def _blame(self, workload: Workload, error: PolicyError) -> None:
+        """A policy failed: that costs the workload its turn, and a while."""
+        state, now = self._state, self._now
+        state.waiting.looked_at(workload.key)
+        state.blame(error.policy)
+        reached(state, workload, Milestone.DELAYED, now, detail=str(error))
+        workload.retries.fail(now, state.limits.retry_max_s)
+        self._explain(workload, Reason("PolicyFailed", str(error)))
+        state.touch(workload)
+
+    def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
+        """So are those of its queue that wait for the same quota."""
+        queue, demand = self._state.quotas.members.queue_of(workload.key), workload.asked
+        if queue is not None and demand is not None and demand.shape is not None:
+            line.leave(queue, self._shortfalls.waits_for(demand.shape, queue))
+        yield LOOK
+
+    def _hold_up(self, line: Line, workload: Workload) -> Steps[None]:
+        """If it was refused, nobody passes it by in a queue that is StrictFIFO, but for those that have had their turn:
+        others give way to them, or they have quota and await nodes."""
+        state = self._state
+        if (why := self._queued.strict.see(workload, self._now)) is None:
+            return
+        for other in line.rest_of(why.queue):
+            had_turn = other.key in state.preemptions.under_way or state.quotas.has_own(other.key) or other.resumes
+            if had_turn and state.workloads.get(other.key) is other:
+                yield from self._turn(other, line)
+                continue
+            if other.asked is not None or other.releasing:  # else it has changed: the next pass looks at it
+                state.waiting.looked_at(other.key)
+                asked = other.asked
+                own = None if asked is None or asked.shape is not None else asked.trouble
+                self._vain += LOOK
+                self._tell(other, own or why.reason)
+            yield LOOK
+
+    def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
+        """Those about whom something may be found out."""
+        state = self._state
+        line = Line(self._queued.turns, self._queued.lines(self._shortfalls))
+        for at in range(0, len(keys), AT_ONCE):
+            some = [one for key in keys[at : at + AT_ONCE] if (one := state.workloads.get(key)) is not None]
+            for workload in some:
+                if workload.key in state.waiting.stale or self._is_open(workload):
+                    queue = state.quotas.queue_of(workload.key)
+                    if queue is not None and workload.asked is None and not workload.releasing:
+                        yield from self._demands.ask(workload)
+                    self._come(line, workload)
+            self._vain += len(some)
+            yield LOOK * len(some)
+        return line
+
+    def _come(self, line: Line, workload: Workload) -> None:
+        if (number := self._state.waiting.keys.get(workload.key)) is None:
+            return
+        try:
+            line.come(workload, number, self._state.quotas.members.queue_of(workload.key) or "")
+        except PolicyError as error:
+            self._blame(workload, error)
+
+    def _is_open(self, workload: Workload) -> bool:
+        """Whether there may be anything to be found out about it."""
+        demand = workload.asked
+        if demand is None:
+            return True
+        if demand.shape is None or self._now < workload.retries.not_before:
+            return False
+        if self._queued.refused(workload, demand.shape, self._shortfalls) is None:
+            return True
+        if self._preempting.wants(workload, demand.shape):
+            return True
+        self._queued.park(workload, self._shortfalls)
+        return False
+
+    def recover(self, now: float, recovery: EarlierLife) -> None:
+        """After a restart, in slices: find out about each workload, take over the plans that hold, have calls answered
+        from then on, plan the others, and clear what is left of plans that do not hold.
+        """
+        self._now = self._began = now
+        self._walk = self._recovering(recovery)
+        self._go_on()
 
     def _recovering(self, recovery: EarlierLife) -> Steps[None]:
         state = self._state
@@ -252,73 +484,10 @@ class Admission:
         line = yield from self._line([key for key in state.waiting.keys if fills_up(state.workloads[key])])
         while isinstance(workload := line.next(), Workload):
             # Nobody else gets the room that was kept for its pods that come later.
-            yield from self._attempts.admit(workload, line, self._now)
+            yield from self._turn(workload, line)
         self._refresh_at = self._now + state.limits.refresh_s
-        yield from self._pass([], [], {}, gone=False, everybody=True)
+        yield from self._run([], [], {}, gone=False, everybody=True)
         yield from recovery.clear(self._now)
-
-    def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
-        """Those about whom something may be found out."""
-        state = self._state
-        line = Line(self._queued.turns, self._queued.lines(self._shortfalls))
-        for at in range(0, len(keys), AT_ONCE):
-            some = [one for key in keys[at : at + AT_ONCE] if (one := state.workloads.get(key)) is not None]
-            for workload in some:
-                if workload.key in state.waiting.stale or self._is_open(workload):
-                    queue = state.quotas.queue_of(workload.key)
-                    if queue is not None and workload.asked is None and not workload.releasing:
-                        yield from self._demands.ask(workload)
-                    self._come(line, workload)
-            self._attempts.vain += len(some)
-            yield LOOK * len(some)
-        return line
-
-    def _come(self, line: Line, workload: Workload) -> None:
-        if (number := self._state.waiting.keys.get(workload.key)) is None:
-            return
-        try:
-            line.come(workload, number, self._state.quotas.members.queue_of(workload.key) or "")
-        except PolicyError as error:
-            self._attempts.blame(workload, error, self._now)
-
-    def _is_open(self, workload: Workload) -> bool:
-        """Whether there may be anything to be found out about it."""
-        demand = workload.asked
-        if demand is None:
-            return True
-        if demand.shape is None or self._now < workload.retries.not_before:
-            return False
-        if self._queued.refused(workload, demand.shape, self._shortfalls) is None:
-            return True
-        if self._preempting.wants(workload, demand.shape):
-            return True
-        self._queued.park(workload, self._shortfalls)
-        return False
-
-    def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
-        """So are those of its queue that wait for the same quota."""
-        queue, demand = self._state.quotas.members.queue_of(workload.key), workload.asked
-        if queue is not None and demand is not None and demand.shape is not None:
-            line.leave(queue, self._shortfalls.waits_for(demand.shape, queue))
-        yield LOOK
-
-    def _hold_up(self, line: Line, workload: Workload) -> Steps[None]:
-        """If it was refused, nobody passes it by in a queue that is StrictFIFO, but for those that have had their turn:
-        others give way to them, or they have quota and await nodes."""
-        state = self._state
-        if (why := self._queued.strict.see(workload, self._now)) is None:
-            return
-        for other in line.rest_of(why.queue):
-            had_turn = other.key in state.preemptions.under_way or state.quotas.has_own(other.key) or other.resumes
-            if had_turn and state.workloads.get(other.key) is other:
-                yield from self._attempts.admit(other, line, self._now)
-                continue
-            if other.asked is not None or other.releasing:  # else it has changed: the next pass looks at it
-                state.waiting.looked_at(other.key)
-                asked = other.asked
-                own = None if asked is None or asked.shape is not None else asked.trouble
-                self._attempts.tell(other, own or why.reason, LOOK, self._now)
-            yield LOOK
 
     def _resume(self, workload: Workload) -> Steps[None]:
         """Take the nominations of its members as the plan."""
@@ -331,157 +500,6 @@ class Admission:
         plan = yield from self._planner.nominated(workload)
         if plan is not None and self._queued.has_quota(workload, plan):
             yield from self._commit.commit(workload, plan, self._planner.holds, self._now)
-
-
-_UNPROVEN = Reason(
-    "Creating", "others wait, and pods of another job are yet to be created that may never come", warning=False
-)
-LOOK, TRY, SEAT = 2, 50, 4
-"""What it costs to look at a workload, to try to place it, and for each member, in units of about 5 microseconds."""
-
-
-class Attempts:
-    """``vain``: what was spent on those who could not be admitted, since the pass began."""
-
-    def __init__(
-        self,
-        state: State,
-        planner: Planner,
-        demands: Demands,
-        commit: Commit,
-        queued: Queued,
-        shortfalls: Shortfalls,
-        preempting: Preempting,
-        elastic: Elastic,
-    ) -> None:
-        self.vain = 0
-        self._in_need: tuple[str, ...] | None = None
-        self._state = state
-        self._planner = planner
-        self._demands = demands
-        self._commit = commit
-        self._queued = queued
-        self._shortfalls = shortfalls
-        self._preempting = preempting
-        self._elastic = elastic
-
-    def begin(self) -> None:
-        """A pass begins."""
-        self.vain, self._in_need = 0, None
-
-    def admit(self, workload: Workload, line: Line, now: float) -> Steps[int]:
-        """Plan it and commit the plan, or explain. Returns what it has cost beyond what a plain one would.
-
-        One that changes meanwhile is looked at again in the next pass. It may turn out that its turn
-        comes later in ``line``.
-        """
-        waiting = self._state.waiting
-        if workload.releasing:
-            waiting.looked_at(workload.key)
-            yield LOOK
-            return 0
-        if workload.asked is None:
-            yield from self._demands.ask(workload)
-        demand = workload.asked
-        if demand is None:
-            return 0
-        waiting.looked_at(workload.key)
-        if demand.trouble is not None:
-            self._explain(workload, demand.trouble, now)
-        if (shape := demand.shape) is None or now < workload.retries.not_before:
-            yield LOOK
-            return 0
-        state = self._state
-        why = until_created(state, workload, now) or self._until_proven(workload, now) or until_gone(state, workload)
-        if why is None and not self._preempting.is_ready(workload.key):
-            why = self._queued.refused(workload, shape, self._shortfalls)
-        why = why or until_started(state, workload, demand, related=shape.related)
-        if why is not None:
-            why = yield from self._instead(workload, shape, why, line, now)
-            self.tell(workload, why, LOOK, now)
-            yield LOOK
-            return 0
-        plain = TRY + SEAT * len(demand.pods)
-        why, spent = yield from metered(self._try(workload, demand, shape, line, now))
-        if why is not None:
-            why = yield from self._instead(workload, shape, why, line, now)
-            self.tell(workload, why, max(spent, plain), now)
-        if spent < plain:
-            yield min(plain - spent, self._state.limits.slice_units)
-        return max(0, spent - plain)
-
-    def _until_proven(self, workload: Workload, now: float) -> Reason | None:
-        """While others wait, one job alone whose pods may never come has room at a time. Two that take turns would
-        never leave the room free at once that a larger gang waits for."""
-        state, namespace = self._state, workload.key.namespace
-        if not put_off(state, workload) or not state.creation.in_doubt(workload.key):
-            return None
-        if self._in_need is None:  # those that are put off come last: whoever waits now has had his turn
-            self._in_need = tuple(islice(dict.fromkeys(in_need(state, now)), 2))
-        if all(other == namespace for other in self._in_need):
-            return None
-        state.creation.refuse(workload.key, now)
-        return _UNPROVEN
-
-    def _try(self, workload: Workload, demand: Demand, shape: Shape, line: Line, now: float) -> Steps[Reason | None]:
-        """Commit a plan, or say why there is none; neither if it has changed meanwhile."""
-        self._state.changes.wary |= shape.related
-        try:
-            found = yield from self._queued.plan(workload, demand, shape, self._shortfalls, line)
-        except PolicyError as error:
-            self.blame(workload, error, now)
-            return None
-        match found:
-            case Plan():
-                yield from self._commit.commit(workload, found, self._planner.holds, now)
-                self._state.quotas.count_unseen(workload)  # before anybody else is planned
-                return None
-            case Changed():
-                self._state.waiting.look_again(workload.key)
-                return None
-        workload.unadvise()
-        # The same words are the same object: most often nothing is new for those who have been told.
-        reason = workload.telling.reason if found.reason == workload.telling.reason else found.reason
-        # What lacks room with quota of its own says nothing of others.
-        scope = f"{found.scope}/{workload.key}" if self._state.quotas.has_own(workload.key) else found.scope
-        self._shortfalls.put(found.lack, shape, reason, scope, found.rests_on, found.waits_for)
-        return reason
-
-    def _instead(self, workload: Workload, shape: Shape, why: Reason, line: Line, now: float) -> Steps[Reason | None]:
-        """It cannot be admitted: others give way to it, or nodes are asked for, or what else is to be said. None if its
-        turn is yet to come."""
-        if (pending := self._elastic.pending(workload, shape)) is not None:
-            return pending
-        instead = yield from self._preempting.instead(workload, shape, why, line, now)
-        if instead is None:
-            return None
-        said = self._elastic.instead(workload, shape, instead, now)
-        if workload.key in self._state.quotas.whole:
-            self._queued.quota_taken(workload, self._shortfalls)
-        return said
-
-    def blame(self, workload: Workload, error: PolicyError, now: float) -> None:
-        """A policy failed: that costs the workload its turn, and a while."""
-        state = self._state
-        state.waiting.looked_at(workload.key)
-        state.blame(error.policy)
-        reached(state, workload, Milestone.DELAYED, now, detail=str(error))
-        workload.retries.fail(now, state.limits.retry_max_s)
-        self._explain(workload, Reason("PolicyFailed", str(error)), now)
-        state.touch(workload)
-
-    def tell(self, workload: Workload, why: Reason | None, cost: int, now: float) -> None:
-        self.vain += cost
-        if why is not None and why is not workload.telling.reason and (workload.whole or not workload.seated):
-            self._explain(workload, why, now)
-
-    def _explain(self, workload: Workload, why: Reason, now: float) -> None:
-        """Why its members wait: all of them, or those beyond the quorum of a gang that runs."""
-        why = worded(workload, why, self._state)
-        if (workload.whole or workload.grows) and why.code != "OtherScheduler":
-            workload.telling.explain_surplus(why)
-            why = running(workload, self._state)
-        explain(self._state, workload, why, now)
 
 
 def until_created(state: State, workload: Workload, now: float) -> Reason | None:

@@ -247,8 +247,16 @@ class _Denied:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class AskNodes:
+    """Nodes are to be asked for, of the flavors of this assignment."""
+
+    asked: Asked
+    assignment: Assignment
+
+
 class Elastic:
-    """``instead`` and ``pending`` are asked in an admission pass; ``follow`` is called after every event."""
+    """``instead`` and ``pending`` are asked in a turn of the cycle; ``follow`` is called after every event."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -285,7 +293,7 @@ class Elastic:
             self._show(workload, asking)
         return None if asking is None else asking.reason
 
-    def instead(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Reason:
+    def instead(self, workload: Workload, why: Reason, now: float) -> AskNodes | Reason:
         """It has no room, and nobody gives way to it: whether nodes are asked for, or what else is to be said."""
         demand, queue = workload.asked, self._state.quotas.queue_of(workload.key)
         if (
@@ -308,7 +316,7 @@ class Elastic:
         if len(self._asking) >= MOST:
             self._aside[workload.key] = None
         can = (self._served is not None or workload.job is None) and len(self._asking) < MOST
-        return self._begin(workload, shape, asked, found, now) if can else why
+        return AskNodes(asked, found) if can else why
 
     def served(self, event: CapacityServed, _now: float) -> None:
         """Whether the cluster has what nodes are asked for by."""
@@ -364,8 +372,9 @@ class Elastic:
             found = choices.after(found, podsets, "no node of it has room")
         return None
 
-    def _begin(self, workload: Workload, shape: Shape, asked: Asked, found: Assignment, now: float) -> Reason:
-        """Keep the quota, and ask."""
+    def begin(self, workload: Workload, shape: Shape, ask_nodes: AskNodes, now: float) -> Reason:
+        """Keep the quota, and ask. Returns what the workload waits for."""
+        asked, found = ask_nodes.asked, ask_nodes.assignment
         state, demand, key = self._state, workload.asked, workload.key
         assert demand is not None  # noqa: S101
         denied = self._denied.get(key)

@@ -137,8 +137,10 @@ class Jobs:
             state.touch(workload)
 
     def follow_trials(self, now: float) -> None:
-        """Have pods tried whose turn it is. Called after every event while there are such."""
+        """Have pods tried whose turn it is. Called after every event."""
         state, trials = self._state, self._state.trials
+        if trials.idle or now < state.paused_until:
+            return
         for key in trials.expired(now):
             if (waiting := state.workloads.get(key)) is not None:
                 state.touch(waiting)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from extender.core.effects import Milestone
 from extender.core.explain.telling import reached
@@ -63,8 +64,21 @@ def may_not_preempt(workload: Workload, demand: Demand) -> str:
     return "" if written else "it has no pods yet on which that could be written"
 
 
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Others are to give way to the workload: the victims of this choice."""
+
+    found: Found
+    choice: Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The turn of the workload comes later in the line: with that room it would borrow from farther away."""
+
+
 class Preempting:
-    """What the admission pass asks about preemption."""
+    """What the cycle asks about preemption."""
 
     def __init__(self, state: State, planner: Planner, demands: Demands, reservations: Reservations) -> None:
         self._state = state
@@ -119,8 +133,10 @@ class Preempting:
         """Whether its victims have gone."""
         return self._state.preemptions.is_ready(key)
 
-    def instead(self, workload: Workload, shape: Shape, why: Reason, line: Line, now: float) -> Steps[Reason | None]:
-        """It cannot be admitted: whether others give way, or what else is to be said; None if its turn comes later."""
+    def instead(
+        self, workload: Workload, shape: Shape, why: Reason, line: Line, now: float
+    ) -> Steps[Evict | Later | Reason]:
+        """It cannot be admitted: whether others give way, or what else is to be said."""
         demand, known = workload.asked, self._without_search(workload, shape, why, now)
         if known is not None or demand is None:
             return known or why
@@ -130,11 +146,11 @@ class Preempting:
             return why
         if found.victims and self._mode is Preempts.ON and line.postpone(workload, found.usage, found.level):
             self._postponed[workload.key] = self._stamp(demand), found
-            return None
+            return Later()
         if found.lowest is not None:
             self._state.preemptions.looked(found.lowest)
         said = self._conclude(workload, self._asks(workload, shape), found, now)
-        return said if isinstance(said, Reason) else why._replace(message=f"{why.message}{said}")
+        return why._replace(message=f"{why.message}{said}") if isinstance(said, str) else said
 
     def _without_search(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Reason | None:
         """What is to be said where nobody is looked for who gives way; None if somebody is to be."""
@@ -182,8 +198,8 @@ class Preempting:
         counts = demand.version, state.preemptions.epoch, state.claims.changes, state.quotas.version
         return counts, tuple(state.preemptions.under_way)
 
-    def _conclude(self, workload: Workload, asks: _Asks, found: Found, now: float) -> Reason | str:
-        """Have others give way; or why that is not done, to be said after why it waits."""
+    def _conclude(self, workload: Workload, asks: _Asks, found: Found, now: float) -> Evict | str:
+        """Whether others are to give way; or why not, to be said after why it waits."""
         state, chosen = self._state, found.chosen
         if not isinstance(chosen, Choice):
             self._vain[asks] = "" if chosen is None else f"; {chosen.beside or chosen.text}"
@@ -193,7 +209,7 @@ class Preempting:
         elif self._mode is Preempts.ON:
             if spares := self._spares(workload, now):
                 return f"; {spares}"
-            return self._reservations.begin(workload, found, chosen, now)
+            return Evict(found, chosen)
         else:
             self._vain[asks] = f"; preemption is a dry run: on, it {_evicts(found.victims)}"
             reached(state, workload, Milestone.WOULD_PREEMPT, now, detail=chosen.text)
