@@ -35,10 +35,9 @@ from extender.core.gate.refusals import Refusals, refused_by_plugins, refused_un
 from extender.core.gate.repeats import Repeats
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.steering import Leading
+from extender.core.jobs.coming import Enqueues, Owners
 from extender.core.jobs.elastic import let_in
-from extender.core.jobs.enqueues import Enqueues
 from extender.core.jobs.jobs import Jobs
-from extender.core.jobs.owners import Owners
 from extender.core.ledger.state import State
 from extender.core.lifecycle import Lifecycle
 from extender.core.recovery import Recovery

@@ -55,10 +55,9 @@ from extender.core.gate.refusals import Refusals
 from extender.core.gate.repeats import Repeats
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.steering import Leading, Steering, SteeringMode
+from extender.core.jobs.coming import Coming, Enqueues, Owners
 from extender.core.jobs.elastic import CapacityAsk, Elastic
-from extender.core.jobs.enqueues import Enqueues
 from extender.core.jobs.jobs import Jobs
-from extender.core.jobs.owners import Coming, Owners
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.queues import ObjectKey
 from extender.core.ledger.state import State

@@ -17,8 +17,8 @@ from extender.core.gate.refusals import Refusals
 from extender.core.gate.revocations import Revocations, end_start
 from extender.core.gate.stamps import recover_release, was_whole
 from extender.core.gate.steering import Leading
+from extender.core.jobs.coming import Coming
 from extender.core.jobs.jobs import Jobs
-from extender.core.jobs.owners import Coming
 from extender.core.ledger.claims import Claim, ClaimState, SlotOf
 from extender.core.ledger.expected import uncreated
 from extender.core.ledger.kube_scheduler import awaits_uptake, is_still_queued, too_few_held, too_slow

@@ -27,8 +27,8 @@ from extender.core.cycle.queues import Queued
 from extender.core.effects import Milestone
 from extender.core.explain.problems import running, worded
 from extender.core.explain.telling import explain, reached
+from extender.core.jobs.coming import fills_up
 from extender.core.jobs.elastic import AskNodes, Elastic
-from extender.core.jobs.owners import fills_up
 from extender.core.ledger.singles import WaitingSingle
 from extender.core.ledger.state import State
 from extender.core.ledger.turns import in_need, put_off

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from extender.core.explain.words import shortage
-from extender.core.ledger.asked import Asked, must_of
 from extender.core.ledger.queues import Picture
 from extender.core.ledger.state import State
 from extender.core.preemption.reclaim import tree_without_leaving
-from extender.core.queue.demands import Demands
+from extender.core.queue.demands import Asked, Demands, must_of
 from extender.core.queue.line import Line
 from extender.core.queue.planner import Changed, Plan, Planner
 from extender.core.queue.shortfalls import Amounts, Lack, Scope, Shortfalls

@@ -14,8 +14,8 @@ from extender.core.events import BindArrived, FilterCalled
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.stamps import DOMAIN, RANK, ranks_of
 from extender.core.ledger.state import State
-from extender.core.workload.bind_calls import Binding
 from extender.core.workload.member import Member, MemberState, Stage, Step
+from extender.core.workload.release import Binding
 from extender.core.workload.workload import Phase, Workload
 from policies.model import GANG_GATE, Pod
 

@@ -23,9 +23,8 @@ from extender.core.ledger.preemptions import key_of, room_of
 from extender.core.ledger.state import State
 from extender.core.limits import Limits
 from extender.core.reasons import Reason
-from extender.core.workload.bind_calls import Binding
 from extender.core.workload.member import Member, MemberState, Stage, Step
-from extender.core.workload.release import Hold
+from extender.core.workload.release import Binding, Hold
 from extender.core.workload.workload import Workload
 from policies.model import Pod, Stamp
 from policies.placement.fitting import crowded

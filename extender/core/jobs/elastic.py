@@ -28,10 +28,10 @@ from extender.core.explain.telling import explain
 from extender.core.instants import pause_s
 from extender.core.jobs.start import HELD, start_of, to_come
 from extender.core.jobs.upkeep import REMOVED, misled
-from extender.core.ledger.asked import Asked
 from extender.core.ledger.claims import Owner
 from extender.core.ledger.expected import expect
 from extender.core.ledger.state import State
+from extender.core.queue.demands import Asked
 from extender.core.reasons import Reason
 from extender.core.workload.job import JobRecord, JobWrite
 from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape, part_of

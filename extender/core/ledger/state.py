@@ -9,21 +9,20 @@ from math import inf
 from extender.core.effects import AnswerBind, Effect, PostBinding
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claim, Claims, Owner, SlotOf
-from extender.core.ledger.creation import Creation, FailedCreation
+from extender.core.ledger.creation import Creation, FailedCreation, Trials
 from extender.core.ledger.devices import DeviceClasses
 from extender.core.ledger.kube_scheduler import KubeQueue, Refusing
 from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.singles import KeptOut, WaitingSingles
-from extender.core.ledger.trials import Trials
 from extender.core.ledger.volumes import Volumes
 from extender.core.ledger.waiting import Changes, Starting, Timers, Waiting
 from extender.core.limits import Limits
 from extender.core.workload.additions import Additions
-from extender.core.workload.bind_calls import BindCalls, Binding
 from extender.core.workload.member import Member, MemberState
 from extender.core.workload.names import Astray
+from extender.core.workload.release import BindCalls, Binding
 from extender.core.workload.workload import Workload
 from policies.model import Dialect, GroupKey, Pod, PodGroup, Requests, SlotKey
 

@@ -18,11 +18,10 @@ from extender.core.limits import Preempts
 from extender.core.preemption.reclaim import evicts
 from extender.core.preemption.reservations import Reservations
 from extender.core.preemption.search import Found, VictimSearch
-from extender.core.queue.demands import Demands
+from extender.core.queue.demands import Demands, to_complete
 from extender.core.queue.line import Line
 from extender.core.queue.planner import Planner
 from extender.core.reasons import Reason
-from extender.core.workload.least import to_complete
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Victim

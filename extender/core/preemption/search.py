@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from extender.core.ledger.state import State
 from extender.core.preemption.candidates import Concerns, budgets_left, candidates, kept
 from extender.core.preemption.reclaim import Option, Reclaiming
-from extender.core.queue.demands import Demands, siblings
+from extender.core.queue.demands import Demands, left_short, siblings, to_complete
 from extender.core.queue.planner import Planner, view_for
-from extender.core.workload.least import left_short, to_complete
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
 from policies.model import Pod, Victim

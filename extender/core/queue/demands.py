@@ -1,25 +1,189 @@
-"""What a workload asks of the planner, worked out in steps: the slots that lack a node, and the shape they make."""
+"""What a workload asks for: of the planner, the slots that lack a node and the shape they make; of quota, part by
+part.
+
+It is worked out in steps. Where there is no room or quota for all, it is asked how few have to start together: of each
+podset of a job, and of each role of a gang of pods.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
 
 from extender.core.explain.problems import problem, too_many_shapes
+from extender.core.ledger.queues import Picture
 from extender.core.ledger.state import State
 from extender.core.reasons import Reason
-from extender.core.workload.least import minima_of_podsets, role_of
-from extender.core.workload.shape import Demand, Shape, part_of
+from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape, is_hidden, of_gang, of_job, part_of
 from extender.core.workload.slots import lacking_roles
 from extender.core.workload.workload import Workload
-from policies.model import UNCONSTRAINED, Pod, SlotKey
+from policies.model import UNCONSTRAINED, Pod, Selection, SlotKey
+from policies.model.queues import ClusterQueue
 from policies.placement.concern import concerned
 from policies.placement.request import Sibling, asked_by, shape_of
 from policies.placement.rules import is_bound_by_rules
+from policies.quota.flavors import Assignment
+from policies.quota.parts import PodSetRequest
 from policies.steps import AT_ONCE, Steps, grouped, ordered
+
+
+def minima_of_podsets(workload: Workload) -> tuple[object, ...] | None:
+    """How many of each podset have to start together, where that is less than all and there are several."""
+    job = workload.job
+    podsets = workload.podsets.podsets if workload.podsets is not None and (job is None or job.plannable) else ()
+    if len(podsets) < 2 or all(one.least == one.size for one in podsets):
+        return None
+    return tuple((one.name, one.size, one.minimum, shape_of(one.template)) for one in podsets)
+
+
+def left_short(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
+    """If these nodes, by UID, leave some podset or role with less than it needs: the least that has to start."""
+    if workload.podsets is None:
+        return _left_short_of_role(workload, pods, nodes)
+    if minima_of_podsets(workload) is None:
+        return []
+    first: list[Pod] = []
+    others: list[Pod] = []
+    short = False
+    for podset in workload.podsets.podsets:
+        ours = [pod for pod in pods if pod.identity[0] == podset.prefix]
+        first += ours[: podset.minimum]
+        others += ours[podset.minimum :]
+        short = short or sum(pod.uid in nodes for pod in ours) < podset.least
+    # Its PodGroup may ask for more than its podsets do together.
+    return _filled_up(workload, first, others) if short else []
+
+
+def _left_short_of_role(workload: Workload, pods: Sequence[Pod], nodes: Collection[str]) -> list[Pod]:
+    """The first of each role that lacks some, and the first of all others up to its minMember."""
+    minima = () if workload.release.complete else workload.minima
+    needed = dict(lacking_roles(minima, workload.members.slots))
+    found = Counter(role_of(pod) for pod in pods if pod.uid in nodes)
+    if all(found[role] >= count for role, count in needed.items()):
+        return []
+    left = Counter(needed)
+    first: list[Pod] = []
+    others: list[Pod] = []
+    for pod in pods:
+        (first if left[role_of(pod)] > 0 else others).append(pod)
+        left[role_of(pod)] -= 1
+    chosen = {pod.uid for pod in _filled_up(workload, first, others)}
+    return [pod for pod in pods if pod.uid in chosen]
+
+
+def to_complete(workload: Workload, pods: Sequence[Pod]) -> list[Pod]:
+    """The first of these that a running gang needs to be whole again: of each role that lacks some, then of all."""
+    left = Counter(dict(lacking_roles(workload.minima, workload.members.slots)))
+    first: list[Pod] = []
+    others: list[Pod] = []
+    for pod in pods:
+        (first if left[role_of(pod)] > 0 else others).append(pod)
+        left[role_of(pod)] -= 1
+    return [*first, *others[: max(0, workload.missing - len(first))]]
+
+
+def _filled_up(workload: Workload, first: Sequence[Pod], others: Sequence[Pod]) -> list[Pod]:
+    """These, and as many of the others as have to be placed with them at once."""
+    return [*first, *others[: max(0, workload.lacking - len(first))]]
+
+
+def role_of(pod: Pod) -> str:
+    """Return the role that a pod names for itself, or an empty text."""
+    return "" if pod.group is None else pod.group.role
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Pods that get their flavors together."""
+
+    name: str
+    part: PartKey
+    selection: Selection
+    group: str
+
+
+class Asked:
+    """By the pods that stand for those of its slots that lack a node."""
+
+    def __init__(self, workload: Workload, pods: Sequence[Pod], queue: ClusterQueue, picture: Picture) -> None:
+        self._workload = workload
+        self._queue = queue
+        self._flavors = picture.flavors
+        self._of: dict[object, _Part] = {}
+        by_part: dict[PartKey, _Part] = {}
+        of_job, stands_for = workload.job is not None, workload.members.stands_for
+        for pod in pods:
+            raw = stands_for(pod.identity)
+            part = part_of(raw, of_job=of_job)
+            if (known := by_part.get(part)) is None:
+                name = raw.series if of_job else str(len(by_part))
+                known = by_part[part] = _Part(name, part, raw.selection, raw.podset_group)
+            self._of[pod.identity] = known
+        self._parts = tuple(by_part.values())
+
+    def podsets(self, pods: Sequence[Pod]) -> list[PodSetRequest]:
+        """For these of them."""
+        total: dict[str, dict[str, int]] = {}
+        for pod in pods:
+            some = total.setdefault(self._of[pod.identity].name, {})
+            for name, much in pod.requests:
+                some[name] = some.get(name, 0) + much
+        return [
+            PodSetRequest(one.name, 1, total[one.name], one.selection, group=one.group)
+            for one in self._parts
+            if one.name in total
+        ]
+
+    def flavorings(self, found: Assignment) -> dict[PartKey, Flavoring]:
+        """What those flavors demand of the nodes of each part, beside what is demanded of the others already."""
+        chosen = ((one.part, found.flavors.get(one.name, {})) for one in self._parts)
+        if self._workload.job is not None:
+            made = {part: of_job(self._flavors, some) for part, some in chosen}
+        else:
+            made = {part: of_gang(self._queue, self._flavors, some) for part, some in chosen}
+        return dict(self._workload.flavoring) | made
+
+    def closed(self) -> dict[tuple[str, str], str]:
+        """Flavors that a part cannot have, whatever quota there is of them."""
+        closed: dict[tuple[str, str], str] = {}
+        queue, flavors = self._queue, self._flavors
+        of_job = self._workload.job is not None
+        started = of_job or self._workload.release.partial_since is not None
+        for one in self._parts:
+            held = self._workload.flavoring.get(one.part) if started else None
+            for group in queue.groups:
+                for name, _ in group.flavors:
+                    if held is not None and held.flavors and name not in held.flavors.values():
+                        closed[one.name, name] = (
+                            f"it was started with flavor {', '.join(dict.fromkeys(held.flavors.values()))}"
+                        )
+                    elif not of_job and name in flavors and (first := is_hidden(queue, flavors, name)):
+                        closed[one.name, name] = f"its nodes count as those of flavor {first}, which comes first"
+        return closed
+
+
+def must_of(workload: Workload, pods: Sequence[Pod], shape: Shape) -> Sequence[Pod]:
+    """Those that have to start together."""
+    return left_short(workload, pods, ()) or pods[: shape.needed]
+
+
+def in_whole_slices(workload: Workload, pods: Sequence[Pod], shape: Shape) -> Sequence[Pod]:
+    """Those that have to start together, where there is quota for all. Of a workload whose parts have no minimum of
+    their own these are whole slices: no plan for it cuts one then."""
+    if least := left_short(workload, pods, ()):
+        return least
+    begun = set(map(_slice_of, pods[: shape.needed]))
+    return [pod for pod in pods if _slice_of(pod) in begun]
+
+
+def _slice_of(pod: Pod) -> object:
+    """The largest that it is in; itself where it asks for none."""
+    sizes = [pod.topology.slice_size, *(size for size, _ in pod.topology.around)]
+    return pod.uid if sizes[-1] is None else pod.slice_of(sizes[-1])
 
 
 class Demands:

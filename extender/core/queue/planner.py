@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from extender.core.explain.words import Holders, kept_for_others
 from extender.core.ledger.claims import SlotOf
 from extender.core.ledger.state import State
-from extender.core.queue.demands import siblings
+from extender.core.queue.demands import left_short, siblings
 from extender.core.reasons import Reason
-from extender.core.workload.least import left_short
 from extender.core.workload.members import Members
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload

@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from extender.core.explain.words import leaving_pods, leaving_text
-from extender.core.ledger.asked import Asked
 from extender.core.ledger.state import State
 from extender.core.preemption.reclaim import free_uses
-from extender.core.workload.least import left_short
+from extender.core.queue.demands import Asked, left_short
 from extender.core.workload.shape import Flavoring, PartKey
 from extender.core.workload.workload import Workload
 from extender.observe.explain.remedy import Help, Remedy, all_of

@@ -9,8 +9,8 @@ import pytest
 
 from extender.core.events import Event, JobSeen, PodSeen, QueueGone, QueueSeen
 from extender.core.ledger import quotas
-from extender.core.ledger.asked import Asked
 from extender.core.ledger.quotas import PastUsage, Quotas, QuotaUses
+from extender.core.queue.demands import Asked
 from extender.core.queue.shortfalls import Lack, Scope, Shortfalls
 from extender.core.workload.shape import Shape
 from policies.model.queues import ClusterQueue, LocalQueue, Quota, VolcanoQueue
