@@ -8,9 +8,15 @@ from extender.core.answers import Nominated, Ungated
 from extender.core.calls import Calls
 from extender.core.effects import Cause, Nominate, Ungate
 from extender.core.events import (
+    BudgetGone,
+    BudgetSeen,
     ClaimGone,
     ClaimSeen,
+    DeviceClassGone,
+    DeviceClassSeen,
     GroupGone,
+    GroupJobGone,
+    GroupJobSeen,
     GroupSeen,
     Handlers,
     JobGone,
@@ -26,6 +32,8 @@ from extender.core.events import (
     PodGone,
     PodSeen,
     PodsSeen,
+    QueueGone,
+    QueueSeen,
     VolumeGone,
     VolumeSeen,
 )
@@ -34,7 +42,7 @@ from extender.core.gate.binding import Bindings, Doubt
 from extender.core.gate.refusals import Refusals, refused_by_plugins, refused_unawares
 from extender.core.gate.repeats import Repeats
 from extender.core.gate.revocations import Revocations
-from extender.core.gate.steering import Leading
+from extender.core.gate.steering import Steering
 from extender.core.jobs.coming import Enqueues, Owners
 from extender.core.jobs.elastic import let_in
 from extender.core.jobs.jobs import Jobs
@@ -78,6 +86,14 @@ class Apply:
             NativeGangGone: lambda event, _: self._state.singles.natives.gang_gone(event.key, event.uid),
             NamespaceSeen: self.namespace_noted,
             NamespaceGone: self.namespace_noted,
+            GroupJobSeen: self._enqueues.job_seen,
+            GroupJobGone: self._enqueues.job_gone,
+            BudgetSeen: self.budget_noted,
+            BudgetGone: self.budget_noted,
+            DeviceClassSeen: self.device_class_noted,
+            DeviceClassGone: self.device_class_noted,
+            QueueSeen: self._state.quotas.queues.note,
+            QueueGone: self._state.quotas.queues.note,
         }
 
     def node_seen(self, event: NodeSeen, now: float) -> None:
@@ -129,13 +145,12 @@ class Apply:
         meant = _followed(workload, group) or any(means(one.pod, group) for one in workload.members)
         return workload if meant else None
 
-    def succeed(self, now: float) -> bool:
-        """Go on with PodGroups that were made anew, where the start of an earlier one is over: whether one does."""
+    def succeed(self, now: float) -> None:
+        """Go on with PodGroups that were made anew, where the start of an earlier one is over."""
         workloads = self._state.workloads
         over = [key for key in self._successors if not ((of := workloads.get(key)) and self._is_starting(of))]
         for key in over:
             self.group_seen(self._successors.pop(key), now)
-        return bool(over)
 
     def _is_starting(self, workload: Workload) -> bool:
         """Its members are being bound, or some of them are, which give way unless the others come."""
@@ -199,6 +214,14 @@ class Apply:
             # Whoever waits may be drawn to other pods by now, or kept away by them, or no longer.
             state.changes.nodes = True
 
+    def budget_noted(self, event: BudgetSeen | BudgetGone, _: float) -> None:
+        if self._state.budgets.note(event):
+            self._state.preemptions.redrawn()
+
+    def device_class_noted(self, event: DeviceClassSeen | DeviceClassGone, _: float) -> None:
+        self._state.devices.note(event)
+        self._state.changes.nodes = True  # whatever no node offers may be offered by it
+
 
 def _is_another(workload: Workload, group: PodGroup) -> bool:
     """It was known by an earlier PodGroup of that name."""
@@ -216,7 +239,7 @@ class PodFacts:
     """Hands each fact about a pod to the member that it is, and touches its workload."""
 
     _state: State
-    _steering: Leading
+    _steering: Steering
     _revocations: Revocations
     _bindings: Bindings
     _refusals: Refusals

@@ -7,9 +7,7 @@ touched and then for what rests on all of them; and the cycle sees whether there
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from math import inf
 
 from extender.core.answers import (
     BindingPosted,
@@ -29,20 +27,12 @@ from extender.core.effects import Effect
 from extender.core.events import (
     BindArrived,
     BindDisconnected,
-    BudgetGone,
-    BudgetSeen,
     CapacityServed,
-    DeviceClassGone,
-    DeviceClassSeen,
     Event,
     FilterCalled,
-    GroupJobGone,
-    GroupJobSeen,
     Handlers,
     Paused,
     PreemptCalled,
-    QueueGone,
-    QueueSeen,
     Synced,
     Tick,
 )
@@ -54,7 +44,7 @@ from extender.core.gate.binding import Bindings
 from extender.core.gate.refusals import Refusals
 from extender.core.gate.repeats import Repeats
 from extender.core.gate.revocations import Revocations
-from extender.core.gate.steering import Leading, Steering, SteeringMode
+from extender.core.gate.steering import Steering, SteeringMode
 from extender.core.jobs.coming import Coming, Enqueues, Owners
 from extender.core.jobs.elastic import CapacityAsk, Elastic
 from extender.core.jobs.jobs import Jobs
@@ -62,7 +52,7 @@ from extender.core.ledger.claims import Claims
 from extender.core.ledger.queues import ObjectKey
 from extender.core.ledger.state import State
 from extender.core.lifecycle import Lifecycle
-from extender.core.limits import NOT_ELASTIC, Limits, Preempts
+from extender.core.limits import Limits
 from extender.core.preemption.kube_preemption import KubePreemption
 from extender.core.preemption.outlook import Outlook
 from extender.core.preemption.reservations import GivingWay, Reservations
@@ -95,20 +85,10 @@ class Engine:
     ) -> None:
         advising, limits, policies = mode is Mode.ADVISE, limits or Limits(), policies.guarded()
         if advising:
-            counted = Preempts.OFF if limits.preemption is Preempts.OFF else Preempts.DRY_RUN
-            limits = replace(
-                limits,
-                evict_partial=False,
-                replacement_s=0.0,
-                incomplete_s=inf,
-                preemption=counted,
-                pods_preempt_gangs=False,
-                elastic=NOT_ELASTIC,
-                trials=False,
-            )
+            limits = limits.for_advice()
         self.state = state = State(schedulers, limits, claims=Claims(levels))
         advisory = Advisory(state) if advising else None
-        leading: Leading = advisory or Steering(state, steering)
+        leading: Steering = advisory or Steering(state, steering)
         revocations = Revocations(state, leading)
         bindings = Bindings(state, leading, revocations)
         refusals = Refusals(state, revocations)
@@ -120,7 +100,6 @@ class Engine:
         owners = Owners(state, leading)
         self._enqueues = enqueues = Enqueues(state, advising=advising)
         coming = Coming(state, owners, enqueues)
-        self._jobs = jobs
         self._lifecycle = Lifecycle(state, leading, revocations, bindings, refusals, jobs, coming)
         self._singles, hints = Singles(state), Hints(state)
         self._kube_preemption = kube_preemption = KubePreemption(state, self._singles, reservations, giving_way)
@@ -145,14 +124,6 @@ class Engine:
         self._handlers: Handlers = {
             **pods.handlers,
             **apply.handlers,
-            GroupJobSeen: enqueues.job_seen,
-            GroupJobGone: enqueues.job_gone,
-            BudgetSeen: self._budget_noted,
-            BudgetGone: self._budget_noted,
-            DeviceClassSeen: self._device_class_noted,
-            DeviceClassGone: self._device_class_noted,
-            QueueSeen: state.quotas.queues.note,
-            QueueGone: state.quotas.queues.note,
             FilterCalled: calls.filter,
             PreemptCalled: calls.preempt,
             BindArrived: calls.bind,
@@ -300,14 +271,6 @@ class Engine:
 
     def _paused(self, event: Paused, _: float) -> None:
         self.state.paused_until = event.until
-
-    def _budget_noted(self, event: BudgetSeen | BudgetGone, _: float) -> None:
-        if self.state.budgets.note(event):
-            self.state.preemptions.redrawn()
-
-    def _device_class_noted(self, event: DeviceClassSeen | DeviceClassGone, _: float) -> None:
-        self.state.devices.note(event)
-        self.state.changes.nodes = True  # whatever no node offers may be offered by it
 
     def _tick(self, _: Tick, now: float) -> None:
         state = self.state

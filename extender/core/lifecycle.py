@@ -16,7 +16,7 @@ from extender.core.gate.binding import Bindings, deadline, is_late, patience
 from extender.core.gate.refusals import Refusals
 from extender.core.gate.revocations import Revocations, end_start
 from extender.core.gate.stamps import recover_release, was_whole
-from extender.core.gate.steering import Leading
+from extender.core.gate.steering import Steering
 from extender.core.jobs.coming import Coming
 from extender.core.jobs.jobs import Jobs
 from extender.core.ledger.claims import Claim, ClaimState, SlotOf
@@ -37,7 +37,7 @@ class Lifecycle:
     def __init__(
         self,
         state: State,
-        steering: Leading,
+        steering: Steering,
         revocations: Revocations,
         bindings: Bindings,
         refusals: Refusals,

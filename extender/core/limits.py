@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from math import inf
 
 from policies.quota.history import NO_HISTORY, Sampling
 
@@ -107,3 +108,16 @@ class Limits:
     elastic: Elasticity = NOT_ELASTIC
     names_others: bool = False
     trials: bool = False
+
+    def for_advice(self) -> Limits:
+        """Return these where kube-scheduler is only advised: nothing is evicted, kept or asked for."""
+        return replace(
+            self,
+            evict_partial=False,
+            replacement_s=0.0,
+            incomplete_s=inf,
+            preemption=Preempts.OFF if self.preemption is Preempts.OFF else Preempts.DRY_RUN,
+            pods_preempt_gangs=False,
+            elastic=NOT_ELASTIC,
+            trials=False,
+        )

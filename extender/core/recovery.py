@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.core.explain.hints import Hints
-from extender.core.gate.steering import Leading
+from extender.core.gate.steering import Steering
 from extender.core.ledger.state import State
 from extender.core.lifecycle import Lifecycle
 from extender.core.preemption.kube_preemption import KubePreemption
@@ -17,7 +17,7 @@ class Recovery:
     """Walked through in slices. Events come in between: of their workloads everything is found out first."""
 
     def __init__(
-        self, state: State, lifecycle: Lifecycle, steering: Leading, hints: Hints, kube_preemption: KubePreemption
+        self, state: State, lifecycle: Lifecycle, steering: Steering, hints: Hints, kube_preemption: KubePreemption
     ) -> None:
         self._state = state
         self._lifecycle = lifecycle

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from extender.core.effects import Cause, Milestone
 from extender.core.explain.telling import explain, reached
 from extender.core.gate.revocations import Revocations
-from extender.core.gate.steering import Leading
+from extender.core.gate.steering import Steering
 from extender.core.ledger.kube_scheduler import awaits_uptake
 from extender.core.ledger.state import State
 from extender.core.preemption.candidates import is_evictable
@@ -31,7 +31,7 @@ Seat = tuple[Pod, str]
 class Commit:
     """The only way from a plan to promises."""
 
-    def __init__(self, state: State, steering: Leading, revocations: Revocations) -> None:
+    def __init__(self, state: State, steering: Steering, revocations: Revocations) -> None:
         self._state = state
         self._steering = steering
         self._revocations = revocations

@@ -241,7 +241,7 @@ class Cycle:
                 self._shortfalls.drop(Lack.ROOM, shape, scope)
                 dropped = True
             self._vain += cost
-        yield from self._shortfalls.forget(self._state)
+        yield from self._shortfalls.forget(self._state.waiting.keys, self._state.workloads)
         return dropped
 
     def _whole_line(self, *, everybody: bool) -> Steps[Line]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
 
-from extender.core.ledger.claims import Owner
+from extender.core.ledger.claims import Claims, Owner
 from extender.core.ledger.state import State
 from extender.core.workload.member import Stage
 from extender.core.workload.workload import Workload
@@ -85,8 +85,9 @@ class _Present:
 class Holders:
     """Many gangs miss the same domain in one pass: what was found is kept until some room changes hands."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, claims: Claims, pods: Mapping[str, Pod]) -> None:
+        self._claims = claims
+        self._pods = pods
         self._known: dict[tuple[object, ...], _Present] = {}
         self._as_of = -1
 
@@ -96,14 +97,14 @@ class Holders:
         Nothing when nobody has room there. Gangs of other namespaces are named with these. Who has most goes first.
         ``names``: of the nodes, by the rows of the miss.
         """
-        changes, domain = self._state.claims.changes, nearest.domain
+        changes, domain = self._claims.changes, nearest.domain
         if self._as_of != changes:
             self._as_of = changes
             self._known.clear()
         place = (domain.name, int(domain.rows[0]) if len(domain.rows) else -1, nearest.kinds)
         if (there := self._known.get(place)) is None:
             there = yield from self._present(nearest, names)
-            if self._as_of == self._state.claims.changes:
+            if self._as_of == self._claims.changes:
                 self._known[place] = there
         most = [
             Mention(key.namespace, f"{key} ({_end(ends)})", f"{key.name} ({_end(ends)})") for key, ends in there.most
@@ -140,7 +141,7 @@ class Holders:
     ) -> list[tuple[GroupKey | None, Pod | None, int]]:
         """Of whoever has some of what counts there: the gang if any, the pod unless it is lost, and how much."""
         found = []
-        for owner, claim in self._state.claims.on(node):
+        for owner, claim in self._claims.on(node):
             if (held := amounts.get(claim.requests)) is None:
                 held = amounts[claim.requests] = sum(much for name, much in claim.requests if name in kinds)
             if held:
@@ -148,7 +149,7 @@ class Holders:
         return found
 
     def _pod(self, owner: Owner) -> Pod | None:
-        return self._state.pods.get(owner) if isinstance(owner, str) else None
+        return self._pods.get(owner) if isinstance(owner, str) else None
 
 
 def _ends(pod: Pod | None) -> float:

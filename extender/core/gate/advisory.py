@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from extender.core.answers import Nominated, Ungated
+from extender.core.answers import Ungated
 from extender.core.effects import AnswerFilter, Ungate
 from extender.core.events import BindArrived, FilterCalled
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.stamps import DOMAIN, RANK, ranks_of
+from extender.core.gate.steering import Steering
 from extender.core.ledger.state import State
 from extender.core.workload.member import Member, MemberState, Stage, Step
 from extender.core.workload.release import Binding
@@ -27,13 +28,13 @@ class Mode(StrEnum):
     ADVISE = "advise"
 
 
-class Advisory:
-    """Rejects nobody, counts what enforcing would have said, and steers nobody: it stands in for ``Steering``."""
+class Advisory(Steering):
+    """Rejects nobody, counts what enforcing would have said, and steers nobody."""
 
     outlook = "where each goes is up to kube-scheduler"
 
     def __init__(self, state: State) -> None:
-        self._state = state
+        super().__init__(state)
         self._revocations = Revocations(state, self)
 
     def filter(self, event: FilterCalled, pod: Pod) -> None:
@@ -73,9 +74,6 @@ class Advisory:
         workload.advise(member.uid, node)
         self.shown(workload, member)
 
-    def lead_next(self, workload: Workload, now: float) -> None:
-        """Nobody waits for a turn."""
-
     def tell(self, workload: Workload, member: Member) -> None:
         """Nobody is nominated."""
 
@@ -94,20 +92,8 @@ class Advisory:
             found[0].members.step(found[1], Step.NONE if event.detail else Step.LED)
         return None
 
-    def nominated(self, event: Nominated, now: float) -> Workload | None:  # noqa: ARG002
-        return None
-
-    def failed(self, workload: Workload, member: Member) -> None:
-        """No write is waited for."""
-
     def again(self, workload: Workload, member: Member) -> None:
-        """Nor led on by one."""
-
-    def ungate(self, workload: Workload) -> None:
-        """Every gate came off when it was seen."""
-
-    def settle(self, workload: Workload, member: Member) -> None:
-        workload.members.step(member, Step.NONE)
+        """No write leads anybody on."""
 
     def stop(self, workload: Workload, member: Member) -> None:
         """Nobody is led anywhere."""

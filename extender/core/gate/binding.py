@@ -16,7 +16,7 @@ from extender.core.events import BindArrived
 from extender.core.explain.telling import explain, reached
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.stamps import DOMAIN, NODE, RANK, costs_of, gang_to_stamp, marks_of, ranks_of
-from extender.core.gate.steering import Leading
+from extender.core.gate.steering import Steering
 from extender.core.ledger.expected import to_be_created, uncreated
 from extender.core.ledger.kube_scheduler import carrying_out
 from extender.core.ledger.preemptions import key_of, room_of
@@ -60,7 +60,7 @@ Doubt = tuple[str, float]
 class Bindings:
     """Who may bind, and what the outcomes make of the workload. ``progress`` is called when it is settled."""
 
-    def __init__(self, state: State, steering: Leading, revocations: Revocations) -> None:
+    def __init__(self, state: State, steering: Steering, revocations: Revocations) -> None:
         self._state = state
         self._steering = steering
         self._revocations = revocations

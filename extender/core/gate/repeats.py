@@ -11,7 +11,7 @@ from math import inf
 
 from extender.core.answers import Unwritten
 from extender.core.effects import Confirm, Hint, Nominate, Reserve, Ungate, Wake
-from extender.core.gate.steering import Leading
+from extender.core.gate.steering import Steering
 from extender.core.instants import pause_s
 from extender.core.ledger.state import State
 from extender.core.workload.member import Step
@@ -35,7 +35,7 @@ class _Later:
 class Repeats:
     """``lets_go``: whether this pod is to lose its gate though it has no node."""
 
-    def __init__(self, state: State, steering: Leading, lets_go: Callable[[GroupKey, str], bool]) -> None:
+    def __init__(self, state: State, steering: Steering, lets_go: Callable[[GroupKey, str], bool]) -> None:
         self._state = state
         self._steering = steering
         self._lets_go = lets_go

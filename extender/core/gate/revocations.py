@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from extender.core.effects import DEADLINES, Cause, Milestone
 from extender.core.explain.telling import explain, reached, report
-from extender.core.gate.steering import Leading
+from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import Claim, Owner, SlotOf
 from extender.core.ledger.state import State
 from extender.core.queue.demands import siblings
@@ -61,7 +61,7 @@ _STOPS = (Cause.JOB_SUSPENDED, Cause.PREEMPTED)
 class Revocations:
     """Takes room back."""
 
-    def __init__(self, state: State, steering: Leading) -> None:
+    def __init__(self, state: State, steering: Steering) -> None:
         self._state = state
         self._steering = steering
 

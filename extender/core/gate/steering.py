@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Protocol
 
 from extender.core.answers import Nominated, Ungated
 from extender.core.effects import Confirm, Nominate, Ungate
+from extender.core.ledger.claims import Claims
 from extender.core.ledger.kube_scheduler import carrying_out, parked
 from extender.core.ledger.state import State
 from extender.core.workload.member import Member, MemberState, Step
@@ -47,15 +47,15 @@ _UNPINNED = (SteeringMode.AUTO, SteeringMode.NOMINATE)
 class Ways:
     """How each pod is led in this mode."""
 
-    def __init__(self, state: State, mode: SteeringMode) -> None:
-        self._state = state
+    def __init__(self, claims: Claims, mode: SteeringMode) -> None:
+        self._claims = claims
         self._mode = mode
 
     def need_no_nomination(self, workload: Workload, pod: Pod, node: str) -> bool:
         """Whether it is enough to ungate the pod. Plugins that look at other pods have to see those nominated."""
         if self._mode is not SteeringMode.AUTO:
             return bool(self.pin(workload, pod, node))
-        small = len(self._state.claims.nodes) <= _MOST_SCANNED
+        small = len(self._claims.nodes) <= _MOST_SCANNED
         return small and GANG_GATE in pod.gates and pod.constraints is UNCONSTRAINED
 
     def pin(self, workload: Workload, pod: Pod, node: str) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ class Ways:
 
         What asks for no level gets the domain of the nearest. None where there is no such domain.
         """
-        view = seen_by([pod], self._state.claims.snapshot())
+        view = seen_by([pod], self._claims.snapshot())
         row, rules = view.rows.get(node), rules_of([pod], view)
         if row is None or isinstance(rules, Unclear):
             return ()
@@ -93,31 +93,6 @@ _CONFIRMED = 2
 """Members that say that their release is whole."""
 
 
-class Leading(Protocol):
-    """Whoever tells kube-scheduler about nodes: ``Steering``, or in advisory mode ``Advisory``."""
-
-    @property
-    def outlook(self) -> str:
-        """What becomes of a placement, for the reason of its gang."""
-        ...
-
-    def await_uptake(self, workload: Workload, now: float) -> None: ...
-    def lead(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None: ...
-    def lead_next(self, workload: Workload, now: float) -> None: ...
-    def tell(self, workload: Workload, member: Member) -> None: ...
-    def nominated(self, event: Nominated, now: float) -> Workload | None: ...
-    def shown(self, workload: Workload, member: Member) -> None: ...
-    def ungated(self, event: Ungated, now: float) -> Workload | None: ...
-    def failed(self, workload: Workload, member: Member) -> None: ...
-    def again(self, workload: Workload, member: Member) -> None: ...
-    def ungate(self, workload: Workload) -> None: ...
-    def settle(self, workload: Workload, member: Member) -> None: ...
-    def stop(self, workload: Workload, member: Member) -> None: ...
-    def confirm(self, workload: Workload) -> None: ...
-    def sweep(self, workload: Workload, now: float) -> None: ...
-    def sweep_later(self, workload: Workload, now: float) -> None: ...
-
-
 class Steering:
     """What kube-scheduler is told about promised nodes. A gate cannot be put back, so it comes off last."""
 
@@ -125,7 +100,7 @@ class Steering:
 
     def __init__(self, state: State, mode: SteeringMode = SteeringMode.NOMINATE) -> None:
         self._state = state
-        self._ways = Ways(state, mode)
+        self._ways = Ways(state.claims, mode)
 
     def lead(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None:
         """Promise a member a node, and have kube-scheduler told: at once, or when its turn has come."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from extender.core.answers import Enqueued
 from extender.core.effects import Enqueue
 from extender.core.events import GroupJobGone, GroupJobSeen
-from extender.core.gate.steering import Leading
+from extender.core.gate.steering import Steering
 from extender.core.instants import pause_s
 from extender.core.ledger.creation import PROBATION_S
 from extender.core.ledger.expected import expect
@@ -214,7 +214,7 @@ class Owners:
     Deployment has another ReplicaSet after each rollout, that of a LeaderWorkerSet one of two StatefulSets.
     """
 
-    def __init__(self, state: State, steering: Leading) -> None:
+    def __init__(self, state: State, steering: Steering) -> None:
         self._state = state
         self._steering = steering
         self.known: dict[GroupKey, GangOwner] = {}

@@ -15,7 +15,7 @@ from extender.core.effects import Cause, CleanJob, SuspendJob, TryPod
 from extender.core.explain.problems import not_suspended
 from extender.core.explain.telling import explain
 from extender.core.gate.revocations import Revocations
-from extender.core.gate.steering import Leading
+from extender.core.gate.steering import Steering
 from extender.core.instants import pause_s
 from extender.core.jobs.elastic import Elastic, Unplanned
 from extender.core.jobs.start import HELD, hindrance, start_of, to_come
@@ -128,7 +128,7 @@ _STARTED = Reason("Placed", "it is started with the plan that is written on it",
 class Jobs:
     """``settle`` is called for a workload that has a job, before anything else of it is settled."""
 
-    def __init__(self, state: State, steering: Leading, revocations: Revocations, elastic: Elastic) -> None:
+    def __init__(self, state: State, steering: Steering, revocations: Revocations, elastic: Elastic) -> None:
         self._state = state
         self._elastic = elastic
         self._unplanned = Unplanned(state, elastic)

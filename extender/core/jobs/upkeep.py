@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.core.effects import Cause
 from extender.core.gate.revocations import Revocations, needs
-from extender.core.gate.steering import Leading
+from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import ClaimState, SlotOf
 from extender.core.ledger.creation import PROBATION_S
 from extender.core.ledger.expected import await_pods, uncreated
@@ -25,7 +25,7 @@ _LET_GO = "none of its pods is on a node any more, and its plan has a node for t
 class Upkeep:
     """Called for each job that was started, whenever its workload is settled."""
 
-    def __init__(self, state: State, steering: Leading, revocations: Revocations) -> None:
+    def __init__(self, state: State, steering: Steering, revocations: Revocations) -> None:
         self._state = state
         self._steering = steering
         self._revocations = revocations

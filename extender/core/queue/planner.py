@@ -59,7 +59,7 @@ class Planner:
     def __init__(self, state: State, policies: Policies) -> None:
         self._state = state
         self.policies = policies
-        self._holders = Holders(state)
+        self._holders = Holders(state.claims, state.pods)
 
     def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Reason | Changed]:
         """A plan that can be committed now, or why there is none."""

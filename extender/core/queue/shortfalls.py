@@ -5,13 +5,14 @@ Each cause has its own scope: what one queue lacks says nothing about another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from extender.core.ledger.state import State
 from extender.core.reasons import Reason
 from extender.core.workload.shape import Shape
+from extender.core.workload.workload import Workload
+from policies.model import GroupKey
 from policies.model.mentions import mentions_of
 from policies.model.queues import FlavorResource
 from policies.steps import Steps
@@ -147,13 +148,12 @@ class Shortfalls:
         for scope, shape in self.shapes(lack):
             self._take(self._known[lack], scope, shape)
 
-    def forget(self, state: State) -> Steps[None]:
+    def forget(self, waiting: Collection[GroupKey], workloads: Mapping[GroupKey, Workload]) -> Steps[None]:
         """Shapes that no waiting workload has any more."""
-        keys = state.waiting.keys
-        if len(self) <= len(keys):
+        if len(self) <= len(waiting):
             return
-        yield len(keys) // 8
-        demands = [state.workloads[key].demand for key in keys]
+        yield len(waiting) // 8
+        demands = [workloads[key].demand for key in waiting]
         self.keep(demand.shape for demand in demands if demand is not None and demand.shape is not None)
 
     def keep(self, shapes: Iterable[Shape]) -> None:
