@@ -1,5 +1,5 @@
 """One pass over queues, as a pure function: which of the waiting workloads are admitted, in which order and with which
-flavors, and what keeps the others. This is the entry for conformance tests, too.
+flavors, and what keeps the others.
 """
 
 from __future__ import annotations
@@ -9,16 +9,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
-from policies.checks import check_quota
 from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy, Usage
-from policies.quota.books import Books, Evicting, NoEvictions, Victims
 from policies.quota.flavors import Assignment, Fit, Flavors, Lack, Places, Preempts, no_place_needed, nobody
 from policies.quota.history import History
 from policies.quota.partial_admission import whole_or_part
 from policies.quota.parts import PodSetRequest, uncovered, with_pods
 from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_age, by_borrowing, fairest
 from policies.quota.tree import QuotaTree
-from policies.quota.usable import Usable
+from tests.conformance.books import Books, Evicting, NoEvictions, Victims
+from tests.conformance.checks import (
+    check_amount,
+    check_amounts,
+    check_name,
+    check_number,
+    check_once,
+    check_priority,
+    check_queues,
+    check_usage,
+)
+from tests.conformance.usable import Usable
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +68,7 @@ class Decision:
 
 
 Evictions = Callable[[Incoming, Books], Evicting]
-"""Whom a workload may have evicted, with what is used by then (``policies.preemption.offers``)."""
+"""Whom a workload may have evicted, with what is used by then (``tests.conformance.offers``)."""
 
 
 def no_evictions(_workload: Incoming, _books: Books) -> Evicting:
@@ -93,7 +102,7 @@ def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
     """
     line, usable = list(incoming), Usable(world.queues, world.cohorts, world.flavors)
     world = replace(world, queues=usable.queues, cohorts=usable.cohorts, admitted=list(world.admitted))
-    check_quota(world, line)
+    _check(world, line)
     books = Books(world.queues, world.cohorts)
     for one in world.admitted:
         books.admit(one.queue, one.usage)
@@ -252,3 +261,25 @@ def _requested(tree: QuotaTree, incoming: Iterable[Incoming]) -> Requested:
         for podset in one.podsets if one.queue in total else ():
             total[one.queue].update({name: amount * podset.count for name, amount in podset.requests.items()})
     return total
+
+
+def _check(world: World, incoming: Sequence[Incoming]) -> None:
+    """Whether what the decision by quota is asked about makes sense. Raises a ValueError that says what to do."""
+    check_queues(world.queues, world.cohorts)
+    for name, flavor in world.flavors.items():
+        if flavor.name != name:
+            raise ValueError(f"flavor {flavor.name!r} is there as {name!r}: give each by its own name")
+    for at, runs in enumerate(world.admitted):
+        check_usage(f"what workload {at} of those admitted to queue {runs.queue} uses", runs.usage)
+    for one in incoming:
+        check_name("the UID of a workload", one.uid)
+        check_priority(f"the priority of workload {one.uid}", one.priority)
+        check_number(f"since of workload {one.uid}", one.since)
+        check_once(f"workload {one.uid}: podset", (podset.name for podset in one.podsets))
+        for podset in one.podsets:
+            what = f"podset {podset.name} of workload {one.uid}"
+            check_amount(f"the count of {what}", podset.count)
+            if podset.minimum is not None:
+                check_amount(f"the minimum of {what}", podset.minimum, least=1)
+            check_amounts(f"the requests of {what}", podset.requests)
+    check_once("workload", (one.uid for one in incoming))
