@@ -70,11 +70,6 @@ def share_of(node: QuotaNode) -> Share:
     return Share(largest, node.weight)
 
 
-def by_age(heads: Mapping[str, Head]) -> list[Head]:
-    """Without fair shares: who need not borrow from far away first, then priority, then age."""
-    return sorted(heads.values(), key=lambda head: (head.level, -head.priority, head.since, head.uid))
-
-
 Rank = Callable[[QuotaNode, Head], tuple[Any, ...]]
 """How a node of the tree stands among those beside it, with the workload that stands for it: the lowest comes first."""
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy, Usage
 from policies.quota.flavors import Assignment, Fit, Flavors, Lack, Places, Preempts, no_place_needed, nobody
 from policies.quota.history import History
-from policies.quota.partial_admission import whole_or_part
-from policies.quota.parts import PodSetRequest, uncovered, with_pods
-from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_age, by_borrowing, fairest
+from policies.quota.partial_admission import most
+from policies.quota.parts import PodSetRequest, uncovered
+from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_borrowing, fairest
 from policies.quota.tree import QuotaTree
 from tests.conformance.books import Books, Evicting, NoEvictions, Victims
 from tests.conformance.checks import (
@@ -157,7 +157,7 @@ class _Turns:
     def _assigned(self, queue: ClusterQueue, one: Incoming) -> Assignment:
         version, known = self._known.get(one.uid, (-1, None))
         if known is None or version != self._books.version:
-            known = whole_or_part(one.podsets, lambda podsets: self._assign(queue, one, podsets))
+            known = _whole_or_part(one.podsets, lambda podsets: self._assign(queue, one, podsets))
             self._known[one.uid] = self._books.version, known
         return known
 
@@ -166,7 +166,7 @@ class _Turns:
         because its queue need not borrow that part from those who go. Without such victims as it is, if it fits so."""
         if text := "it has no podsets" if not podsets else uncovered(queue, podsets):
             return Assignment(Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
-        evicting, asked = self._evicting(one), with_pods(queue, podsets)
+        evicting, asked = self._evicting(one), _with_pods(queue, podsets)
         found = self._flavors(evicting.preempts).assign(queue, asked)
         if found.fit in (Fit.NONE, Fit.FITS) or not self._has_places(podsets, found):
             return found
@@ -250,6 +250,44 @@ class _Lines:
         """The LocalQueue that has used least comes first."""
         history = self._histories.get(one.local)
         return 0.0 if history is None else history.value, one.place
+
+
+def by_age(heads: Mapping[str, Head]) -> list[Head]:
+    """Without fair shares: who need not borrow from far away first, then priority, then age."""
+    return sorted(heads.values(), key=lambda head: (head.level, -head.priority, head.since, head.uid))
+
+
+def _with_pods(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> Sequence[PodSetRequest]:
+    """Each pod counts as one, where the queue covers that."""
+    if not any("pods" in group.covered for group in queue.groups):
+        return podsets
+    return [replace(one, requests={**one.requests, "pods": 1}) for one in podsets]
+
+
+def _whole_or_part(
+    podsets: Sequence[PodSetRequest], assign: Callable[[Sequence[PodSetRequest]], Assignment]
+) -> Assignment:
+    """For all pods, also by preempting; else for as many as there is quota for, and ``counts`` says how many: the first
+    podsets have theirs before the others. If even the minimum is too much, that is what the reason is about.
+    """
+    whole = assign(podsets)
+    extra = sum(one.count - one.least for one in podsets)
+    if whole.fit >= Fit.PREEMPT or not extra:
+        return whole
+    count, part = most(extra, lambda some: assign(_with(podsets, some)), Fit.PREEMPT)
+    if part.fit < Fit.PREEMPT:
+        return part
+    return replace(part, counts={one.name: one.count for one in _with(podsets, count)})
+
+
+def _with(podsets: Sequence[PodSetRequest], extra: int) -> list[PodSetRequest]:
+    """Of each its minimum, and so many more in all."""
+    found = []
+    for one in podsets:
+        more = min(extra, one.count - one.least)
+        found.append(replace(one, count=one.least + more))
+        extra -= more
+    return found
 
 
 def _requested(tree: QuotaTree, incoming: Iterable[Incoming]) -> Requested:

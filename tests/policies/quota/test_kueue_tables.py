@@ -9,11 +9,11 @@ import pytest
 from policies.model.queues import ClusterQueue, FairStrategy, FlavorResource, Usage
 from policies.quota.flavors import Assignment, Fit, Flavors
 from policies.quota.history import History, Sampling
-from policies.quota.shares import Head, by_age, share_of
+from policies.quota.shares import Head, share_of
 from policies.quota.tree import QuotaTree
 from tests.conformance import preemption as eviction
 from tests.conformance.offers import offers
-from tests.conformance.quota import Admitted, Decision, World, decide
+from tests.conformance.quota import Admitted, Decision, World, by_age, decide
 from tests.policies.tables import Case, candidates, cases, incoming, podsets, usage_of
 
 

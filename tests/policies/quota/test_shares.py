@@ -12,9 +12,9 @@ import pytest
 from policies.model.queues import ClusterQueue, Cohort, FlavorResource, ResourceFlavor, Strategy
 from policies.quota.flavors import Fit
 from policies.quota.parts import PodSetRequest
-from policies.quota.shares import Head, Share, by_age, fairest, share_of
+from policies.quota.shares import Head, Share, fairest, share_of
 from policies.quota.tree import QuotaTree
-from tests.conformance.quota import Incoming, World, decide
+from tests.conformance.quota import Incoming, World, by_age, decide
 from tests.policies.quota.worlds import GPU, SEVERAL, Oracle, quota, tree
 
 Ranked = tuple[bool, tuple[bool, Fraction], int, float]
