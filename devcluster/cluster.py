@@ -77,7 +77,7 @@ class Cluster:
         try:
             plane = boot(self._supervised, self._binaries, self._progress, self._flags, audited=self._audited)
             self._adopt(plane)
-            self.profile.prepare(self)
+            self.profile.prepare(self.api, self.start_server)
         except BaseException:
             self._supervised.stop()
             raise
@@ -235,7 +235,7 @@ class Cluster:
         self.api.create("/api/v1/namespaces", {"metadata": meta})
         # Without this account the API server refuses pods; the controller makes it a moment after the namespace.
         self.api.wait_for(f"/api/v1/namespaces/{name}/serviceaccounts/default", bool)
-        self.profile.furnish(self, name)
+        self.profile.furnish(self.api, name)
 
     def add_nodes(
         self,

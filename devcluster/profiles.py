@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from devcluster import sidecar
 from devcluster.admission import until_created_so
+from devcluster.api import Api
 from devcluster.certificates import KeyPair
 
-if TYPE_CHECKING:
-    from devcluster.cluster import Cluster
-
 Object = dict[str, Any]
+StartServer = Callable[[str, Callable[[int, KeyPair], Sequence[str]]], tuple[int, str]]
+"""As ``devcluster.cluster.Cluster.start_server``."""
 
 INJECTED = {"devcluster.muster.dev/inject": "enabled"}
 """The label of namespaces whose pods get a sidecar."""
@@ -44,7 +44,7 @@ class Profile:
     selects_nodes = False
     """Whether a namespace may have a node selector for all of its pods."""
 
-    def prepare(self, cluster: Cluster) -> None:
+    def prepare(self, api: Api, start_server: StartServer) -> None:
         """Bring about what the cluster has besides its components."""
 
     def taints(self, resources: Mapping[str, str]) -> list[Object]:
@@ -61,7 +61,7 @@ class Profile:
         del node_selector
         return {}
 
-    def furnish(self, cluster: Cluster, namespace: str) -> None:
+    def furnish(self, api: Api, namespace: str) -> None:
         """Create what such a namespace has in it."""
 
 
@@ -72,22 +72,20 @@ class Cloud(Profile):
     audited = True
     selects_nodes = True
 
-    def prepare(self, cluster: Cluster) -> None:
-        cluster.api.create(
-            _CLASSES, {"metadata": {"name": "standard"}, "value": DEFAULT_PRIORITY, "globalDefault": True}
-        )
-        _start_webhook(cluster)
+    def prepare(self, api: Api, start_server: StartServer) -> None:
+        api.create(_CLASSES, {"metadata": {"name": "standard"}, "value": DEFAULT_PRIORITY, "globalDefault": True})
+        _start_webhook(api, start_server)
         # Muster's own manifests go here.
         strict = {"pod-security.kubernetes.io/enforce": "restricted"}
-        cluster.api.patch("/api/v1/namespaces/kube-system", {"metadata": {"labels": strict}})
-        _limit(cluster, "kube-system")
+        api.patch("/api/v1/namespaces/kube-system", {"metadata": {"labels": strict}})
+        _limit(api, "kube-system")
         # Where a user of the devcluster is at home.
-        cluster.api.patch(
+        api.patch(
             "/api/v1/namespaces/default", {"metadata": {"labels": self.labels(), "annotations": self.annotations("")}}
         )
-        self.furnish(cluster, "default")
+        self.furnish(api, "default")
         pod = {"metadata": {"name": "probe"}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
-        until_created_so(cluster.api, "/api/v1/namespaces/default/pods", pod, _is_as_in_a_cloud)
+        until_created_so(api, "/api/v1/namespaces/default/pods", pod, _is_as_in_a_cloud)
 
     def taints(self, resources: Mapping[str, str]) -> list[Object]:
         return [TENANTS_TAINT, *([GPU_TAINT] if "nvidia.com/gpu" in resources else [])]
@@ -107,11 +105,9 @@ class Cloud(Profile):
             **({NODE_SELECTOR: node_selector} if node_selector else {}),
         }
 
-    def furnish(self, cluster: Cluster, namespace: str) -> None:
-        _limit(cluster, namespace)
-        cluster.api.patch(
-            f"/api/v1/namespaces/{namespace}/serviceaccounts/default", {"automountServiceAccountToken": False}
-        )
+    def furnish(self, api: Api, namespace: str) -> None:
+        _limit(api, namespace)
+        api.patch(f"/api/v1/namespaces/{namespace}/serviceaccounts/default", {"automountServiceAccountToken": False})
 
 
 PROFILES: dict[str, type[Profile]] = {"plain": Profile, "cloud": Cloud}
@@ -123,7 +119,7 @@ def _is_as_in_a_cloud(pod: Object) -> bool:
     return "initContainers" in pod["spec"] and "limits" in main["resources"] and pod["spec"]["priority"] != 0
 
 
-def _limit(cluster: Cluster, namespace: str) -> None:
+def _limit(api: Api, namespace: str) -> None:
     """Defaults for containers that say nothing, and a quota; returns when the quota admits pods."""
     path = f"/api/v1/namespaces/{namespace}"
     limits = {
@@ -131,19 +127,19 @@ def _limit(cluster: Cluster, namespace: str) -> None:
         "defaultRequest": {"cpu": "250m", "memory": "256Mi"},
         "default": {"cpu": "64", "memory": "256Gi"},
     }
-    cluster.api.create(f"{path}/limitranges", {"metadata": {"name": "defaults"}, "spec": {"limits": [limits]}})
+    api.create(f"{path}/limitranges", {"metadata": {"name": "defaults"}, "spec": {"limits": [limits]}})
     hard = {"pods": "500", "cpu": "2k", "memory": "4Ti", "requests.nvidia.com/gpu": "1k"}
-    cluster.api.create(f"{path}/resourcequotas", {"metadata": {"name": "team"}, "spec": {"hard": hard}})
-    cluster.api.wait_for(f"{path}/resourcequotas/team", lambda one: bool(one and one.get("status", {}).get("hard")))
+    api.create(f"{path}/resourcequotas", {"metadata": {"name": "team"}, "spec": {"hard": hard}})
+    api.wait_for(f"{path}/resourcequotas/team", lambda one: bool(one and one.get("status", {}).get("hard")))
 
 
-def _start_webhook(cluster: Cluster) -> None:
+def _start_webhook(api: Api, start_server: StartServer) -> None:
     """Start the server that injects sidecars, and have the API server ask it."""
 
     def argv(port: int, pair: KeyPair) -> list[str]:
         return [sys.executable, "-I", sidecar.__file__, str(port), str(pair.certificate), str(pair.key)]
 
-    port, trusted = cluster.start_server(WEBHOOK, argv)
+    port, trusted = start_server(WEBHOOK, argv)
     hook = {
         "name": "sidecar.devcluster.muster.dev",
         "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": trusted},
@@ -155,4 +151,4 @@ def _start_webhook(cluster: Cluster) -> None:
         "admissionReviewVersions": ["v1"],
         "timeoutSeconds": 5,
     }
-    cluster.api.create(_HOOKS, {"metadata": {"name": "sidecar"}, "webhooks": [hook]})
+    api.create(_HOOKS, {"metadata": {"name": "sidecar"}, "webhooks": [hook]})

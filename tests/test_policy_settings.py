@@ -187,12 +187,16 @@ def test_proportion_and_drf_order_gangs_and_queues() -> None:
         load(None, queue_policy="drf", fair_sharing=True)
 
 
-def test_what_becomes_of_a_job_under_a_lost_node_is_set(tmp_path: Path) -> None:
+def test_a_setting_that_is_gone_says_why_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "muster.yaml"
     file.write_text("node_loss: restart\nnode_loss_s: 20")
+    gone = "a job under which a node is lost is always started over as a whole. Take"
+    with pytest.raises(SettingsError) as wrong:
+        load(file)
+    assert str(wrong.value) == f"node_loss: there is no such setting any more: {gone} the line out"
+    file.write_text("node_loss_s: 20")
     assert load(file).limits.node_loss_s == 20
-
-
-def test_replacing_lost_pods_alone_is_refused_with_the_reason() -> None:
-    with pytest.raises(SettingsError, match="node_loss: replace is not implemented: the templates of a Job or JobSet"):
-        load(None, node_loss="replace")
+    monkeypatch.setenv("MUSTER_NODE_LOSS", "restart")
+    with pytest.raises(SettingsError) as wrong:
+        load(file)
+    assert str(wrong.value) == f"MUSTER_NODE_LOSS: there is no such variable any more: {gone} it out"

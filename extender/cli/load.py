@@ -166,8 +166,8 @@ def node_call(verb: Verb, pod: dict[str, Any], nodes: Sequence[str]) -> Call:
     return Call(verb.value, json.dumps(body).encode(), pod["metadata"]["name"])
 
 
-def bind_call(uid: str, name: str, node: str, namespace: str = "default") -> Call:
-    body = {"PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node}
+def bind_call(uid: str, name: str, node: str) -> Call:
+    body = {"PodName": name, "PodNamespace": "default", "PodUID": uid, "Node": node}
     return Call("bind", json.dumps(body).encode(), name)
 
 

@@ -41,6 +41,8 @@ _SHOULD_BE = {
     "less_than_equal": "at most {le:,g}",
 }
 """The same, where what is written there is said besides."""
+_GONE = {"node_loss": "a job under which a node is lost is always started over as a whole"}
+"""Settings that there were, and why there is nothing to set any more."""
 _CHOICE = re.compile(r"\^\((\w+(?:\|\w+)*)\)\$")
 """A pattern that allows some words. Every other pattern of a setting is that of a name."""
 _LONGEST = 60
@@ -61,7 +63,9 @@ def _mistake(error: ErrorDetails, model: type[BaseModel]) -> str:
     where, said = ".".join(map(str, error["loc"])), _said(error)
     if error["type"] == "extra_forbidden":
         above, name = error["loc"][:-1], str(error["loc"][-1])
-        if meant := get_close_matches(name, _names(model, above), 1):
+        if why := _GONE.get(where):
+            said = f"there is no such setting any more: {why}. Take the line out"
+        elif meant := get_close_matches(name, _names(model, above), 1):
             said += f"; did you mean {'.'.join(map(str, (*above, *meant)))}?"
     return f"{where}: {said}" if where else said
 
@@ -114,5 +118,7 @@ def unread(environment: Mapping[str, str], model: type[BaseModel]) -> Iterator[s
             continue
         if (whole := inside.get(name.replace("__", "_"))) is not None:
             yield f"{variable}: there is no such variable; {PREFIX}{whole.upper()} has all of {whole}, in JSON"
+        elif why := _GONE.get(name):
+            yield f"{variable}: there is no such variable any more: {why}. Take it out"
         elif meant := get_close_matches(name, fields, 1, _LIKENESS):
             yield f"{variable}: there is no such variable; did you mean {PREFIX}{meant[0].upper()}?"

@@ -17,7 +17,7 @@ from extender.config.job_kinds import JobKinds
 from extender.config.mistakes import PREFIX, mistakes, unread
 from extender.config.reading import UnreadableYamlError, read_mapping
 from extender.config.tls_files import TlsFiles, unguarded
-from extender.config.values import NAME, NO_FLAVORS, AdmissionFairSharing, Elastic, File, HostName, NodeLoss, Text
+from extender.config.values import NAME, NO_FLAVORS, AdmissionFairSharing, Elastic, File, HostName, Text
 from extender.core.engine import Engine
 from extender.core.gate.advisory import Mode
 from extender.core.gate.steering import SteeringMode
@@ -118,19 +118,13 @@ class Settings(BaseSettings):
         description="Then evict the members of a gang of pods that was whole, too; not of a StatefulSet, Deployment or "
         "LeaderWorkerSet, which serves with fewer. `muster.dev/evict-incomplete` on the pods goes before this.",
     )
-    node_loss: NodeLoss = Field(
-        "restart",
-        description="What becomes of a job under which a node is lost. restart: it is suspended as a whole, planned "
-        "anew without that node, and started again; its controller counts no failure. replace, new nodes for the lost "
-        "pods alone, is refused: the templates of Jobs, JobSets and Ray's kinds are frozen while they run, and for the "
-        "other kinds it is not implemented.",
-    )
     node_loss_s: float = Field(
         60.0,
         ge=1,
-        description="How long a node may be silent (not ready) before jobs that have pods on it are started over. A "
-        "deleted node counts at once. Keep it below the 300 s after which pods are evicted from such a node: a job "
-        "with backoffLimit 0 fails by that.",
+        description="How long a node may be silent (not ready) before jobs that have pods on it are suspended as a "
+        "whole, planned anew without that node, and started again; their controllers count no failure. A deleted node "
+        "counts at once. Keep it below the 300 s after which pods are evicted from such a node: a job with "
+        "backoffLimit 0 fails by that.",
     )
     steering: SteeringMode = Field(
         SteeringMode.AUTO,

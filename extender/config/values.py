@@ -20,18 +20,8 @@ def _bare_host(name: str) -> str:
     return name
 
 
-def _possible(node_loss: str) -> str:
-    if node_loss == "replace":
-        raise ValueError(
-            "replace is not implemented: the templates of a Job or JobSet are frozen while it runs, so its lost "
-            "pods cannot be led to other nodes, and for Kubeflow's kinds Muster does not do it yet. Use restart"
-        )
-    return node_loss
-
-
 Text = Annotated[str, Field(min_length=1)]
 HostName = Annotated[str, AfterValidator(_bare_host)]
-NodeLoss = Annotated[str, Field(pattern="^(restart|replace)$"), AfterValidator(_possible)]
 File = Annotated[Path | None, BeforeValidator(lambda said: None if said == "" else said)]
 """A variable that is set to nothing names no file."""
 

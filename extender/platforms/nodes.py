@@ -35,22 +35,16 @@ def nodes(
     count: int,
     *,
     name: Callable[[int], str] | None = None,
-    first: int = 0,
-    sizes: Mapping[str, int] | None = None,
     now: str = HEARTBEAT,
 ) -> list[dict[str, Any]]:
-    """Return the nodes number ``first`` to ``first + count - 1`` of a platform. Raises UnknownPlatformError.
+    """Return so many nodes of a platform. Raises UnknownPlatformError.
 
     ``name``: the name of the node of that number; by default the platform and the number.
-    ``sizes``: by label of the topology, how many nodes share a value, instead of what is usual.
     ``now``: the instant of all heartbeats.
     """
     about = _about(platform)
     names = name or (lambda number: f"{platform}-{number}")
-    return [
-        _node(about, names(number), number + 1, _topology(about, number, sizes or {}), {}, now)
-        for number in range(first, first + count)
-    ]
+    return [_node(about, names(number), number + 1, _topology(about, number), {}, now) for number in range(count)]
 
 
 def examples(now: str = HEARTBEAT) -> list[dict[str, Any]]:
@@ -67,11 +61,6 @@ def accelerator(platform: str) -> str:
     return str(_about(platform).get("accelerator", GPU))
 
 
-def topology_labels(platform: str) -> tuple[str, ...]:
-    """The labels that say how near nodes of the platform are, from large to small. Raises UnknownPlatformError."""
-    return tuple(level["label"] for level in _about(platform).get("topology", ()))
-
-
 def _about(platform: str) -> dict[str, Any]:
     if platform not in PLATFORMS:
         raise UnknownPlatformError(f"there is no platform {platform!r}; there are {', '.join(PLATFORMS)}")
@@ -84,11 +73,8 @@ def _read(file: str) -> dict[str, Any]:
     return read
 
 
-def _topology(about: Mapping[str, Any], number: int, sizes: Mapping[str, int]) -> dict[str, str]:
-    return {
-        level["label"]: level["value"].format(number // sizes.get(level["label"], level["nodes"]) + 1)
-        for level in about.get("topology", ())
-    }
+def _topology(about: Mapping[str, Any], number: int) -> dict[str, str]:
+    return {level["label"]: level["value"].format(number // level["nodes"] + 1) for level in about.get("topology", ())}
 
 
 def _node(

@@ -10,7 +10,7 @@ process begins with it. The caller's duties:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from extender.core.bare import bare, named
 from extender.core.events import Event
 from extender.core.ledger.state import State
 from policies.model import Controller
+from policies.words import listed
 
 MOST_ENTRIES = 1024
 """The oldest entries beyond are dropped. So many objects do not fail for a reason of their own."""
@@ -251,7 +252,7 @@ class Quarantine:
     def left_out_notice(self) -> str:
         """Return which objects are left out; empty for none."""
         left_out = self.left_out()
-        return f"{LEFT_OUT_NOTICE}: {titles(left_out)}" if left_out else ""
+        return f"{LEFT_OUT_NOTICE}: {listed(map(str, left_out), 10)}" if left_out else ""
 
     @property
     def pause_s(self) -> float:
@@ -324,10 +325,3 @@ def _digest(event: Event) -> str:
 def _title(event: Event) -> str:
     whose = named(event)
     return type(event).__name__ if whose is None else str(LeftOut(*whose, error="", suspect=False))
-
-
-def titles(left_out: Iterable[LeftOut], most: int = 10) -> str:
-    """Name these objects, and how many more there are."""
-    names = [str(one) for one in left_out]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from policies.model import HOSTNAME, Requests, Selection
 from policies.placement.columns import Codes, Column, Fact, Mask
 from policies.placement.tenants import Tenants
-from policies.steps import Steps
+from policies.steps import Steps, quickly
 
 Amounts = NDArray[np.int64]
 """Shape ``(resources, nodes)``: free ones are negative where a node is overcommitted."""
@@ -185,6 +185,14 @@ class Snapshot:
     def room(self, requests: Requests, selection: Selection) -> Counts:
         """``slots`` of the nodes that admit such a pod, 0 elsewhere."""
         return self.slots(requests) * self.eligible(selection)
+
+
+def no_nodes() -> Snapshot:
+    """A snapshot of a cluster without nodes, for decisions by quota alone."""
+    none = np.zeros(0, dtype=np.intp)
+    amounts = np.zeros((0, 0), dtype=np.int64)
+    others = Others(Tenants(), lambda _: none, lambda _: quickly(none > 0), lambda fact: Column(fact, ()))
+    return Snapshot((), {}, none, {}, amounts, amounts, (), lambda _: none > 0, lambda _: quickly(None), others)
 
 
 def slots(free: Amounts, demand: Sequence[tuple[int, int]]) -> Counts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from policies.chosen import OURS, Policies
-from policies.model.queues import ClusterQueue, Evicts
+from policies.model.queues import ClusterQueue, Evicts, Usage
 from policies.placement.place import Placed, Shortfall
 from policies.placement.rules import seen_by
 from policies.placement.snapshot import Snapshot
@@ -19,6 +19,8 @@ from policies.preemption.freed import freed_by
 from policies.preemption.lacking import lacking_on_nodes
 from policies.preemption.reclaim import Queues, attempts
 from policies.preemption.trial import Rules
+from policies.quota.flavors import Fit
+from policies.quota.tree import QuotaTree
 from policies.steps import Steps, finish
 from policies.words import listed, many
 
@@ -171,3 +173,14 @@ def _others(kept: Mapping[str, int]) -> str:
     most_first = sorted(kept.items(), key=lambda one: (-one[1], one[0]))
     said = listed(f"{many(much, 'candidate')} may not: {why}" for why, much in most_first)
     return f"; {said}" if said else ""
+
+
+def offered(tree: QuotaTree, queue: str, usage: Usage, found: Choice) -> tuple[Fit, int]:
+    """Whether others alone go, and from how far away the queue borrows when all of them have gone."""
+    after = tree.fork(queue)
+    for victim in found.victims:
+        if victim.queue in after.queues:
+            after.free(victim.queue, victim.usage)
+    own = any(victim.queue == queue for victim in found.victims)
+    level = max((after.level(queue, what, amount)[0] for what, amount in usage.items()), default=0)
+    return (Fit.PREEMPT if own else Fit.RECLAIM), level

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 
 from policies.quota.flavors import Assignment, Fit
-from policies.quota.parts import PodSetRequest
 
 
 def most(extra: int, assign: Callable[[int], Assignment], enough: Fit = Fit.FITS) -> tuple[int, Assignment]:
@@ -25,29 +23,3 @@ def most(extra: int, assign: Callable[[int], Assignment], enough: Fit = Fit.FITS
         else:
             limit = middle
     return least, best
-
-
-def whole_or_part(
-    podsets: Sequence[PodSetRequest], assign: Callable[[Sequence[PodSetRequest]], Assignment]
-) -> Assignment:
-    """For all pods, also by preempting; else for as many as there is quota for, and ``counts`` says how many: the first
-    podsets have theirs before the others. If even the minimum is too much, that is what the reason is about.
-    """
-    whole = assign(podsets)
-    extra = sum(one.count - one.least for one in podsets)
-    if whole.fit >= Fit.PREEMPT or not extra:
-        return whole
-    count, part = most(extra, lambda some: assign(_with(podsets, some)), Fit.PREEMPT)
-    if part.fit < Fit.PREEMPT:
-        return part
-    return replace(part, counts={one.name: one.count for one in _with(podsets, count)})
-
-
-def _with(podsets: Sequence[PodSetRequest], extra: int) -> list[PodSetRequest]:
-    """Of each its minimum, and so many more in all."""
-    found = []
-    for one in podsets:
-        more = min(extra, one.count - one.least)
-        found.append(replace(one, count=one.least + more))
-        extra -= more
-    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from policies.model.node import ANY_NODE, Selection
@@ -62,9 +62,6 @@ def wanted(group: ResourceGroup, podsets: Sequence[PodSetRequest]) -> dict[str, 
     return {name: amount for name, amount in total.items() if amount}
 
 
-_PODS = "pods"
-
-
 def uncovered(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> str:
     """What the pods ask for that no resource group of the queue covers; empty if there is nothing."""
     missing = uncovered_names(queue, podsets)
@@ -75,13 +72,6 @@ def uncovered_names(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> li
     """The resources among what they ask for that keep them out, because no group of the queue covers them."""
     if queue.open:
         return []
-    covered = {name for group in queue.groups for name in group.covered} | {_PODS}
+    covered = {name for group in queue.groups for name in group.covered} | {"pods"}
     asked = dict.fromkeys(name for one in podsets for name, much in one.requests.items() if much and one.count)
     return [name for name in asked if name not in covered]
-
-
-def with_pods(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> Sequence[PodSetRequest]:
-    """Each pod counts as one, where the queue covers that."""
-    if not any(_PODS in group.covered for group in queue.groups):
-        return podsets
-    return [replace(one, requests={**one.requests, _PODS: 1}) for one in podsets]

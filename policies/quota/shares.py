@@ -70,11 +70,6 @@ def share_of(node: QuotaNode) -> Share:
     return Share(largest, node.weight)
 
 
-def by_age(heads: Mapping[str, Head]) -> list[Head]:
-    """Without fair shares: who need not borrow from far away first, then priority, then age."""
-    return sorted(heads.values(), key=lambda head: (head.level, -head.priority, head.since, head.uid))
-
-
 Rank = Callable[[QuotaNode, Head], tuple[Any, ...]]
 """How a node of the tree stands among those beside it, with the workload that stands for it: the lowest comes first."""
 
@@ -88,13 +83,11 @@ class QueueOrder(Protocol):
     def rank(self, tree: QuotaTree, requested: Requested) -> Rank: ...
 
 
-def fairest(tree: QuotaTree, heads: Mapping[str, Head], rank: Rank | None = None) -> Head | None:
-    """The one whose turn it is: asked anew after each admission. ``heads``: by queue. ``rank``: fair sharing, if it is
-    not another order.
+def fairest(tree: QuotaTree, heads: Mapping[str, Head], rank: Rank) -> Head | None:
+    """The one whose turn it is: asked anew after each admission. ``heads``: by queue.
 
     Queues in no cohort go first: they compete with nobody. In a cohort each child is stood for by the best of its own.
     """
-    rank = rank or by_borrowing(tree)
     competing: dict[str, QuotaNode] = {}
     for name in sorted(heads):
         node = tree.queues[name]

@@ -15,13 +15,13 @@ from policies.model.queues import (
     LocalQueue,
     QueueObject,
 )
-from policies.preemption import decide as eviction
 from policies.preemption.candidates import Candidate, Held, Unit
 from policies.preemption.candidates import Limits as Protection
-from policies.preemption.offers import offers
-from policies.quota.decide import Admitted, Incoming, World, decide, no_evictions
 from policies.quota.flavors import Fit
 from tests.builders import GPU, requests
+from tests.conformance import preemption as eviction
+from tests.conformance.offers import offers
+from tests.conformance.quota import Admitted, Incoming, World, decide, no_evictions
 from tests.core.preempting import Cluster
 from tests.core.queue_worlds import NOW, Case, Gang, case, nodes, waiting_gang
 

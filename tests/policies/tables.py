@@ -33,8 +33,8 @@ from policies.model.queues import (
     Usage,
 )
 from policies.preemption.candidates import Candidate, Request, Unit
-from policies.quota.decide import Incoming
 from policies.quota.parts import PodSetRequest
+from tests.conformance.quota import Incoming
 
 _POLICIES = {"N": Evicts.NEVER, "L": Evicts.LOWER, "E": Evicts.LOWER_OR_NEWER, "A": Evicts.ANY}
 _AMOUNT = re.compile(r"(?:(?P<flavor>[\w.-]+)/)?(?P<resource>[\w./-]*?)(?:=(?P<rest>.*))?$")

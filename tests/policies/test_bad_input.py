@@ -22,12 +22,12 @@ from policies.model.queues import (
     Stop,
     Strategy,
 )
-from policies.preemption import decide as eviction
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
-from policies.preemption.offers import offers
-from policies.quota.decide import Admitted, Incoming, World, decide
 from policies.quota.flavors import Fit
 from policies.quota.parts import PodSetRequest
+from tests.conformance import preemption as eviction
+from tests.conformance.offers import offers
+from tests.conformance.quota import Admitted, Incoming, World, decide
 
 GPU = "nvidia.com/gpu"
 NAN = float("nan")

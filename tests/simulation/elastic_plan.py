@@ -16,7 +16,7 @@ from tests.simulation.checkpoint_plan import has_checkpoints
 from tests.simulation.model.autoscaler import Pool, Whim
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.job_specs import JobSpec
-from tests.simulation.model.owners import OwnerObject
+from tests.simulation.model.owner import OwnerObject
 from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION, queue_name
 from tests.simulation.relation_plan import ZONE
 

@@ -9,7 +9,7 @@ from extender.simulation.chance import Chance
 from policies.model import GANG_GATE, Controller, GroupKey, Order, Pod, Topology
 from tests.builders import requests
 from tests.simulation.batch_plan import has_jobs
-from tests.simulation.model.owners import LWS, REPLICA_SET, STATEFUL_SET, OwnerObject
+from tests.simulation.model.owner import LWS, REPLICA_SET, STATEFUL_SET, OwnerObject
 from tests.simulation.owner_faults import OWNER_FAULTS
 from tests.simulation.relation_plan import has_relations
 from tests.simulation.role_plan import has_roles

@@ -23,7 +23,7 @@ from tests.simulation.model.changes import Kind
 from tests.simulation.model.cycle import Profile
 from tests.simulation.model.job_specs import JobSpec
 from tests.simulation.model.network import Weather
-from tests.simulation.model.owners import OwnerObject
+from tests.simulation.model.owner import OwnerObject
 from tests.simulation.platform_plan import PlatformPlan
 from tests.simulation.queue_plan import NONE as NO_QUEUES
 from tests.simulation.queue_plan import (

@@ -19,7 +19,7 @@ from tests.simulation.elastic_plan import ElasticPlan
 from tests.simulation.model.agents import Platform
 from tests.simulation.model.amounts import requests_of
 from tests.simulation.model.job_specs import JobSpec
-from tests.simulation.model.owners import OwnerObject
+from tests.simulation.model.owner import OwnerObject
 from tests.simulation.model.wire import node_of
 from tests.simulation.platform_faults import PLATFORM_FAULTS
 from tests.simulation.queue_plan import QueuePlan

@@ -12,7 +12,7 @@ from policies.model import GroupKey, Order, Pod
 from tests.builders import cluster, requests
 from tests.simulation.drawing import draw
 from tests.simulation.lives import Life, nomination
-from tests.simulation.model.owners import LWS, REPLICA_SET, STATEFUL_SET, OwnerObject
+from tests.simulation.model.owner import LWS, REPLICA_SET, STATEFUL_SET, OwnerObject
 from tests.simulation.model.world import World
 from tests.simulation.owner_plan import has_owners
 from tests.simulation.room import judge_kept_in_vain

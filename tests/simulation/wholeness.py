@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from policies.model import GroupKey, Pod, PodGroup
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.model.changes import Change, Kind
-from tests.simulation.model.owners import OwnerObject
+from tests.simulation.model.owner import OwnerObject
 from tests.simulation.model.world import World
 from tests.simulation.sight import Sight, look, slot
 from tests.simulation.terms import Terms

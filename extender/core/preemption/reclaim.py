@@ -18,9 +18,8 @@ from policies.model import GroupKey, Pod, Requests, Victim
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, FlavorResource, Usage
 from policies.preemption.allowed import forbids
 from policies.preemption.candidates import Candidate, Limits, Request, Unit
-from policies.preemption.offers import offered
 from policies.preemption.reclaim import Queues, Reclaim
-from policies.preemption.victims import Choice, Refusal
+from policies.preemption.victims import Choice, Refusal, offered
 from policies.quota.choices import Choices
 from policies.quota.flavors import Assignment, Fit
 from policies.quota.proportion import deserve

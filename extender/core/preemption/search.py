@@ -16,9 +16,9 @@ from extender.core.workload.workload import Workload
 from policies.model import Pod, Victim
 from policies.model.queues import ClusterQueue, Usage
 from policies.placement.request import Sibling
+from policies.placement.snapshot import no_nodes
 from policies.preemption.candidates import Candidate, Request
 from policies.preemption.candidates import Limits as Protection
-from policies.preemption.decide import no_nodes
 from policies.preemption.reclaim import Queues
 from policies.preemption.victims import Choice, Refusal, search
 from policies.steps import Steps

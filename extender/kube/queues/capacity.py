@@ -6,9 +6,8 @@ nobody asks for any more is deleted, with its pod templates.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha1
 from typing import Any, Protocol
@@ -85,8 +84,6 @@ class CapacityKeeper:
         dispatch: Callable[[Event], None],
         registry: Registry,
         how: Capacity,
-        *,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._kube = kube
         self._core = core
@@ -94,7 +91,6 @@ class CapacityKeeper:
         self._dispatch = dispatch
         self._registry = registry
         self._how = how
-        self._pause = pause
         self._of: Core | None = None
         self._told: bool | None = None
         """Whether there is the kind, as the core was told."""
@@ -104,7 +100,7 @@ class CapacityKeeper:
 
     async def run(self) -> None:
         """Until cancelled."""
-        await go_round(self.look, self._pause, "nodes cannot be asked for")
+        await go_round(self.look, "nodes cannot be asked for")
 
     async def look(self) -> None:
         """Play one round. Raises TurnError or ApiError."""

@@ -156,7 +156,7 @@ class QueueFollower:
         return ""
 
 
-async def kueue_runs(kube: Kube, clock: Callable[[], float] = time) -> bool:
+async def kueue_runs(kube: Kube) -> bool:
     """Whether such a Lease is renewed. Where Muster may not look, nobody holds it. Raises ApiError in an outage."""
     try:
         async with aclosing(kube.list_pages(_LEASES, selector=f"metadata.name={LEASE}")) as pages:
@@ -165,4 +165,4 @@ async def kueue_runs(kube: Kube, clock: Callable[[], float] = time) -> bool:
         if error.status in (403, 404):
             return False
         raise
-    return any(one is not None and one.renewed_at + one.duration_s + _SKEW_S > clock() for one in found)
+    return any(one is not None and one.renewed_at + one.duration_s + _SKEW_S > time() for one in found)

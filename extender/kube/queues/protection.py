@@ -7,8 +7,7 @@ annotations go when nobody is promised the node any more, after a restart too; t
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 
 from extender.core.engine import Engine
 from extender.core.jobs.elastic import kept_nodes
@@ -36,12 +35,9 @@ class NodeKeeper:
         self,
         kube: Kube,
         core: Callable[[], Engine | None],
-        *,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._kube = kube
         self._core = core
-        self._pause = pause
         self._of: Engine | None = None
         self._kept: dict[str, None] | None = None
         """Nodes with the label; None: not looked for yet."""
@@ -50,7 +46,7 @@ class NodeKeeper:
 
     async def run(self) -> None:
         """Until cancelled."""
-        await go_round(self.look, self._pause, "nodes that are planned with cannot be kept, or given back")
+        await go_round(self.look, "nodes that are planned with cannot be kept, or given back")
 
     async def look(self) -> None:
         """Play one round. Raises TurnError or ApiError."""

@@ -5,8 +5,7 @@ People and their tools look at them. No start waits for one, and what is in them
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -70,14 +69,11 @@ class WorkloadWriter:
         core: Callable[[], Core | None],
         version: Callable[[], str],
         places: Callable[[], Mapping[GroupKey, int]],
-        *,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._kube = kube
         self._core = core
         self._version = version
         self._places = places
-        self._pause = pause
         self._kept: dict[GroupKey, _Kept] = {}
         self._of: Core | None = None
         self._next = 0
@@ -85,7 +81,7 @@ class WorkloadWriter:
 
     async def run(self) -> None:
         """Until cancelled."""
-        await go_round(self.write, self._pause, "the Workloads of jobs could not be written", every_s=EVERY_S)
+        await go_round(self.write, "the Workloads of jobs could not be written", every_s=EVERY_S)
 
     async def write(self) -> None:
         """Play one round. Raises TurnError or ApiError."""

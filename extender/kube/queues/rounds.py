@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Container
 
@@ -79,10 +80,10 @@ class Turns:
 
 async def go_round(
     look: Callable[[], Awaitable[None]],
-    pause: Callable[[float], Awaitable[None]],
     failed: str,
     *,
     every_s: float = EVERY_S,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
     """Look round by round until cancelled. ``failed`` is logged when a round raises, once until one has gone well.
 

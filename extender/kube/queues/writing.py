@@ -5,10 +5,9 @@ It is nobody's business but that of people and of their tools: no start of a wor
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from extender.core.events import QueueSeen
@@ -49,13 +48,11 @@ class QueueWriter:
         core: Callable[[], Core | None],
         known: Callable[[], Iterable[tuple[QueueSeen, str]]],
         *,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kube = kube
         self._core = core
         self._known = known
-        self._pause = pause
         self._clock = clock
         self.places: Mapping[GroupKey, int] = {}
         """Of the first that wait in each ClusterQueue, from 1, as last told."""
@@ -68,7 +65,7 @@ class QueueWriter:
 
     async def run(self) -> None:
         """Until cancelled."""
-        await go_round(self.write, self._pause, "the status of queues could not be written", every_s=EVERY_S)
+        await go_round(self.write, "the status of queues could not be written", every_s=EVERY_S)
 
     async def write(self) -> None:
         """Every status that differs from what it should be. One that cannot be written is tried again the next time."""

@@ -269,7 +269,7 @@ def test_what_one_object_makes_fail_is_logged_once_and_slows_no_round(caplog: py
 
     async def scenario() -> None:
         with pytest.raises(asyncio.CancelledError):
-            await go_round(look, pause, "it failed", every_s=1.0)
+            await go_round(look, "it failed", every_s=1.0, pause=pause)
 
     asyncio.run(scenario())
     assert (pauses, left_out) == ([1.0] * 6, [2, 3, 5])
@@ -290,7 +290,7 @@ def test_no_error_ends_the_rounds_and_unforeseen_ones_come_farther_and_farther_a
 
     async def scenario() -> None:
         with pytest.raises(asyncio.CancelledError):
-            await go_round(look, pause, "it failed", every_s=1.0)
+            await go_round(look, "it failed", every_s=1.0, pause=pause)
 
     asyncio.run(scenario())
     assert pauses == [1.0, 2.0, 4.0, 8.0, 1.0, 1.0]

@@ -11,9 +11,9 @@ from policies.model import Topology
 from policies.model.queues import ClusterQueue, Evicts, Preemption
 from policies.preemption.allowed import TOO_YOUNG, protects
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
-from policies.preemption.decide import World, decide
 from policies.preemption.victims import Choice, Refusal, search
 from tests.builders import busy, cluster, gang, requests, snapshot
+from tests.conformance.preemption import World, decide
 from tests.policies.quota.worlds import GPU as WHAT
 from tests.policies.quota.worlds import quota
 

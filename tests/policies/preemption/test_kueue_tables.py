@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.model.queues import FairStrategy
-from policies.preemption.decide import World, decide
+from tests.conformance.preemption import World, decide
 from tests.policies.tables import Case, candidates, cases, request
 
 FAIR = {

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, Preemption, Quota, ResourceFlavor, ResourceGroup
-from policies.preemption import decide as eviction
 from policies.preemption.candidates import Candidate, Unit
-from policies.preemption.offers import offers
-from policies.quota.decide import Admitted, Decision, Incoming, World, decide
 from policies.quota.flavors import Fit
 from policies.quota.parts import PodSetRequest
+from tests.conformance import preemption as eviction
+from tests.conformance.offers import offers
+from tests.conformance.quota import Admitted, Decision, Incoming, World, decide
 
 GPU = "nvidia.com/gpu"
 RULES = Preemption(Evicts.LOWER, Evicts.ANY)

@@ -14,9 +14,9 @@ from policies.model.queues import ClusterQueue, Cohort, Evicts, FairStrategy, Pr
 from policies.preemption import reclaim
 from policies.preemption.allowed import Why
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
-from policies.preemption.decide import World, decide
 from policies.quota.shares import share_of
 from tests.builders import busy, cluster, gang, requests, snapshot
+from tests.conformance.preemption import World, decide
 from tests.policies.quota.worlds import GPU, quota
 
 ANY = Preemption(Evicts.LOWER, Evicts.ANY)

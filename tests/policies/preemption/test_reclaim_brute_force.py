@@ -13,10 +13,10 @@ import pytest
 from policies.model import Topology
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, Preemption
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
-from policies.preemption.decide import World, decide
 from policies.preemption.reclaim import Queues, Reclaim
 from policies.quota.tree import QuotaTree
 from tests.builders import cluster, gang, requests, single, snapshot
+from tests.conformance.preemption import World, decide
 from tests.policies.preemption.brute import HOUR, NOW, Best, price
 from tests.policies.quota.worlds import GPU, quota
 

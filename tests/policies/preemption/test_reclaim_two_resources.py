@@ -17,8 +17,8 @@ import pytest
 from policies.model.queues import ClusterQueue, Cohort, Evicts, FairStrategy, Preemption, Quota, ResourceGroup
 from policies.preemption.allowed import Why
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
-from policies.preemption.decide import World, decide
 from tests.builders import GPU, gang, node, requests, single, snapshot
+from tests.conformance.preemption import World, decide
 from tests.policies.preemption.brute import HOUR, NOW, Best, price
 
 SEEDS, PARTS = 2_400, 6

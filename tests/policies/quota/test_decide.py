@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 from policies.model.queues import ClusterQueue, Cohort, Quota, ResourceFlavor, ResourceGroup, Strategy
-from policies.quota.decide import Admitted, Incoming, World, decide
 from policies.quota.flavors import Fit
 from policies.quota.history import History, Sampling
 from policies.quota.parts import PodSetRequest
 from policies.quota.tree import QuotaTree
+from tests.conformance.quota import Admitted, Incoming, World, decide
 from tests.policies.quota.worlds import GPU, Oracle, quota, tree
 
 FLAVOR = {GPU[0]: ResourceFlavor(GPU[0])}

@@ -10,12 +10,12 @@ import pytest
 
 from policies.model.queues import ClusterQueue, Cohort, Quota, ResourceFlavor, ResourceGroup
 from policies.order import Drf
-from policies.quota.decide import Incoming, World, decide
 from policies.quota.drf import by_drf
 from policies.quota.flavors import Fit
 from policies.quota.parts import PodSetRequest
 from policies.quota.shares import Head, fairest
 from policies.quota.tree import QuotaTree
+from tests.conformance.quota import Incoming, World, decide
 from tests.policies.quota.worlds import GPU, tree
 
 

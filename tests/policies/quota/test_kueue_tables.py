@@ -7,13 +7,13 @@ from math import ceil
 import pytest
 
 from policies.model.queues import ClusterQueue, FairStrategy, FlavorResource, Usage
-from policies.preemption import decide as eviction
-from policies.preemption.offers import offers
-from policies.quota.decide import Admitted, Decision, World, decide
 from policies.quota.flavors import Assignment, Fit, Flavors
 from policies.quota.history import History, Sampling
-from policies.quota.shares import Head, by_age, share_of
+from policies.quota.shares import Head, share_of
 from policies.quota.tree import QuotaTree
+from tests.conformance import preemption as eviction
+from tests.conformance.offers import offers
+from tests.conformance.quota import Admitted, Decision, World, by_age, decide
 from tests.policies.tables import Case, candidates, cases, incoming, podsets, usage_of
 
 

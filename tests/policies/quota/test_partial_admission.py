@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from random import Random
 
 from policies.model.queues import ClusterQueue, ResourceFlavor
-from policies.quota.decide import Decision, Incoming, World, decide
 from policies.quota.flavors import Assignment, Fit
 from policies.quota.partial_admission import most
 from policies.quota.parts import PodSetRequest
+from tests.conformance.quota import Decision, Incoming, World, decide
 from tests.policies.quota.worlds import GPU, quota
 
 FLAVORS = {GPU[0]: ResourceFlavor(GPU[0])}

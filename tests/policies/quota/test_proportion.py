@@ -10,12 +10,12 @@ import pytest
 
 from policies.model.queues import ClusterQueue, Cohort, FlavorResource, Quota, ResourceFlavor, ResourceGroup
 from policies.order import Proportion
-from policies.quota.decide import Incoming, World, decide
 from policies.quota.flavors import Fit
 from policies.quota.parts import PodSetRequest
 from policies.quota.proportion import Claimant, Deserved, by_proportion, water_fill
 from policies.quota.shares import Head, fairest
 from policies.quota.tree import QuotaTree
+from tests.conformance.quota import Incoming, World, decide
 from tests.policies.quota.test_drf import heads_of
 from tests.policies.quota.worlds import GPU, Oracle, quota, tree
 

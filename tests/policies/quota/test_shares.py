@@ -10,11 +10,11 @@ from random import Random
 import pytest
 
 from policies.model.queues import ClusterQueue, Cohort, FlavorResource, ResourceFlavor, Strategy
-from policies.quota.decide import Incoming, World, decide
 from policies.quota.flavors import Fit
 from policies.quota.parts import PodSetRequest
-from policies.quota.shares import Head, Share, by_age, fairest, share_of
+from policies.quota.shares import Head, Share, by_borrowing, fairest, share_of
 from policies.quota.tree import QuotaTree
+from tests.conformance.quota import Incoming, World, by_age, decide
 from tests.policies.quota.worlds import GPU, SEVERAL, Oracle, quota, tree
 
 Ranked = tuple[bool, tuple[bool, Fraction], int, float]
@@ -168,7 +168,7 @@ def test_the_turn_is_the_one_of_an_independent_tournament(block: int) -> None:
         while heads:
             expected = theirs.turn(heads, used)
             assert expected is not None
-            assert fairest(ours, heads) == expected, seed
+            assert fairest(ours, heads, by_borrowing(ours)) == expected, seed
             compared += 1
             del heads[expected.queue]
             ours.use(expected.queue, expected.usage)
@@ -209,7 +209,7 @@ def test_two_queues_take_turns_by_what_they_borrow() -> None:
     order = []
     for at in range(6):
         heads = {name: Head(name, {GPU: size}, since=float(at)) for name, size in (("a", 1), ("b", 2))}
-        winner = fairest(both, heads)
+        winner = fairest(both, heads, by_borrowing(both))
         assert winner is not None
         order.append(winner.queue)
         both.use(winner.queue, winner.usage)
@@ -238,8 +238,8 @@ def test_who_borrows_with_weight_0_comes_last_and_among_such_who_borrows_less_is
 
 
 def test_a_queue_in_no_cohort_waits_for_nobody() -> None:
-    queues = [ClusterQueue("alone", quota(4)), ClusterQueue("member", quota(4), "c")]
-    found = fairest(QuotaTree(queues), {name: Head(name, {GPU: 1}) for name in ("member", "alone")})
+    both = QuotaTree([ClusterQueue("alone", quota(4)), ClusterQueue("member", quota(4), "c")])
+    found = fairest(both, {name: Head(name, {GPU: 1}) for name in ("member", "alone")}, by_borrowing(both))
     assert found is not None
     assert found.queue == "alone"
 

@@ -15,15 +15,15 @@ from policies.model.queues import VOLCANO, ClusterQueue, Cohort, Stop, VolcanoQu
 from policies.order import Drf, FairSharing, Proportion
 from policies.preemption.allowed import Why
 from policies.preemption.candidates import Candidate, Request, Unit
-from policies.preemption.decide import World as Evictions
-from policies.preemption.decide import decide as victims
-from policies.quota.decide import Admitted, Incoming, World, decide
 from policies.quota.flavors import Fit
 from policies.quota.parts import PodSetRequest
 from policies.quota.proportion import Deserved, deserve
 from policies.quota.shares import QueueOrder, share_of
 from policies.quota.tree import QuotaTree
 from policies.quota.volcano import FLAVOR, from_volcano, misplaced
+from tests.conformance.preemption import World as Evictions
+from tests.conformance.preemption import decide as victims
+from tests.conformance.quota import Admitted, Incoming, World, decide
 
 GPU = "nvidia.com/gpu"
 WHAT = (FLAVOR.name, GPU)

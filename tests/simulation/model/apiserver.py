@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from extender.core.bare import bare
 from extender.core.events import Event
@@ -25,11 +25,9 @@ from policies.model import (
 from policies.model.queues import QueueObject
 from tests.simulation.model.batch import BatchJob, Write, written
 from tests.simulation.model.changes import Change, Kind
+from tests.simulation.model.owner import OwnerObject
 from tests.simulation.model.pods import WOKEN, as_read, pinned
 from tests.simulation.model.wire import Stage, Wire
-
-if TYPE_CHECKING:
-    from tests.simulation.model.owners import OwnerObject
 
 ObjectT = TypeVar("ObjectT", Pod, Node, PodGroup, BatchJob)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
 from policies.model import (
     DisruptionBudget,
@@ -15,9 +14,7 @@ from policies.model import (
 )
 from policies.model.queues import QueueObject
 from tests.simulation.model.batch import BatchJob
-
-if TYPE_CHECKING:
-    from tests.simulation.model.owners import OwnerObject
+from tests.simulation.model.owner import OwnerObject
 
 
 class Kind(Enum):

@@ -26,7 +26,7 @@ from extender.core.events import (
 from policies.model import DisruptionBudget, GroupJob, Node, Pod, PodGroup
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.changes import Change
-from tests.simulation.model.owners import OwnerObject
+from tests.simulation.model.owner import OwnerObject
 from tests.simulation.model.pods import as_read
 from tests.simulation.model.wire import read_node, read_pod
 

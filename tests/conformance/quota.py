@@ -1,5 +1,5 @@
 """One pass over queues, as a pure function: which of the waiting workloads are admitted, in which order and with which
-flavors, and what keeps the others. This is the entry for conformance tests, too.
+flavors, and what keeps the others.
 """
 
 from __future__ import annotations
@@ -9,16 +9,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
-from policies.checks import check_quota
 from policies.model.queues import ClusterQueue, Cohort, ResourceFlavor, Strategy, Usage
-from policies.quota.books import Books, Evicting, NoEvictions, Victims
 from policies.quota.flavors import Assignment, Fit, Flavors, Lack, Places, Preempts, no_place_needed, nobody
 from policies.quota.history import History
-from policies.quota.partial_admission import whole_or_part
-from policies.quota.parts import PodSetRequest, uncovered, with_pods
-from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_age, by_borrowing, fairest
+from policies.quota.partial_admission import most
+from policies.quota.parts import PodSetRequest, uncovered
+from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_borrowing, fairest
 from policies.quota.tree import QuotaTree
-from policies.quota.usable import Usable
+from tests.conformance.books import Books, Evicting, NoEvictions, Victims
+from tests.conformance.checks import (
+    check_amount,
+    check_amounts,
+    check_name,
+    check_number,
+    check_once,
+    check_priority,
+    check_queues,
+    check_usage,
+)
+from tests.conformance.usable import Usable
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +68,7 @@ class Decision:
 
 
 Evictions = Callable[[Incoming, Books], Evicting]
-"""Whom a workload may have evicted, with what is used by then (``policies.preemption.offers``)."""
+"""Whom a workload may have evicted, with what is used by then (``tests.conformance.offers``)."""
 
 
 def no_evictions(_workload: Incoming, _books: Books) -> Evicting:
@@ -93,7 +102,7 @@ def decide(world: World, incoming: Iterable[Incoming]) -> list[Decision]:
     """
     line, usable = list(incoming), Usable(world.queues, world.cohorts, world.flavors)
     world = replace(world, queues=usable.queues, cohorts=usable.cohorts, admitted=list(world.admitted))
-    check_quota(world, line)
+    _check(world, line)
     books = Books(world.queues, world.cohorts)
     for one in world.admitted:
         books.admit(one.queue, one.usage)
@@ -148,7 +157,7 @@ class _Turns:
     def _assigned(self, queue: ClusterQueue, one: Incoming) -> Assignment:
         version, known = self._known.get(one.uid, (-1, None))
         if known is None or version != self._books.version:
-            known = whole_or_part(one.podsets, lambda podsets: self._assign(queue, one, podsets))
+            known = _whole_or_part(one.podsets, lambda podsets: self._assign(queue, one, podsets))
             self._known[one.uid] = self._books.version, known
         return known
 
@@ -157,7 +166,7 @@ class _Turns:
         because its queue need not borrow that part from those who go. Without such victims as it is, if it fits so."""
         if text := "it has no podsets" if not podsets else uncovered(queue, podsets):
             return Assignment(Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
-        evicting, asked = self._evicting(one), with_pods(queue, podsets)
+        evicting, asked = self._evicting(one), _with_pods(queue, podsets)
         found = self._flavors(evicting.preempts).assign(queue, asked)
         if found.fit in (Fit.NONE, Fit.FITS) or not self._has_places(podsets, found):
             return found
@@ -243,6 +252,44 @@ class _Lines:
         return 0.0 if history is None else history.value, one.place
 
 
+def by_age(heads: Mapping[str, Head]) -> list[Head]:
+    """Without fair shares: who need not borrow from far away first, then priority, then age."""
+    return sorted(heads.values(), key=lambda head: (head.level, -head.priority, head.since, head.uid))
+
+
+def _with_pods(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> Sequence[PodSetRequest]:
+    """Each pod counts as one, where the queue covers that."""
+    if not any("pods" in group.covered for group in queue.groups):
+        return podsets
+    return [replace(one, requests={**one.requests, "pods": 1}) for one in podsets]
+
+
+def _whole_or_part(
+    podsets: Sequence[PodSetRequest], assign: Callable[[Sequence[PodSetRequest]], Assignment]
+) -> Assignment:
+    """For all pods, also by preempting; else for as many as there is quota for, and ``counts`` says how many: the first
+    podsets have theirs before the others. If even the minimum is too much, that is what the reason is about.
+    """
+    whole = assign(podsets)
+    extra = sum(one.count - one.least for one in podsets)
+    if whole.fit >= Fit.PREEMPT or not extra:
+        return whole
+    count, part = most(extra, lambda some: assign(_with(podsets, some)), Fit.PREEMPT)
+    if part.fit < Fit.PREEMPT:
+        return part
+    return replace(part, counts={one.name: one.count for one in _with(podsets, count)})
+
+
+def _with(podsets: Sequence[PodSetRequest], extra: int) -> list[PodSetRequest]:
+    """Of each its minimum, and so many more in all."""
+    found = []
+    for one in podsets:
+        more = min(extra, one.count - one.least)
+        found.append(replace(one, count=one.least + more))
+        extra -= more
+    return found
+
+
 def _requested(tree: QuotaTree, incoming: Iterable[Incoming]) -> Requested:
     total = {name: Counter[str]() for name in tree.queues}
     for name, node in tree.queues.items():
@@ -252,3 +299,25 @@ def _requested(tree: QuotaTree, incoming: Iterable[Incoming]) -> Requested:
         for podset in one.podsets if one.queue in total else ():
             total[one.queue].update({name: amount * podset.count for name, amount in podset.requests.items()})
     return total
+
+
+def _check(world: World, incoming: Sequence[Incoming]) -> None:
+    """Whether what the decision by quota is asked about makes sense. Raises a ValueError that says what to do."""
+    check_queues(world.queues, world.cohorts)
+    for name, flavor in world.flavors.items():
+        if flavor.name != name:
+            raise ValueError(f"flavor {flavor.name!r} is there as {name!r}: give each by its own name")
+    for at, runs in enumerate(world.admitted):
+        check_usage(f"what workload {at} of those admitted to queue {runs.queue} uses", runs.usage)
+    for one in incoming:
+        check_name("the UID of a workload", one.uid)
+        check_priority(f"the priority of workload {one.uid}", one.priority)
+        check_number(f"since of workload {one.uid}", one.since)
+        check_once(f"workload {one.uid}: podset", (podset.name for podset in one.podsets))
+        for podset in one.podsets:
+            what = f"podset {podset.name} of workload {one.uid}"
+            check_amount(f"the count of {what}", podset.count)
+            if podset.minimum is not None:
+                check_amount(f"the minimum of {what}", podset.minimum, least=1)
+            check_amounts(f"the requests of {what}", podset.requests)
+    check_once("workload", (one.uid for one in incoming))

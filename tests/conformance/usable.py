@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from numbers import Real
 
-from policies.checks import contradiction
-from policies.model.queues import ClusterQueue, Cohort, Stop
+from policies.model.queues import VOLCANO, ClusterQueue, Cohort, Quota, Stop
 from policies.quota.tree import QuotaTree
+from policies.words import twice
 
 
 class Usable:
@@ -43,3 +44,20 @@ class Usable:
 def _missing(queue: ClusterQueue, flavors: Collection[str] | None) -> str:
     names: Iterator[str] = (name for group in queue.groups for name, _ in group.flavors)
     return next((f"flavor {name} does not exist" for name in names if flavors is not None and name not in flavors), "")
+
+
+def contradiction(one: ClusterQueue | Cohort) -> str:
+    """Why nobody can be admitted to a queue, or to those of a cohort, that contradicts itself, as people write it;
+    empty if it does not."""
+    what_it_is = f"{'queue' if isinstance(one, ClusterQueue) else 'cohort'} {one.name}"
+    covered = [name for group in one.groups for name in dict.fromkeys(group.covered)]
+    flavors = [name for group in one.groups for name, _ in group.flavors]
+    for what, names in (("resource", covered), ("flavor", flavors)):
+        if (name := twice(names)) is not None:
+            return f"{what_it_is}: {what} {name} is there twice"
+    for flavor, quotas in (pair for group in one.groups for pair in group.flavors):
+        for resource, quota in quotas.items() if not flavor.startswith(VOLCANO) else ():
+            said = (quota.nominal, quota.borrowing, quota.lending) if isinstance(quota, Quota) else ()
+            if any(isinstance(amount, Real) and amount < 0 for amount in said):
+                return f"{what_it_is}: the quota of {resource} of flavor {flavor} must not be negative"
+    return ""

@@ -6,34 +6,23 @@ from collections import Counter
 from dataclasses import replace
 
 from policies.model.queues import ClusterQueue, FlavorResource, Usage
+from policies.placement.snapshot import no_nodes
 from policies.preemption.candidates import Request
-from policies.preemption.decide import World, no_nodes, sheltered
 from policies.preemption.reclaim import Queues
-from policies.preemption.victims import Choice, Refusal, search
-from policies.quota.books import Books, Victims
-from policies.quota.decide import Evictions, Incoming
+from policies.preemption.victims import Choice, Refusal, offered, search
 from policies.quota.flavors import Fit
-from policies.quota.tree import QuotaTree
-from policies.quota.usable import Usable
+from tests.conformance.books import Books, Victims
+from tests.conformance.preemption import World, sheltered
+from tests.conformance.quota import Evictions, Incoming
+from tests.conformance.usable import Usable
 
 
 def offers(world: World) -> Evictions:
-    """``evictions`` of ``policies.quota.decide.World``, for whoever runs in this world; their quota is that which its
+    """``evictions`` of ``tests.conformance.quota.World``, for whoever runs in this world; their quota is that which its
     ``admitted`` use. Nodes are not asked for."""
     known = {one.name: one for one in world.queues}
     world = replace(world, running=sheltered(world.running, Usable(world.queues, world.cohorts)))
     return lambda workload, books: _Offers(world, known, workload, books)
-
-
-def offered(tree: QuotaTree, queue: str, usage: Usage, found: Choice) -> tuple[Fit, int]:
-    """Whether others alone go, and from how far away the queue borrows when all of them have gone."""
-    after = tree.fork(queue)
-    for victim in found.victims:
-        if victim.queue in after.queues:
-            after.free(victim.queue, victim.usage)
-    own = any(victim.queue == queue for victim in found.victims)
-    level = max((after.level(queue, what, amount)[0] for what, amount in usage.items()), default=0)
-    return (Fit.PREEMPT if own else Fit.RECLAIM), level
 
 
 class _Offers:
