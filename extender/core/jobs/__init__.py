@@ -1,1 +1,1 @@
-"""Jobs that are planned before their pods exist, and what else makes pods: how they are started, kept and stopped."""
+"""Jobs that are planned before their pods exist: start, upkeep, stop, capacity, and other makers of pods."""
