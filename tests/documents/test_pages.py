@@ -75,12 +75,22 @@ def test_the_picture_of_the_code_is_that_of_its_imports() -> None:
     assert PICTURE.read_text() == draw(), "the packages, their imports or their first sentences changed: make picture"
 
 
-def test_every_package_says_what_it_is_for() -> None:
+def packages() -> list[Path]:
     folders = ("benchmarks", "charts", "devcluster", "extender", "policies", "tests")
-    packages = [path.parent.relative_to(ROOT) for name in folders for path in (ROOT / name).rglob("__init__.py")]
-    sentences = {package: first_sentence(".".join(package.parts)) for package in packages}
+    return [path.parent for folder in folders for path in (ROOT / folder).rglob("__init__.py")]
+
+
+def test_every_package_says_what_it_is_for() -> None:
+    sentences = {ids(path): first_sentence(ids(path).replace("/", ".")) for path in packages()}
     assert len(sentences) > 50
     assert [package for package, text in sentences.items() if not 3 < len(text.split()) <= 28] == []
+
+
+def test_the_files_that_a_package_names_exist() -> None:
+    pattern = re.compile(r"`([a-z_]+\.py)`")
+    named = [path / name for path in packages() for name in pattern.findall((path / "__init__.py").read_text())]
+    assert len(named) > 20
+    assert [ids(file) for file in named if not file.exists()] == []
 
 
 @pytest.mark.parametrize("command", every_command(), ids=ids)
