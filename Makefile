@@ -18,7 +18,7 @@ unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test versions soak faults facts check help format devcluster python clean fuzz chart wheel image upgrade digest
+.PHONY: demo test versions soak faults facts check help format devcluster python clean fuzz chart picture wheel image upgrade digest
 
 demo: $(SYNC) ## Show two training jobs on 4 nodes, without and with Muster, on a real control plane (ARGS="--help")
 	@$(BIN)/python -m devcluster --build-only
@@ -73,6 +73,9 @@ facts: $(SYNC) ## Find out anew what Kubernetes does, slow facts too, and make d
 
 chart: $(SYNC) ## Make the templates, schema and table of the Helm chart from manifests/ and values.yaml
 	@$(BIN)/python -m charts
+
+picture: $(SYNC) ## Draw docs/architecture.svg, the ladder of packages in ARCHITECTURE.md, from the imports
+	@$(BIN)/python -m tests.documents.picture
 
 image: $(SYNC) ## Build the image in a Debian root, without Docker, and run it on a control plane; needs root (ARGS="--fresh")
 	@$(BIN)/python -m devcluster --build-only

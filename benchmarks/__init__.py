@@ -1,4 +1,4 @@
-"""What Muster costs and how fast it is, measured on a real control plane: `muster bench --help`.
+"""Measurements of Muster on a real control plane and of the core alone: `muster bench --help`.
 
 A benchmark (`benchmark.py`) is a list of steps. Each step builds a stage of its own (`stage.py`), does one thing there,
 and returns one run: a struct of plain figures. Runs are kept in a JSON file (`record.py`) from which the tables on the

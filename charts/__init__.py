@@ -1,1 +1,1 @@
-"""The Helm chart, and the command that makes its templates of the manifests: `make chart`."""
+"""The Helm chart, and the command that makes its templates from manifests/ and its schema from the settings."""

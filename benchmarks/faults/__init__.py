@@ -1,1 +1,1 @@
-"""Faults on a real control plane: what was tried, how often, and what came of it."""
+"""The campaign of faults on a real control plane: what was tried, how often, and how it ended."""

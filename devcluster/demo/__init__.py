@@ -1,1 +1,1 @@
-"""Two training jobs on 32 GPUs, let in alternately: without Muster neither runs, with it one does, then the other."""
+"""The demo: two training jobs on 32 GPUs, created in turn, without Muster and with it."""

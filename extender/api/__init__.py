@@ -1,1 +1,1 @@
-"""The HTTP API as programs see it."""
+"""The models of the API: `observe` fills them, `http` answers with them, the command line reads them."""

@@ -1,1 +1,1 @@
-"""The command line: a file or folder for each command; its modules are imported when it is used."""
+"""The command line `muster`: a file or folder for each command, imported when it is used."""

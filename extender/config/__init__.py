@@ -1,1 +1,1 @@
-"""The settings, and the policies that they can name."""
+"""The settings, and the policies that they can name: docs/configuration.md."""

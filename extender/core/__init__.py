@@ -1,1 +1,1 @@
-"""The core: events in, effects out. It knows no clock, no network and no task; ``now`` is always an argument."""
+"""The core: a state machine, `Engine.handle(event, now) -> effects`, without clock, network or task."""

@@ -1,4 +1,4 @@
-"""What came of what the core asked for: the events that answer its effects (``extender.core.effects``)."""
+"""Answers: the events that report how an effect (``extender.core.effects``) has ended."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What kube-scheduler's calls are answered: which candidates a pod may use, whom it may preempt, whether it is bound.
+"""Answers to kube-scheduler's calls: which candidates a pod may use, its victims, and whether it is bound.
 
-The same question gets the same answer until an event changes the facts.
-"""
+The same question gets the same answer until an event changes the facts. A gang without a plan gets no node, with one
+constant text: kube-scheduler tries a pod again at once when the text of its refusal changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the core may ask for. The runner carries effects out in order and reports the outcomes of writes as events."""
+"""Effects: what the core asks for. The driver carries them out in order and reports the outcomes of writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can happen to the core. Every instant is in seconds of one monotonic clock."""
+"""Events: what can happen to the core. Every instant is in seconds of one monotonic clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instants that are read from objects, where anybody may have written them, and pauses that double."""
+"""Instants as annotations have them, which any client may have written, and pauses that double."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the core waits for what, how much it does at once, and how much it looks at."""
+"""Limits of the core: how long it waits, how much it does at once, and how much it looks at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""After a restart: what bound pods and nominations tell of an earlier life of ours, workload by workload."""
+"""Recover after a restart: what bound pods and nominations tell of an earlier life, workload by workload.
+
+A nomination is a hint: it is taken where the whole gang still fits, else cleared. A gang whose release broke off is
+planned before all others and completed."""
 
 from __future__ import annotations
 

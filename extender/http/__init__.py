@@ -1,1 +1,1 @@
-"""HTTP: kube-scheduler's verbs and the pages for people, and who may send how much."""
+"""The server: kube-scheduler's four verbs without a framework, the API with FastAPI, health, metrics, limits."""

@@ -1,1 +1,1 @@
-"""What is shown of a running Muster: metrics, logs, views and explanations."""
+"""Views of a running Muster: metrics, logs, views, and how well gangs are placed."""

@@ -1,1 +1,1 @@
-"""Carries out what the core asks for: one pure driver, run by the event loop of ``Runner`` and by the simulator."""
+"""The driver that carries out what the core asks for: pure, run by the event loop and by the simulator alike."""

@@ -1,4 +1,4 @@
-"""The nouns every decision is made of: nodes, pods, pod groups. All are immutable values.
+"""The nouns of every decision: nodes, pods, gangs, jobs, queues, topology. All are immutable values.
 
 Amounts are integers: cpu in millicores, everything else in its base unit (bytes, devices, pods).
 """

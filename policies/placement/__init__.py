@@ -1,1 +1,10 @@
-"""A node for every member of a gang: the request, the search over domains, and the rules that it keeps."""
+"""A node for every member of a gang: the request, the search over domains, and the rules that it keeps.
+
+``place.py`` takes a ``request.py`` and searches domains (``search.py``, ``capacity.py``) in a ``snapshot.py``. It keeps
+the ``rules.py`` of the topology, and says what is lacking (``shortfall.py``) and what closes nodes (``closed.py``).
+``fitting.py`` checks a known placement. Roles that compete for the same nodes are counted exactly (``exact.py``).
+
+Pods can demand something of each other: ports, affinity, spread. ``relations.py`` makes caps on nodes of it where that
+is all. Else members are placed one by one as kube-scheduler would (``related.py``, ``seating.py``). Preferences become
+scores (``wishes.py``).
+"""

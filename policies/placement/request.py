@@ -223,7 +223,7 @@ def _odd(pods: Sequence[Pod], size: int) -> int:
 def confine(
     role: Role, roles: Sequence[Role], room: Counts, home: int | None, rows: Rows, snapshot: Snapshot
 ) -> int | None:
-    """No room outside the domains that a role shares with the others who require a level, which it does itself.
+    """Enforce a required level: leave the role no room outside the domains that it shares with others that require one.
 
     ``home``: a node in them; None where the role is the first to choose: the domain with the most room among ``rows``.
     """

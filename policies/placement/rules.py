@@ -1,4 +1,9 @@
-"""What members ask of the topology, in terms of the levels that this cluster has."""
+"""Rules of the topology: what members require and prefer, in terms of the levels that this cluster has.
+
+A required level is enforced twice, whatever the topology policy proposes. ``request.py`` leaves a role no room outside
+the domain that it has to share (``confine``, ``_stay``). ``keeps`` checks the nodes of a plan, before it is committed
+and again before its Bindings are posted.
+"""
 
 from __future__ import annotations
 

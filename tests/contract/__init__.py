@@ -1,0 +1,1 @@
+"""Calls that real kube-schedulers have made, as recorded, against the verbs."""

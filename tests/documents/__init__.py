@@ -1,1 +1,1 @@
-"""The documents are true: what they say to type runs, what they link to exists, what they list is what there is."""
+"""The documents are true: commands in them run, links lead somewhere, lists and pictures are complete."""

@@ -15,6 +15,7 @@ import typer
 from extender.cli.main import Deferred, main
 from tests.documents.elsewhere import ELSEWHERE, elsewhere
 from tests.documents.pages import PAGES, ROOT, every_command
+from tests.documents.picture import PICTURE, draw, first_sentence
 
 LINKED = (*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md")
 _FOLDERS = ("benchmarks", "charts", "devcluster", "docs", "extender", "manifests", "policies", "tests")
@@ -58,10 +59,38 @@ def test_the_readme_is_under_three_screens() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 110
 
 
-def test_the_map_of_the_code_has_every_part() -> None:
-    shown = (ROOT / "ARCHITECTURE.md").read_text()
-    parts = [one.name for one in (ROOT / "extender").iterdir() if not one.name.startswith("_")]
-    assert [name for name in parts if not re.search(rf"[`/]{name}[`/]", shown)] == []
+def test_the_map_of_the_code_is_two_pages() -> None:
+    lines = (ROOT / "ARCHITECTURE.md").read_text().splitlines()
+    assert len(lines) <= 110
+    assert max(map(len, lines)) <= 150
+
+
+def test_the_map_of_the_code_names_files_that_exist() -> None:
+    named = re.findall(r"`([\w/]+\.py)`", (ROOT / "ARCHITECTURE.md").read_text())
+    assert len(named) > 30
+    assert [name for name in named if not ((ROOT / name).exists() or (ROOT / "extender/core" / name).exists())] == []
+
+
+def test_the_picture_of_the_code_is_that_of_its_imports() -> None:
+    assert PICTURE.read_text() == draw(), "the packages, their imports or their first sentences changed: make picture"
+
+
+def packages() -> list[Path]:
+    folders = ("benchmarks", "charts", "devcluster", "extender", "policies", "tests")
+    return [path.parent for folder in folders for path in (ROOT / folder).rglob("__init__.py")]
+
+
+def test_every_package_says_what_it_is_for() -> None:
+    sentences = {ids(path): first_sentence(ids(path).replace("/", ".")) for path in packages()}
+    assert len(sentences) > 50
+    assert [package for package, text in sentences.items() if not 3 < len(text.split()) <= 28] == []
+
+
+def test_the_files_that_a_package_names_exist() -> None:
+    pattern = re.compile(r"`([a-z_]+\.py)`")
+    named = [path / name for path in packages() for name in pattern.findall((path / "__init__.py").read_text())]
+    assert len(named) > 20
+    assert [ids(file) for file in named if not file.exists()] == []
 
 
 @pytest.mark.parametrize("command", every_command(), ids=ids)

@@ -1,1 +1,1 @@
-"""What Kubernetes does: each fact is a test on a real control plane. docs/kubernetes-facts.md is made from them."""
+"""Facts about Kubernetes: each is a test on a real control plane, and docs/kubernetes-facts.md is made from them."""

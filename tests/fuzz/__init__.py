@@ -1,1 +1,1 @@
-"""Hostile input, made from a seed: what is on the wire, and what the author of a pod can have written."""
+"""Hostile input, made from a seed: on the wire, and in objects that the author of a pod can write."""

@@ -1,0 +1,1 @@
+"""Muster on a real control plane with the real controllers of jobs."""

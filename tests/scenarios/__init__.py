@@ -1,4 +1,4 @@
-"""What happens to gangs, written once: the simulator and the real control plane play it, and must end the same way."""
+"""Scenarios written once: the simulator and the real control plane play them, and must end the same way."""
 
 from tests.scenarios import dialects, faults, gangs, gates, topology
 from tests.scenarios.scenario import SCENARIOS, Scenario

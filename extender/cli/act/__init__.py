@@ -1,1 +1,1 @@
-"""Commands that act on one workload, with the rights of who types them: hold, resume, requeue, evict."""
+"""The commands that act on one workload with the rights of the caller: hold, resume, requeue, evict."""

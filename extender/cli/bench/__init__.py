@@ -1,1 +1,1 @@
-"""Load tests with an open model: what both measure, judge and write, and the parts of `muster bench gangs`."""
+"""`muster bench gangs`, and what it shares with `muster loadtest`: measures, thresholds, files, comparison."""

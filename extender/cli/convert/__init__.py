@@ -1,1 +1,1 @@
-"""`muster convert`: files with objects of Kueue's v1beta1 are rewritten to v1beta2."""
+"""`muster convert`: rewrite files with objects of Kueue's v1beta1 to v1beta2."""

@@ -1,4 +1,4 @@
-"""`muster doctor`: looks at a live cluster from outside for every known way to set Muster up wrongly.
+"""`muster doctor`: look at a live cluster from outside for every known way to set Muster up wrongly.
 
 ``gather`` reads the facts, the modules of checks are pure functions from facts to findings, and ``examination`` puts
 them together. A check that could not be made is said, never passed over.

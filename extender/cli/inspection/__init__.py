@@ -1,1 +1,1 @@
-"""The commands that look at a running Muster from outside: `muster explain`, `gangs`, `domains`."""
+"""The commands that look at a running Muster: `muster explain`, `gangs`, `domains`, `queues`."""

@@ -1,1 +1,1 @@
-"""`muster release`: what waits goes back to how its author wrote it."""
+"""`muster release`: give waiting workloads back as their authors wrote them."""

@@ -1,1 +1,1 @@
-"""The admission cycle: quota, then nodes and devices, then commit, evict, or wait. ``cycle.py`` is to be read first."""
+"""The admission cycle: quota, then nodes and devices, then commit, evict, or wait (read ``cycle.py`` first)."""

@@ -1,4 +1,6 @@
-"""Commit a plan that was checked: every slot is promised its node, in a large gang some at a time."""
+"""Commit a plan that was checked: every slot is promised its node, in a large gang some at a time.
+
+This is the only way from a plan to promises. From here on the room and the quota of the plan are claimed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What people read: why a workload waits, reports of queues and jobs, and hints. Nothing is decided by it."""
+"""Texts and reports for people: why a workload waits, and how queues and jobs stand. They decide nothing."""

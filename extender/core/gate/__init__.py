@@ -1,1 +1,1 @@
-"""The way from a plan to Bindings: kube-scheduler is led, bind requests are held, refusals and revocations end it."""
+"""From a plan to Bindings: steer kube-scheduler, hold bind requests, release a whole gang, or revoke its plan."""

@@ -128,6 +128,11 @@ class Bindings:
             self._state.binds.doubt(uid, now + self._state.limits.plan_s)
 
     def _outcome(self, workload: Workload, member: Member, event: BindingPosted, now: float) -> None:
+        """Take over how the Binding of a member ended.
+
+        A failed Binding frees the member's room, unless part of its gang is bound: then the room is kept for the
+        replacement. While it is unknown how a Binding ended, the room stays promised.
+        """
         match event.outcome:
             case Outcome.DONE:
                 self.bound(workload, member)
@@ -218,6 +223,7 @@ class Bindings:
         return workload.has_quorum(Stage.ARRIVED, tuple(unknown))
 
     def _begin(self, workload: Workload, now: float) -> None:
+        """Start the gang: release it if its quorum is held, it is in time, and the last look finds nothing wrong."""
         members, release = workload.members, workload.release
         if not workload.has_quorum(Stage.ARRIVED):
             held = f"{workload.share(Stage.ARRIVED)} reached bind{to_be_created(workload)}"

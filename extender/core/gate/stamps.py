@@ -1,8 +1,11 @@
 """Stamps: what a Binding writes on a pod, and the release that a restart reads from the stamps of a workload.
 
+The last Binding of a release stamps ``release-complete``, which is then written on a second member, on another node.
+So a restart tells a release that broke off from a pod that was lost. The stamps of a pod that was moved to another
+gang count for nothing there.
+
 One stamp is the deletion cost, by which a ReplicaSet removes members when it is scaled down, so that domains stay
-whole. Members with an index need none: they are placed by it, and their controllers remove the highest ones first.
-"""
+whole. Members with an index need none: they are placed by it, and their controllers remove the highest ones first."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""Carry a plan out: how kube-scheduler is led to the planned nodes, and when the gates come off.
+"""Steer kube-scheduler to the planned nodes, and take the gates off: how a plan is carried out.
 
-The setting ``steering`` says by what it is led, and so what that means for a pod.
-"""
+The setting ``steering`` chooses the means, and so what that means for a pod (docs/steering.md). A nomination has
+kube-scheduler look at one node first, and keeps the room there from pods of equal or lower priority. It also wakes a
+member that was refused. The gates come off when all nominations are written; in a small cluster at once and without
+nominations. A pin is node affinity on the pod. Members that are in each other's way are steered in rounds: the next
+round begins when all members before it have reached bind."""
 
 from __future__ import annotations
 

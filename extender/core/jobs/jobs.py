@@ -1,7 +1,11 @@
 """Jobs are admitted whole: planned while they are suspended, and started by one write with the plan in it.
 
-Their pods are created led to their nodes. When the plan is lost the job is suspended again as a whole, what is ours is
-taken off it, and it is planned anew.
+Their pods are created for their nodes, and no pod is written to. When the plan is lost the job is suspended again as a
+whole, what is ours is taken off it, and it is planned again. No deadline ends a plan before the watch shows the start:
+until then the job could not be suspended.
+
+A new leader reads the plan from the job itself. The same happens when a user suspends a job and starts it again before
+its plan is off it, and its room is still free.
 """
 
 from __future__ import annotations

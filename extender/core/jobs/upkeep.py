@@ -1,4 +1,7 @@
-"""An admitted job while it runs: its slots keep their nodes, and what it has to be started over for."""
+"""An admitted job while it runs: its slots keep their nodes, and some events make it start over.
+
+A slot keeps its node while the job is admitted, so a pod that fails leaves its room to its replacement. A slot that is
+done needs no node, even when its pod has gone: the status of the job says so."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The books: nodes, room, quota, volumes, devices, jobs and pods that are to come, and who waits."""
+"""The ledger: what is used and promised (nodes, quota, volumes, devices), what is expected, and what waits."""

@@ -1,4 +1,6 @@
-"""Which pods of a job are to come, and by when the next of them has to."""
+"""Expected pods of a job: which are to come, and by when the next of them has to.
+
+Pods without an index that wait beyond the plan take slots that no pod fills."""
 
 from __future__ import annotations
 

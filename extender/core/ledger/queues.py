@@ -1,7 +1,8 @@
 """The queue objects as last seen, and which ClusterQueue a LocalQueue leads to, or why nothing is admitted there.
 
-Volcano's Queues are drawn as ClusterQueues and Cohorts, which workloads name without a LocalQueue.
-"""
+They are read as one picture, which is made again before a cycle when some of them have changed. Workloads that wait in
+a tree without changes keep their reasons. Volcano's Queues are read as ClusterQueues and Cohorts, which workloads name
+without a LocalQueue."""
 
 from __future__ import annotations
 

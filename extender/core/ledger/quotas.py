@@ -1,8 +1,10 @@
 """Quota: what each workload uses of its ClusterQueue, for every node that it is promised and every pod that is on one.
 
-It follows from the claims, and so from the API objects alone. Where a ClusterQueue orders by past use, the use of each
-LocalQueue is sampled now and then, and what is started counts at once. A restart reads it from the status of the
-LocalQueue (``policies/quota/history.py``).
+It follows from the claims, and so from the API objects alone. A job says with which flavors it was started; the flavor
+of a gang's pod follows from its node. So a restart counts the same.
+
+Where a ClusterQueue orders by past use, the use of each LocalQueue is sampled now and then, and what is started counts
+at once. A restart reads it from the status of the LocalQueue (``policies/quota/history.py``).
 """
 
 from __future__ import annotations

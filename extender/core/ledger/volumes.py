@@ -1,4 +1,6 @@
-"""Where the volumes of pods are: which claims have one, and which nodes reach it."""
+"""Volumes of pods: which claims have one, and which nodes reach it.
+
+The node affinity of the volumes that a pod mounts becomes part of what the pod demands of a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""The workloads that wait: whom the next cycle has to look at, what has changed for them, who starts, and who is due.
+"""Waiting workloads: why each is looked at again, what has changed for them, which starts go first, and timers.
+
+The next cycle looks at a workload again for one of four causes:
+
+- the workload has changed: settling it calls ``Waiting.come`` with ``changed``;
+- something has changed that it alone waits for: ``Waiting.look_again``;
+- room came free, or nodes or pods have changed (``Changes``), and that ``concerns`` its shape: the cycle drops what it
+  had found for the shape (``queue/shortfalls.py``);
+- quota was given back in its tree, or its turn in the queue has changed (``cycle/queues.py``).
 
 Changes are folded since the cycle last looked at all of them: where room came free. A gang that is being started makes
 others stand back where a topology spread counts members of both: kube-scheduler counts pods as they come, so two such
@@ -61,6 +69,7 @@ class Waiting:
         return self._limit.leave(key)
 
     def look_again(self, key: GroupKey) -> None:
+        """Have the next cycle look at it, whatever was found for its shape."""
         if key in self.keys:
             self.stale[key] = None
             self.parked.drop(key)

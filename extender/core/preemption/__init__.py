@@ -1,1 +1,1 @@
-"""Preemption: who may give way, who is chosen, and the room that is kept until the victims have gone."""
+"""Preemption: candidates, the search for victims, and the room that is kept until they have gone."""

@@ -1,1 +1,1 @@
-"""Who is next, and the plan of one workload."""
+"""The queue: which workload is next, and the plan of one workload."""

@@ -1,1 +1,1 @@
-"""One workload: its members and slots, its job, its release, and what it has failed at."""
+"""A workload: its members and slots, its job, its release, and its failures."""

@@ -1,1 +1,1 @@
-"""The way to the API server: where it is, as whom it is asked, and bytes out and in."""
+"""The way to the API server: its address, credentials, connections, and pages of lists."""

@@ -1,1 +1,1 @@
-"""PodGroup objects, one file for each project that has some."""
+"""The PodGroup objects of other projects: one file for each project that has some."""

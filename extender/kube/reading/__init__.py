@@ -1,1 +1,1 @@
-"""What Kubernetes objects say, read field by field into what the core knows."""
+"""Kubernetes objects, read field by field into what the core knows."""

@@ -1,1 +1,1 @@
-"""A cluster in one file: what is kept of each object, and names that tell nothing of their owner."""
+"""A cluster in one file: what is kept of each object, and pseudonyms for its names."""

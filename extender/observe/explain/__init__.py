@@ -1,1 +1,1 @@
-"""Answers to people's questions: why a gang is where it is, what would make it fit, and what the domains have left."""
+"""Answers to people's questions: why a gang waits, what would start it, what the domains have left."""

@@ -1,0 +1,1 @@
+"""Each kind of job as it is read, started, suspended and cleaned."""

@@ -1,0 +1,1 @@
+"""Quota as pure decisions: trees, flavors, shares and orders of queues."""
