@@ -21,7 +21,7 @@ NOMINATE = Nominate("u1", "team", "train-0", "node-3")
 
 def digest(*effects: Effect) -> str:
     stream = Stream()
-    stream.feed(effects)
+    stream.feed(list(effects))
     return stream.digest
 
 

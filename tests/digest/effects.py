@@ -143,17 +143,17 @@ class Stream:
 
     def __init__(self) -> None:
         self.events = 0
-        self._effects: list[tuple[int, Effect]] = []
+        self._effects: list[tuple[int, list[Effect]]] = []
 
-    def feed(self, effects: Iterable[Effect]) -> None:
+    def feed(self, effects: list[Effect]) -> None:
         """Take the effects of the next event. They are hashed later: tests count what an event costs."""
         self.events += 1
-        self._effects += [(self.events, effect) for effect in effects]
+        self._effects.append((self.events, effects))
 
     @property
     def digest(self) -> str:
         """Return the hash of all so far."""
-        return digest_of(f"{event} {form(named(effect))}" for event, effect in self._effects)
+        return digest_of(f"{event} {form(named(one))}" for event, effects in self._effects for one in effects)
 
 
 @contextmanager

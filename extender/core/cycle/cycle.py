@@ -259,27 +259,28 @@ class Cycle:
         """Find what can be done for a workload, and do it. Returns what that has cost beyond a plain turn.
 
         A workload that changes meanwhile is looked at again in the next cycle. Its turn may come later in ``line`` by
-        what is found.
+        what is found. However many slices it takes, its instant is that of its beginning.
         """
-        if (asked := (yield from self._asked(workload))) is None:
+        now = self._now
+        if (asked := (yield from self._asked(workload, now))) is None:
             return 0
         demand, shape = asked
-        outcome: Outcome | None = self._hindrance(workload, demand, shape)
+        outcome: Outcome | None = self._hindrance(workload, demand, shape, now)
         least, spent = LOOK, 0
         if outcome is None:
             least = TRY + SEAT * len(demand.pods)
             outcome, spent = yield from metered(self._plan(workload, demand, shape, line))
         if isinstance(outcome, Reason):
             self._vain += max(spent, least)
-            outcome = yield from self._instead(workload, shape, outcome, line)
-        spent += yield from self._carry_out(workload, shape, outcome)
+            outcome = yield from self._instead(workload, shape, outcome, line, now)
+        spent += yield from self._carry_out(workload, shape, outcome, now)
         if spent < least:
             yield min(least - spent, self._state.limits.slice_units)
         return max(0, spent - least)
 
-    def _carry_out(self, workload: Workload, shape: Shape, outcome: Outcome) -> Steps[int]:
+    def _carry_out(self, workload: Workload, shape: Shape, outcome: Outcome, now: float) -> Steps[int]:
         """Do what was found for it. Returns what a commit has cost."""
-        state, now = self._state, self._now
+        state = self._state
         match outcome:
             case Plan():
                 _, cost = yield from metered(self._commit.commit(workload, outcome, self._planner.holds, now))
@@ -288,22 +289,22 @@ class Cycle:
             case Changed():
                 state.waiting.look_again(workload.key)
             case PolicyError():
-                self._blame(workload, outcome)
+                self._blame(workload, outcome, now)
             case Later():
                 pass  # the line has it again
             case Evict():
-                self._tell(workload, self._reservations.begin(workload, outcome.found, outcome.choice, now))
+                self._tell(workload, self._reservations.begin(workload, outcome.found, outcome.choice, now), now)
             case AskNodes():
                 why = self._elastic.begin(workload, shape, outcome, now)
                 self._queued.quota_taken(workload, self._shortfalls)
-                self._tell(workload, why)
+                self._tell(workload, why, now)
             case Reason():
-                self._tell(workload, outcome)
+                self._tell(workload, outcome, now)
             case _:
                 assert_never(outcome)
         return 0
 
-    def _asked(self, workload: Workload) -> Steps[tuple[Demand, Shape] | None]:
+    def _asked(self, workload: Workload, now: float) -> Steps[tuple[Demand, Shape] | None]:
         """Return what it asks of the planner; None if it asks for nothing now."""
         waiting = self._state.waiting
         if workload.releasing:
@@ -316,16 +317,16 @@ class Cycle:
             return None
         waiting.looked_at(workload.key)
         if demand.trouble is not None:
-            self._explain(workload, demand.trouble)
-        if demand.shape is None or self._now < workload.retries.not_before:
+            self._explain(workload, demand.trouble, now)
+        if demand.shape is None or now < workload.retries.not_before:
             yield LOOK
             return None
         return demand, demand.shape
 
-    def _hindrance(self, workload: Workload, demand: Demand, shape: Shape) -> Reason | None:
+    def _hindrance(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Reason | None:
         """Return why it cannot be admitted as far as is known, before anything is planned."""
-        state, now = self._state, self._now
-        why = until_created(state, workload, now) or self._until_proven(workload) or until_gone(state, workload)
+        state = self._state
+        why = until_created(state, workload, now) or self._until_proven(workload, now) or until_gone(state, workload)
         if why is None and not self._preempting.is_ready(workload.key):
             why = self._queued.refused(workload, shape, self._shortfalls)
         return why or until_started(state, workload, demand, related=shape.related)
@@ -351,48 +352,48 @@ class Cycle:
         return reason
 
     def _instead(
-        self, workload: Workload, shape: Shape, why: Reason, line: Line
+        self, workload: Workload, shape: Shape, why: Reason, line: Line, now: float
     ) -> Steps[Later | Evict | AskNodes | Reason]:
         """Return what can be done for a workload without room or quota: others give way, or nodes are asked for."""
         if (pending := self._elastic.pending(workload, shape)) is not None:
             return pending
-        instead = yield from self._preempting.instead(workload, shape, why, line, self._now)
-        return self._elastic.instead(workload, instead, self._now) if isinstance(instead, Reason) else instead
+        instead = yield from self._preempting.instead(workload, shape, why, line, now)
+        return self._elastic.instead(workload, instead, now) if isinstance(instead, Reason) else instead
 
-    def _until_proven(self, workload: Workload) -> Reason | None:
+    def _until_proven(self, workload: Workload, now: float) -> Reason | None:
         """While others wait, one job alone whose pods may never come has room at a time. Two that take turns would
         never leave the room free at once that a larger gang waits for."""
         state, namespace = self._state, workload.key.namespace
         if not put_off(state, workload) or not state.creation.in_doubt(workload.key):
             return None
         if self._in_need is None:  # those that are put off come last: whoever waits now has had his turn
-            self._in_need = tuple(islice(dict.fromkeys(in_need(state, self._now)), 2))
+            self._in_need = tuple(islice(dict.fromkeys(in_need(state, now)), 2))
         if all(other == namespace for other in self._in_need):
             return None
-        state.creation.refuse(workload.key, self._now)
+        state.creation.refuse(workload.key, now)
         return _UNPROVEN
 
-    def _tell(self, workload: Workload, why: Reason) -> None:
+    def _tell(self, workload: Workload, why: Reason, now: float) -> None:
         """Make this why it waits, unless it says so already, or has started and grows."""
         if why is not workload.telling.reason and (workload.whole or not workload.seated):
-            self._explain(workload, why)
+            self._explain(workload, why, now)
 
-    def _explain(self, workload: Workload, why: Reason) -> None:
+    def _explain(self, workload: Workload, why: Reason, now: float) -> None:
         """Why its members wait: all of them, or those beyond the quorum of a gang that runs."""
         why = worded(workload, why, self._state)
         if (workload.whole or workload.grows) and why.code != "OtherScheduler":
             workload.telling.explain_surplus(why)
             why = running(workload, self._state)
-        explain(self._state, workload, why, self._now)
+        explain(self._state, workload, why, now)
 
-    def _blame(self, workload: Workload, error: PolicyError) -> None:
+    def _blame(self, workload: Workload, error: PolicyError, now: float) -> None:
         """A policy failed: that costs the workload its turn, and a while."""
-        state, now = self._state, self._now
+        state = self._state
         state.waiting.looked_at(workload.key)
         state.blame(error.policy)
         reached(state, workload, Milestone.DELAYED, now, detail=str(error))
         workload.retries.fail(now, state.limits.retry_max_s)
-        self._explain(workload, Reason("PolicyFailed", str(error)))
+        self._explain(workload, Reason("PolicyFailed", str(error)), now)
         state.touch(workload)
 
     def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
@@ -418,7 +419,7 @@ class Cycle:
                 asked = other.asked
                 own = None if asked is None or asked.shape is not None else asked.trouble
                 self._vain += LOOK
-                self._tell(other, own or why.reason)
+                self._tell(other, own or why.reason, self._now)
             yield LOOK
 
     def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
@@ -443,7 +444,7 @@ class Cycle:
         try:
             line.come(workload, number, self._state.quotas.members.queue_of(workload.key) or "")
         except PolicyError as error:
-            self._blame(workload, error)
+            self._blame(workload, error, self._now)
 
     def _is_open(self, workload: Workload) -> bool:
         """Whether there may be anything to be found out about it."""
