@@ -1,7 +1,8 @@
-"""handle(): the one way in. An event and the time go in, effects come out, nothing else ever changes the core.
+"""handle(): the one way into the core, in three steps: apply the event, conclude what follows, schedule the cycle.
 
-Three steps: the event is applied to its member or workload; what follows is concluded, for each workload that was
-touched and then for what rests on all of them; and the cycle sees whether there is anything for it.
+An event and the time go in, effects come out, and nothing else ever changes the core. The event is applied to its
+member or workload. What follows is concluded for each workload that was touched, then for what rests on all of them.
+The cycle sees whether there is anything for it.
 """
 
 from __future__ import annotations

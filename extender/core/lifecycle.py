@@ -1,4 +1,4 @@
-"""settle(): what follows for a workload from all that has happened to it. Wait, hold, bind, run, break off, end.
+"""settle(): what follows for a workload from all that has happened to it: wait, hold, bind, run, break off, or end.
 
 Nothing stays bound in part: what broke off is completed in time, or evicted.
 """

@@ -1,1 +1,1 @@
-"""Views of a running Muster: metrics, logs, views, and how well gangs are placed."""
+"""Views of a running Muster: metrics, logs, answers of the API, and how well gangs are placed."""

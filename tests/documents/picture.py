@@ -47,7 +47,9 @@ def rungs(graph: grimp.ImportGraph, package: str) -> list[Rung]:
     parts = graph.find_children(package)
     for part in parts:
         graph.squash_module(part)
-    order = TopologicalSorter({part: graph.find_modules_directly_imported_by(part) & parts for part in parts})
+    order = TopologicalSorter(
+        {part: graph.find_modules_directly_imported_by(part) & (parts - {part}) for part in parts}
+    )
     order.prepare()
     ladder: list[Rung] = []
     while order.is_active():

@@ -1,1 +1,5 @@
-"""Answers to people's questions: why a gang waits, what would start it, what the domains have left."""
+"""Answers to people's questions: why a gang waits, what would start it, what the domains have left.
+
+Remedies (``remedies.py``) are tried before they are named, on a snapshot or on a copy of the quota tree: nodes
+(``inquiry.py``), closed nodes (``opening.py``) and quota (``quota.py``). docs/waiting.md lists the reasons.
+"""
