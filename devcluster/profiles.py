@@ -17,7 +17,7 @@ from devcluster.certificates import KeyPair
 
 Object = dict[str, Any]
 StartServer = Callable[[str, Callable[[int, KeyPair], Sequence[str]]], tuple[int, str]]
-"""As ``devcluster.cluster.Cluster.start_server``."""
+"""Runs a server of webhooks and returns its port and what its clients trust: ``Cluster.start_server``."""
 
 INJECTED = {"devcluster.muster.dev/inject": "enabled"}
 """The label of namespaces whose pods get a sidecar."""

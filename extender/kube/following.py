@@ -85,7 +85,6 @@ class JobFollower:
         self.synced = asyncio.Event()
         self._kube = kube
         self._reader = reader
-        self._sight = sight
         self._pause = pause
         self._changed = asyncio.Event()
         volcano_jobs = volcano_jobs_of(reader)

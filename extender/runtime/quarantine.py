@@ -91,7 +91,6 @@ class LeftOut:
     namespace: str
     object: Controller
     error: str
-    suspect: bool
 
     def __str__(self) -> str:
         place = f"{self.namespace}/" if self.namespace else ""
@@ -193,7 +192,7 @@ class Quarantine:
             if (whose := named(one.event)) is not None:
                 namespace, controller = whose
                 controller = controller._replace(uid=controller.uid or one.source.uid)
-                found.append(LeftOut(namespace, controller, one.entry.error, one.entry.suspect))
+                found.append(LeftOut(namespace, controller, one.entry.error))
         return found
 
     # Failures.
@@ -324,4 +323,4 @@ def _digest(event: Event) -> str:
 
 def _title(event: Event) -> str:
     whose = named(event)
-    return type(event).__name__ if whose is None else str(LeftOut(*whose, error="", suspect=False))
+    return type(event).__name__ if whose is None else str(LeftOut(*whose, error=""))

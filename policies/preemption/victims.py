@@ -40,12 +40,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Nobody's eviction would help. ``why``: for people; ``kept``: how many candidates may not be evicted, by reason.
-    ``nobody``: none of them may. ``beside``: what is to be said then where it is known what room is lacking; empty if
-    that is ``text``."""
+    """Nobody's eviction would help. ``why``: for people. ``nobody``: no candidate may be evicted. ``beside``: what is
+    to be said then where it is known what room is lacking; empty if that is ``text``."""
 
     why: str
-    kept: Mapping[str, int] = field(default_factory=dict)
     nobody: bool = False
     beside: str = field(default="", compare=False)
 
@@ -159,13 +157,13 @@ def _above_threshold(request: Request, candidates: Sequence[Candidate], queues: 
 def _refused(request: Request, lack: str, count: int, kept: Mapping[str, int], above: str, *, of_room: bool) -> Refusal:
     """``of_room``: it lacks nodes, not quota."""
     if not request.preempts:
-        return Refusal(f"the preemptionPolicy of its PriorityClass is Never{above}", kept)
+        return Refusal(f"the preemptionPolicy of its PriorityClass is Never{above}")
     those, others = f"the {many(count, 'candidate')} that may be evicted for it", _others(kept) + above
     if not lack:
-        return Refusal(f"of {those}, not enough may go together{others}", kept)
+        return Refusal(f"of {those}, not enough may go together{others}")
     if count:
-        return Refusal(f"even without {those}: {lack}{others}", kept)
-    return Refusal(lack + others, kept, nobody=True, beside=_NOBODY + others if of_room else "")
+        return Refusal(f"even without {those}: {lack}{others}")
+    return Refusal(lack + others, nobody=True, beside=_NOBODY + others if of_room else "")
 
 
 def _others(kept: Mapping[str, int]) -> str:

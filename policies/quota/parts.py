@@ -24,10 +24,6 @@ class PodSetRequest:
     minimum: int | None = None
     group: str = ""
 
-    @property
-    def least(self) -> int:
-        return self.count if self.minimum is None else min(self.minimum, self.count)
-
 
 class Part(NamedTuple):
     """Podsets that get one flavor of a resource group, and what they ask for of it together."""

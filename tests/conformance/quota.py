@@ -271,7 +271,7 @@ def _whole_or_part(
     podsets have theirs before the others. If even the minimum is too much, that is what the reason is about.
     """
     whole = assign(podsets)
-    extra = sum(one.count - one.least for one in podsets)
+    extra = sum(one.count - _least(one) for one in podsets)
     if whole.fit >= Fit.PREEMPT or not extra:
         return whole
     count, part = most(extra, lambda some: assign(_with(podsets, some)), Fit.PREEMPT)
@@ -280,12 +280,16 @@ def _whole_or_part(
     return replace(part, counts={one.name: one.count for one in _with(podsets, count)})
 
 
+def _least(podset: PodSetRequest) -> int:
+    return podset.count if podset.minimum is None else min(podset.minimum, podset.count)
+
+
 def _with(podsets: Sequence[PodSetRequest], extra: int) -> list[PodSetRequest]:
     """Of each its minimum, and so many more in all."""
     found = []
     for one in podsets:
-        more = min(extra, one.count - one.least)
-        found.append(replace(one, count=one.least + more))
+        more = min(extra, one.count - _least(one))
+        found.append(replace(one, count=_least(one) + more))
         extra -= more
     return found
 

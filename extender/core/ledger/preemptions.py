@@ -306,11 +306,6 @@ class Preemptions:
             room |= {name: room.get(name, 0) + amount for name, amount in kept.requests}
         return any(room.get(name, 0) < amount for name, amount in pod.requests if amount)
 
-    def holds(self, owner: SlotOf) -> bool:
-        """Whether that is the owner of room that is kept."""
-        preemption = self.under_way.get(owner.workload)
-        return preemption is not None and any(room_of(owner.workload, node) == owner for node in preemption.rooms)
-
     @property
     def has_moved(self) -> bool:
         """Whether room has changed hands since the last time that it was kept."""
