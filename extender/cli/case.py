@@ -138,8 +138,8 @@ def _too_large(job: Arrival, nodes: Sequence[Node]) -> str:
 def queues_from(paths: Sequence[Path]) -> QueueInput:
     """The queue objects that these files say. Raises InputError."""
     # What it takes to read them is imported where there are some.
-    from extender.kube.convert import UnreadableError
     from extender.kube.queues.documents import queue_documents
+    from extender.kube.reading.identity import UnreadableError
 
     found = QueueInput()
     for path in paths:

@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Raw, Struct, field, inspect
 
 from extender.core.effects import AnswerFilter
-from extender.kube.convert import UnreadableError
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import AnyObject, Meta, PodObject
-from extender.kube.reading.recent import pod_sent
+from extender.kube.recent import pod_sent
 from extender.observe.logs import printable
 from policies.model import Pod
 

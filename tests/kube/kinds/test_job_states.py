@@ -10,10 +10,9 @@ import pytest
 
 from extender.core.effects import StartJob
 from extender.kube.kinds.change import TOO_LARGE, clean, start
-from extender.kube.kinds.completion import DEVICES, GATED, ON_A_NODE, Completion
+from extender.kube.kinds.completion import DEVICES, GATED, ON_A_NODE, Completion, LimitItem
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.kind import Object, UnreadableJobError
-from extender.kube.kinds.limit_ranges import LimitItem
 from extender.kube.kinds.plan import plan_from
 from extender.kube.kinds.read import ANOTHER_SCHEDULER, NO_PODS, TWO_GANGS, TWO_MINIMA, Reader
 from policies.model import GroupKey

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.kube.kinds.completion import Completion, TemplateSpec
-from extender.kube.kinds.limit_ranges import LimitItem, LimitRange, limits_of
+from extender.kube.kinds.completion import Completion, LimitItem, LimitRange, TemplateSpec, limits_of
 from extender.kube.reading.requests import requests_of
 
 
