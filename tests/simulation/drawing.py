@@ -20,7 +20,7 @@ from tests.simulation.batch_plan import (
     takes_over,
     varied,
 )
-from tests.simulation.checkpoint_plan import alike, draw_saves, has_checkpoints, in_devices
+from tests.simulation.checkpoints import alike, draw_saves, has_checkpoints, in_devices
 from tests.simulation.cluster_plan import TOLERATIONS, draw_nodes, draw_submitted
 from tests.simulation.device_plan import has_devices, registrations, with_devices
 from tests.simulation.elastic_plan import (

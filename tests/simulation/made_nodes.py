@@ -13,8 +13,7 @@ from tests.simulation.company import Company
 from tests.simulation.let_go import pods_of
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR, MADE
-from tests.simulation.quota import QuotaJudge
-from tests.simulation.quota_use import flavors_of
+from tests.simulation.quota import QuotaJudge, flavors_of
 from tests.simulation.seating import seats
 from tests.simulation.shown import Shown
 from tests.simulation.sight import nominated

@@ -14,7 +14,7 @@ from tests.simulation.batch_plan import (
     NONE,
     BatchPlan,
 )
-from tests.simulation.checkpoint_plan import Save
+from tests.simulation.checkpoints import Save
 from tests.simulation.elastic_plan import (
     ElasticPlan,
 )

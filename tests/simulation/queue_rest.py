@@ -11,8 +11,7 @@ from policies.model.queues import ClusterQueue, ResourceFlavor, Stop
 from tests.builders import GPU
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR, MADE
-from tests.simulation.quota_book import Book, is_strict, left_for
-from tests.simulation.quota_use import is_unplanned, used_by
+from tests.simulation.quota import Book, is_strict, is_unplanned, left_for, used_by
 from tests.simulation.seating import seats
 from tests.simulation.sight import Room, kept_nodes, left_over, lets_in, on_nodes, take, tolerating
 

@@ -12,6 +12,7 @@ from extender.core.workload.workload import Phase
 from policies.model import GANG_GATE, GroupKey, Node, Pod
 from policies.model.mentions import full, mentions_of
 from tests.simulation.broken import BrokenPromiseError
+from tests.simulation.fairness import OURS
 from tests.simulation.job_rest import judge_jobs
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.kubescheduler import KubeScheduler
@@ -23,7 +24,6 @@ from tests.simulation.referee import Referee
 from tests.simulation.restart import complaints
 from tests.simulation.seating import agree, seats, takes
 from tests.simulation.sight import Room, Sight, beside, by_gang, kept_nodes, left_over, look, nominated, on_nodes
-from tests.simulation.single_turns import OURS
 from tests.simulation.victim_rest import rooms_without
 
 _KEPT = re.compile(r"room is kept for \d+ pods? in no gang \(([^)]*)\)")

@@ -18,8 +18,7 @@ from tests.core.queues import cluster_queue
 from tests.simulation.drawing import draw
 from tests.simulation.elastic_plan import has_elastic, has_taints
 from tests.simulation.judged_life import batch
-from tests.simulation.let_go import LetGoJobs
-from tests.simulation.let_go_gangs import LetGoGangs
+from tests.simulation.let_go import LetGoGangs, LetGoJobs
 from tests.simulation.model.agents import Platform
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.autoscaler import Autoscaler, Pool, Whim
