@@ -18,10 +18,10 @@ from tests.simulation import relations
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
 from tests.simulation.doubts import Claim
+from tests.simulation.queue_turns import LastTaken
 from tests.simulation.seating import agree, seats
 from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, Sight, beside, fits, kept_nodes, lets_in, nominated
-from tests.simulation.taken import LastTaken
 from tests.simulation.terms import Terms
 from tests.simulation.untold import Untold
 from tests.simulation.waves import Waves

@@ -40,7 +40,6 @@ from extender.runtime.quarantine import Source
 from policies.model import GroupKey, Job, PodSets
 from tests.core.invariants import validate
 from tests.simulation.admissions import Admissions
-from tests.simulation.asked_nodes import AskedNodes
 from tests.simulation.broken import BrokenPromiseError, complain
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
@@ -48,7 +47,7 @@ from tests.simulation.evictions import Evictions
 from tests.simulation.fairness import OURS, Fairness
 from tests.simulation.job_orders import judge_job
 from tests.simulation.losses import Losses
-from tests.simulation.made_nodes import MadeNodes
+from tests.simulation.made_nodes import AskedNodes, MadeNodes
 from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.facts import shown_in

@@ -33,12 +33,12 @@ from tests.simulation.company import Company
 from tests.simulation.doubts import DOUBT_S
 from tests.simulation.drawing import draw
 from tests.simulation.job_orders import judge_job
-from tests.simulation.job_rest import judge_jobs
 from tests.simulation.judged_life import Life, batch
 from tests.simulation.lives import nomination, posting
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.model.world import World
 from tests.simulation.referee import Referee
+from tests.simulation.rest import judge_jobs
 from tests.simulation.shown import GANG_UID
 from tests.simulation.sight import left_over, look
 from tests.simulation.terms import Terms

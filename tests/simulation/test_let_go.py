@@ -25,9 +25,9 @@ from tests.simulation.model.autoscaler import Autoscaler, Pool, Whim
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION
-from tests.simulation.queue_rest import could_be_let_go
 from tests.simulation.referee import Referee
 from tests.simulation.relation_plan import has_relations
+from tests.simulation.rest import could_be_let_go
 from tests.simulation.shown import Shown
 from tests.simulation.terms import Terms
 
