@@ -1,4 +1,4 @@
-"""Which flavor each podset gets of each resource, what keeps it from more, and which assignment comes next.
+"""Choose the flavor of each podset and resource, say what keeps it from more, and give the next assignment.
 
 The rules are those of Kueue (``pkg/scheduler/flavorassigner`` at ff69552e79), with one difference on purpose: a flavor
 counts as fitting only if the workload can be placed on its nodes. Where the nodes of one assignment have no room,

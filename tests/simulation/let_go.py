@@ -25,7 +25,6 @@ _SLOW_S = 5.0
 _EARLY_S = 1.0
 """The deadline is written in whole seconds."""
 
-
 Tolerated = Mapping[str, tuple[Toleration, ...]]
 """What pods tolerate for their flavors, by series."""
 

@@ -1,4 +1,4 @@
-"""What the API server adds to the pods of a template when it creates them, and what those pods will be like.
+"""Complete the pods of a template as the API server will when it creates them.
 
 LimitRanges add defaults to the containers, and say which of them the API server would refuse.
 """

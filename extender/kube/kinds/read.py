@@ -99,7 +99,6 @@ NATIVE_GROUP = (
     'template, or write muster.dev/gang: "false" on the job'
 )
 
-
 _REMEMBERED = 10_000
 _TEMPLATES = 2_000
 """Shapes of which a template is kept: a few KiB each."""

@@ -1,4 +1,4 @@
-"""What a pod demands: of its node (Selection), and of other pods (Constraints).
+"""The demands of a pod: on its node (Selection), and on other pods (Constraints).
 
 A Selection has the node selector, the required node affinity and the tolerations. Constraints have the host ports, the
 pod (anti-)affinity and the spread.

@@ -1,4 +1,4 @@
-"""Which object an object is: its UID, namespace and name, without which it cannot be read."""
+"""The identity of an object: its UID, namespace and name, without which it cannot be read."""
 
 from __future__ import annotations
 

@@ -168,7 +168,6 @@ ADVICE: dict[str, Callable[[State, Workload], str]] = {
 }
 """Remedies by the code of the reason."""
 
-
 _DOMAINS = 2
 """Domains for which a remedy is worked out: those that come nearest."""
 

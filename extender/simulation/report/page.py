@@ -78,7 +78,6 @@ footer { margin-top: 44px; color: var(--soft); font-size: 13px }
     for number in range(6)
 )
 
-
 _RULES = {
     "kube-scheduler": "pod by pod, each on the node with the largest share of free GPUs; a gang can hold GPUs in part.",
     "kube-scheduler-packed": "pod by pod, each on the fullest node that has room; a gang can hold GPUs in part.",
