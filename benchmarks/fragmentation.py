@@ -21,9 +21,9 @@ from devcluster.progress import Progress
 from extender.cli.case import core
 from extender.config.settings import load
 from extender.simulation.chance import Chance
+from extender.simulation.contest import misfits
 from extender.simulation.replay.arrivals import Arrival, at_load
 from extender.simulation.replay.baselines import PodByPod
-from extender.simulation.replay.contest import misfits
 from extender.simulation.replay.course import Course, Decider, Life, Terms
 from extender.simulation.replay.muster import Muster
 from extender.simulation.replay.shape import GPU, InputError, gpus_of, nodes_of, pools_from

@@ -17,8 +17,8 @@ from benchmarks.benchmark import Benchmark, Kind, Table
 from devcluster.progress import Progress
 from extender.cli.case import core
 from extender.config.settings import load
+from extender.simulation.contest import Baseline, Case, run
 from extender.simulation.replay.arrivals import Arrival, at_load
-from extender.simulation.replay.contest import Baseline, Case, run
 from extender.simulation.replay.course import Terms
 from extender.simulation.replay.shape import gpus_of, nodes_of, pools_from
 from extender.simulation.replay.trace import Layout, read_trace

@@ -21,8 +21,8 @@ from extender.kube.kinds.read import Reader
 from extender.kube.lease import follow
 from extender.kube.queues.capacity import Capacity, CapacityKeeper
 from extender.kube.queues.protection import NodeKeeper
-from extender.kube.queues.recording import WorkloadWriter
-from extender.kube.queues.writing import QueueWriter
+from extender.kube.queues.status import QueueWriter
+from extender.kube.queues.workloads import WorkloadWriter
 from extender.observe.sight import Sight
 from extender.observe.topology import told, topology
 from extender.runtime import garbage

@@ -12,9 +12,9 @@ from extender.kube.kinds.completion import Completion, PriorityClass
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.read import Reader
-from extender.kube.kinds.snapshot import job_object
-from extender.kube.queues.snapshot import reduced_queue
 from extender.kube.reading.objects import AnyObject, NodeObject, PodObject
+from extender.kube.snapshots.jobs import job_object
+from extender.kube.snapshots.queues import reduced_queue
 from extender.kube.snapshots.snapshot import ClusterFile, reduced
 from tests.snapshots import node, pod
 from tests.test_simulate_snapshot_queues import OBJECTS, cluster_queue

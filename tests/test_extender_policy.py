@@ -9,8 +9,7 @@ from typing import Any, get_args
 from extender.core.gate import stamps
 from extender.kube.client import EVICTED_BY
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
-from extender.kube.kinds.appwrapper import APP_WRAPPER
-from extender.kube.kinds.keys import (
+from extender.kube.keys import (
     COMPONENT,
     FLAVORS,
     GANG,
@@ -24,6 +23,7 @@ from extender.kube.kinds.keys import (
     QUEUES,
     WORKLOAD,
 )
+from extender.kube.kinds.appwrapper import APP_WRAPPER
 from extender.kube.kinds.trainer import MANAGER
 from extender.kube.reading.eviction import EVICTED_AT
 from extender.kube.reading.reserved import PREEMPTING

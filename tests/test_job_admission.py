@@ -9,7 +9,7 @@ import pytest
 
 from extender.core.gate.stamps import WRITTEN
 from extender.kube.dialects import NAMES
-from extender.kube.kinds.keys import (
+from extender.kube.keys import (
     COMPONENT,
     FLAVORS,
     IN_VAIN,
@@ -23,8 +23,8 @@ from extender.kube.kinds.keys import (
     QUEUES,
     WORKLOAD,
 )
-from extender.kube.queues.naming import OF_VOLCANO
 from extender.kube.reading.eviction import EVICTED_AT
+from extender.kube.reading.queue_name import OF_VOLCANO
 from extender.kube.reading.reserved import PREEMPTING
 from policies.model import GANG_GATE
 from tests.test_manifests import document, documents

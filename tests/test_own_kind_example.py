@@ -8,7 +8,7 @@ import yaml
 
 from extender.config.settings import Settings, load
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
-from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, NODE_LABELS, NODES, PODSET, WORKLOAD
+from extender.kube.keys import COMPONENT, INDEX_LABEL, NODE_LABELS, NODES, PODSET, WORKLOAD
 from tests.documents.pages import ROOT, blocks
 from tests.test_manifests import MANIFESTS, document, documents
 

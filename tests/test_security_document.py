@@ -12,13 +12,12 @@ import yaml
 
 from extender.config.settings import Settings, load
 from extender.http import connections, verbs, wire
-from extender.kube import client
+from extender.kube import client, recent
 from extender.kube.api import connection, exchange
 from extender.kube.convert import MOST_NAMES
 from extender.kube.kinds.registry import KINDS
-from extender.kube.reading import recent
+from extender.kube.reading.constraints import MOST_CHARACTERS, MOST_CONDITIONS, MOST_VALUES
 from extender.kube.reading.requests import MOST
-from extender.kube.reading.selections import MOST_CHARACTERS, MOST_CONDITIONS, MOST_VALUES
 from extender.kube.reflector import WATCH_S
 from extender.observe.logs import LONGEST_LINE
 from extender.observe.sight import DARK_S

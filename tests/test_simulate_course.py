@@ -15,8 +15,8 @@ from benchmarks.record import Content, read_runs
 from extender.cli.case import core
 from extender.config.settings import load
 from extender.core.engine import Engine
+from extender.simulation.contest import Baseline, Case, run
 from extender.simulation.replay.arrivals import Arrival, at_load, offered_load
-from extender.simulation.replay.contest import Baseline, Case, run
 from extender.simulation.replay.course import Course, Terms
 from extender.simulation.replay.muster import Muster
 from extender.simulation.replay.shape import gpus_of, nodes_of, pools_from

@@ -11,8 +11,8 @@ import pytest
 
 from extender.cli.case import core
 from extender.config.settings import load
+from extender.simulation.contest import Case, run
 from extender.simulation.replay.arrivals import URGENT, Arrival, with_urgent
-from extender.simulation.replay.contest import Case, run
 from extender.simulation.replay.course import Life, Run, Terms
 from extender.simulation.replay.queueing import Queueing, virtual_clusters
 from extender.simulation.replay.shape import nodes_of, pools_from

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from extender.cli.simulate import main
 from extender.kube.podgroups.volcano import VolcanoGroup
-from extender.kube.queues.snapshot import reduced_queue, reduced_volcano_queue
 from extender.kube.reading.objects import AnyObject, NodeObject, PodObject
 from extender.kube.snapshots.pseudonyms import anonymise
+from extender.kube.snapshots.queues import reduced_queue, reduced_volcano_queue
 from extender.kube.snapshots.snapshot import ClusterFile, encode, reduced
 from tests.snapshots import answers, node, pod, simulate
 

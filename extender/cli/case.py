@@ -16,8 +16,8 @@ from extender.config.settings import Settings, load
 from extender.core.engine import Engine
 from extender.core.events import QueueSeen
 from extender.core.gate.advisory import Mode
+from extender.simulation.contest import NO_QUEUES, Case, misfits, slots
 from extender.simulation.replay.arrivals import Arrival, at_load, offered_load, window_s
-from extender.simulation.replay.contest import NO_QUEUES, Case, misfits, slots
 from extender.simulation.replay.course import Terms
 from extender.simulation.replay.queueing import NOBODY, Queueing, remarks, virtual_clusters
 from extender.simulation.replay.scenario import Scenario
@@ -138,8 +138,8 @@ def _too_large(job: Arrival, nodes: Sequence[Node]) -> str:
 def queues_from(paths: Sequence[Path]) -> QueueInput:
     """The queue objects that these files say. Raises InputError."""
     # What it takes to read them is imported where there are some.
-    from extender.kube.convert import UnreadableError
     from extender.kube.queues.documents import queue_documents
+    from extender.kube.reading.identity import UnreadableError
 
     found = QueueInput()
     for path in paths:

@@ -1,9 +1,11 @@
-"""`muster simulate`: reads the input, runs the schedulers on it, and shows and writes the results."""
+"""`muster simulate`: read the input, run the schedulers on it with a progress bar, and show and write the results."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
@@ -11,29 +13,63 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from extender.cli.case import QueueInput, amended, case_of, from_trace, queues_from, settings_of, text_of
 from extender.cli.output import STANDARD_OUTPUT, Output, OutputError, check_apart
-from extender.cli.progress import progress
 from extender.cli.terminal import console, grid, stop_on
 from extender.config.settings import Settings, SettingsError
 from extender.core.events import QueueSeen
 from extender.core.ledger.queues import key_of
 from extender.platforms.nodes import PLATFORMS
 from extender.simulation.chance import Chance
+from extender.simulation.contest import Tell, run
 from extender.simulation.replay.arrivals import LONGEST_S, with_urgent
-from extender.simulation.replay.contest import run
 from extender.simulation.replay.queueing import remarks
 from extender.simulation.replay.scenario import read_scenario
 from extender.simulation.replay.shape import InputError
 from extender.simulation.replay.trace import Layout
-from extender.simulation.replay.whatif import change, other_queues
-from extender.simulation.replay.whatif import tables as snapshot_tables
 from extender.simulation.report.page import page, snapshot_page
 from extender.simulation.report.tables import Table, as_json, fairness_tables, never_started, preempted_tables, tables
 from extender.simulation.report.verdict import CHANGED, longer_waits, verdict
+from extender.simulation.whatif import change, other_queues
+from extender.simulation.whatif import tables as snapshot_tables
 from policies.model.queues import Evicts, Preemption
 from policies.words import counted, listed, many
+
+_EVERY_S = 5.0
+_STRIDE = 64
+
+
+@contextmanager
+def progress(jobs: int, schedulers: int) -> Iterator[Tell]:
+    """``jobs`` are played by each of the schedulers, one after the other."""
+    console = Console(stderr=True)
+    columns: Any = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=jobs * schedulers)
+        begun: list[str] = []
+        said = time.monotonic()
+
+        def line(text: str) -> None:
+            nonlocal said
+            said = time.monotonic()
+            if not console.is_terminal:
+                console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+        def tell(name: str, over: int) -> None:
+            if over == 0:
+                begun.append(name)
+                bar.update(task, description=escape(name))
+                line(f"{name} ({len(begun)} of {schedulers})")
+            elif over % _STRIDE == 0:
+                bar.update(task, completed=jobs * (len(begun) - 1) + over)
+                if time.monotonic() - said >= _EVERY_S:
+                    line(f"{name} ({len(begun)} of {schedulers}): {over:,} of {jobs:,} jobs are over")
+
+        yield tell
+
 
 main = typer.Typer(name="muster simulate", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 

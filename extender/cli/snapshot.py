@@ -25,7 +25,7 @@ from extender.kube.kinds.registry import Registry
 from extender.kube.snapshots.pseudonyms import anonymise as replace_names
 from extender.kube.snapshots.snapshot import ClusterFacts, ClusterFile, SnapshotError, decode, encode, take
 from extender.simulation.replay.queueing import TITLES
-from extender.simulation.replay.whatif import Verdict, decide
+from extender.simulation.whatif import Verdict, decide
 from policies.words import counted, many
 
 _MOST_NAMES = 5

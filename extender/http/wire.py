@@ -1,26 +1,52 @@
 """The extender v1 JSON, in and out, and nothing else.
 
-kube-scheduler writes PascalCase keys, decodes without regard to case, and so do we: a document is read with its exact
-keys first, which is all that kube-scheduler ever sends, and with its keys folded only if that fails. Unknown keys are
-ignored and null is a zero value, as in Go.
+kube-scheduler writes PascalCase keys and decodes without regard to case; so does Muster. A document is read with its
+exact keys first, which is all that kube-scheduler ever sends, and with its keys folded only if that fails. Unknown
+keys are ignored and null is a zero value, as in Go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field, inspect
 
 from extender.core.effects import AnswerFilter
-from extender.http.folding import folded
-from extender.kube.convert import UnreadableError
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import AnyObject, Meta, PodObject
-from extender.kube.reading.recent import pod_sent
+from extender.kube.recent import pod_sent
 from extender.observe.logs import printable
 from policies.model import Pod
+
+
+def folded(value: Any, kind: inspect.Type) -> Any:
+    """The value with the keys of its structs spelled as we read them and unknown ones left out; maps keep theirs."""
+    match kind:
+        case inspect.UnionType(types):
+            return folded(value, next(one for one in types if not isinstance(one, inspect.NoneType)))
+        case inspect.StructType() if isinstance(value, dict):
+            known = _fields(kind.cls)
+            found = ((known.get(key.lower()), content) for key, content in value.items())
+            return {one.encode_name: folded(content, one.type) for one, content in found if one is not None}
+        case inspect.DictType() if isinstance(value, dict):
+            return {key: folded(content, kind.value_type) for key, content in value.items()}
+        case inspect.ListType() if isinstance(value, list):
+            return [folded(content, kind.item_type) for content in value]
+        case _:
+            return value
+
+
+@cache
+def _fields(struct: type) -> dict[str, inspect.Field]:
+    """By their keys in lower case, worked out once: a document has thousands of these structs."""
+    kind = inspect.type_info(struct)
+    assert isinstance(kind, inspect.StructType)  # noqa: S101 - it was one a moment ago
+    return {one.encode_name.lower(): one for one in kind.fields}
+
 
 ArgsT = TypeVar("ArgsT")
 RequestT = TypeVar("RequestT")

@@ -13,10 +13,18 @@ from extender.core.gate.stamps import COST, stamp_of, stamped_group
 from extender.core.instants import instant_of
 from extender.kube.dialects import MARKS, group_of
 from extender.kube.dialects.owner import owned_gang
-from extender.kube.kinds.keys import NODES, WORKLOAD
-from extender.kube.queues.naming import PODSET_GROUP, any_queue_of
-from extender.kube.reading.constraints import TOO_ENTANGLED, constraints_of, labels_of
+from extender.kube.dialects.unread_keys import hint_of
+from extender.kube.keys import NODES, WORKLOAD
+from extender.kube.reading.constraints import (
+    TOO_CHOOSY,
+    TOO_ENTANGLED,
+    constraints_of,
+    labels_of,
+    selection_of,
+    taints_of,
+)
 from extender.kube.reading.eviction import terms_of
+from extender.kube.reading.identity import UnreadableError, identity
 from extender.kube.reading.numbering import index_of, series_of
 from extender.kube.reading.objects import (
     Affinity,
@@ -32,12 +40,11 @@ from extender.kube.reading.objects import (
     VolumeObject,
     VolumeSpec,
 )
-from extender.kube.reading.plain import is_name, plain, quoted
+from extender.kube.reading.plain import is_name, plain
+from extender.kube.reading.queue_name import PODSET_GROUP, any_queue_of
 from extender.kube.reading.requests import amounts_of, requests_of
 from extender.kube.reading.reserved import reservation_of
-from extender.kube.reading.selections import TOO_CHOOSY, selection_of, taints_of
 from extender.kube.reading.topology import topology_of
-from extender.kube.reading.unread_keys import hint_of
 from policies.model import UNCONSTRAINED, Controller, Node, Pod, Requests, Selection
 
 ObjectT = TypeVar("ObjectT")
@@ -54,10 +61,6 @@ _LONGEST_REFUSAL = 4096
 _STAY = ("DaemonSet", "Node")
 
 TOO_MANY_NAMES = f"it has more than {MOST_NAMES} kinds of resources, volume claims or scheduling gates"
-
-
-class UnreadableError(ValueError):
-    """The object lacks what every object has, or one of its amounts or instants cannot be read."""
 
 
 def readable(
@@ -261,21 +264,6 @@ def volume_from(obj: VolumeObject) -> VolumeSeen | None:
     if nodes is None or nodes.affinity is None:
         return None
     return VolumeSeen(plain(meta.name), plain(claim.namespace or ""), plain(claim.name or ""), nodes.affinity)
-
-
-def identity(meta: Meta, kind: str) -> tuple[str, str, str]:
-    """UID, namespace and name. Raises UnreadableError."""
-    if not meta.name or not meta.namespace or not meta.uid:
-        absent = next(word for word, value in _identifying(meta) if not value)
-        raise UnreadableError(f"the {kind} has no {absent}")
-    for word, value in _identifying(meta):
-        if value and plain(value) != value:
-            raise UnreadableError(f"the {kind} has the {word} {quoted(value)}, which is none")
-    return meta.uid, meta.namespace, meta.name
-
-
-def _identifying(meta: Meta) -> tuple[tuple[str, str | None], ...]:
-    return ("name", meta.name), ("namespace", meta.namespace), ("UID", meta.uid)
 
 
 def _readable(whose: str, spec: PodSpec) -> tuple[tuple[str, int], ...]:

@@ -12,12 +12,11 @@ from extender.core.events import Event
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.discovery import Served, served
-from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeClass
-from extender.kube.kinds.limit_ranges import limits_of
+from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeClass, limits_of
 from extender.kube.kinds.owners import OWNER_KINDS, owners_of
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES, jobs_of
-from extender.kube.podgroups.volcano_job import volcano_jobs_of
+from extender.kube.kinds.volcano_job import volcano_jobs_of
 from extender.kube.queues.following import QueueFollower
 from extender.kube.queues.resources import VOLCANO_QUEUES
 from extender.kube.reflector import Callback, Receiver, Reflector

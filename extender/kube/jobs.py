@@ -1,26 +1,37 @@
-"""Starts, suspends and cleans jobs at the API server, or lets one make its pods: a GET, a comparison, and one
-conditional PATCH. What room is kept for a workload is written on its job, or on a pod of it."""
+"""Start, suspend and clean jobs at the API server, or let one make its pods: a GET, a comparison, one conditional
+PATCH.
+
+What room is kept for a workload is written on its job, or on a pod of it. Where a job is read in a copy that a
+controller makes of it (a TrainJob in its JobSet), Muster writes on the original what it would write on the copy.
+
+A Job that has run has to be thawed first, on API servers that go by its start time. From Kubernetes 1.36 on the Job
+controller clears ``status.startTime`` when it has suspended a Job. Before, and where the feature gate
+MutableSchedulingDirectivesForSuspendedJobs is off, it stays. While it is there the API server refuses every change of
+the template, of its annotations too. Kueue clears it as well.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 
 from extender.core.effects import CleanJob, Enqueue, JobEffect, Reserve, StartJob, SuspendJob, TryPod
-from extender.kube.api.connection import ApiError, read_as
+from extender.kube.api.connection import REQUEST_TIMEOUT_S, ApiError, read_as
 from extender.kube.client import Kube
-from extender.kube.convert import UnreadableError
+from extender.kube.keys import HOLD
 from extender.kube.kinds.change import clean, lead, merge_patch, reserve, start, suspend
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
 from extender.kube.kinds.read import Reader
+from extender.kube.kinds.registry import Registry, asks
+from extender.kube.kinds.trainer import before_start, carried
 from extender.kube.podgroups.volcano import INQUEUE, PODGROUPS, VolcanoGroup
-from extender.kube.reading.objects import UNDECODABLE, Meta
+from extender.kube.reading.identity import UnreadableError
+from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.reading.reserved import PREEMPTING, reservation_text
 from extender.kube.reports import Reporter
-from extender.kube.source_job import SourceJob
-from extender.kube.thawing import thaw
 from extender.kube.trials import PodTrials
 from extender.runtime.requests import OK, Response
 from policies.model import Job
@@ -164,3 +175,84 @@ async def enqueue(kube: Kube, effect: Enqueue, timeout_s: float) -> None:
     if meta.uid == effect.uid and group.pending:
         seen = {"uid": effect.uid, "resourceVersion": meta.resource_version}
         await kube.patch_volcano_phase(namespace, name, seen, INQUEUE, timeout_s=timeout_s)
+
+
+class SourceJob:
+    """The job itself, as it is now. Raises ApiError or UnreachableError."""
+
+    def __init__(
+        self, kube: Kube, kind: Kind, job: Job, registry: Registry, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
+        self._kube = kube
+        self._kind = kind
+        self._registry = registry
+        self._timeout_s = timeout_s
+        self._job = job
+        self._path = kind.path_of(job.key.namespace, job.owner.name)
+        self._shown_path = (kind.shown_in or kind).path_of(job.key.namespace, job.owner.name)
+        self._obj: Object = {}
+
+    async def look(self) -> bool:
+        """Whether it is there."""
+        answer = await self._kube.call("GET", self._path, timeout_s=self._timeout_s)
+        self._obj = read_as(answer, Object)
+        return bool(self._meta.uid == self._job.uid)
+
+    @property
+    def may_start(self) -> bool:
+        """Its author asks for it still, and has not held it meanwhile, or suspended it where it runs by now. What it is
+        read in may not show that."""
+        meta = self._meta
+        stopped = "true" in meta.said(HOLD) if self._job.suspended else self._kind.is_suspended(self._obj)
+        return asks(meta) and self._registry.is_outermost(meta) and not stopped
+
+    async def write(self, before: Object, after: Object, *, entry: bool, leads: bool = False) -> Mapping[str, Any]:
+        """``before``, ``after``: what shows it; ``entry``: as for ``carried``, of one that is suspended; ``leads``: it
+        runs, and gets its nodes. Returns what was changed."""
+        if self._job.finished or leads:
+            # Its controller brings nothing from the one to the other any more, or not while it runs.
+            await self._patch(self._shown_path, before, after)
+        job = carried(self._obj, after, entry=entry and self._job.suspended and not self._job.finished)
+        try:
+            return await self._patch(self._path, self._obj, job)
+        except ApiError as error:
+            if error.status != 403 or job["spec"]["suspend"]:
+                raise
+        # Its controller may be one that does not let this be written at once.
+        entered = before_start(self._obj, job)
+        await self._patch(self._path, self._obj, entered)
+        return await self._patch(self._path, entered, job)
+
+    async def _patch(self, path: str, before: Object, after: Object) -> Mapping[str, Any]:
+        """Refused where the CRD lacks a field of it: a plan that is dropped without a word would lead no pod. The
+        version that this makes is from then on that of ``after``."""
+        changed = merge_patch(before, after)
+        if changed:
+            answer = await self._kube.patch_job(
+                path, before["metadata"], changed, strict=True, timeout_s=self._timeout_s
+            )
+            version = read_as(answer, Object).get("metadata", {}).get("resourceVersion")
+            after["metadata"] = {**after["metadata"], "resourceVersion": version}
+        return changed
+
+    @property
+    def _meta(self) -> Meta:
+        return msgspec.convert(self._obj.get("metadata") or {}, Meta)
+
+
+async def thaw(
+    kube: Kube, kind: Kind, path: str, obj: Object, change: Mapping[str, Any], **request: Any
+) -> Mapping[str, Any]:
+    """Clear what would have the API server refuse ``change``, if ``obj`` has stopped. Returns the metadata to write
+    with. Raises ApiError; without the right nothing is cleared, and the answer to the write itself says why."""
+    meta: Mapping[str, Any] = obj["metadata"]
+    frozen = bool(kind.freezes) and obj.get("status", {}).get(kind.freezes) is not None
+    if not frozen or "template" not in change.get("spec", {}) or not kind.is_stopped(obj):
+        return meta
+    try:
+        answer = await kube.patch_job(f"{path}/status", meta, {"status": {kind.freezes: None}}, **request)
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return meta
+    return {**meta, "resourceVersion": (read_as(answer, AnyObject).metadata or Meta()).resource_version}

@@ -15,7 +15,7 @@ import msgspec
 from extender.kube.api.connection import ApiError
 from extender.kube.api.pages import Change, is_older
 from extender.kube.client import Kube
-from extender.kube.convert import UnreadableError
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.resources import EventT, Resource, ValueT
 from extender.observe.sight import Sight

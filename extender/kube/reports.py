@@ -13,7 +13,7 @@ from extender.core.effects import Evict, Hint, Report, SuspendJob
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.podgroups.volcano import INQUEUE, PODGROUPS
-from extender.kube.queues.naming import MISSPELT, MISSPELT_OF_PODS
+from extender.kube.reading.queue_name import MISSPELT, MISSPELT_OF_PODS
 from policies.model import Dialect, GroupKey
 
 CONDITION = "Scheduled"

@@ -34,10 +34,10 @@ from extender.kube.podgroups.coscheduling import KoordinatorGroup, group_from, k
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
 from extender.kube.podgroups.native import VERSIONS, NativeGroup, native_gang_from
 from extender.kube.podgroups.volcano import PODGROUPS, VolcanoGroup, volcano_group_from
-from extender.kube.queues.read import name_of
 from extender.kube.reading.budgets import BudgetObject, budget_from
 from extender.kube.reading.constraints import labels_of
 from extender.kube.reading.devices import DeviceClassObject, device_class_from
+from extender.kube.reading.identity import name_of
 from extender.kube.reading.objects import (
     AnyObject,
     ClaimObject,
@@ -47,7 +47,7 @@ from extender.kube.reading.objects import (
     PodObject,
     VolumeObject,
 )
-from extender.kube.reading.recent import read_listed, read_pod
+from extender.kube.recent import read_listed, read_pod
 from policies.model import DisruptionBudget, Node, Pod, PodGroup
 
 ObjectT = TypeVar(

@@ -15,11 +15,12 @@ from typing import Any
 from extender.core.effects import TryPod
 from extender.kube.api.connection import ApiError, decoded, read_as
 from extender.kube.client import Kube
-from extender.kube.convert import UnreadableError, pod_from
+from extender.kube.convert import pod_from
 from extender.kube.dialects.naming import READ
 from extender.kube.kinds.kind import Object, UnreadableJobError
 from extender.kube.kinds.read import Reader, meta_of, templates_of
 from extender.kube.kinds.template import bare, kept_of
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import PodObject
 from extender.runtime.requests import Response
 from policies.model import GANG_GATE, Job

@@ -1,10 +1,14 @@
-"""Between the core and the world: which write goes out when, and what the core is told of how it ended.
+"""Decide which write goes out when, and report to the core how each ended.
 
-Pure: whoever runs it keeps the time, carries out what it returns, and reports the answers. It is run by the event loop
-of ``Runner`` and by the simulator, so that both order writes alike. The caller's duties:
+Of several writes to one job or pod, one is sent at a time, and the newest counts.
+
+Pure: the runner keeps the time, carries out what it returns, and reports the answers. The event loop of ``Runner`` and
+the simulator run the same driver, so both order writes alike. The caller's duties:
 
 1. Call ``handle``, ``answered`` and ``wake`` from one thread, with a ``now`` that never goes back.
+
 2. Carry out what they return, in order. Send every request, and give its answer, once, to ``answered``.
+
 3. Call ``wake`` no later than ``next_wake()``.
 """
 
@@ -13,11 +17,22 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, assert_never
 
-from extender.core.answers import BindingPosted, Outcome, PodTried, Ungated, Untold, Unwritten
+from extender.core.answers import (
+    BindingPosted,
+    Enqueued,
+    JobWritten,
+    Nominated,
+    Outcome,
+    PodTried,
+    Reserved,
+    Ungated,
+    Untold,
+    Unwritten,
+)
 from extender.core.effects import (
     AnswerBind,
     AnswerFilter,
@@ -28,6 +43,7 @@ from extender.core.effects import (
     Enqueue,
     Evict,
     Hint,
+    JobEffect,
     Nominate,
     PostBinding,
     Reached,
@@ -44,11 +60,26 @@ from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, Event, Tick
 from extender.core.gate.stamps import RELEASE_COMPLETE
 from extender.runtime.budget import Budget, Lane
-from extender.runtime.in_order import JobWrites, Nominations, Place, Reports
-from extender.runtime.observer import Observer
 from extender.runtime.requests import OK, Failed, Pause, Response, Send
 from extender.runtime.writes import Procedure, Writes
 from policies.model import GroupKey
+
+
+class Observer:
+    """Is told what the runner does; this one ignores it."""
+
+    def wrote(self, kind: str, outcome: str) -> None:
+        """A write to the API server has ended."""
+
+    def retried(self, kind: str) -> None:
+        """A write to the API server is sent once more."""
+
+    def reached(self, effect: Reached) -> None:
+        """A gang has reached a step of its lifecycle."""
+
+    def passed(self, seconds: float) -> None:
+        """An admission pass has ended that took so long, what came in between not counted."""
+
 
 Action = Send | AnswerFilter | AnswerPreempt | AnswerBind | Reached | Report | Failed
 """What the caller carries out: requests, answers to kube-scheduler, and lines for the log."""
@@ -288,3 +319,181 @@ class Driver:
         else:
             self._actions.append(Send(ticket, asked.asked, asked.timeout_s))
         return None
+
+
+Start = Callable[[Lane, Hashable, Procedure[Any], Callable[[Any], None]], None]
+"""Takes the procedure up when its lane has room, and tells how it has ended."""
+
+
+class JobWrites:
+    """``noted``: counts and logs how a write of that kind has ended.
+
+    The core asks for the next write when it has seen enough of the last one: it is told of the newest alone.
+    """
+
+    def __init__(
+        self,
+        writes: Writes,
+        observer: Observer,
+        start: Start,
+        feed: Callable[[Event], None],
+        noted: Callable[[str], Callable[[str | None], None]],
+    ) -> None:
+        self._writes = writes
+        self._observer = observer
+        self._start = start
+        self._feed = feed
+        self._noted = noted
+        self._following: dict[str, JobEffect | None] = {}
+        """Jobs that are being written to, by UID -> the write that is to follow."""
+        self._reserving: dict[GroupKey, deque[Reserve]] = {}
+        """Workloads on which a reservation is being written -> those that are to follow."""
+
+    def ask(self, effect: JobEffect | Enqueue | Reserve) -> None:
+        """Have it written."""
+        match effect:
+            case Enqueue():
+                self.enqueue(effect)
+            case Reserve():
+                self.reserve(effect)
+            case _:
+                self.write(effect)
+
+    def write(self, effect: JobEffect) -> None:
+        """Now, or as soon as the last write to that job has ended."""
+        uid = effect.job.uid
+
+        def ended(ending: tuple[Outcome, str]) -> None:
+            outcome, detail = ending
+            self._observer.wrote("job", outcome.name.lower())
+            if (following := self._following.pop(uid)) is not None:
+                self.write(following)
+            else:
+                self._feed(JobWritten(effect.job.key, uid, outcome, detail))
+
+        if uid in self._following:
+            self._following[uid] = effect
+        else:
+            self._following[uid] = None
+            writing = self._writes.job(effect, lambda: self._following[uid] is None)
+            self._start(Lane.OTHER, effect.job.key, writing, ended)
+
+    def enqueue(self, effect: Enqueue) -> None:
+        """All of them are one gang to the lane: there may be thousands at the start, most of them others'."""
+
+        def ended(ending: tuple[Outcome, str]) -> None:
+            _, detail = ending
+            self._noted("enqueue")(detail)
+            self._feed(Enqueued(effect.key, detail))
+
+        self._start(Lane.OTHER, "enqueue", self._writes.job(effect, lambda: True), ended)
+
+    def reserve(self, effect: Reserve) -> None:
+        """What is written on one workload goes out in order: each when the one before it has ended."""
+        if effect.key in self._reserving:
+            self._reserving[effect.key].append(effect)
+        else:
+            self._reserving[effect.key] = deque()
+            self._reserve(effect)
+
+    def _reserve(self, effect: Reserve) -> None:
+        def ended(detail: str) -> None:
+            self._noted("reservation")(detail)
+            if following := self._reserving[effect.key]:
+                self._reserve(following.popleft())
+            else:
+                del self._reserving[effect.key]
+            self._feed(Reserved(effect.key, effect.pod, effect.job, effect.reservation, detail))
+
+        self._start(Lane.OTHER, effect.key, self._writes.reserve(effect), ended)
+
+
+class Nominations:
+    """A nomination that is set and one that is cleared never overtake each other."""
+
+    def __init__(self, writes: Writes, observer: Observer, start: Start, feed: Callable[[Event], None]) -> None:
+        self._writes = writes
+        self._observer = observer
+        self._start = start
+        self._feed = feed
+        self._newest: dict[str, Nominate | None] = {}
+        """Pods that are being nominated, by UID -> the newest nomination asked for; None while it is being written."""
+
+    def ask(self, effect: Nominate) -> None:
+        """Have it written now, or as soon as the last write to that pod has ended."""
+        running = effect.uid in self._newest
+        self._newest[effect.uid] = effect
+        if not running:
+            self._next(effect.uid)
+
+    def _next(self, uid: str) -> None:
+        effect = self._newest[uid]
+        if effect is None:
+            del self._newest[uid]
+            return
+
+        cleared = replace(effect, node=None)
+
+        def ended(written: tuple[str | None, str]) -> None:
+            node, detail = written
+            self._observer.wrote("nomination", "failed" if detail else "done")
+            if node is not None and self._newest[uid] is None:
+                self._feed(Nominated(uid, node, detail))
+            elif detail and self._newest[uid] is None:
+                self._feed(Unwritten(cleared))
+            self._next(uid)
+
+        self._start(Lane.OTHER, effect.group or uid, self._write(uid), ended)
+
+    def _write(self, uid: str) -> Procedure[tuple[str | None, str]]:
+        """The newest, when its turn has come. Returns that node, and the error if there is one."""
+        effect = self._newest[uid]
+        assert effect is not None  # noqa: S101
+        self._newest[uid] = None
+        detail = yield from self._writes.nominate(effect)
+        return effect.node, detail
+
+
+Place = tuple[GroupKey, bool]
+"""Whose report a writer is to write, and whether it is one with a warning."""
+
+
+class Reports:
+    """The newest report of each gang that is still to be written, and who waits for a turn to write it.
+
+    Of each gang one report is written at a time: an older one would be the last to arrive now and then.
+    """
+
+    def __init__(self) -> None:
+        self._newest: dict[GroupKey, Report] = {}
+        self._waiting: dict[Place, None] = {}
+        """For each gang at most one with a warning, one without."""
+        self._writing: set[GroupKey] = set()
+
+    def offer(self, report: Report) -> Place | None:
+        """It is the newest now. Returns the place of a new writer, if one is needed."""
+        self._newest[report.key] = report
+        return self._place(report)
+
+    def take(self, key: GroupKey, *, warning: bool) -> Report | None:
+        """The writer's turn has come. None when the newest is for another one, has been written, or has to wait for the
+        one that is being written."""
+        del self._waiting[key, warning]
+        report = self._newest.get(key)
+        if report is None or report.warning is not warning or key in self._writing:
+            return None
+        self._writing.add(key)
+        return self._newest.pop(key)
+
+    def written(self, key: GroupKey) -> Place | None:
+        """What was taken is written, or could not be. Returns the place of the next writer, if one is needed."""
+        self._writing.discard(key)
+        report = self._newest.get(key)
+        return None if report is None else self._place(report)
+
+    def _place(self, report: Report) -> Place | None:
+        place = report.key, report.warning
+        if place in self._waiting or report.key in self._writing:
+            return None
+        self._waiting[place] = None
+        return place

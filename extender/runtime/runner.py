@@ -24,8 +24,7 @@ from extender.core.events import (
     Synced,
 )
 from extender.core.limits import STOOD_STILL_S
-from extender.runtime.driver import Action, Driver
-from extender.runtime.observer import Observer
+from extender.runtime.driver import Action, Driver, Observer
 from extender.runtime.quarantine import LEFT_OUT, Quarantine, Record, Source
 from extender.runtime.requests import UNFORESEEN, Asked, Failed, Response, Send
 from extender.runtime.together import Together

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from policies.placement.columns import Mask
 from policies.placement.request import PlacementRequest, Role
 from policies.placement.rules import NONE_ASKED, Slice
-from policies.placement.snapshot import Counts, Level, Rows, Snapshot
-from policies.strategies.packing import fullness, scarce
+from policies.placement.snapshot import Counts, Level, Rows, Snapshot, fullness, scarce
 
 
 def rooms(role: Role, at: int, levels: Sequence[Level]) -> Counts:

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from policies.model import Pod, Requests, Selection
-from policies.placement.beside import Apart
 from policies.placement.concern import concerned, telling
 from policies.placement.relations import Hindrance, hindrances_of
 from policies.placement.seating import accepted
 from policies.placement.snapshot import Snapshot
+from policies.placement.tenants import Apart
 from policies.steps import finish
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from policies.chosen import OURS, Policies
 from policies.model import Pod
-from policies.placement.beside import Beside
 from policies.placement.concern import concerned
 from policies.placement.matching import pinned_to
 from policies.placement.place import Placed, Shortfall, placing
@@ -17,6 +16,7 @@ from policies.placement.request import Cap, Sibling, shape_of
 from policies.placement.rules import is_bound_by_rules, keeps
 from policies.placement.seating import accepted
 from policies.placement.snapshot import Amounts, Snapshot
+from policies.placement.tenants import Beside
 from policies.steps import Steps
 
 _AT_ONCE, _COST = 16, 20

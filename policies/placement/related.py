@@ -1,23 +1,33 @@
-"""Filling domains with a gang whose members demand something of each other or of the pods that are there."""
+"""Fill domains with a gang whose members demand something of each other or of the pods that are there.
+
+``Openings`` are the nodes on which members may be seated. Members are seated one by one; ``Progress`` is copied, so
+that the search can go on from any point.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from policies.api import Choice, ScorePolicy
-from policies.placement.columns import Mask
-from policies.placement.openings import CLOSED, CROWD, PLACE, WORSE, Openings, openings
-from policies.placement.progress import Begun, Progress, Ranks
+from policies.model import Pod
+from policies.placement.columns import Codes, Mask
 from policies.placement.relations import Relations
-from policies.placement.request import Role
+from policies.placement.request import Role, confine, nearness
 from policies.placement.seating import Seating, Seats
-from policies.placement.snapshot import Counts, Snapshot
+from policies.placement.snapshot import Counts, Rows, Snapshot
 from policies.placement.wishes import BEST, Granted
 from policies.steps import BUDGET, Steps, metered
+
+ROOM, WORSE, CROWD, PLACE = 24, 32, 41, 52
+"""Where each part of a preference begins, in bits; what is below counts less, and last score and name."""
+CLOSED = np.iinfo(np.int64).max
 
 _LARGE = 20_000
 """Members, times the nodes, in more than one order of which they are not tried. Each try costs a copy of all arrays."""
@@ -270,3 +280,179 @@ class _Table:
         return np.sort(
             np.array([number * len(self._names) + row for number, row in now.seats], dtype=np.int64)
         ).tobytes()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Openings:
+    """``rows``: the nodes. Over these, ``place``: which of the domains each is in, and for each role ``rooms``: for how
+    many members there is room, and ``preference``: the lower the better."""
+
+    rows: Rows
+    place: NDArray[np.int64]
+    rooms: list[Counts]
+    preference: list[NDArray[np.int64]]
+
+
+def openings(
+    roles: Sequence[Role],
+    choice: Choice,
+    snapshot: Snapshot,
+    scoring: ScorePolicy,
+    relations: Relations,
+    *,
+    few: bool = False,
+) -> Steps[Openings]:
+    """``few``: only the nodes that may be taken if each member in turn gets the one that is best then."""
+    place = np.full(len(snapshot.names), -1, dtype=np.int64)
+    for at, domain in reversed(list(enumerate(choice))):
+        place[domain.rows] = min(at, (1 << 10) - 1)
+    rooms = [np.where(place >= 0, role.room, 0) for role in roles]
+    home: int | None = None
+    levels, cost = len(snapshot.levels), 10 + len(snapshot.names) // 100
+    for number in sorted(range(len(roles)), key=lambda number: nearness(roles[number], levels)):
+        if roles[number].rules.required is not None:
+            home = confine(roles[number], roles, rooms[number], home, choice[0].rows, snapshot)
+            yield cost
+    # From here on only the nodes count that are open to any of them.
+    rows = np.logical_or.reduce([room > 0 for room in rooms]).nonzero()[0]
+    preference: list[NDArray[np.int64]] = []
+    for role in roles:
+        poor = 100 - scoring.score(role.pods[0], rows, snapshot)
+        alike = np.minimum(poor, 100) * len(snapshot.names) + snapshot.rank[rows]
+        spare = 255 - np.minimum(role.room[rows], 255)
+        preference.append((place[rows] << PLACE) + (spare << ROOM) + alike)
+        yield cost
+    if few and not any(role.rules.slices or relations.of[role.part].begins for role in roles):
+        wishes = (role.wishes.facts for role in roles if role.wishes is not None)
+        facts = {id(one): one for one in chain(*(one.facts for one in relations.of), *wishes)}
+        kinds = kinds_of(facts.values(), rows)
+        yield 5 * len(facts)
+        kept, most = np.zeros(len(rows), dtype=np.bool_), sum(role.count for role in roles)
+        for room, keys in zip(rooms, preference, strict=True):
+            kept |= first_of_each(kinds, np.where(room[rows] > 0, keys, CLOSED), most)
+            yield cost
+        rows, preference = rows[kept], [keys[kept] for keys in preference]
+    return Openings(rows, place[rows], [room[rows] for room in rooms], preference)
+
+
+_MOST = 1 << 62
+_SORTED_FAST = 1 << 15
+"""numpy sorts numbers below this one by their digits."""
+
+
+def kinds_of(facts: Iterable[NDArray[Any]], rows: Rows) -> Codes:
+    """The same number for nodes of which all facts are the same; a number of its own for each if that is too much."""
+    kinds, most = np.zeros(len(rows), dtype=np.intp), 1
+    for fact in facts:
+        here = fact[rows].astype(np.intp)
+        low = int(here.min(initial=0))
+        size = int(here.max(initial=0)) - low + 1
+        if (most := most * size) > _MOST:
+            return np.arange(len(rows))
+        kinds = kinds * size + here - low
+    return kinds.astype(np.int16) if most <= _SORTED_FAST else kinds
+
+
+def first_of_each(kinds: Codes, keys: NDArray[np.int64], most: int) -> Mask:
+    """So many nodes of each kind: those with the lowest keys."""
+    kept, each = np.zeros(len(kinds), dtype=np.bool_), np.arange(len(kinds))
+    order = np.argsort(keys)
+    order = order[np.argsort(kinds[order], kind="stable")]
+    here = kinds[order]
+    begins = np.append(True, here[1:] != here[:-1])[: len(each)]
+    kept[order[each - np.maximum.accumulate(np.where(begins, each, 0)) < most]] = True
+    return kept
+
+
+Layers = Sequence[tuple[int, Codes]]
+"""The sizes of the slices of one role and the domains of the nodes, from the largest to the smallest."""
+
+
+@dataclass(slots=True)
+class Begun:
+    """How many members are in each domain, layer by layer, and how many are to come. Several slices of a role may be
+    begun at a time: a spread may want one member of each in turn.
+    """
+
+    layers: Layers
+    rest: int
+    seated: list[Counts]
+
+    @classmethod
+    def none(cls, layers: Layers, count: int) -> Begun:
+        return cls(layers, count, [np.zeros(int(codes.max(initial=-1)) + 1, dtype=np.int64) for _, codes in layers])
+
+    def copy(self) -> Begun:
+        return Begun(self.layers, self.rest, [one.copy() for one in self.seated])
+
+    def seat(self, row: int, by: int = 1) -> None:
+        """One more member is there, or one less."""
+        self.rest -= by
+        for (_, codes), seated in zip(self.layers, self.seated, strict=True):
+            seated[codes[row]] += by
+
+    @property
+    def whole(self) -> bool:
+        """Whether no slice is begun that is not whole."""
+        return not any((seated % size).any() for (size, _), seated in zip(self.layers, self.seated, strict=True))
+
+    def places(self, mask: Mask, room: Counts) -> list[Mask]:
+        """Of these nodes those where the next member may go, those that go on with most of the slices that are begun
+        first. A slice is begun only where there are members for all of it beside the others, and room at most.
+        """
+        around, left = np.zeros(len(mask), dtype=np.intp), np.array([self.rest])
+        going_on = np.zeros(len(mask), dtype=np.int64)
+        for (size, codes), seated in zip(self.layers, self.seated, strict=True):
+            missing = -seated % size
+            outside = np.zeros(len(seated), dtype=np.intp)
+            inside = (codes >= 0) & (around >= 0)
+            outside[codes[inside]] = around[inside]
+            spare = left - np.bincount(outside, missing, len(left)).astype(np.int64)
+            rooms = np.bincount(codes[inside], room[inside], len(seated))
+            fresh = (missing == 0) & (spare[outside] >= size) & (rooms >= size)
+            mask = mask & inside & np.append(fresh | (missing > 0), np.False_)[codes]
+            going_on += np.append(missing > 0, np.False_)[codes]
+            around, left = codes, np.append(np.where(missing > 0, missing, size), 0)
+        return [mask & (going_on == count) for count in range(len(self.layers), -1, -1)]
+
+
+class Ranks:
+    """The members of one role in rank order, handed out so that consecutive ones share the domains of their slices."""
+
+    def __init__(self, pods: Iterable[Pod], layers: Layers) -> None:
+        self._pods, self._layers = deque(pods), layers
+        self._slices: dict[tuple[int, int], deque[Pod]] = {}
+
+    def next(self, row: int) -> Pod:
+        """Who goes there."""
+        return self._begun(len(self._layers) - 1, row).popleft()
+
+    def _begun(self, at: int, row: int) -> deque[Pod]:
+        """Who is left of the slice that is begun there; a new one is taken out of the larger one that is."""
+        if at < 0:
+            return self._pods
+        size, codes = self._layers[at]
+        begun = self._slices.setdefault((at, int(codes[row])), deque())
+        if not begun:
+            around = self._begun(at - 1, row)
+            begun.extend(around.popleft() for _ in range(min(size, len(around))))
+        return begun
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where the gang stands: who sits where, which nodes each role prefers now, which slices are begun, and what has
+    become of its wishes.
+    """
+
+    seating: Seating
+    seats: Seats = field(default_factory=list)
+    seated: list[int] = field(default_factory=list)
+    keys: list[NDArray[np.int64]] = field(default_factory=list)
+    begun: list[Begun] = field(default_factory=list)
+    granted: list[Granted | None] = field(default_factory=list)
+
+    def copy(self) -> Progress:
+        keys, granted = [one.copy() for one in self.keys], [one and one.copy() for one in self.granted]
+        begun = [one.copy() for one in self.begun]
+        return Progress(self.seating.copy(), list(self.seats), list(self.seated), keys, begun, granted)

@@ -15,10 +15,9 @@ from policies.placement.columns import Mask
 from policies.placement.relations import Relation
 from policies.placement.request import Cap, Role, rows_of, shape_of
 from policies.placement.rules import NONE_ASKED
-from policies.placement.snapshot import Amounts, Domain, Level, Snapshot, slots
+from policies.placement.snapshot import Amounts, Domain, Level, Snapshot, kinds, slots
 from policies.placement.spreading import Evenly
 from policies.steps import Steps
-from policies.strategies.packing import kinds
 from policies.words import amount, amounts, counted, devices, listed, many
 
 _EVERY_TAINT = (Toleration("", "Exists", "", ""),)

@@ -1,4 +1,4 @@
-"""The cluster at one decision: what is free beside bound and assumed pods, and which domain each node is in."""
+"""The cluster at one decision: what is free beside bound and assumed pods, how full each node is, and its domains."""
 
 from __future__ import annotations
 
@@ -202,3 +202,27 @@ def slots(free: Amounts, demand: Sequence[tuple[int, int]]) -> Counts:
         here = free[line] if amount == 1 else free[line] // amount
         found = np.minimum(here, PLENTY if found is None else found)
     return np.full(free.shape[1], PLENTY, dtype=np.int64) if found is None else np.maximum(found, 0, out=found)
+
+
+def kinds(requests: Requests) -> tuple[str, ...]:
+    """The extended resources asked for, else cpu and memory."""
+    asked = [name for name, amount in requests if amount]
+    return tuple(name for name in asked if "/" in name) or tuple(name for name in asked if name in ("cpu", "memory"))
+
+
+def scarce(requests: Requests, snapshot: Snapshot) -> Amounts:
+    """Of what is asked for and scarce: how much is used, then how much is offered. Shape ``(2 * kinds, nodes)``."""
+    lines = [snapshot.resources[name] for name in kinds(requests) if name in snapshot.resources]
+    if not lines:
+        return snapshot.free[:0]
+    # Not ``take``: it copies all lines first, where the arrays have room for more nodes than there are.
+    offered = snapshot.allocatable[lines]
+    return np.concatenate((offered - snapshot.free[lines], offered))
+
+
+def fullness(amounts: Amounts) -> NDArray[np.float64]:
+    """0..1 for each place: the largest share in use of any kind. ``amounts``: as ``scarce`` gives them, for places."""
+    used, offered = amounts[: len(amounts) // 2], amounts[len(amounts) // 2 :]
+    shares = np.divide(used, offered, out=np.zeros(used.shape), where=offered > 0)
+    highest: NDArray[np.float64] = shares[0] if len(shares) == 1 else shares.max(axis=0, initial=0.0)
+    return np.minimum(highest, 1.0)

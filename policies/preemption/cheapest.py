@@ -1,12 +1,196 @@
-"""Of some candidates those whose eviction costs least, as far as that can be found out."""
+"""Choose the candidates whose eviction costs least, as far as that can be found out.
+
+``Costed`` is the order of preference; a ``Trial`` takes some candidates as gone and says whether the preemptor has all
+that it needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Protocol
 
-from policies.preemption.costs import Cost, Costed, cost, levels_of
-from policies.preemption.trial import Trial
+from policies.placement.snapshot import Snapshot
+from policies.preemption.allowed import Why
+from policies.preemption.candidates import Candidate, Unit
 from policies.steps import Steps, metered
+
+HOUR_S = 3600
+_MOST_USED = 1 << 62
+"""A LocalQueue whose weight is 0 has used without bound."""
+
+Level = tuple[int, int, int]
+"""A priority, with that of the queue; how many device-hours victims of it lose, rounded down; and how many they are."""
+Size = tuple[int, int, int]
+"""Devices, cpu and memory."""
+Cost = tuple[int, tuple[Level, ...], int, int, int, int, Size, int, tuple[str, ...]]
+"""Compared as Python compares tuples, and the smaller one is better: the highest unit; what each priority loses, the
+highest first; what their LocalQueues have used, as less than nothing; the domains that are broken and need not be; the
+ages in seconds, added up, then how long they have run; how much they have; their turns in their workloads; the names.
+Where the ages are compared, both have the same number of victims, so the time of day does not matter."""
+
+
+class Costed:
+    """A candidate, with what its eviction costs at one moment. ``domains``: of the nearest level, where it has room."""
+
+    def __init__(self, candidate: Candidate, now: float, snapshot: Snapshot) -> None:
+        self.candidate = candidate
+        self.name = candidate.name
+        self.unit = candidate.unit
+        self.priority = candidate.standing
+        self.hours = int(candidate.lost(now) // HOUR_S)
+        self.past = int(min(candidate.past, _MOST_USED))
+        self.age = -int(candidate.created)
+        self.run = self.age if candidate.started is None else -int(candidate.started)
+        self.size = candidate.size
+        self.turn = candidate.turn
+        self._snapshot = snapshot
+
+    @cached_property
+    def domains(self) -> frozenset[int]:
+        levels, rows = self._snapshot.levels, self._snapshot.rows
+        if not levels:
+            return frozenset()
+        there = [row for held in self.candidate.claims if (row := rows.get(held.node)) is not None]
+        return frozenset(levels[0].codes[there].tolist()) - {-1}
+
+    @property
+    def value(self) -> tuple[int, int, int, int, int, int, Size, int, str]:
+        """The order in which candidates are given up, each seen alone."""
+        return self.priority, self.unit, self.hours, *self.merit, self.name
+
+    @property
+    def merit(self) -> tuple[int, int, int, Size, int]:
+        """The key that decides between two candidates that lose equally much, each seen alone."""
+        return -self.past, self.age, self.run, self.size, self.turn
+
+
+def cost(gone: Sequence[Costed], home: Collection[int] = ()) -> Cost:
+    """What it costs to evict all of them. ``home``: domains that the preemptor is to be in; these are needed."""
+    broken: set[int] = set()
+    for one in gone:
+        broken |= one.domains
+    return (
+        max((one.unit for one in gone), default=Unit.POD),
+        levels_of(gone),
+        -sum(one.past for one in gone),
+        len(broken.difference(home)),
+        sum(one.age for one in gone),
+        sum(one.run for one in gone),
+        _added([one.size for one in gone]),
+        sum(one.turn for one in gone),
+        tuple(sorted(one.name for one in gone)),
+    )
+
+
+def _added(sizes: Sequence[Size]) -> Size:
+    return sum(one[0] for one in sizes), sum(one[1] for one in sizes), sum(one[2] for one in sizes)
+
+
+def levels_of(gone: Iterable[Costed]) -> tuple[Level, ...]:
+    """What each priority loses, the highest first."""
+    sums: dict[int, tuple[int, int]] = {}
+    for one in gone:
+        hours, count = sums.get(one.priority, (0, 0))
+        sums[one.priority] = hours + one.hours, count + 1
+    return tuple((priority, *sums[priority]) for priority in sorted(sums, reverse=True))
+
+
+class Room(Protocol):
+    """Whether the preemptor has a node for each member, as candidates go and are put back, by number."""
+
+    def change(self, number: int, sign: int) -> None:
+        """It goes, or with -1 it is put back."""
+        ...
+
+    def fits(self) -> Steps[bool]: ...
+
+
+class Rules(Protocol):
+    """Who may go beside those that go already, and whether that is enough, nodes apart."""
+
+    def may(self, candidate: Candidate) -> bool:
+        """Whether it may go now."""
+        ...
+
+    def change(self, candidate: Candidate, sign: int) -> None:
+        """It goes, or with -1 it is put back."""
+        ...
+
+    def enough(self) -> bool:
+        """Whether all is free that the preemptor needs beside nodes."""
+        ...
+
+    def lack(self) -> str:
+        """What of it is not, for people; empty if all is."""
+        ...
+
+    def helps(self, candidate: Candidate) -> bool:
+        """Whether its eviction frees some of that."""
+        ...
+
+    def why(self, gone: Sequence[Candidate]) -> Mapping[str, Why] | None:
+        """By which rule each of those that are gone may go, by name; None if they may not go together."""
+        ...
+
+
+class Trial:
+    """Numbers are those of the ``options``. When it ends everybody has to be put back."""
+
+    def __init__(self, options: Sequence[Costed], room: Room, rules: Rules) -> None:
+        self.options = options
+        self.gone: dict[int, None] = {}
+        self._room = room
+        self._rules = rules
+        rest = {one.name: at for at, one in enumerate(options) if one.unit is Unit.WORKLOAD}
+        self.rest = {
+            at: rest[one.candidate.workload]
+            for at, one in enumerate(options)
+            if one.unit is Unit.SURPLUS and one.candidate.workload in rest
+        }
+        """Of a surplus: the rest of its workload. It does not stay when that goes."""
+        self._surplus: dict[int, list[int]] = {}
+        for at, whole in self.rest.items():
+            self._surplus.setdefault(whole, []).append(at)
+
+    def may(self, number: int) -> bool:
+        return self._rules.may(self.options[number].candidate)
+
+    def take(self, number: int) -> None:
+        """It goes, with its surplus."""
+        for at in (*self._surplus.get(number, ()), number):
+            if at not in self.gone:
+                self.gone[at] = None
+                self._room.change(at, 1)
+                self._rules.change(self.options[at].candidate, 1)
+
+    def put_back(self, number: int) -> bool:
+        """Whether it could be: it cannot without the rest of its workload."""
+        if number not in self.gone or self.rest.get(number) in self.gone:
+            return False
+        del self.gone[number]
+        self._room.change(number, -1)
+        self._rules.change(self.options[number].candidate, -1)
+        return True
+
+    def put_all_back(self) -> None:
+        for number in [*reversed(self.gone)]:
+            if number not in self.rest:
+                self.put_back(number)
+        for number in [*self.gone]:
+            self.put_back(number)
+
+    def fits(self) -> Steps[bool]:
+        """Whether the preemptor has all that it needs. Who may go is not asked here."""
+        return self._rules.enough() and (yield from self._room.fits())
+
+    def allowed(self) -> bool:
+        """Whether those that are gone may go together."""
+        return self._rules.why([self.options[number].candidate for number in self.gone]) is not None
+
+    def chosen(self) -> list[Costed]:
+        return [self.options[number] for number in self.gone]
+
 
 MOST_TO_COMPARE = 24
 """Of up to so many candidates every choice is worth a look."""

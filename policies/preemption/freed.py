@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from policies.model import Requests
-from policies.placement.beside import Apart
 from policies.placement.snapshot import Amounts, Rows, Snapshot
+from policies.placement.tenants import Apart
 from policies.preemption.candidates import Candidate
 
 

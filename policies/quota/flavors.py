@@ -1,7 +1,8 @@
-"""Which flavor each podset gets of each resource, and what keeps it from more.
+"""Choose the flavor of each podset and resource, say what keeps it from more, and give the next assignment.
 
 The rules are those of Kueue (``pkg/scheduler/flavorassigner`` at ff69552e79), with one difference on purpose: a flavor
-counts as fitting only if the workload can be placed on its nodes.
+counts as fitting only if the workload can be placed on its nodes. Where the nodes of one assignment have no room,
+``Choices`` gives the next one, in the order of the queue.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from policies.model.node import Node, Selection
 from policies.model.queues import (
     ClusterQueue,
     Evicts,
@@ -22,9 +24,40 @@ from policies.model.queues import (
     Search,
     Usage,
 )
+from policies.placement.matching import admits
 from policies.quota.parts import Part, PodSetRequest, in_groups, parts_of, wanted
-from policies.quota.suiting import unsuited
 from policies.quota.tree import QuotaTree
+
+
+def suits(flavor: ResourceFlavor, selection: Selection) -> bool:
+    """Whether such a pod goes to nodes of the flavor. Of its selector and required affinity only what is said of labels
+    that the flavor has counts: the others are for the nodes to have. A term without such lets it in."""
+    if not flavor.node_labels and not flavor.taints and selection.affinity != ():
+        return True
+    labels = flavor.node_labels
+    selector = tuple((key, value) for key, value in selection.node_selector if key in labels)
+    affinity = selection.affinity
+    if affinity is not None:
+        terms = tuple(tuple(one for one in term if not one.is_field and one.key in labels) for term in affinity)
+        affinity = terms if all(terms) else None
+    asked = Selection(selector, affinity, (*selection.tolerations, *flavor.tolerations))
+    return admits(Node(flavor.name, (), labels, flavor.taints), asked)
+
+
+def unsuited(flavor: ResourceFlavor, selection: Selection) -> str:
+    """Why such a pod does not go to nodes of the flavor; empty if it does."""
+    if suits(flavor, selection):
+        return ""
+    tolerant = Selection(tolerations=(*selection.tolerations, *flavor.tolerations))
+    for taint in flavor.taints:
+        if not admits(Node(flavor.name, (), {}, (taint,)), tolerant):
+            value = f"={taint.value}" if taint.value else ""
+            return f"they do not tolerate its taint {taint.key}{value}:{taint.effect}"
+    for key, value in selection.node_selector:
+        if (has := flavor.node_labels.get(key, value)) != value:
+            return f"they select {key}={value}, and its label is {has}"
+    return "their required node affinity rules out its labels"
+
 
 _LOOKS = 64
 """How often offers for one of several podsets are asked for, once their best flavors did not fit beside each other."""
@@ -262,3 +295,76 @@ def _is_better(one: Offer, other: Offer, rules: Fungibility) -> bool:
     if rules.preference is Preference.PREEMPTION:
         return (-one.level, one.fit) > (-other.level, other.fit)
     return (one.fit, -one.level) > (other.fit, -other.level)
+
+
+class Choices:
+    """``refused``: by podset and flavor, why it is not to be chosen; what is in it from the start stays there.
+    ``preempts``: what preempting gives, where flavors will do that others have to give way for. ``fair``, ``later``: as
+    in ``Flavors``."""
+
+    def __init__(
+        self,
+        tree: QuotaTree,
+        flavors: Mapping[str, ResourceFlavor],
+        queue: ClusterQueue,
+        refused: Mapping[tuple[str, str], str] | None = None,
+        preempts: Preempts | None = None,
+        *,
+        fair: bool = False,
+        later: QuotaTree | None = None,
+    ) -> None:
+        self.refused = dict(refused or {})
+        self._always = tuple(self.refused)
+        self._queue = queue
+        self._kept: dict[tuple[str, int], str] = {}
+        """By podset and group of resources, the flavors of those before the one that gets another flavor."""
+        self._ended: tuple[int, Assignment] | None = None
+        """For how much all were tried, and the end that was found then."""
+        self._least = Fit.FITS if preempts is None else Fit.PREEMPT
+        self._flavors = Flavors(tree, flavors, self._why_not, preempts or nobody, fair=fair, later=later)
+        self._group_of = {name: number for number, group in enumerate(queue.groups) for name, _ in group.flavors}
+
+    def first(self, podsets: Sequence[PodSetRequest]) -> Assignment:
+        """The best that there is quota for; else what keeps it. When all were tried, the end that ``after`` has found;
+        for fewer pods there may be quota of other flavors."""
+        if self._ended is not None and _amount(podsets) >= self._ended[0]:
+            return self._ended[1]
+        return self._flavors.assign(self._queue, podsets)
+
+    def after(self, tried: Assignment, podsets: Sequence[PodSetRequest], why: str) -> Assignment:
+        """The next one, because there is no room for that one: another flavor for the last podset that has one."""
+        pairs = [*dict.fromkeys((name, flavor) for name, some in tried.flavors.items() for flavor in some.values())]
+        found, several = tried, len(pairs) > 1
+        while pairs:
+            podset, flavor = pairs.pop()
+            self.refused[podset, flavor] = why
+            self._kept = {(name, self._group_of[one]): one for name, one in pairs}
+            found = self.first(podsets)
+            self._kept = {}
+            if self.will_do(found):
+                return found
+            if several:
+                self._allow(podset, self._group_of[flavor])
+        end = found if not self.will_do(found) else Assignment(Fit.NO_CANDIDATES, text=why)
+        self._ended = _amount(podsets), end
+        return end
+
+    def will_do(self, found: Assignment) -> bool:
+        """Whether it is one that was asked for."""
+        return found.fit >= self._least
+
+    def _why_not(self, podset: PodSetRequest, flavor: ResourceFlavor) -> str:
+        if self._kept.get((podset.name, self._group_of[flavor.name]), flavor.name) != flavor.name:
+            return "another one is kept while those of later podsets change"
+        return self.refused.get((podset.name, flavor.name), "")
+
+    def _allow(self, podset: str, group: int) -> None:
+        """What was refused only in company with the flavors of others may be chosen again with other ones."""
+        for name, flavor in list(self.refused):
+            if (name, flavor) not in self._always and name == podset and self._group_of[flavor] == group:
+                del self.refused[name, flavor]
+
+
+def _amount(podsets: Sequence[PodSetRequest]) -> int:
+    """Of all resources together: it grows with each pod."""
+    return sum(one.count * sum(one.requests.values()) for one in podsets)

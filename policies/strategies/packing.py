@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from policies.api import NOBODY
-from policies.model import Pod, Requests
-from policies.placement.snapshot import Amounts, Counts, Rows, Snapshot
+from policies.model import Pod
+from policies.placement.snapshot import Counts, Rows, Snapshot, fullness, scarce
 
 BROKEN, BROKEN_AROUND, NODE_BROKEN, FULL, NODE_FULL = 40.0, 10.0, 20.0, 20.0, 10.0
 """What makes 100: the nearest domain is in use at all; those farther out; the node. Then how full they are."""
@@ -48,27 +47,3 @@ def _shares(levels: int) -> tuple[Sequence[float], Sequence[float]]:
     farther = [half / sum(halves[1:]) * BROKEN_AROUND for half in halves[1:]]
     broken = [BROKEN, *farther] if farther else [BROKEN + BROKEN_AROUND]
     return broken, [half / sum(halves) * FULL for half in halves]
-
-
-def kinds(requests: Requests) -> tuple[str, ...]:
-    """The extended resources asked for, else cpu and memory."""
-    asked = [name for name, amount in requests if amount]
-    return tuple(name for name in asked if "/" in name) or tuple(name for name in asked if name in ("cpu", "memory"))
-
-
-def scarce(requests: Requests, snapshot: Snapshot) -> Amounts:
-    """Of what is asked for and scarce: how much is used, then how much is offered. Shape ``(2 * kinds, nodes)``."""
-    lines = [snapshot.resources[name] for name in kinds(requests) if name in snapshot.resources]
-    if not lines:
-        return snapshot.free[:0]
-    # Not ``take``: it copies all lines first, where the arrays have room for more nodes than there are.
-    offered = snapshot.allocatable[lines]
-    return np.concatenate((offered - snapshot.free[lines], offered))
-
-
-def fullness(amounts: Amounts) -> NDArray[np.float64]:
-    """0..1 for each place: the largest share in use of any kind. ``amounts``: as ``scarce`` gives them, for places."""
-    used, offered = amounts[: len(amounts) // 2], amounts[len(amounts) // 2 :]
-    shares = np.divide(used, offered, out=np.zeros(used.shape), where=offered > 0)
-    highest: NDArray[np.float64] = shares[0] if len(shares) == 1 else shares.max(axis=0, initial=0.0)
-    return np.minimum(highest, 1.0)

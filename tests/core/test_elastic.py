@@ -1,4 +1,7 @@
-"""Elastic flavors: a job with quota and no nodes asks for them, keeps its quota, and is planned when they come."""
+"""Elastic flavors: a job with quota and no nodes asks for them, keeps its quota, and is planned when they come.
+
+The nodes stay while they are promised to pods that are not there yet.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,15 @@ from extender.core.answers import CapacityAnswered, PodTried, Verdict
 from extender.core.events import CapacityServed, QueueGone, QueueSeen
 from extender.core.gate.advisory import Mode
 from extender.core.jobs import elastic
-from extender.core.jobs.elastic import CapacityAsk
+from extender.core.jobs.elastic import CapacityAsk, kept_nodes
 from extender.core.limits import Elasticity, Limits
 from policies.model import Node, PodSet, PodSets, Selection, Toleration
 from policies.model.mentions import full
 from policies.model.queues import ClusterQueue, Stop, Strategy
 from tests.builders import key, node
 from tests.core.jobs import Controlled, job, template
-from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
+from tests.core.queues import FLAVOR, cluster_queue, in_queue, show, sort, used
+from tests.core.queues import come as come_pods
 from tests.core.script import Script
 
 SPOT = Toleration("spot", "Exists", "", "NoSchedule")
@@ -266,3 +270,40 @@ def test_no_more_ask_at_a_time_than_can_be_answered(monkeypatch: pytest.MonkeyPa
     assert len(made[0].starts) == 1
     made[2].wait(1.0)
     assert list(asks(script)) == ["job-1", "job-2"]
+
+
+def kept(script: Script) -> list[str]:
+    return sorted(kept_nodes(script.core.state))
+
+
+def test_the_nodes_of_a_job_are_kept_from_its_plan_on_until_its_pods_are_there() -> None:
+    script = scene(*of("owned", 1), *of("spot", 3))
+    assert not kept(script)
+    first = come(script, "first")
+    planned = sorted(first.starts[0].plan[""])
+    assert kept(script) == planned
+    assert len(planned) == 2
+    pods = first.create()
+    script.bind_all(pods)
+    script.post(pods[0])
+    assert kept(script) == [script.planned(pods[1])]
+    script.post(pods[1])
+    assert not kept(script)
+
+
+def test_so_are_those_of_a_gang_of_pods_and_those_of_a_plan_that_is_gone_are_not() -> None:
+    script = scene(*of("owned", 1), *of("spot", 2))
+    pods = in_queue("gang", 2)
+    come_pods(script, pods)
+    assert kept(script) == ["spot-0", "spot-1"]
+    script.gone(pods[0])
+    assert not kept(script)
+
+
+def test_nodes_of_other_flavors_are_nobodys_to_take_away() -> None:
+    script = scene(*of("owned", 2), *of("spot", 1), owned=16)
+    assert len(come(script, "first").starts) == 1
+    assert not kept(script)
+    without = scene(*of("spot", 2), limits=Limits())
+    assert len(come(without, "first").starts) == 1
+    assert not kept(without)

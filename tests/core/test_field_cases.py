@@ -11,10 +11,9 @@ from extender.observe.topology import domains
 from policies.model import Node, Topology
 from policies.model.queues import VOLCANO, Cohort, Evicts, Preemption, QueueObject, VolcanoQueue
 from tests.builders import cluster, gang, node, requests, single
-from tests.core.lending import RECLAIMS, Queued
 from tests.core.levels import asking, homes
 from tests.core.preempting import ON, Cluster, running
-from tests.core.queues import cluster_queue, flavor, in_queue
+from tests.core.queues import RECLAIMS, Queued, cluster_queue, flavor, in_queue
 from tests.core.script import Script
 
 

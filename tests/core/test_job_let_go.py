@@ -1,4 +1,8 @@
-"""Jobs where nodes cannot be asked for: they are let go without a plan, and start whole on the nodes that come."""
+"""Jobs where nodes cannot be asked for: they are let go without a plan, and start whole on the nodes that come.
+
+They may be stopped, edited or refused, lose a node, name no nodes (the labels of their flavors are written for them),
+and pass from one leader to the next.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from extender.core.answers import Ungated
+from extender.core.answers import JobWritten, Outcome, Ungated
 from extender.core.effects import CleanJob, StartJob, SuspendJob
-from extender.core.events import CapacityServed
+from extender.core.events import CapacityServed, QueueSeen
 from extender.core.limits import Limits, Preempts
-from policies.model import Job, Pod, PodSet, Selection
-from policies.model.queues import Strategy
+from policies.model import Job, Pod, PodSet, Selection, Taint, Toleration, Topology
+from policies.model.queues import Stop, Strategy
 from tests.builders import requests
-from tests.core.jobs import template
-from tests.core.let_go import GATED, TEAM, VAIN, come, stop, ungate, wanting
-from tests.core.queues import FLAVOR, show, sort, used
+from tests.core.jobs import template, wakes_later
+from tests.core.let_go import GATED, TEAM, VAIN, again, come, naming_only_its_queue, stop, ungate, wanting
+from tests.core.queues import FLAVOR, cluster_queue, show, sort, used
 from tests.core.script import Script
 from tests.core.test_elastic import LIMITS, SPOT, of, scene
 
@@ -233,3 +237,340 @@ def test_nobody_is_let_go_before_it_is_known_whether_nodes_can_be_asked_for() ->
     assert used(script, "team", "spot") == 16
     written = [one for one in script.effects if isinstance(one, StartJob | SuspendJob | CleanJob)]
     assert len(written) == 1
+
+
+def test_one_that_is_suspended_by_its_owner_or_deleted_gives_its_quota_back() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    script.advance(300)
+    first.show(suspended=True, let_go=None)
+    assert used(script, "team", "spot") == 0
+    stop(first)
+    first.wait(0.5)
+    assert (first.cleaned, first.stops, len(first.starts)) == (1, [], 2)
+    assert used(script, "team", "spot") == 16
+    first.create()
+    script.advance(895)
+    first.settle()
+    assert first.stops == [], "it has all of its time again"
+    first.create()
+    first.gone()
+    first.delete()
+    script.advance(0.5)
+    assert used(script, "team", "spot") == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"podsets": wanting(3).podsets}, "it asks for other pods, or names another queue"),
+        ({"queue": "other"}, "it asks for other pods, or names another queue"),
+    ],
+)
+def test_one_that_is_edited_is_suspended_and_asks_anew(change: dict[str, Any], why: str) -> None:
+    script = scene(served=False, spot=24)
+    show(script, cluster_queue("other", {"spot": 24}))
+    first = come(script)
+    first.create()
+    first.show(**change)
+    assert [why in one for one in first.stops] == [True]
+    stop(first)
+    first.wait(3.0)
+    assert first.starts[-1].let_go is not None
+    size = first.seen.podsets.minimum
+    assert used(script, first.seen.queue, "spot") == 8 * size
+    assert {used(script, name, "spot") for name in ("team", "other")} == {8 * size, 0}
+
+
+def test_one_whose_queue_stops_is_suspended_and_what_runs_goes_on() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    stopped = replace(TEAM, stop=Stop.HOLD)
+    script.feed(QueueSeen(stopped))
+    first.wait(0.5)
+    assert len(first.stops) == 1
+    assert "stopPolicy" in first.stops[0]
+    stop(first)
+    assert (used(script, "team", "spot"), script.reason("first")) == (0, "QueueStopped")
+    script.feed(QueueSeen(TEAM))
+    first.wait(3.0)
+    assert len(first.starts) == 2
+    first.create()
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    script.feed(QueueSeen(stopped))
+    first.wait(0.5)
+    assert len(first.stops) == 1
+
+
+def test_a_start_that_is_refused_keeps_no_quota_and_is_tried_again() -> None:
+    script = scene(served=False)
+    first = come(script, obeys=False)
+    assert used(script, "team", "spot") == 16
+    script.feed(JobWritten(first.seen.key, first.seen.uid, Outcome.REFUSED, "no such luck"))
+    assert used(script, "team", "spot") == 0
+    assert "no such luck" in script.message("first")
+    first.obeys = True
+    first.wait(3.0)
+    assert len(first.starts) == 2
+    assert first.seen.let_go is not None
+    assert used(script, "team", "spot") == 16
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_nobody_else_gets_its_quota_while_its_start_has_no_answer_however_late_that_is(*, done: bool) -> None:
+    script = scene(served=False)
+    first = come(script, obeys=False)
+    second = come(script, wanting(name="second"))
+    script.advance(1000)
+    assert wakes_later(script, 1.0)
+    second.wait(1.0)
+    assert (second.starts, used(script, "team", "spot")) == ([], 16)
+    assert (script.reason("first"), script.reason("second")) == ("AwaitingNodes", "NoQuota")
+    script.feed(JobWritten(first.seen.key, first.seen.uid, Outcome.DONE if done else Outcome.REFUSED))
+    if done:
+        (start,) = first.starts
+        first.show(suspended=False, stopped=False, marked=True, let_go=start.let_go, flavors=start.flavors)
+        assert used(script, "team", "spot") == 16
+        first.obeys = True
+        first.wait(6.0)
+        assert [VAIN in one for one in first.stops] == [True]
+        stop(first)
+    second.wait(2.0)
+    assert (len(second.starts), used(script, "team", "spot")) == (1, 16)
+
+
+def test_a_plan_that_cannot_be_written_is_made_anew() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    first.obeys = False
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    assert first.starts[-1].let_go is None
+    script.feed(JobWritten(first.seen.key, first.seen.uid, Outcome.REFUSED, "no such luck"))
+    assert used(script, "team", "spot") == 16, "it is let go still"
+    first.obeys = True
+    first.wait(3.0)
+    assert (len(first.starts), first.stops) == (3, [])
+    assert first.seen.plan == first.starts[-1].plan
+
+
+def test_one_that_loses_a_node_before_it_starts_is_started_over_like_any_other() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    script.drop("spot-0")
+    first.wait(0.5)
+    assert len(first.stops) == 1
+    assert "spot-0" in first.stops[0]
+    stop(first)
+    first.wait(3.0)
+    assert first.starts[-1].let_go is not None
+    assert used(script, "team", "spot") == 16
+
+
+def test_a_plan_that_may_not_have_been_written_is_written_again() -> None:
+    script = scene(served=False)
+    first = come(script)
+    pods = first.create()
+    first.obeys = False
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    (written,) = first.starts[1:]
+    script.feed(JobWritten(first.seen.key, first.seen.uid, Outcome.UNKNOWN, "no answer"))
+    script.run(pods)
+    first.obeys = True
+    first.wait(script.core.state.limits.plan_s + 1.0)
+    assert first.starts[2:] == [written], "its pods run, and nobody would know by which plan"
+    assert (first.seen.plan, first.seen.let_go, first.stops) == (written.plan, None, [])
+
+
+def test_one_that_is_held_is_suspended_and_gives_its_quota_back() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    first.show(held=True)
+    assert first.stops == ["muster.dev/hold keeps it suspended"]
+    stop(first)
+    first.wait(0.5)
+    assert (used(script, "team", "spot"), script.reason("first")) == (0, "Held")
+    first.show(held=False)
+    first.wait(3.0)
+    assert (len(first.starts), used(script, "team", "spot")) == (2, 16)
+
+
+def test_one_that_is_held_when_it_has_its_nodes_runs_on() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create()
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    first.show(held=True)
+    first.wait(3.0)
+    assert (len(first.starts), first.stops) == (2, [])
+
+
+def test_one_that_names_only_its_queue_asks_for_the_nodes_of_its_flavor() -> None:
+    script = scene(served=False)
+    first = come(script, naming_only_its_queue())
+    (start,) = first.starts
+    assert (start.let_go is not None, start.labels) == (True, {"": ((FLAVOR, "spot"),)})
+    pods = first.create(gates=GATED, selection=Selection(((FLAVOR, "spot"),), tolerations=(SPOT,)))
+    ungate(script)
+    script.see(*of("owned", 2, first=1), *of("spot", 1))
+    first.wait(0.5)
+    assert (len(first.starts), script.reason("first")) == (1, "AwaitingNodes"), "no nodes of another flavor"
+    script.see(*of("spot", 1, first=1))
+    first.wait(0.5)
+    start = first.starts[-1]
+    assert (start.let_go, start.labels, set(start.plan[""])) == (None, {}, {"spot-0", "spot-1"})
+    script.run(pods)
+    first.wait(0.5)
+    assert sorted(script.bound(pods)) == ["spot-0", "spot-1"]
+
+
+def test_a_flavor_without_labels_asks_for_nothing() -> None:
+    script = scene(served=False)
+    show(script, replace(sort("spot"), node_labels={}, tolerations=(SPOT,)))
+    first = come(script, naming_only_its_queue())
+    (start,) = first.starts
+    assert (start.let_go is not None, start.labels) == (True, {})
+
+
+def test_one_whose_pods_come_without_them_is_taken_back_and_rests() -> None:
+    script = scene(served=False)
+    first = come(script, naming_only_its_queue())
+    first.create(gates=GATED, selection=Selection(tolerations=(SPOT,)), created=script.now)
+    first.settle()
+    (why,) = first.stops
+    assert "for nodes of spot its pods need the nodeSelector nvidia.com/flavor=spot" in why
+    assert "is the component job-admission installed as this version of Muster has it?" in why
+    assert ungate(script) == []
+    stop(first)
+    first.wait(35)
+    assert (len(first.starts), used(script, "team", "spot")) == (1, 0)
+    first.wait(20)
+    assert (len(first.starts), used(script, "team", "spot")) == (2, 16)
+
+
+def test_a_pod_of_an_earlier_start_that_is_seen_late_does_not_end_it() -> None:
+    script = scene(served=False)
+    script.advance(60)
+    first = come(script, naming_only_its_queue())
+    first.create(selection=Selection(tolerations=(SPOT,)))
+    assert (first.stops, script.reason("first")) == ([], "AwaitingNodes")
+
+
+@pytest.mark.parametrize("tolerations", [(), (SPOT,)])
+def test_pods_that_cannot_be_in_one_clique_with_the_nodes_that_come_are_part_of_the_reason(
+    tolerations: tuple[Toleration, ...],
+) -> None:
+    """They need no quota, and so they get no flavor."""
+    script = scene(served=False)
+    show(script, replace(sort("spot"), taints=(Taint("spot", "", "NoSchedule"),), tolerations=(SPOT,)))
+    asked = naming_only_its_queue()
+    (workers,) = asked.podsets.podsets
+    clique = Topology("clique")
+    launcher = replace(template("first", 0, "launcher"), topology=clique, selection=Selection(tolerations=tolerations))
+    workers = replace(workers, template=replace(workers.template, topology=clique))
+    first = come(script, replace(asked, podsets=replace(asked.podsets, podsets=(workers, PodSet(launcher, 1, 1)))))
+    first.create()
+    script.advance(901)
+    first.settle()
+    (why,) = first.stops
+    assert "not enough came within 900 s" in why
+    said = "the pods of launcher have to share one clique with those on nodes of spot, and need tolerations"
+    assert (said in why) is not bool(tolerations)
+
+
+def test_each_podset_asks_for_the_nodes_of_its_own_flavor() -> None:
+    script = scene(served=False)
+    asked = naming_only_its_queue()
+    other = replace(template("first", series="1-small"), selection=Selection(((FLAVOR, "owned"),)))
+    podsets = (*asked.podsets.podsets, PodSet(other, 1, 1))
+    first = come(script, replace(asked, podsets=replace(asked.podsets, podsets=podsets)))
+    (start,) = first.starts
+    assert start.labels == {"": ((FLAVOR, "spot"),), "1-small": ((FLAVOR, "owned"),)}
+
+
+def test_another_leader_goes_on_with_its_quota_and_its_deadline() -> None:
+    script = scene(served=False)
+    first = come(script)
+    first.create(gates=GATED)
+    script.advance(600)
+    other, adopted = again(first)
+    assert (adopted.starts, adopted.stops) == ([], [])
+    assert used(other, "team", "spot") == 16
+    assert other.reason("first") == "AwaitingNodes"
+    assert len(ungate(other)) == 2
+    late = come(other, wanting(name="late"))
+    assert (late.starts, other.reason("late")) == ([], "NoQuota")
+    other.advance(290)
+    adopted.settle()
+    assert adopted.stops == []
+    other.advance(15)
+    adopted.settle()
+    assert adopted.stops == [f"{VAIN}; it asks again 60 s later"]
+    stop(adopted)
+    late.settle()
+    assert (adopted.cleaned, len(late.starts), used(other, "team", "spot")) == (1, 1, 16)
+
+
+def test_another_leader_lets_it_rest_as_long_as_its_job_says_and_counts_on() -> None:
+    script = scene(served=False)
+    first = come(script)
+    for attempt in (1, 2):
+        first.create()
+        script.advance(901)
+        first.settle()
+        stop(first)
+        while len(first.starts) == attempt < 2:
+            first.wait(1.0)
+    rest = first.seen.in_vain
+    assert rest is not None
+    assert rest.attempts == 2
+    assert rest.until == pytest.approx(script.now + 120, abs=3)
+    other, adopted = again(first)
+    assert "in vain, 2 times in a row; it asks again 1" in other.message("first")
+    adopted.wait(60)
+    assert (adopted.starts, used(other, "team", "spot")) == ([], 0)
+    adopted.wait(40)
+    (start,) = adopted.starts
+    assert start.let_go is not None
+    assert (start.let_go.attempt, adopted.seen.in_vain) == (3, None)
+
+
+def test_another_leader_plans_it_on_the_nodes_that_came_meanwhile() -> None:
+    script = scene(served=False)
+    first = come(script)
+    pods = first.create()
+    other, adopted = again(first, *of("spot", 2), now=script.now + 2000)
+    (start,) = adopted.starts
+    assert (start.let_go, set(start.plan[""])) == (None, {"spot-0", "spot-1"}), "late, and there"
+    other.run(pods)
+    adopted.wait(0.5)
+    assert len(other.bound(pods)) == 2
+    assert used(other, "team", "spot") == 16
+
+
+def test_a_plan_that_was_not_written_any_more_is_that_of_its_bound_pods() -> None:
+    script = scene(served=False)
+    first = come(script)
+    pods = first.create()
+    first.obeys = False
+    script.see(*of("spot", 2))
+    first.wait(0.5)
+    script.run(pods)
+    assert len(script.bound(pods)) == 2
+    other, adopted = again(first, *of("spot", 2))
+    (start,) = adopted.starts
+    there = {pod.index: other.pods[pod.uid].node for pod in first.pods.values()}
+    assert start.plan == {"": (there[0], there[1])}
+    other.advance(1000)
+    adopted.settle()
+    assert (adopted.stops, used(other, "team", "spot"), other.reason("first")) == ([], 16, "Running")

@@ -9,7 +9,7 @@ import pytest
 from policies.model import Constraints, Job, Pod, PodSet, Requirement, Term
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, template
-from tests.core.rounds import EVENLY, HOST, NEAR, members, nominated
+from tests.core.relations import EVENLY, HOST, NEAR, members, nominated
 from tests.core.script import Script
 
 

@@ -1,4 +1,7 @@
-"""kube-scheduler preempts for a pod of no gang: no gang is broken in part, and whole ones go where nobody else can."""
+"""kube-scheduler preempts for a pod of no gang: no gang is broken in part, and whole ones go where nobody else can.
+
+It ends by a restart, by room elsewhere, or by others who stay.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.effects import Milestone, Reached
+from extender.core.effects import Milestone, Nominate, Reached
 from extender.core.events import PodsSeen, Tick
+from extender.core.gate.advisory import Mode
 from extender.core.limits import Limits, Preempts
-from tests.builders import cluster, gang, key, node, single
+from policies.model import CLIQUE, Constraints, Term, Victim
+from tests.builders import GPU, cluster, gang, key, node, single
 from tests.core.jobs import Controlled, job
-from tests.core.preempting import ON, Cluster, running
-from tests.core.urgent import OFF, Asked, urgent
+from tests.core.preempting import OFF, ON, Asked, Cluster, running, urgent
+from tests.core.relations import APART, HOST, TRAIN
+from tests.core.script import Script
 
 
 def test_the_whole_gang_gives_way_and_the_room_is_kept_for_the_pod() -> None:
@@ -247,3 +253,262 @@ def test_a_gang_gives_way_with_the_room_that_is_kept_for_its_lost_member() -> No
     assert not script.gang("low").reserved
     script.leave(script.pods[stays.uid])
     assert script.filter(pod) == ("a-0",)
+
+
+def test_room_elsewhere_ends_it() -> None:
+    asked = Asked()
+    script = asked.script
+    asked.ask()
+    script.leave(*asked.low)
+    script.see(*cluster("b: 1x8"))
+    script.bind(asked.pod, "b-0")
+    assert script.kept is None
+    assert asked.node in script.filter(single("other", gpus=8))
+
+
+def test_a_gang_that_does_not_go_in_time_ends_it_until_room_comes_free() -> None:
+    asked = Asked()
+    script = asked.script
+    asked.ask()
+    script.advance(61)
+    assert script.kept is None
+    assert script.milestones(Milestone.UNRESERVED) == 1
+    told = len(script.evicted)
+    assert asked.ask() == {}
+    script.advance(60)
+    assert len(script.evicted) == told
+
+
+def test_a_restart_goes_on_with_it() -> None:
+    asked = Asked()
+    asked.ask()
+    asked.script.leave(asked.low[0])
+    again = asked.restart()
+    again.advance(1)
+    assert again.evicted == ["low-1"]
+    again.leave(asked.low[1])
+    assert again.filter(single("other", gpus=8), [asked.node]) == ()
+    assert again.filter(asked.pod, [asked.node]) == (asked.node,)
+
+
+def test_what_somebody_else_has_written_on_a_pod_evicts_nobody_it_may_not() -> None:
+    asked = Asked()
+    script = asked.script
+    asked.ask()
+    kept = script.kept
+    assert kept is not None
+    (room,) = kept.rooms
+    forged = (
+        replace(kept, rooms=((asked.node, ((GPU, 9),)),)),
+        replace(kept, rooms=(room, (asked.other, room[1]))),
+        replace(kept, rooms=()),
+        replace(kept, victims=(Victim(key("low"), "", ("another",)),)),
+        replace(kept, until=0.0),
+    )
+    for one in forged:
+        script.pods[asked.pod.uid] = replace(script.pods[asked.pod.uid], reservation=one)
+        again = asked.restart()
+        assert not again.evicted
+        assert again.kept is None
+        assert len(again.written) == 1
+    script.pods[asked.pod.uid] = replace(script.pods[asked.pod.uid], reservation=kept, priority=0)
+    assert not asked.restart().evicted
+
+
+def test_what_is_left_on_a_pod_that_runs_is_taken_off_after_a_restart() -> None:
+    asked = Asked()
+    asked.ask()
+    script = asked.script
+    script.pods[asked.pod.uid] = replace(script.pods[asked.pod.uid], node="a-9")
+    again = asked.restart()
+    assert [effect.reservation for effect in again.written] == [None]
+    assert not again.evicted
+
+
+def test_nobody_goes_who_has_run_for_less_than_the_minimum() -> None:
+    asked = Asked(limits=replace(OFF, min_runtime_s=100.0))
+    assert asked.ask() == {}
+    assert not asked.script.evicted
+    asked.script.advance(101)
+    asked.ask()
+    assert sorted(asked.script.evicted) == ["low-0", "low-1"]
+
+
+def test_a_gang_goes_for_nobody_whom_promised_room_would_keep_out() -> None:
+    script = Cluster(*cluster("a: 1x8"), limits=OFF)
+    running(script, "low", 1, gpus=4)
+    starting = gang("starting", 1, gpus=4, priority=5)
+    script.see(starting)
+    assert script.planned(starting[0]) == "a-0"
+    pod = urgent()
+    script.see(pod)
+    assert script.preempt(pod, {"a-0": ("uid-low-0",)}) == {}
+    assert not script.written
+
+
+@pytest.mark.parametrize("away", [HOST, CLIQUE])
+def test_a_gang_goes_for_nobody_whom_the_anti_affinity_to_one_that_starts_would_keep_out(away: str) -> None:
+    """kube-scheduler does not know of members whose Bindings are yet to come."""
+    script = Cluster(*cluster("a: 2x8"), limits=OFF)
+    low = running(script, "low", 1, gpus=4)
+    starting = [replace(one, labels=(("app", "train"),)) for one in gang("starting", 3, gpus=4, priority=20)]
+    script.see(starting)
+    assert {script.planned(one) for one in starting} == {"a-0", "a-1"}
+    terms = (Term(away, TRAIN, ("default",)),)
+    pod = replace(urgent(gpus=4), constraints=Constraints(anti_affinity=terms))
+    script.see(pod)
+    node = script.pods[low[0].uid].node or ""
+    assert script.preempt(pod, {node: (low[0].uid,)}) == {}
+    assert not script.written
+
+
+@pytest.mark.parametrize("priority", [0, 10, 20])
+def test_while_victims_go_no_gang_comes_that_would_keep_the_preemptor_away(priority: int) -> None:
+    """But one of a higher priority, which kube-scheduler lets in first."""
+    script = Cluster(*cluster("a: 1x8"), limits=OFF)
+    low, pod = running(script, "low", 2, gpus=3), replace(urgent(gpus=2, priority=10), constraints=APART)
+    script.see(pod)
+    assert script.preempt(pod, {"a-0": (low[0].uid,)}) == {}
+    script.leave(low[0])
+    rival = [replace(one, labels=(("app", "train"),)) for one in gang("rival", 1, gpus=3, priority=priority)]
+    script.see(rival)
+    assert bool(script.planned(rival[0])) is (priority > 10)
+    script.leave(low[1])
+    if priority <= 10:
+        assert script.filter(pod, ["a-0"]) == ("a-0",)
+        script.change(pod, node="a-0")
+        assert not script.planned(rival[0])
+
+
+def test_a_nomination_that_leads_nowhere_is_cleared() -> None:
+    asked = Asked()
+    asked.script.change(asked.pod, nominated_node=asked.node)
+    asked.ask()
+    assert any(isinstance(effect, Nominate) and effect.node is None for effect in asked.script.effects)
+
+
+def test_a_pod_that_was_refused_while_its_victims_went_is_woken_when_they_have_gone() -> None:
+    """kube-scheduler may see that they have gone before we do, and hears of it no more."""
+    script = Cluster(*cluster("a: 1x8"), limits=OFF)
+    low, pod, starting = running(script, "low", 1, gpus=7), urgent(gpus=7), gang("starting", 1, gpus=1, priority=20)
+    script.see(pod, starting)
+    assert script.planned(starting[0]) == "a-0"
+    assert script.preempt(pod, {"a-0": (low[0].uid,)}) == {}
+    assert script.filter(pod, ["a-0"]) == ()
+    script.leave(*low)
+    assert script.woken == ["urgent"]
+    assert script.filter(pod, ["a-0"]) == ("a-0",)
+
+
+def test_muster_evicts_nobody_where_it_only_advises() -> None:
+    asked = Asked()
+    there = [pod for pod in asked.script.pods.values() if pod.uid != asked.pod.uid]
+    script = Script(*cluster("a: 2x8"), *there, asked.pod, mode=Mode.ADVISE)
+    assert script.preempt(asked.pod, {asked.node: (asked.low[0].uid,)}) == {}
+    assert not script.evicted
+
+
+def test_a_gang_that_is_still_starting_goes_once_it_runs() -> None:
+    """kube-scheduler asks again only after minutes: nothing that it hears of has changed for the pod."""
+    script = Cluster(*cluster("a: 2x8"), limits=OFF)
+    low, pod = gang("low", 2), urgent()
+    script.see(low, pod)
+    script.bind_all(low)
+    script.post(low[0])
+    node = script.pods[low[0].uid].node or ""
+    assert script.preempt(pod, {node: (low[0].uid,)}) == {}
+    script.advance(5)
+    assert not script.written
+    script.post_all()
+    script.advance(2)
+    assert sorted(script.evicted) == ["low-0", "low-1"]
+
+
+def test_nobody_goes_later_for_a_pod_that_there_is_room_for_by_then() -> None:
+    asked = Asked(limits=replace(OFF, min_runtime_s=100.0))
+    asked.ask()
+    asked.script.see(*cluster("b: 1x8"))
+    asked.script.advance(200)
+    assert not asked.script.written
+    asked.script.drop("b-0")
+    asked.script.advance(2)
+    assert sorted(asked.script.evicted) == ["low-0", "low-1"]
+
+
+def test_nobody_goes_later_for_a_pod_that_waits_no_more() -> None:
+    asked = Asked(limits=replace(OFF, min_runtime_s=100.0))
+    asked.ask()
+    asked.script.gone(asked.script.pods[asked.pod.uid])
+    asked.script.advance(200)
+    assert not asked.script.written
+    assert asked.script.core.next_wake() is None
+
+
+def test_no_gang_goes_while_it_is_not_known_who_the_others_are() -> None:
+    """A pod of no gang that is about to be gone, or that the watch has yet to show: it may be enough that it goes."""
+    asked = Asked()
+    victims: dict[str, tuple[str, ...]] = {asked.node: (asked.low[0].uid,), "b-0": ("uid-unknown",)}
+    assert asked.script.preempt(asked.pod, victims) == {}
+    assert not asked.script.written
+    asked.script.see(*cluster("b: 1x8"), replace(single("unknown", gpus=8), node="b-0"))
+    asked.script.advance(2)
+    assert not asked.script.written, "it would do"
+
+
+def test_no_gang_goes_later_from_a_node_that_others_have_filled_by_then() -> None:
+    script = Cluster(*cluster("a: 1x8"), limits=replace(OFF, min_runtime_s=100.0))
+    low, pod = running(script, "low", 1, gpus=4), urgent()
+    script.see(pod)
+    assert script.preempt(pod, {"a-0": (low[0].uid,)}) == {}
+    script.see(single("late", gpus=4, node="a-0", priority=20))
+    script.advance(200)
+    assert not script.written
+    script.gone(script.pods["uid-late"])
+    script.advance(2)
+    assert script.evicted == ["low-0"]
+
+
+def test_no_gang_goes_for_a_pod_that_does_not_fit_as_far_as_is_known() -> None:
+    """kube-scheduler knows already that somebody has ended: we will, too."""
+    script = Cluster(*cluster("a: 1x8"), single("ended", gpus=4, node="a-0", priority=20), limits=OFF)
+    low, pod = running(script, "low", 1, gpus=4), urgent()
+    script.see(pod)
+    script.preempt(pod, {"a-0": (low[0].uid,)})
+    script.advance(5)
+    assert not script.written
+    script.change(script.pods["uid-ended"], phase="Succeeded")
+    script.advance(2)
+    assert script.evicted == ["low-0"]
+
+
+def test_kube_scheduler_may_ask_for_a_pod_before_the_watch_shows_it() -> None:
+    script = Cluster(*cluster("a: 1x8"), limits=OFF)
+    low, pod = running(script, "low", 1), urgent()
+    assert script.preempt(pod, {"a-0": (low[0].uid,)}) == {}
+    assert not script.written
+    script.see(pod)
+    script.advance(2)
+    assert script.evicted == ["low-0"]
+
+
+def test_a_pod_that_the_watch_never_shows_is_forgotten() -> None:
+    script = Cluster(*cluster("a: 1x8"), limits=OFF)
+    low = running(script, "low", 1)
+    script.preempt(urgent(), {"a-0": (low[0].uid,)})
+    script.advance(60)
+    assert script.core.next_wake() is None
+
+
+def test_nothing_is_remembered_of_pods_that_gangs_were_to_give_way_to_in_vain_and_are_gone() -> None:
+    asked = Asked()
+    script = asked.script
+    asked.ask()
+    script.advance(61)
+    assert script.milestones(Milestone.UNRESERVED) == 1
+    script.gone(script.pods[asked.pod.uid])
+    script.leave(*asked.low)
+    low, other = running(script, "low", 2), urgent(name="other")
+    script.see(other)
+    script.preempt(other, {script.bound(low)[0]: (low[0].uid,)})
+    script.advance(61)
+    assert [str(one) for one in script.core.state.preemptions.spared] == ["default/pod other"]

@@ -17,9 +17,8 @@ from policies.model.mentions import Mention, discreet, full, mentioned, mentions
 from policies.model.queues import LocalQueue, Strategy
 from tests.builders import cluster, gang, key, single
 from tests.core.jobs import Controlled, job
-from tests.core.preempting import ON, Cluster
+from tests.core.preempting import OFF, ON, Cluster
 from tests.core.queues import cluster_queue, come, flavor, in_queue, show
-from tests.core.urgent import OFF
 
 OTHER = "secret"
 LONG_S = 70.0

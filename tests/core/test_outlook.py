@@ -12,8 +12,8 @@ from extender.core.preemption.outlook import Outlook
 from policies.model import Node, Pod
 from policies.model.queues import Preemption
 from tests.builders import cluster, gang, single
-from tests.core.lending import Queued, lent
 from tests.core.preempting import ON, Cluster, running
+from tests.core.queues import Queued, lent
 from tests.core.script import Script
 
 OFF, DRY = Limits(), Limits(preemption=Preempts.DRY_RUN)

@@ -7,9 +7,8 @@ from dataclasses import replace
 from policies.model import Dialect, GroupRef, Pod, PodSet, PodSets, Selection, Topology
 from tests.builders import cluster, gang, requests, single
 from tests.core.jobs import Controlled, job, template
-from tests.core.lending import Queued, lent
 from tests.core.preempting import Cluster, running
-from tests.core.queues import in_queue, used
+from tests.core.queues import Queued, in_queue, lent, used
 
 SMALL = cluster("a: 1x2")
 

@@ -9,9 +9,8 @@ from extender.core.effects import Milestone, Nominate, Reserve
 from extender.core.limits import Limits, Preempts
 from policies.model.queues import Evicts, Preemption, Strategy
 from tests.builders import cluster, node
-from tests.core.lending import Queued
 from tests.core.preempting import ON
-from tests.core.queues import FLAVOR, cluster_queue, flavor, in_queue, sort
+from tests.core.queues import FLAVOR, Queued, cluster_queue, flavor, in_queue, sort
 
 BORROWS = Preemption(within=Evicts.LOWER, borrow=Evicts.LOWER)
 FAIR = Limits(preemption=Preempts.ON, preemption_s=60.0, fair_sharing=True)

@@ -9,8 +9,7 @@ import pytest
 from extender.core.ledger.quotas import Quotas
 from policies.model.queues import ClusterQueue, Quota
 from tests.builders import GPU, cluster
-from tests.core.lending import Queued
-from tests.core.queues import cluster_queue, come, flavor, in_queue, planned, reason, show, used
+from tests.core.queues import Queued, cluster_queue, come, flavor, in_queue, planned, reason, show, used
 from tests.core.script import Script
 
 

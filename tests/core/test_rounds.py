@@ -12,7 +12,7 @@ from extender.core.gate.steering import SteeringMode
 from extender.core.ledger.kube_scheduler import GANG_WAITS
 from policies.model import Constraints, HostPort, Pod
 from tests.builders import cluster
-from tests.core.rounds import GATED, NEAR, members, nominated
+from tests.core.relations import GATED, NEAR, members, nominated
 from tests.core.script import Script
 
 

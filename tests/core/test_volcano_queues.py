@@ -17,9 +17,8 @@ from policies.model import Dialect, GroupRef, Pod, PodGroup
 from policies.model.queues import VOLCANO, LocalQueue, VolcanoQueue
 from policies.order import Proportion
 from tests.builders import GPU, cluster, gang, key, node
-from tests.core.lending import Queued
 from tests.core.preempting import ON
-from tests.core.queues import cluster_queue, come, flavor, in_queue, leave, planned, reason, show, used
+from tests.core.queues import Queued, cluster_queue, come, flavor, in_queue, leave, planned, reason, show, used
 from tests.core.script import Script
 from tests.core.taken_up import WAITS, made
 

@@ -12,8 +12,7 @@ from extender.core.events import PodSeen
 from extender.core.ledger.kube_scheduler import GANG_WAITS
 from policies.model import Constraints, Pod
 from tests.builders import cluster, node, single
-from tests.core.relations import APART, asking
-from tests.core.rounds import members, nominated
+from tests.core.relations import APART, asking, members, nominated
 from tests.core.script import Script
 
 

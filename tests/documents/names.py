@@ -31,10 +31,10 @@ from extender.config.settings import Settings
 from extender.core.effects import Cause, Hint
 from extender.http.server import _pages
 from extender.kube.reports import EVICTED, MISSPELT_KEY, SUSPENDED
-from extender.simulation.replay.whatif import Verdict
 from extender.simulation.report.fairness import Fairness
 from extender.simulation.report.outcome import Figures, Preempted
 from extender.simulation.report.tables import Input
+from extender.simulation.whatif import Verdict
 from tests.documents import reference
 from tests.documents.pages import ROOT
 from tests.metrics import described

@@ -44,7 +44,7 @@ from extender.kube.dialects.words import (
     VOLCANO_GROUP_NAME,
 )
 from extender.kube.dialects.yunikorn import APPLICATION_IDS, TASK_GROUP_NAME, TASK_GROUPS
-from extender.kube.kinds.keys import (
+from extender.kube.keys import (
     COMPONENT,
     FLAVORS,
     GANG,
@@ -63,9 +63,9 @@ from extender.kube.kinds.keys import (
     REQUEUED_AT,
     WORKLOAD,
 )
-from extender.kube.queues.naming import OF_VOLCANO
 from extender.kube.reading.eviction import CHECKPOINTED, EVICT_INCOMPLETE, EVICTED_AT, MIN_RUNTIME
 from extender.kube.reading.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
+from extender.kube.reading.queue_name import OF_VOLCANO
 from extender.kube.reading.reserved import PREEMPTING
 from extender.kube.reading.topology import (
     KAI,

@@ -6,7 +6,7 @@ import re
 
 import yaml
 
-from extender.kube.kinds.keys import GANG, HOLD, NODES, OWN, PLAN, QUEUES, WORKLOAD
+from extender.kube.keys import GANG, HOLD, NODES, OWN, PLAN, QUEUES, WORKLOAD
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.kinds.registry import KINDS
 from extender.kube.kinds.template import MOST_TERMS, MOST_TERMS_WITHOUT_INDEX

@@ -16,13 +16,13 @@ from extender.core.effects import SuspendJob
 from extender.core.engine import Engine
 from extender.core.events import Event, JobGone, NamespaceSeen, PodGone, QueueSeen, Tick
 from extender.http.verbs import Message, Scope, Verbs
-from extender.kube.convert import UnreadableError
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.resources import jobs_of
 from extender.kube.queues.status import status_of
 from extender.kube.queues.workloads import record_status, spec_of
 from extender.kube.reading.eviction import evictions_text
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE
 from extender.kube.resources import GROUPS, PODS, Resource
 from extender.kube.resources import NODES as NODES_SEEN

@@ -14,9 +14,9 @@ from devcluster.controllers import install_crds
 from devcluster.muster import install, install_job_admission
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.kube.api.connection import ApiError
+from extender.kube.keys import FLAVORS
 from extender.kube.kinds.change import merge_patch
 from extender.kube.kinds.job import JOB
-from extender.kube.kinds.keys import FLAVORS
 from extender.kube.kinds.read import Reader
 from policies.model import Job, LetGo, PlannedNodes, Toleration
 from tests.integration.extender import MERGE, Extender

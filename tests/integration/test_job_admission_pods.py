@@ -9,7 +9,7 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import ApiError, Object
 from devcluster.muster import install_gate, install_job_admission
-from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, LED, NODE_LABELS, PODSET
+from extender.kube.keys import COMPONENT, INDEX_LABEL, LED, NODE_LABELS, PODSET
 from policies.model import GANG_GATE
 from tests.integration.team import (
     COMPLETION,

@@ -16,7 +16,7 @@ from devcluster import Cluster
 from devcluster.api import ApiError, Object
 from devcluster.muster import install_gate, install_job_admission
 from extender.core.gate.stamps import WRITTEN
-from extender.kube.kinds.keys import FLAVORS, IN_VAIN, OWN, PLAN
+from extender.kube.keys import FLAVORS, IN_VAIN, OWN, PLAN
 from extender.kube.reading.eviction import EVICTED_AT
 from extender.kube.reading.reserved import PREEMPTING
 from tests.integration.managed_kinds import (

@@ -9,12 +9,11 @@ import msgspec
 import pytest
 
 from extender.core.gate.stamps import marks_of, stamp_of
-from extender.kube.kinds.plan import plan_from, plan_text
+from extender.kube.kinds.plan import flavors_from, plan_from, plan_text
 from extender.kube.kinds.template import kept_of
-from extender.kube.queues.flavors import flavors_from
-from extender.kube.reading.annotated import MOST_BYTES, json_of
 from extender.kube.reading.eviction import evictions_of, evictions_text
 from extender.kube.reading.objects import Meta
+from extender.kube.reading.plain import MOST_BYTES, json_of
 from extender.kube.reading.reserved import PREEMPTING, reservation_of, reservation_text
 from policies.model import GroupKey, Reservation, Victim
 

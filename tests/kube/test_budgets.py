@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from extender.core.events import BudgetGone, BudgetSeen
-from extender.kube.convert import UnreadableError
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.resources import BUDGETS
 from policies.model import DisruptionBudget, Requirement
 

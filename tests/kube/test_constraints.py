@@ -10,7 +10,7 @@ import pytest
 from extender.kube.convert import pod_from
 from extender.kube.reading.constraints import MOST_PORTS, MOST_TERMS, TOO_ENTANGLED
 from extender.kube.reading.objects import PodObject
-from extender.kube.reading.recent import pod_sent
+from extender.kube.recent import pod_sent
 from policies.model import UNCONSTRAINED, Constraints, HostPort, Pod, Preferred, Requirement, Spread, Term
 from policies.model.constraints import NAMESPACE_NAME, selects
 

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from extender.core.events import ClaimSeen, VolumeSeen
-from extender.kube.convert import UnreadableError, claim_from, volume_from
+from extender.kube.convert import claim_from, volume_from
 from extender.kube.podgroups.coscheduling import group_from
+from extender.kube.reading.constraints import MOST_CONDITIONS
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import ClaimObject, GroupObject, GroupSpec, Meta, VolumeObject
-from extender.kube.reading.selections import MOST_CONDITIONS
 from policies.model import (
     Controller,
     Dialect,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from extender.core.events import DeviceClassGone, DeviceClassSeen
-from extender.kube.convert import UnreadableError
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.resources import DEVICE_CLASSES
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from extender.kube.kinds import keys
+from extender.kube import keys
+from extender.kube.dialects.unread_keys import hint_of
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
 from extender.kube.reading.constraints import WOKEN
 from extender.kube.reading.objects import Meta, OwnerReference
 from extender.kube.reading.reserved import PREEMPTING
-from extender.kube.reading.unread_keys import hint_of
 from tests.kube.kinds.batch_jobs import INDEXED
 from tests.kube.kinds.jobs import started, stored
 

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.kube.convert import MOST_NAMES, TOO_MANY_NAMES, UnreadableError, pod_from
-from extender.kube.reading import selections
+from extender.kube.convert import MOST_NAMES, TOO_MANY_NAMES, pod_from
+from extender.kube.reading import constraints
+from extender.kube.reading.constraints import MOST_CHARACTERS, MOST_CONDITIONS, MOST_VALUES, TOO_CHOOSY
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import PodObject
 from extender.kube.reading.requests import MOST
-from extender.kube.reading.selections import MOST_CHARACTERS, MOST_CONDITIONS, MOST_VALUES, TOO_CHOOSY
 from policies.model import Pod, Selection
 
 FORGED = "team-b/train\n2026-01-01 00:00:00,000 INFO gang team-b/train: Running\x1b[31m"
@@ -159,10 +160,10 @@ def test_little_is_kept_of_a_pod_whatever_it_says() -> None:
 
 
 def test_pods_of_one_template_share_what_they_ask_of_nodes() -> None:
-    before, asked = len(selections._shared), hostile(7)["affinity"]
+    before, asked = len(constraints._selections), hostile(7)["affinity"]
     assert bytes_each(20, lambda _: pod(GANG, affinity=asked)) < 3 * 1024
     gc.collect()
-    assert len(selections._shared) == before, "nothing is kept for pods that are gone"
+    assert len(constraints._selections) == before, "nothing is kept for pods that are gone"
 
 
 def test_a_forged_stamp_of_any_length_is_not_kept() -> None:

@@ -9,8 +9,8 @@ from dataclasses import replace
 import msgspec
 
 from extender.core.events import NamespaceSeen
-from extender.kube.queues.snapshot import queue_events, take_queues
 from extender.kube.resources import NAMESPACES
+from extender.kube.snapshots.queues import queue_events, take_queues
 from tests.kube.fake_api import fake_api
 from tests.kube.kinds.following import listed
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from extender.core.events import NativeGangGone, NativeGangSeen
-from extender.kube.convert import UnreadableError
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.resources import NATIVE_GANGS
 from policies.model import GroupKey
 

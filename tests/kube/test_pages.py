@@ -1,14 +1,24 @@
-"""Lists page by page."""
+"""What the API server lists and watches: lists page by page, and the lines of a watch in whatever pieces they
+arrive.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
 
+import aiohttp
 import msgspec
+import pytest
+from kubernetes.aio.client import Configuration
 
-from extender.kube.api.connection import TooLargeError
+from extender.kube.api.connection import Connection, TooLargeError
+from extender.kube.api.login import OfficialLogin
 from extender.kube.api.pages import SIZE, Listed, pages
+from tests.kube.fake_api import fake_api, watch
 
 
 class Server:
@@ -85,3 +95,44 @@ def test_who_stops_reading_waits_for_no_page() -> None:
         assert server.gone == 1
 
     asyncio.run(work())
+
+
+TEXT = b'{"a": 1}\n\n{"b": "\xc3\xa9"}\nhalf of'
+
+
+@pytest.mark.parametrize("size", range(1, len(TEXT) + 1))
+def test_lines_are_whole_wherever_they_are_cut(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = [TEXT[at : at + size] for at in range(0, len(TEXT), size)]
+
+    @asynccontextmanager
+    async def answer(*_: Any) -> AsyncIterator[Any]:
+        async def readany() -> bytes:
+            return pieces.pop(0) if pieces else b""
+
+        yield SimpleNamespace(content=SimpleNamespace(readany=readany))
+
+    async def read() -> list[bytes]:
+        api = Connection(OfficialLogin(Configuration(host="http://127.0.0.1:1")))
+        monkeypatch.setattr(api, "answer", answer)
+        found = [line async for line in api.lines("/watched", aiohttp.ClientTimeout(), {})]
+        await api.close()
+        return found
+
+    assert asyncio.run(read()) == [b'{"a": 1}', b"", b'{"b": "\xc3\xa9"}', b"half of"]
+
+
+def test_watches_of_all_kinds_stay_open_however_few_connections_writes_have() -> None:
+    async def read() -> list[bytes]:
+        async with fake_api() as (api, _):
+            connection = Connection(OfficialLogin(Configuration(host=api.url)), connections=1)
+            followed = [connection.lines(f"/kind-{at}", aiohttp.ClientTimeout(), {"watch": "1"}) for at in range(40)]
+            for at in range(40):
+                api.on("WATCH", f"/kind-{at}", watch({"kind": at}, stays_open=True))
+            async with asyncio.timeout(20):
+                lines = [await anext(one) for one in followed]
+            for one in followed:
+                await one.aclose()
+            await connection.close()
+            return lines
+
+    assert len(asyncio.run(read())) == 40

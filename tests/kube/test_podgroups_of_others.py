@@ -13,10 +13,10 @@ from extender.kube.dialects import group_of
 from extender.kube.dialects.koordinator import OTHER_GANGS
 from extender.kube.podgroups.coscheduling import KoordinatorGroup, koordinator_group_from
 from extender.kube.podgroups.kai import PARENT_LEVEL, PARENT_MEMBERS, SOME_SUBGROUPS, KaiGroup, kai_group_from
-from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES
 from extender.kube.podgroups.volcano import BAD_MODE, BAD_TIER, NO_TIER, SUBGROUPS, VolcanoGroup, volcano_group_from
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import quoted
+from extender.kube.reading.roles import MOST_ROLES, TOO_MANY_ROLES
 from policies.model import Controller, Dialect, GroupKey, GroupRef, PodGroup, Topology
 from policies.model.topology import WHOLE_ROLE
 from tests.manifests_of_others import KAI

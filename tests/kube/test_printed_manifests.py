@@ -18,8 +18,7 @@ from extender.kube.kinds.owners import OWNER_KINDS, owner_from
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS, Registry
 from extender.kube.kinds.trainer import TRAIN_JOB
-from extender.kube.queues.objects import ClusterQueueObject, VolcanoQueueObject
-from extender.kube.queues.read import cluster_queue_from
+from extender.kube.queues.read import ClusterQueueObject, VolcanoQueueObject, cluster_queue_from
 from extender.kube.queues.volcano import volcano_queue_from
 from extender.kube.reading.numbering import LWS_GROUP
 from extender.kube.reading.objects import PodObject

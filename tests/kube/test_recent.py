@@ -10,10 +10,11 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 import pytest
 
-from extender.kube.convert import UnreadableError, asked_by, pod_from
-from extender.kube.reading import recent
+from extender.kube import recent
+from extender.kube.convert import asked_by, pod_from
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import Meta, PodObject, PodSpec
-from extender.kube.reading.recent import pod_sent, read_listed, read_pod
+from extender.kube.recent import pod_sent, read_listed, read_pod
 from policies.model import Pod
 from tests.kube.whole_pods import (
     PORTS,

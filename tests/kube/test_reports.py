@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.effects import Hint, Report
-from extender.kube.queues.naming import MISSPELT
+from extender.kube.reading.queue_name import MISSPELT
 from policies.model import Controller, Dialect, GroupKey
 from tests.kube.fake_api import OK, FakeApi, refused
 from tests.kube.writing import EVENTS, GROUP_STATUS, Writer, posts, written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.kube.convert import UnreadableError
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.quantity import milli, whole
 from tests.kube.converting import FULL, container, pod
 

@@ -12,7 +12,7 @@ from extender.kube.convert import pod_from
 from extender.kube.kinds.completion import Completion, PriorityClass
 from extender.kube.kinds.kind import Object
 from extender.kube.kinds.read import Reader
-from extender.kube.podgroups.volcano_job import volcano_job_from
+from extender.kube.kinds.volcano_job import volcano_job_from
 from extender.kube.reading.objects import PodObject
 from policies.model import GroupJob, GroupKey
 

@@ -11,9 +11,9 @@ import pytest
 
 from policies.model import CLIQUE, HOSTNAME, Constraints, Node, Pod, Requirement, Selector, Spread, Term
 from policies.model.constraints import Preferred
-from policies.placement import openings
-from policies.placement.openings import first_of_each, kinds_of
+from policies.placement import related
 from policies.placement.place import Placed, place
+from policies.placement.related import first_of_each, kinds_of
 from policies.placement.snapshot import Snapshot
 from tests.builders import gang, node, single, snapshot
 
@@ -51,7 +51,7 @@ def test_few_nodes_are_looked_at_and_the_plan_is_that_of_all(monkeypatch: pytest
         view, pods = _cluster(chance), _members(chance)
         plans = []
         for choosing in (noted, lambda kinds, keys, most: np.ones(len(kinds), dtype=np.bool_)):  # noqa: ARG005
-            monkeypatch.setattr(openings, "first_of_each", choosing)
+            monkeypatch.setattr(related, "first_of_each", choosing)
             found = place(pods, len(pods), view)
             plans.append(found.nodes if isinstance(found, Placed) else found)
         if plans[0] != plans[1]:

@@ -1,4 +1,7 @@
-"""Which label keys are levels: presets, keys and names from the settings, or what the nodes carry."""
+"""Which label keys are levels: presets, keys and names from the settings, or what the nodes carry.
+
+The levels of Topologies come beside them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import re
 import pytest
 
 from policies.model import CLIQUE
-from policies.model.levels import ALL, PRESETS, detected, levels_from
+from policies.model.levels import ALL, PRESETS, LevelKey, contradiction, detected, levels_from, united
 
 
 def names(keys: list[str]) -> list[str]:
@@ -57,3 +60,45 @@ def test_detected_levels_of_several_presets_are_nearest_first_and_the_zone_is_la
 
 def test_the_short_names_of_all_presets_are_different() -> None:
     assert len({level.name for level in ALL}) == len({level.key for level in ALL}) == len(ALL)
+
+
+def keys(levels: tuple[LevelKey, ...]) -> list[str]:
+    return [level.key for level in levels]
+
+
+@pytest.mark.parametrize(
+    ("known", "topologies", "expected"),
+    [
+        ([], [["rack", "row"]], ["rack", "row"]),
+        (["rack"], [["host", "rack", "row"]], ["host", "rack", "row"]),
+        (["rack", "hall"], [["rack", "row", "hall"]], ["rack", "row", "hall"]),
+        (["a", "zone"], [["rack", "row"]], ["a", "rack", "row", "topology.kubernetes.io/zone"]),
+        (["a"], [["b", "c"], ["c", "d"], ["b"]], ["a", "b", "c", "d"]),
+    ],
+)
+def test_each_comes_beside_its_neighbours(known: list[str], topologies: list[list[str]], expected: list[str]) -> None:
+    assert keys(united(levels_from(known), topologies)) == expected
+
+
+def test_a_name_that_is_another_levels_is_the_whole_label() -> None:
+    found = united(PRESETS["coreweave"], [["example.com/rack", "example.com/none", "example.com/hall"]])
+    named = {level.key: level.name for level in found}
+    assert [named[f"example.com/{one}"] for one in ("rack", "none", "hall")] == [
+        "example.com/rack",
+        "example.com/none",
+        "hall",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mine", "others", "expected"),
+    [
+        (["a", "b"], [["a", "b"], ["b", "c"]], None),
+        (["a", "b", "c"], [["x"], ["c", "x", "a"]], ("a", "c")),
+        (["a"], [["a"]], None),
+    ],
+)
+def test_two_orders_that_differ_are_told_by_two_levels(
+    mine: list[str], others: list[list[str]], expected: tuple[str, str] | None
+) -> None:
+    assert contradiction(mine, others) == expected

@@ -24,13 +24,12 @@ from tests.simulation.job_faults import JOB_FAULTS, WORK_FAULTS
 from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.provisioning import Provisioning
 from tests.simulation.model.world import BEGIN_S, World
-from tests.simulation.owner_faults import OWNER_FAULTS
+from tests.simulation.owner_plan import OWNER_FAULTS
 from tests.simulation.past import PastKeeper
 from tests.simulation.plan import Plan
-from tests.simulation.platform_faults import PLATFORM_FAULTS
-from tests.simulation.platform_plan import PlatformPlan
+from tests.simulation.platform_plan import PLATFORM_FAULTS, PlatformPlan
 from tests.simulation.referee import Referee
-from tests.simulation.relation_faults import RELATION_FAULTS
+from tests.simulation.relation_plan import RELATION_FAULTS
 from tests.simulation.rest import judge_rest
 from tests.simulation.rounds import NodeMarks, Rounds
 from tests.simulation.siege import Siege, is_besieged

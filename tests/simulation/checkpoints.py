@@ -1,15 +1,115 @@
-"""Training loops that say when they wrote their last checkpoint, on a pod of theirs or on their job."""
+"""Which seeds have workloads that write checkpoints, what is drawn for them by dice of their own, and how one is
+written.
+
+What is lost counts in whole device-hours, and a run lasts minutes. So each GPU of such a seed stands for many devices.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from random import Random
 
 from extender.kube.reading.eviction import CHECKPOINTED, terms_of, unreadable_terms
 from extender.kube.reading.objects import Meta
-from tests.simulation.checkpoint_plan import Save
-from tests.simulation.model.world import World
+from extender.simulation.chance import Chance
+from policies.model import GANG_GATE, Dialect, GroupRef, Node, PodSet, Requests
+from tests.builders import GPU, requests
+from tests.simulation.batch_plan import BatchPlan
+from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.job_specs import JobSpec, Role
+from tests.simulation.model.world import BEGIN_S, World
+
+DEVICES = 360
+"""For each GPU: a node with eight of them loses a device-hour in 1.25 s."""
+_LOW, _URGENT = 0, 30
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """At some second whoever runs by then says that it wrote a checkpoint so many seconds ago: a negative number is in
+    the future; with None nobody can read it."""
+
+    at: float
+    age_s: float | None
+
+
+def has_checkpoints(seed: int) -> bool:
+    """One in seven of those with preemption, and none that planted bugs were remembered by before."""
+    return seed % 98 == 14
+
+
+def draw_saves(chance: Chance) -> tuple[Save, ...]:
+    dice = chance.stream("checkpoints")
+    ages = (0.0, 0.0, 2.0, 10.0, -1e6, -20.0, None)
+    return tuple(Save(15 + 75 * dice.random(), dice.choice(ages)) for _ in range(dice.randint(4, 10)))
+
+
+def alike(
+    jobs: Sequence[tuple[float, JobSpec]], batch: BatchPlan, chance: Chance
+) -> tuple[tuple[tuple[float, JobSpec], ...], BatchPlan]:
+    """Gangs and jobs of one shape that run until they are evicted, and urgent ones that come later. The pods of no gang
+    are those of the seed."""
+    dice = chance.stream("workloads that are alike")
+    size, some = dice.choice((1, 2, 2, 3)), requests(dice.choice((8, 8, 4)))
+    gangs = [(20 * dice.random(), _gang(dice, size, some, _LOW)) for _ in range(dice.randint(3, 6))]
+    gangs += [
+        (40 + 45 * dice.random(), _gang(dice, dice.choice((1, 2, 2)), some, _URGENT))
+        for _ in range(dice.choice((1, 2, 2, 3)))
+    ]
+    named = [(at, replace(one, name=f"job{number}")) for number, (at, one) in enumerate(gangs)]
+    singles = [(at, one) for at, one in jobs if not one.min_member]
+    others = tuple(_job(dice, one, size, some) for _, one in batch.jobs)
+    return (*named, *singles), replace(batch, jobs=others)
+
+
+def _gang(dice: Random, size: int, some: Requests, priority: int) -> JobSpec:
+    return JobSpec(
+        "",
+        (Role(size, some),),
+        min_member=size,
+        run_s=float("inf"),
+        priority=priority,
+        dialect=dice.choice((Dialect.ANNOTATION, Dialect.COSCHEDULING)),
+        gates=(GANG_GATE,) if dice.random() < 0.7 else (),
+        indexed=dice.random() < 0.7,
+    )
+
+
+def _job(dice: Random, job: BatchJob, size: int, some: Requests) -> tuple[float, BatchJob]:
+    urgent = dice.random() < 0.3
+    at = 40 + 45 * dice.random() if urgent else 20 * dice.random()
+    size = dice.choice((1, 2)) if urgent else size
+    group = GroupRef(job.key.name, Dialect.ANNOTATION, size)
+    template = job.podsets[0].template
+    priority = _URGENT if urgent else _LOW
+    template = replace(template, requests=some, priority=priority, group=group, created=BEGIN_S + at)
+    podset = PodSet(template, size, size, indexed=job.podsets[0].indexed)
+    return at, replace(job, podsets=(podset,), run_s=float("inf"), by_pod=False, closes=False)
+
+
+def in_devices(
+    nodes: Sequence[Node], jobs: Sequence[tuple[float, JobSpec]], batch: BatchPlan
+) -> tuple[tuple[Node, ...], tuple[tuple[float, JobSpec], ...], BatchPlan]:
+    """The same, with so many devices for each GPU."""
+    large = tuple(replace(one, allocatable=_times(one.allocatable)) for one in nodes)
+    gangs = []
+    for at, gang in jobs:
+        roles = (replace(role, requests=_times(role.requests)) for role in gang.roles)
+        gangs.append((at, replace(gang, roles=tuple(roles))))
+    others = []
+    for at, job in batch.jobs:
+        podsets = (
+            replace(one, template=replace(one.template, requests=_times(one.template.requests))) for one in job.podsets
+        )
+        others.append((at, replace(job, podsets=tuple(podsets))))
+    return large, tuple(gangs), replace(batch, jobs=tuple(others))
+
+
+def _times(amounts: Requests) -> Requests:
+    return tuple((name, amount * DEVICES if name == GPU else amount) for name, amount in amounts)
+
 
 _UNREADABLE = ("", "noon", "1000.5", "2026-13-01T00:00:00Z", "1970-01-01T00:20:00")
 

@@ -20,7 +20,7 @@ from tests.simulation.batch_plan import (
     takes_over,
     varied,
 )
-from tests.simulation.checkpoint_plan import alike, draw_saves, has_checkpoints, in_devices
+from tests.simulation.checkpoints import alike, draw_saves, has_checkpoints, in_devices
 from tests.simulation.cluster_plan import TOLERATIONS, draw_nodes, draw_submitted
 from tests.simulation.device_plan import has_devices, registrations, with_devices
 from tests.simulation.elastic_plan import (
@@ -40,13 +40,13 @@ from tests.simulation.elastic_plan import (
     zoned,
 )
 from tests.simulation.elastic_plan import beside as beside_needy
-from tests.simulation.failing_plan import draw_failures, has_failures
 from tests.simulation.fault_plan import Fault, draw_fault, draw_refused_writes, draw_sharp_fault, draw_weather
 from tests.simulation.model.cycle import Profile
 from tests.simulation.owner_plan import draw_owners, has_owners
 from tests.simulation.plan import Plan
 from tests.simulation.platform_plan import Drawn, has_platforms, on_platforms
 from tests.simulation.preemption_plan import budgeted, has_preemption, ranked, saturated, termed, with_preemption
+from tests.simulation.process_plan import ahead, draw_failures, draw_slices, has_failures, is_sliced, is_slow, slow
 from tests.simulation.queue_plan import (
     contested,
     draw_queues,
@@ -58,8 +58,6 @@ from tests.simulation.queue_plan import (
 )
 from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes, takes_many_rounds
 from tests.simulation.role_plan import cast, has_roles
-from tests.simulation.sliced_plan import draw_slices, is_sliced
-from tests.simulation.slow_plan import ahead, is_slow, slow
 from tests.simulation.unlike_plan import has_unlike_pods, in_sizes, tries_pods, with_unlike_pods
 from tests.simulation.uptake_plan import has_uptake, hold_back
 from tests.simulation.volcano_plan import draw_volcano, has_volcano, of_one_flavor, volcano_name

@@ -12,7 +12,7 @@ from extender.simulation.chance import Chance
 from policies.model import GANG_GATE, Dialect, GroupKey, GroupRef, Node, Pod, PodSet, Selection
 from tests.builders import node, requests
 from tests.simulation.batch_plan import BatchPlan
-from tests.simulation.checkpoint_plan import has_checkpoints
+from tests.simulation.checkpoints import has_checkpoints
 from tests.simulation.model.autoscaler import Pool, Whim
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.job_specs import JobSpec

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.simulation import object_faults, process_faults
 from tests.simulation.device_plan import REGISTERS
-from tests.simulation.failing_plan import FAILS_THE_CORE
+from tests.simulation.process_plan import FAILS_THE_CORE
 from tests.simulation.trouble import Trouble
 
 FAULTS: dict[str, Callable[[Trouble], None]] = {

@@ -1,7 +1,12 @@
-"""Which seeds have owners of gangs, which ones, and what befalls them: by dice of their own, so that nothing shifts."""
+"""Which seeds have owners of gangs, which ones, and what befalls them: by dice of their own, so that nothing
+shifts.
+
+Owners are scaled, in mid-start too, deleted, and submitted anew.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -10,9 +15,9 @@ from policies.model import GANG_GATE, Controller, GroupKey, Order, Pod, Topology
 from tests.builders import requests
 from tests.simulation.batch_plan import has_jobs
 from tests.simulation.model.owner import LWS, REPLICA_SET, STATEFUL_SET, OwnerObject
-from tests.simulation.owner_faults import OWNER_FAULTS
 from tests.simulation.relation_plan import has_relations
 from tests.simulation.role_plan import has_roles
+from tests.simulation.trouble import Trouble
 
 _KINDS = (
     (STATEFUL_SET, Order.TOGETHER),
@@ -72,3 +77,58 @@ def _fault(dice: Random) -> tuple[str, float, str, int]:
     if not moment:
         return what, 90 * dice.random(), "", 0
     return what, dice.choice((0.0, 0.0005, 0.003, 0.05)) * dice.random(), moment, 1 + int(12 * dice.random() ** 2)
+
+
+def scale_up(trouble: Trouble) -> None:
+    _scale(trouble, lambda owner: owner.replicas + trouble.random.choice((1, 2)))
+
+
+def scale_down(trouble: Trouble) -> None:
+    _scale(trouble, lambda owner: max(1, owner.replicas - trouble.random.choice((1, 2))))
+
+
+def scale_to_nothing(trouble: Trouble) -> None:
+    """And back, some time later."""
+    owner = _scale(trouble, lambda _: 0)
+
+    def back() -> None:
+        now = trouble.world.api.owners.get(owner.key) if owner is not None else None
+        if owner is not None and now is not None and now.uid == owner.uid:
+            trouble.world.api.set_owner(replace(now, replicas=owner.replicas))
+
+    trouble.later(back, 20.0)
+
+
+def delete_owner(trouble: Trouble) -> None:
+    """Every second time it is submitted anew under the same name, at once."""
+    owner = _some_owner(trouble)
+    if owner is None:
+        return
+    trouble.world.owners.delete(owner)
+    if trouble.random.random() < 0.5:
+        uid = f"{owner.uid}+{trouble.number()}"
+        templates = {
+            name: replace(pod, owner=uid)
+            for name in ("template", "leader")
+            if (pod := getattr(owner, name)) is not None
+        }
+        trouble.world.api.set_owner(replace(owner, uid=uid, **templates))
+
+
+def _scale(trouble: Trouble, replicas: Callable[[OwnerObject], int]) -> OwnerObject | None:
+    owner = _some_owner(trouble)
+    if owner is not None:
+        trouble.world.api.set_owner(replace(owner, replicas=replicas(owner)))
+    return owner
+
+
+def _some_owner(trouble: Trouble) -> OwnerObject | None:
+    return trouble.some(list(trouble.world.api.owners.values()))
+
+
+OWNER_FAULTS: dict[str, Callable[[Trouble], None]] = {
+    "an owner is scaled up": scale_up,
+    "an owner is scaled down": scale_down,
+    "an owner is scaled to nothing and back": scale_to_nothing,
+    "an owner is deleted": delete_owner,
+}

@@ -14,7 +14,7 @@ from tests.simulation.batch_plan import (
     NONE,
     BatchPlan,
 )
-from tests.simulation.checkpoint_plan import Save
+from tests.simulation.checkpoints import Save
 from tests.simulation.elastic_plan import (
     ElasticPlan,
 )
@@ -25,11 +25,11 @@ from tests.simulation.model.job_specs import JobSpec
 from tests.simulation.model.network import Weather
 from tests.simulation.model.owner import OwnerObject
 from tests.simulation.platform_plan import PlatformPlan
+from tests.simulation.process_plan import Slices
 from tests.simulation.queue_plan import NONE as NO_QUEUES
 from tests.simulation.queue_plan import (
     QueuePlan,
 )
-from tests.simulation.sliced_plan import Slices
 from tests.simulation.terms import Terms
 
 

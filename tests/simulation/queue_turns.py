@@ -1,5 +1,8 @@
-"""No job is started over because its pods wait their turn in kube-scheduler's queue, and not every gang loses its plan
-because kube-scheduler stands still."""
+"""How far kube-scheduler has come in its queue, and what follows from that for plans.
+
+No job is started over because its pods wait their turn there, and not every gang loses its plan because kube-scheduler
+stands still.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,25 @@ from extender.core.events import Event, FilterCalled, PodSeen
 from policies.model import GroupKey
 from tests.simulation.model.world import World
 from tests.simulation.shown import Shown
-from tests.simulation.taken import LastTaken
+
+
+class LastTaken:
+    """``at``: when it last took a pod that it had not tried before, as far as the watch shows."""
+
+    def __init__(self, shown: Shown) -> None:
+        self.at = -inf
+        self._shown = shown
+
+    def hear(self, event: Event, now: float) -> None:
+        """Before ``shown`` knows of it."""
+        match event:
+            case FilterCalled(pod=pod) if self._shown.pods.get(pod.uid, pod).refusal is None:
+                self.at = now
+            case PodSeen(pod) if pod.node and (before := self._shown.pods.get(pod.uid)) and not before.node:
+                self.at = now
+            case _:
+                pass
+
 
 _PLAN_S, _HOLD_S = 20.0, 30.0
 """How long kube-scheduler may try nobody new, before a gang starts and while some of its members are held."""

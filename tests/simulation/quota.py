@@ -1,32 +1,229 @@
-"""The referee's own count of quota: what the workloads of each queue use, and whether they may. A node is of one flavor
-at most."""
+"""The referee's own count of quota: what the workloads of each queue use, and whether they may.
+
+A node is of one flavor at most. Cohorts of its seeds are in no other cohort. Queues of Volcano have a capability and a
+guarantee; only where some have a guarantee are all nodes a limit, too.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from extender.core.answers import BindingPosted, JobWritten, Outcome
 from extender.core.effects import Effect, Milestone, Nominate, PostBinding, Reached, StartJob, SuspendJob, Ungate
 from extender.core.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, QueueGone, QueueSeen, Synced
 from extender.core.jobs.elastic import CapacityAsk
-from policies.model import GroupKey, Job, Pod, Requests
-from policies.model.queues import QueueObject, ResourceFlavor
+from policies.model import GroupKey, Job, Node, Pod, Requests
+from policies.model.queues import (
+    VOLCANO,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    QueueObject,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    Strategy,
+    VolcanoQueue,
+)
 from tests.builders import GPU
 from tests.simulation.claims import Claims
-from tests.simulation.let_go_gangs import LetGoGangs
+from tests.simulation.let_go import LetGoGangs
 from tests.simulation.queue_plan import FLAVOR, MADE
-from tests.simulation.quota_book import Book, Used
-from tests.simulation.quota_use import (
-    flavors_of,
-    is_unplanned,
-    podsets_are_indexed,
-    use_awaited,
-    used_by,
-)
 from tests.simulation.shown import Shown
 from tests.simulation.sight import tolerates
+
+Used = Counter[tuple[str, str]]
+"""GPUs by queue and flavor."""
+ALL_NODES = "nodes"
+"""The flavor of all nodes, where there are Queues of Volcano."""
+_ENDLESS = 1 << 40
+_ROOT = f"{VOLCANO}root"
+
+
+class Book:
+    """What the queue objects say, while there are these nodes."""
+
+    def __init__(self, things: Iterable[QueueObject], nodes: Iterable[Node] = ()) -> None:
+        said = list(things)
+        volcanos = [one for one in said if isinstance(one, VolcanoQueue)]
+        known: list[QueueObject] = [one for one in said if not isinstance(one, VolcanoQueue)]
+        self.counts_nodes = any(one.guarantee for one in volcanos)
+        known += _drawn(volcanos, sum(dict(one.allocatable).get(GPU, 0) for one in nodes))
+        self.queues = {one.name: one for one in known if isinstance(one, ClusterQueue)}
+        self._cohorts = {one.name: one for one in known if isinstance(one, Cohort)}
+        self._locals = {one.name: one for one in known if isinstance(one, LocalQueue)}
+        self.flavors = {one.name for one in known if isinstance(one, ResourceFlavor)}
+
+    def queue_of(self, name: str) -> ClusterQueue | None:
+        """The ClusterQueue that a LocalQueue leads to."""
+        local = self._locals.get(name)
+        return None if local is None else self.queues.get(local.queue)
+
+    @property
+    def there(self) -> bool:
+        return bool(self.queues or self._locals)
+
+    def over(self, queue: ClusterQueue, flavor: str, used: Used) -> str:
+        """What is exceeded of that flavor by the queue, or by those that it shares with; empty if nothing is."""
+        quota, mine = _quota(queue, flavor), used[queue.name, flavor]
+        if not queue.cohort:
+            return _said(queue.name, mine, quota.nominal) if mine > quota.nominal else ""
+        if quota.borrowing is not None and mine > quota.nominal + quota.borrowing:
+            return _said(queue.name, mine, quota.nominal + quota.borrowing)
+        taken, there = self._shared(queue, flavor, used)
+        beyond = max(0, mine - _kept(quota))
+        return _said(f"cohort {queue.cohort}", taken, there) if beyond and taken > there else ""
+
+    def left(self, queue: ClusterQueue, flavor: str, used: Used, wanted: int) -> bool:
+        """Whether so much could be used beside. As in Kueue, what others of its cohort use beyond all that is shared,
+        because quota was made smaller, is missing to each queue of it."""
+        if self.over(queue, flavor, used + Counter({(queue.name, flavor): wanted})):
+            return False
+        taken, there = self._shared(queue, flavor, used) if queue.cohort else (0, 0)
+        kept = max(0, _kept(_quota(queue, flavor)) - used[queue.name, flavor])
+        return taken <= there or kept - (taken - there) >= wanted
+
+    def _shared(self, queue: ClusterQueue, flavor: str, used: Used) -> tuple[int, int]:
+        """Of what its cohort shares: what is taken, and what there is."""
+        own = self._cohorts.get(queue.cohort)
+        there = 0 if own is None else _quota(own, flavor).nominal
+        taken = 0
+        for one in (one for one in self.queues.values() if one.cohort == queue.cohort):
+            kept = _kept(_quota(one, flavor))
+            there += _quota(one, flavor).nominal - kept
+            taken += max(0, used[one.name, flavor] - kept)
+        return taken, there
+
+
+def left_for(book: Book, queue: ClusterQueue, flavor: str, used: Used, wanted: int) -> bool:
+    """Whether so many GPUs of the flavor could be used beside."""
+    return not wanted or book.left(queue, flavor, used, wanted)
+
+
+def is_strict(queue: ClusterQueue) -> bool:
+    return queue.strategy is Strategy.STRICT
+
+
+def _drawn(queues: Sequence[VolcanoQueue], total: int) -> Iterator[QueueObject]:
+    """Queues of Volcano as queues that have what they are guaranteed and may borrow, up to their capability, what is
+    left of all GPUs; and what leads there."""
+    if not queues:
+        return
+    guaranteed = sum(one.guarantee.get(GPU, 0) for one in queues)
+    yield ResourceFlavor(ALL_NODES)
+    yield Cohort(_ROOT, groups=_of_all(Quota(total - guaranteed if guaranteed else _ENDLESS)))
+    for one in queues:
+        name, own, most = f"{VOLCANO}{one.name}", one.guarantee.get(GPU, 0), one.capability.get(GPU)
+        quota = Quota(own, borrowing=None if most is None else most - own, lending=0)
+        yield ClusterQueue(name, _of_all(quota), cohort=_ROOT)
+        yield LocalQueue("", name, name)
+
+
+def _of_all(quota: Quota) -> tuple[ResourceGroup, ...]:
+    return (ResourceGroup((GPU,), ((ALL_NODES, {GPU: quota}),)),)
+
+
+def _quota(one: ClusterQueue | Cohort, flavor: str) -> Quota:
+    found = next((quotas[GPU] for group in one.groups for name, quotas in group.flavors if name == flavor), None)
+    return found or Quota(0)
+
+
+def _kept(quota: Quota) -> int:
+    """What nobody else may use of it."""
+    return 0 if quota.lending is None else max(0, quota.nominal - quota.lending)
+
+
+def _said(who: str, used: int, there: int) -> str:
+    return f"{who} would use {used} GPUs of {there}"
+
+
+def used_by(
+    pods: Iterable[tuple[Pod, str]],
+    nodes: Mapping[str, Node],
+    jobs: Mapping[GroupKey, Job],
+    book: Book,
+    starts: Mapping[GroupKey, StartJob],
+    ended: Mapping[GroupKey, Collection[Hashable]],
+    unplanned: Iterable[GroupKey],
+) -> Used:
+    """Of pods with their nodes, and of slots of jobs that were started, whose pods have yet to be bound. ``ended``:
+    those slots of the jobs whose pods have succeeded, by series and index. ``unplanned``: jobs that others started."""
+    used: Used = Counter()
+    there: dict[GroupKey, set[object]] = {}
+    for pod, node in pods:
+        if pod.group_key is None:
+            continue
+        there.setdefault(pod.group_key, set()).add(pod.identity)
+        if pod.terminal:
+            continue
+        job = jobs.get(pod.group_key)
+        _use(used, book, pod.queue if job is None else job.queue, node, pod.requests, nodes)
+    for key, start in starts.items():
+        job = jobs.get(key, start.job)
+        for podset in job.podsets.podsets if podsets_are_indexed(job) else ():
+            for at, node in enumerate(start.plan.get(podset.name, ())[: podset.count]):
+                slot = podset.slot(at)
+                over = slot in job.done or (podset.name, at) in ended.get(key, ())
+                if node and slot not in there.get(key, ()) and not over:
+                    _use(used, book, start.job.queue, node, podset.template.requests, nodes)
+    for key in unplanned:
+        _use_unseen(used, book, jobs[key], there.get(key, ()))
+    return used
+
+
+def is_unplanned(job: Job) -> bool:
+    """It runs, and no plan of ours is on it."""
+    return job.plan is None and not (job.suspended or job.finished)
+
+
+def _use_unseen(used: Used, book: Book, job: Job, there: Collection[object]) -> None:
+    """Nobody knows where its pods are that name no gang: they count in the first flavor of its queue, or in that which
+    the job says."""
+    queue = book.queue_of(job.queue)
+    if queue is None or not podsets_are_indexed(job):
+        return
+    for podset in job.podsets.podsets:
+        said = (job.flavors or {}).get(podset.name, {}).get(GPU) or next(iter(flavors_of(queue)), None)
+        slots = [podset.slot(at) for at in range(podset.count) if at not in podset.left_out]
+        count = sum(slot not in there and slot not in job.done for slot in slots)
+        if said is not None:
+            used[queue.name, said] += count * dict(podset.template.requests).get(GPU, 0)
+
+
+def use_awaited(used: Used, book: Book, job: Job, there: Collection[object]) -> None:
+    """One that is let go has quota of its flavors for all of its pods. ``there``: those that use it by themselves."""
+    if (queue := book.queue_of(job.queue)) is None:
+        return
+    bound = Counter(slot[0] for slot in there if isinstance(slot, tuple))
+    for podset in job.podsets.podsets:
+        said = (job.flavors or {}).get(podset.name, {}).get(GPU)
+        if said is not None:
+            count = max(0, podset.size - bound[podset.prefix])
+            used[queue.name, said] += count * dict(podset.template.requests).get(GPU, 0)
+
+
+def podsets_are_indexed(job: Job) -> bool:
+    """Else nobody but Muster knows which pod is in which slot."""
+    return all(one.indexed for one in job.podsets.podsets)
+
+
+def _use(
+    used: Used, book: Book, name: str, node: str, requests: Iterable[tuple[str, int]], nodes: Mapping[str, Node]
+) -> None:
+    queue, known = book.queue_of(name), nodes.get(node)
+    if queue is None or known is None:
+        return
+    # A node that comes later says nothing, and counts for Volcano's Queues all the same.
+    flavor = ALL_NODES if queue.name.startswith(VOLCANO) else known.labels.get(FLAVOR)
+    if flavor is not None:
+        used[queue.name, flavor] += dict(requests).get(GPU, 0)
+
+
+def flavors_of(queue: ClusterQueue) -> list[str]:
+    return [name for group in queue.groups for name, _ in group.flavors]
+
 
 _LATE_S = 120.0
 """How long ago a plan may have been made that is carried out now: what the queues said then counts."""

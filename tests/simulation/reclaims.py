@@ -9,8 +9,7 @@ from policies.model import GroupKey, Pod, Reservation, Victim
 from policies.model.queues import ClusterQueue, Evicts
 from tests.builders import GPU
 from tests.simulation.queue_plan import FLAVOR
-from tests.simulation.quota import QuotaJudge
-from tests.simulation.quota_book import Book, Used
+from tests.simulation.quota import Book, QuotaJudge, Used
 from tests.simulation.shown import Shown
 
 _LATE_S = 5.0

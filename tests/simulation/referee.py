@@ -40,15 +40,14 @@ from extender.runtime.quarantine import Source
 from policies.model import GroupKey, Job, PodSets
 from tests.core.invariants import validate
 from tests.simulation.admissions import Admissions
-from tests.simulation.asked_nodes import AskedNodes
 from tests.simulation.broken import BrokenPromiseError, complain
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
 from tests.simulation.evictions import Evictions
-from tests.simulation.fairness import Fairness
+from tests.simulation.fairness import OURS, Fairness
 from tests.simulation.job_orders import judge_job
 from tests.simulation.losses import Losses
-from tests.simulation.made_nodes import MadeNodes
+from tests.simulation.made_nodes import AskedNodes, MadeNodes
 from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.facts import shown_in
@@ -61,7 +60,6 @@ from tests.simulation.reclaims import Reclaims
 from tests.simulation.room import judge_kept_in_vain, judge_room
 from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import Shown, events_of
-from tests.simulation.single_turns import OURS
 from tests.simulation.stamps import could_know, judge_confirmation
 from tests.simulation.terms import Terms
 from tests.simulation.unsent import UnsentWrites

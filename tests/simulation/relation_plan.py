@@ -1,7 +1,11 @@
-"""Which seeds have pods that demand something of others, and what: by dice of their own, so that nothing shifts."""
+"""Which seeds have pods that demand something of others, and what: by dice of their own, so that nothing shifts.
+
+In them another scheduler, which knows nothing of these demands, binds pods beside the gangs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -10,7 +14,8 @@ from policies.model import CLIQUE, UNCONSTRAINED, Constraints, HostPort, Labels,
 from tests.builders import GPU, node, requests
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.job_specs import JobSpec, Role
-from tests.simulation.relation_faults import RELATION_FAULTS
+from tests.simulation.object_faults import bind_foreign
+from tests.simulation.trouble import Trouble
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 PORT = HostPort(29500)
@@ -153,3 +158,32 @@ def _demand(name: str, dice: Random) -> Constraints:
 
 def _term(key: str, selector: tuple[Requirement, ...]) -> Term:
     return Term(key, selector, ("default",))
+
+
+_MEMBERS = (Requirement("tier", "In", ("train",)),)
+
+
+def foreign_port(trouble: Trouble) -> None:
+    bind_foreign(trouble, constraints=Constraints(ports=(HostPort(29500),)))
+
+
+def foreign_aversion(trouble: Trouble) -> None:
+    apart = Term("kubernetes.io/hostname", _MEMBERS, ("default",))
+    bind_foreign(trouble, constraints=Constraints(anti_affinity=(apart,)))
+
+
+def foreign_data(trouble: Trouble) -> None:
+    bind_foreign(trouble, labels=(("app", "data"),))
+
+
+def foreign_member(trouble: Trouble) -> None:
+    """It counts for the spread of gangs, and for what keeps away from them."""
+    bind_foreign(trouble, labels=(("tier", "train"),))
+
+
+RELATION_FAULTS: dict[str, Callable[[Trouble], None]] = {
+    "a foreign pod takes a port": foreign_port,
+    "a foreign pod keeps members away": foreign_aversion,
+    "a foreign data pod is bound": foreign_data,
+    "a foreign pod counts as a member": foreign_member,
+}

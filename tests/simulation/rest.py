@@ -1,30 +1,280 @@
-"""When nothing moves any more: whoever waits must wait for a reason, and whoever could run must run."""
+"""When nothing moves any more: whoever waits must wait for a reason, and whoever could run must run.
+
+That holds of jobs, too, and nothing of ours is left on those that have ended. Where a workload waits in a queue and
+has quota, only nodes may be lacking. Nobody waits while one gang or job of a lower priority would make room.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice, product
 
 from extender.core.explain.telling import told
 from extender.core.gate.steering import SteeringMode
 from extender.core.workload.workload import Phase
-from policies.model import GANG_GATE, GroupKey, Node, Pod
+from policies.model import GANG_GATE, HOSTNAME, GroupKey, Node, Pod
 from policies.model.mentions import full, mentions_of
+from policies.model.queues import ClusterQueue, ResourceFlavor, Stop
+from tests.builders import GPU
+from tests.simulation import relations
 from tests.simulation.broken import BrokenPromiseError
-from tests.simulation.job_rest import judge_jobs
+from tests.simulation.fairness import OURS
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.kubescheduler import KubeScheduler
 from tests.simulation.model.plugins import NEAR
 from tests.simulation.model.world import World
 from tests.simulation.plan import Plan
-from tests.simulation.queue_rest import rooms_with_quota
+from tests.simulation.queue_plan import FLAVOR, MADE
+from tests.simulation.quota import Book, is_strict, is_unplanned, left_for, used_by
 from tests.simulation.referee import Referee
 from tests.simulation.restart import complaints
 from tests.simulation.seating import agree, seats, takes
-from tests.simulation.sight import Room, Sight, beside, by_gang, kept_nodes, left_over, look, nominated, on_nodes
-from tests.simulation.single_turns import OURS
-from tests.simulation.victim_rest import rooms_without
+from tests.simulation.sight import (
+    Room,
+    Sight,
+    beside,
+    by_gang,
+    kept_nodes,
+    left_over,
+    lets_in,
+    look,
+    nominated,
+    on_nodes,
+    take,
+    tolerating,
+)
+
+
+def rooms_without(world: World, referee: Referee, key: GroupKey, plan: Plan) -> Iterator[tuple[GroupKey, Room]]:
+    """What is free without each of those that may surely be evicted for it. Judged in the seeds whose workloads write
+    checkpoints, where nothing but priorities says who may: no queues, no budgets, and nobody to whom other pods matter.
+    Who has given way before may be spared, and so may all, for a while, where that was of no use."""
+    api = world.api
+    if not plan.saves or plan.queues.things or plan.budgets or plan.barred or key in referee.gave_way:
+        return
+    gangs, job = by_gang(api.pods.values()), api.jobs.get(key)
+    mine = [*gangs.get(key, ()), *(one.template for one in (job.podsets if job is not None else ()))]
+    if relations.related(mine, on_nodes(api.pods.values())):
+        return
+    priority = _priority(world, key, gangs)
+    for other, pods in gangs.items():
+        if other not in referee.gave_way and _runs(world, other, pods) and _priority(world, other, gangs) < priority:
+            yield other, left_over(api.nodes, [pod for pod in api.pods.values() if pod not in pods])
+
+
+def _priority(world: World, key: GroupKey, gangs: dict[GroupKey, list[Pod]]) -> int:
+    job = world.api.jobs.get(key)
+    said = [] if job is None else [one.template.priority for one in job.podsets]
+    return max([*said, *(pod.priority for pod in gangs.get(key, ()))])
+
+
+def _runs(world: World, key: GroupKey, pods: list[Pod]) -> bool:
+    """As a whole, by Bindings of ours, and nothing of it is on its way."""
+    job, sight = world.api.jobs.get(key), look(pods, world.api.groups, world.api.podsets, ended=world.api.done(key))
+    if job is not None and (job.suspended or job.plan is None or job.ended or job.done):
+        return False
+    bound = all(pod.live and pod.node in world.api.nodes and pod.stamp is not None for pod in pods)
+    return bound and sight.enough(sight.bound) and not any(pod.group and pod.group.owner for pod in pods)
+
+
+def rooms_with_quota(
+    world: World, room: Room, key: GroupKey, name: str, pods: Sequence[Pod], needed: int, bound: Sequence[Pod] = ()
+) -> Iterator[Room]:
+    """``room`` of the nodes of each flavor that the queue of that name has quota of for these pods; all of it for a
+    workload that names none. ``needed``: so few of them may start, if they ask for the same: else their rank counts.
+    ``bound``: those of a gang that is half released, which is completed with their flavors, as a job that runs keeps
+    those of its start."""
+    api = world.api
+    book = Book(api.queues.values(), api.nodes.values())
+    if not name or not book.there:
+        yield room
+        return
+    for flavor in _flavors_with_quota(world, book, key, name, pods, needed, bound):
+        yield {node: left for node, left in room.items() if api.nodes[node].labels.get(FLAVOR) == flavor}
+
+
+def could_be_let_go(world: World, key: GroupKey, name: str, pods: Sequence[Pod]) -> bool:
+    """Whether all pods of a job have quota of the flavor whose nodes are made, and could start on such nodes."""
+    book = Book(world.api.queues.values(), world.api.nodes.values())
+    if world.autoscaler is None or not (name and book.there):
+        return False
+    made = world.autoscaler.pool.node
+    together = any(pod.topology.required for pod in pods)
+    tolerant = of_job(world, name, pods)
+    wanted = [pod for pod in tolerant if together or dict(pod.requests).get(GPU)]
+    suit = all(lets_in(made, pod.selection) for pod in wanted) and _could_start_with(world, made, tolerant)
+    return suit and MADE in _flavors_with_quota(world, book, key, name, pods, len(pods))
+
+
+def _could_start_with(world: World, made: Node, pods: Sequence[Pod]) -> bool:
+    """Whether these find room and whom they want to be near, and nobody is in their way, if one node is made for each;
+    those with GPUs go to such nodes alone, and each such node has a pod of every DaemonSet first."""
+    there = on_nodes(world.api.pods.values())
+    if not any(dict(pod.requests).get(GPU) for pod in pods):
+        return False  # there is quota of no GPUs alone
+    if any(pod.constraints.spread for pod in pods):
+        return False  # which nodes a spread counts depends on whether it is let go, or asks by a ProvisioningRequest
+    names = [f"to come {at}" for at in range(len(pods))]
+    nodes = world.api.nodes | {name: replace(made, name=name, labels={**made.labels, HOSTNAME: name}) for name in names}
+    asked = [_on_made(pod) if dict(pod.requests).get(GPU) else pod for pod in pods]
+    sides = (there, [*there, *kept_nodes(world.api.pods.values(), pods[0].priority)])
+    room = left_over(nodes, world.api.pods.values())
+    for name, requests in product(names, world.daemons.values()):
+        take(room[name], requests)
+    return all(seats(nodes, room, asked, (), len(pods), side) >= len(pods) for side in sides)
+
+
+def _on_made(pod: Pod) -> Pod:
+    return replace(pod, selection=replace(pod.selection, node_selector=((FLAVOR, MADE),)))
+
+
+def of_job(world: World, name: str, pods: Sequence[Pod]) -> list[Pod]:
+    """Pods of a job that names that queue; those with GPUs tolerate what the flavor whose nodes are made says."""
+    flavors = (
+        one for one in world.api.queues.values() if isinstance(one, ResourceFlavor) and one.name == MADE and name
+    )
+    more = tuple(one for flavor in flavors for one in flavor.tolerations)
+    return [
+        replace(pod, selection=tolerating(pod.selection, more)) if dict(pod.requests).get(GPU) else pod for pod in pods
+    ]
+
+
+def _flavors_with_quota(
+    world: World, book: Book, key: GroupKey, name: str, pods: Sequence[Pod], needed: int, bound: Sequence[Pod] = ()
+) -> Iterator[str]:
+    api = world.api
+    queue = book.queue_of(name)
+    named = [flavor for group in (queue.groups if queue is not None else ()) for flavor, _ in group.flavors]
+    if queue is None or queue.stop is not Stop.NONE or not book.flavors.issuperset(named):
+        return
+    if is_strict(queue) and _others_wait(world, book, key, queue):
+        return
+    jobs = {one: job.shown() for one, job in api.jobs.items()}
+    there = [(pod, pod.node) for pod in api.pods.values() if pod.node]
+    used = used_by(there, api.nodes, jobs, book, {}, {}, [one for one, job in jobs.items() if is_unplanned(job)])
+    # A slot of a job that runs keeps its node, and its quota, while it has no pod.
+    if any(job.plan is not None and not job.ended for job in api.jobs.values()):
+        return
+    gpus = [dict(pod.requests).get(GPU, 0) for pod in pods]
+    wanted = sum(gpus[:needed] if len(set(gpus)) == 1 else gpus)
+    held = {api.nodes[pod.node].labels.get(FLAVOR) for pod in bound if pod.node in api.nodes}
+    if (job := jobs.get(key)) is not None:
+        held = {flavor for chosen in (job.flavors or {}).values() for flavor in chosen.values() if not job.suspended}
+    for flavor in (flavor for flavor in named if not held or flavor in held):
+        if left_for(book, queue, flavor, used, wanted):
+            yield flavor
+
+
+def _others_wait(world: World, book: Book, key: GroupKey, queue: ClusterQueue) -> bool:
+    pods = (pod for pod in world.api.pods.values() if pod.live and not pod.node and book.queue_of(pod.queue) is queue)
+    jobs = (job for job in world.api.jobs.values() if job.suspended and not job.ended)
+    jobs = (job for job in jobs if book.queue_of(job.queue) is queue)
+    return any(pod.group_key != key for pod in pods) or any(job.key != key for job in jobs)
+
+
+_PASSING = ("New", "Placed", "Holding", "Releasing", "Forgotten", "Stopping", "Starting", "Creating")
+
+
+def judge_jobs(world: World, referee: Referee, room: Room, plan: Plan) -> Iterator[str]:
+    """What is not as it must be. ``room``: what bound pods leave."""
+    for key, job in world.api.jobs.items():
+        if not job.managed:
+            continue
+        refused = {node for name, node in plan.barred if name == key.name}
+        elsewhere = {node: left for node, left in room.items() if node not in refused}
+        if job.ended:
+            yield from _ended(world, job)
+        elif refused and not could_start(world, referee, elsewhere, job):
+            continue  # it is tried again and again on nodes that kube-scheduler refuses to it
+        elif job.suspended:
+            yield from _suspended(world, referee, room, job, plan)
+        else:
+            yield from _running(world, job)
+
+
+def _ended(world: World, job: BatchJob) -> Iterator[str]:
+    if job.marked:
+        yield f"{job.key} has ended, and something of ours is on it: {job.plan}, {job.led}"
+    if left := [pod.uid for pod in world.controller.pods(job) if pod.live]:
+        yield f"{job.key} has ended, and {left} are there"
+
+
+def _suspended(world: World, referee: Referee, room: Room, job: BatchJob, plan: Plan) -> Iterator[str]:
+    key = job.key
+    if job.marked or not job.stopped:
+        yield f"{key} is suspended, and something of ours is on it: {job.plan}, {job.led}"
+    if left := [pod.uid for pod in world.controller.pods(job) if not pod.terminal]:
+        yield f"{key} is suspended, and {left} are there"
+    if any(pod.live and pod.owner != job.uid for pod in world.api.pods.values() if pod.group_key == key):
+        # It waits beside the gang that has its name, and says so.
+        beside_it = GroupKey(key.namespace, f"{key.name} (Job {key.name})")
+        yield from _reason(world, referee, beside_it, "")
+        return
+    yield from _reason(world, referee, key, "Held" if job.held else "")
+    if could_start(world, referee, room, job):
+        yield f"{key} waits, and there is room for {job.least} of its pods"
+    for victim, without in rooms_without(world, referee, key, plan) if referee.may_evict(job) else ():
+        if could_start(world, referee, without, job):
+            yield f"{key} waits, and {victim} could give way to it"
+    every = [pod for one in job.shown().podsets.podsets for pod in one.pods()]
+    together = len({pod.wave for pod in every}) == 1
+    if together and not job.held and could_be_let_go(world, key, job.queue, every):
+        yield f"{key} waits, and has quota of nodes that would be made for its {len(every)} pods"
+
+
+def could_start(world: World, referee: Referee, room: Room, job: BatchJob) -> bool:
+    """Whether there are quota and nodes for as many of its pods as have to start."""
+    known = referee.as_known(job.shown().podsets).podsets
+    pods = [pod for one in known for pod in islice(one.pods(), one.minimum)]
+    pods = of_job(world, job.queue, pods)
+    there = on_nodes(world.api.pods.values())
+    sides = (there, [*there, *kept_nodes(world.api.pods.values(), pods[0].priority)])
+    for some in rooms_with_quota(world, room, job.key, job.queue, pods, len(pods)) if not job.held else ():
+        free = beside(some, nominated(world.api.pods.values()), pods[0].priority)
+        if all(seats(world.api.nodes, free, pods, (), there=side) >= len(pods) for side in sides):
+            return True
+    return False
+
+
+def _running(world: World, job: BatchJob) -> Iterator[str]:
+    pods = [pod for pod in world.controller.pods(job) if pod.live or pod.phase == "Succeeded"]
+    podsets = job.shown().podsets.podsets
+    left_out = {one.name: one.left_out for one in podsets}
+    bound = [pod for pod in pods if pod.node and pod.index not in left_out[pod.series]]
+    if job.plan is None:
+        if not job.ran:
+            yield f"{job.key} is not suspended, has no plan, and does not run"
+    else:
+        # Asking for more later breaks no start: the pods beyond the plan are placed one by one, where there is room.
+        # Until all that it asks for by now run, its controller makes none of the second wave.
+        first = {one.name: one.minimum for one in job.podsets if one.wave == 0}
+        runs = sum(pod.series in first for pod in bound) >= sum(first.values())
+        made = [one for one in job.podsets if runs or one.name in first]
+        least = sum(min(one.minimum, sum(map(bool, job.plan.get(one.name, ())))) for one in made)
+        # One that somebody has moved to another gang waits there, and its controller makes none in its place.
+        moved = sum(not pod.node and pod.group_key != job.key for pod in pods)
+        # Pods that have ended well may have gone with their nodes.
+        wanted = {one.slot(at) for one in podsets for at in range(one.count) if at not in one.left_out}
+        done = len(wanted & job.shown().done - {pod.identity for pod in bound}) + job.shown().closed
+        if len(bound) + done + moved < least:
+            yield f"{job.key} is started, and {len(bound)} of {least} are bound: {[pod.uid for pod in pods]}"
+
+
+def _reason(world: World, referee: Referee, key: GroupKey, code: str) -> Iterator[str]:
+    """``code``: which it has to be, if that is known."""
+    assert world.extender is not None
+    workload = world.extender.core.state.workloads.get(key)
+    if workload is None:
+        yield f"nobody knows the job {key}"
+        return
+    reason, said = workload.telling.reason, referee.said.get(key, "New")
+    if reason.code in _PASSING or not reason.message or (code and reason.code != code):
+        yield f"{key} waits for no reason: {reason}"
+    if said in _PASSING or (code and said != code):
+        yield f"{key} waits, and the last that was reported is {said}"
+
 
 _KEPT = re.compile(r"room is kept for \d+ pods? in no gang \(([^)]*)\)")
 _ON_ITS_WAY = ("New", "Placed", "Holding", "Releasing", "Forgotten")

@@ -8,7 +8,7 @@ from extender.core.effects import AnswerFilter, AnswerPreempt, Effect, Nominate,
 from extender.core.events import Event, FilterCalled, GroupSeen, PodGone, PodSeen, PodsSeen, PreemptCalled
 from policies.model import Dialect, Job, Pod
 from tests.simulation.claims import Claims
-from tests.simulation.job_plans import overfull
+from tests.simulation.job_orders import overfull
 from tests.simulation.shown import Shown
 from tests.simulation.sight import Room, fits, give_back, lets_in
 

@@ -18,17 +18,16 @@ from tests.core.queues import cluster_queue
 from tests.simulation.drawing import draw
 from tests.simulation.elastic_plan import has_elastic, has_taints
 from tests.simulation.judged_life import batch
-from tests.simulation.let_go import LetGoJobs
-from tests.simulation.let_go_gangs import LetGoGangs
+from tests.simulation.let_go import LetGoGangs, LetGoJobs
 from tests.simulation.model.agents import Platform
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.autoscaler import Autoscaler, Pool, Whim
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.model.world import World
 from tests.simulation.queue_plan import FLAVOR, MADE, MADE_TAINT, MADE_TOLERATION
-from tests.simulation.queue_rest import could_be_let_go
 from tests.simulation.referee import Referee
 from tests.simulation.relation_plan import has_relations
+from tests.simulation.rest import could_be_let_go
 from tests.simulation.shown import Shown
 from tests.simulation.terms import Terms
 

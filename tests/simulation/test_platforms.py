@@ -19,8 +19,7 @@ from tests.simulation.model.changes import Change, Kind
 from tests.simulation.model.pods import as_read
 from tests.simulation.model.wire import Wire, node_of, read_node, read_pod
 from tests.simulation.model.world import World
-from tests.simulation.platform_faults import restart_kubelet, restart_plugin
-from tests.simulation.platform_plan import has_platforms
+from tests.simulation.platform_plan import has_platforms, restart_kubelet, restart_plugin
 from tests.simulation.referee import Referee
 from tests.simulation.terms import Terms
 from tests.simulation.trouble import Trouble

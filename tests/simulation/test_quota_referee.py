@@ -22,8 +22,7 @@ from tests.simulation.judged_life import batch
 from tests.simulation.lives import nomination, posting
 from tests.simulation.model.batch import BatchJob, written
 from tests.simulation.queue_plan import FLAVOR
-from tests.simulation.quota import QuotaJudge
-from tests.simulation.quota_book import ALL_NODES
+from tests.simulation.quota import ALL_NODES, QuotaJudge
 from tests.simulation.reclaims import Reclaims
 from tests.simulation.shown import Shown
 

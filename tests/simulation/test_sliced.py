@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.campaign import Run
 from tests.simulation.drawing import draw
-from tests.simulation.sliced_plan import is_sliced
+from tests.simulation.process_plan import is_sliced
 
 
 def test_seeds_with_slices_are_never_calm_and_the_referee_knows_of_them() -> None:

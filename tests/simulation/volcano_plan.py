@@ -18,7 +18,7 @@ from tests.simulation.batch_plan import has_jobs
 from tests.simulation.owner_plan import has_owners
 from tests.simulation.preemption_plan import has_preemption
 from tests.simulation.queue_plan import FLAVOR, QueuePlan, has_queues, queue_name
-from tests.simulation.quota_book import ALL_NODES
+from tests.simulation.quota import ALL_NODES
 
 
 def has_volcano(seed: int) -> bool:

@@ -16,8 +16,8 @@ from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.preemption.candidates import SYSTEM_CRITICAL
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
+from extender.kube.keys import HOLD, QUEUES, REQUEUED_AT
 from extender.kube.kinds.change import merge_patch
-from extender.kube.kinds.keys import HOLD, QUEUES, REQUEUED_AT
 from extender.kube.kinds.kind import Object, put
 from extender.kube.kinds.registry import Registry
 from extender.kube.reading.budgets import BudgetObject, budget_from

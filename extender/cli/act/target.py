@@ -13,12 +13,13 @@ import msgspec
 from extender.cli.inspection.names import Known, NameProblemError, chosen, readings
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.convert import UnreadableError, pod_from
-from extender.kube.kinds.keys import HOLD
+from extender.kube.convert import pod_from
+from extender.kube.keys import HOLD
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.read import Reader, meta_of
 from extender.kube.kinds.registry import Registry, asks
 from extender.kube.queues.resources import QUEUE_GROUP, VERSIONS
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, Meta, PodObject
 from policies.model import Pod
 from policies.words import listed

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from extender.kube.dialects.words import MIN_MEMBER, POD_GROUP
-from extender.kube.kinds.keys import GANG as GANG_LABEL
+from extender.kube.keys import GANG as GANG_LABEL
 
 RUN = "bench.muster.dev/run"
 """The label of everything that a run makes: its id."""

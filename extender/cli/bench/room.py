@@ -10,7 +10,8 @@ import msgspec
 
 from extender.cli.bench.plan import Course
 from extender.kube.client import Kube
-from extender.kube.convert import UnreadableError, node_from
+from extender.kube.convert import node_from
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import NodeObject, PodObject
 from extender.kube.reading.requests import amounts_of, requests_of
 from extender.kube.resources import NODES, PODS

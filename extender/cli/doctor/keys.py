@@ -8,10 +8,10 @@ from typing import NamedTuple
 from extender.cli.doctor.facts import Facts, said
 from extender.cli.doctor.finding import Finding, error
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER
-from extender.kube.kinds.keys import GANG
+from extender.kube.dialects.unread_keys import SAID_BY_PEOPLE, Unread, groupless, misspelt, of_others
+from extender.kube.keys import GANG
 from extender.kube.kinds.registry import asks
 from extender.kube.reading.objects import Meta
-from extender.kube.reading.unread_keys import SAID_BY_PEOPLE, Unread, groupless, misspelt, of_others
 from policies.words import many
 
 _MEANT_FOR_PODS = (*SAID_BY_PEOPLE, COSCHEDULING_POD_GROUP)

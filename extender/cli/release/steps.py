@@ -12,20 +12,19 @@ import msgspec
 
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.convert import UnreadableError, pod_from
+from extender.kube.convert import pod_from
+from extender.kube.jobs import SourceJob, thaw
+from extender.kube.keys import IN_VAIN
 from extender.kube.kinds.change import clean, forget, merge_patch
-from extender.kube.kinds.hints import unread_booleans
-from extender.kube.kinds.keys import IN_VAIN
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError, found, put
-from extender.kube.kinds.read import Reader, meta_of
+from extender.kube.kinds.read import Reader, meta_of, unread_booleans
 from extender.kube.kinds.registry import Registry
 from extender.kube.queues.protection import NODES, given_back
 from extender.kube.reading.constraints import WOKEN
 from extender.kube.reading.eviction import EVICTED_AT
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import Meta, PodObject
 from extender.kube.reading.reserved import PREEMPTING
-from extender.kube.source_job import SourceJob
-from extender.kube.thawing import thaw
 from policies.model import GANG_GATE, Job, Pod
 
 CLEANED = "what Muster wrote on it comes off"

@@ -15,13 +15,14 @@ import msgspec
 from extender.cli.release.steps import Planner, Step
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.convert import KEPT_NODE, UnreadableError
+from extender.kube.convert import KEPT_NODE
 from extender.kube.kinds.kind import Kind
 from extender.kube.lease import lease_from
 from extender.kube.queues.capacity import CAPACITY
 from extender.kube.queues.protection import NODES
 from extender.kube.queues.resources import PROVISIONING, VERSIONS, path_of
 from extender.kube.queues.workloads import RECORD
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, AnyObject, PodObject
 from extender.kube.resources import PODS
 from extender.runtime.election import LeaderElection, Lease

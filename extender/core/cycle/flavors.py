@@ -20,11 +20,9 @@ from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
 from policies.model import Pod
 from policies.model.queues import ClusterQueue, FlavorResource, ResourceGroup
-from policies.quota.choices import Choices
-from policies.quota.flavors import Assignment, Fit
+from policies.quota.flavors import Assignment, Choices, Fit, suits
 from policies.quota.partial_admission import most
 from policies.quota.parts import PodSetRequest, uncovered
-from policies.quota.suiting import suits
 from policies.quota.tree import QuotaNode, QuotaTree
 from policies.steps import Steps
 

@@ -18,8 +18,8 @@ from policies.model import GroupKey, Node, Pod, Requests
 from policies.model.mentions import Mention, mentioned
 from policies.model.queues import VOLCANO, ClusterQueue, FlavorResource, Quota, ResourceGroup
 from policies.placement.shortfall import NearestDomain
+from policies.quota.flavors import unsuited
 from policies.quota.parts import PodSetRequest
-from policies.quota.suiting import unsuited
 from policies.steps import Steps
 from policies.words import amount, listed, many
 

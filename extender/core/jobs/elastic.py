@@ -52,8 +52,7 @@ from policies.model import (
 )
 from policies.model.queues import ClusterQueue, ResourceFlavor
 from policies.placement.matching import admits
-from policies.quota.choices import Choices
-from policies.quota.flavors import Assignment, Fit
+from policies.quota.flavors import Assignment, Choices, Fit
 from policies.words import counted, listed, many
 
 

@@ -20,8 +20,7 @@ from policies.preemption.allowed import forbids
 from policies.preemption.candidates import Candidate, Limits, Request, Unit
 from policies.preemption.reclaim import Queues, Reclaim
 from policies.preemption.victims import Choice, Refusal, offered
-from policies.quota.choices import Choices
-from policies.quota.flavors import Assignment, Fit
+from policies.quota.flavors import Assignment, Choices, Fit
 from policies.quota.proportion import deserve
 from policies.quota.tree import QuotaTree
 from policies.steps import Steps

@@ -21,7 +21,6 @@ from policies.api import PolicyError
 from policies.chosen import Policies
 from policies.model import UNCONSTRAINED, Placement, Pod, SlotKey
 from policies.model.mentions import Mention, mentioned
-from policies.placement.beside import Apart, BesideNominated
 from policies.placement.fitting import fits
 from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed, Shortfall, placing
@@ -29,6 +28,7 @@ from policies.placement.request import Cap, Sibling, shape_of
 from policies.placement.rules import keeps
 from policies.placement.seating import accepted, letting_in
 from policies.placement.snapshot import Snapshot
+from policies.placement.tenants import Apart, BesideNominated
 from policies.steps import AT_ONCE, Steps
 from policies.words import many
 

@@ -12,7 +12,7 @@ from extender.core.reasons import Reason
 from policies.model import Node, Pod, Requirement, Selection, SlotKey, Terms, Toleration
 from policies.model.queues import ClusterQueue, ResourceFlavor
 from policies.placement.request import Cap, MemberShape
-from policies.quota.suiting import suits
+from policies.quota.flavors import suits
 
 Role = MemberShape
 

@@ -23,7 +23,7 @@ from extender.kube.dialects.words import (
     VOLCANO,
     Words,
 )
-from extender.kube.kinds.keys import WORKLOAD
+from extender.kube.keys import WORKLOAD
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import is_name, plain, quoted
 from extender.kube.reading.topology import topology_problem

@@ -12,10 +12,8 @@ from __future__ import annotations
 import re
 
 from extender.kube.dialects.naming import BAD_NAME, size_of
-from extender.kube.kinds.keys import GANG
-from extender.kube.kinds.mpi import MPI
-from extender.kube.kinds.training import TRAINING
-from extender.kube.reading.numbering import LWS_GROUP
+from extender.kube.keys import GANG
+from extender.kube.reading.numbering import LWS_GROUP, TRAINING_JOBS
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import is_name, quoted
 from extender.kube.reading.topology import topology_problem
@@ -30,7 +28,6 @@ READ = (GANG, LWS_NAME, LWS_SIZE, TEMPLATE_HASH)
 DEPLOYMENT, LWS = "Deployment", "LeaderWorkerSet"
 REPLICA_SET, STATEFUL_SET = "ReplicaSet", "StatefulSet"
 
-_TRAINING = frozenset(kind.name for kind in (*TRAINING, MPI))
 _PARTS = ("jobset.sigs.k8s.io/", "training.kubeflow.org/")
 """On pods of Jobs that belong to another job: no pod says which."""
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -72,7 +69,7 @@ def _maker(meta: Meta) -> tuple[str, str] | None:
     labels, group = meta.labels or {}, (maker.api_version or "").partition("/")[0]
     if (group, maker.kind) == ("batch", "Job"):
         return None if any(key.startswith(_PARTS) for key in labels) else ("Job", maker.name)
-    if group == "kubeflow.org" and maker.kind in _TRAINING:
+    if group == "kubeflow.org" and maker.kind in TRAINING_JOBS:
         return maker.kind, maker.name
     if group != "apps":
         return None

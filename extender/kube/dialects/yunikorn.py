@@ -13,9 +13,9 @@ from functools import lru_cache
 import msgspec
 
 from extender.kube.dialects.words import Words
-from extender.kube.podgroups.roles import LARGEST, MOST_ROLES
 from extender.kube.reading.objects import UNDECODABLE, Meta
 from extender.kube.reading.plain import plain, quoted
+from extender.kube.reading.roles import LARGEST, MOST_ROLES
 from policies.model import Dialect, Minima
 
 _DOMAIN = "yunikorn.apache.org/"

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from extender.kube.dialects import MIN_MEMBER
+from extender.kube.keys import COMPONENT, INDEX_LABEL, NODE_LABELS, NODES, PODSET, WORKLOAD
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
-from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, NODE_LABELS, NODES, PODSET, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, part_of
 from extender.kube.kinds.mpi import MPI
 from extender.kube.kinds.ray import RAY_CLUSTER, RAY_JOB

@@ -10,12 +10,11 @@ import msgspec
 
 from extender.core.effects import StartJob
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
-from extender.kube.kinds.keys import FLAVORS, IN_VAIN, OWN, PLAN, WORKLOAD
+from extender.kube.keys import FLAVORS, IN_VAIN, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found, put
-from extender.kube.kinds.plan import in_vain_text, let_go_text, plan_text
+from extender.kube.kinds.plan import flavors_text, in_vain_text, let_go_text, plan_text
 from extender.kube.kinds.read import templates_of
 from extender.kube.kinds.template import kept_of, kept_text, put_on, take_off
-from extender.kube.queues.flavors import flavors_text
 from extender.kube.reading.eviction import EVICTED_AT, evictions_text
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.quantity import duration_s

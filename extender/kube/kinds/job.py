@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from extender.kube.kinds.keys import PLAN
+from extender.kube.keys import PLAN
 from extender.kube.kinds.kind import Kind, Object, Template, count_in, found, part_of
 from extender.kube.kinds.plan import MOST_PODS, plan_from
 

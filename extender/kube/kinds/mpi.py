@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from extender.kube.kinds.kind import Object, Template, count_in, name_of, part_of
 from extender.kube.kinds.training import JOB_NAME, TRAINING, roles_of
-from extender.kube.reading.numbering import series_of_role
+from extender.kube.reading.numbering import TRAINING_JOBS, series_of_role
 from extender.kube.reading.objects import Meta
 
 _ROLE = "training.kubeflow.org/job-role"
@@ -17,7 +17,7 @@ def _templates(obj: Object) -> Iterator[Template]:
     spec = part_of(obj, "spec")
     together = spec.get("runLauncherAsWorker") is True
     waits = spec.get("launcherCreationPolicy") == "WaitForWorkersReady"
-    for role, one in roles_of(obj, "mpiReplicaSpecs"):
+    for role, one in roles_of(obj, TRAINING_JOBS["MPIJob"]):
         launches = role.lower() == "launcher"
         yield Template(
             role,

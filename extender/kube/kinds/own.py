@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from extender.config.job_kinds import JobKind, PodSetPlaces
-from extender.kube.kinds.keys import INDEX_LABEL, PODSET
+from extender.kube.keys import INDEX_LABEL, PODSET
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found
 from extender.kube.reading.numbering import series_of_role
 

@@ -17,12 +17,12 @@ from extender.core.events import Event, OwnerGone, OwnerSeen
 from extender.kube.dialects import MIN_MEMBER
 from extender.kube.dialects.naming import size_of
 from extender.kube.dialects.owner import DEPLOYMENT, LWS, REPLICA_SET, STATEFUL_SET, owner_name
-from extender.kube.kinds.keys import GANG
+from extender.kube.keys import GANG
 from extender.kube.kinds.kind import Object, UnreadableJobError, count_in, found, part_of
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.kinds.read import Reader, meta_of
-from extender.kube.queues.naming import any_queue_of
 from extender.kube.reading.objects import Meta
+from extender.kube.reading.queue_name import any_queue_of
 from extender.kube.reading.topology import LWS_EXCLUSIVE
 from extender.kube.resources import Resource
 from policies.model import Controller, GangOwner, GroupKey, Order, PodSet

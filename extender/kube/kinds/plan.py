@@ -1,18 +1,23 @@
-"""The plan of a job as its annotation ``muster.dev/plan`` says it: ``{"podset": "nodeA*4,nodeB*4"}``, by slot index.
+"""The plan and the flavors of a job, as Muster writes them on its annotations and reads them back.
 
-While a job that was let go has no nodes, until when they are awaited stands in its place.
+``muster.dev/plan`` is ``{"podset": "nodeA*4,nodeB*4"}``, by slot index. While a job that was let go has no nodes,
+until when they are awaited stands in its place.
+
+``muster.dev/flavors`` is ``{"podset": {"resource": "flavor"}}``. Podsets with the same flavors share an entry, their
+names joined with commas, which no such name has: the Jobs of a JobSet are many. No podset at all says that the job was
+admitted without quota.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import groupby
 
 from extender.core.instants import instant_of
-from extender.kube.reading.annotated import is_identifier, json_of
-from extender.kube.reading.plain import is_name
+from extender.kube.reading.plain import is_identifier, is_name, is_resource, json_of
 from policies.model import InVain, LetGo, PlannedNodes
 
 MOST_PODS = 10_000
@@ -85,3 +90,30 @@ def _instant_and_number(pattern: re.Pattern[str], text: str | None) -> tuple[flo
     if said is None or at is None or not (number := int(said["number"])):
         return None
     return at, number
+
+
+Flavors = Mapping[str, Mapping[str, str]]
+
+
+def flavors_text(flavors: Flavors) -> str:
+    """Compact JSON."""
+    together: dict[str, list[str]] = {}
+    for name in sorted(flavors):
+        together.setdefault(_compact(flavors[name]), []).append(name)
+    return _compact({",".join(names): json.loads(said) for said, names in together.items()})
+
+
+def flavors_from(text: str | None) -> Flavors | None:
+    """None where there is none, or nobody can have written it by ``flavors_text``."""
+    if (said := json_of(text, dict[str, dict[str, str]])) is None or not all(map(_is_assignment, said.values())):
+        return None
+    podsets = [(name, flavors) for names, flavors in said.items() for name in names.split(",")]
+    return dict(podsets) if len(podsets) <= MOST_PODS and all(is_identifier(name) for name, _ in podsets) else None
+
+
+def _compact(said: object) -> str:
+    return json.dumps(said, sort_keys=True, separators=(",", ":"))
+
+
+def _is_assignment(flavors: Mapping[str, str]) -> bool:
+    return all(is_resource(resource) and is_name(flavor) for resource, flavor in flavors.items())

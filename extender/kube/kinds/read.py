@@ -1,30 +1,90 @@
-"""A job of any kind, decoded, as the core is told of it."""
+"""Read a decoded job of any kind into the Job of the core.
+
+With it come hints for its author about what does not count, and the shape of each podset as one short key: all that
+admission may go by when the API server creates its pods.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import islice
 
 import msgspec
 
-from extender.kube.convert import UnreadableError
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
+from extender.kube.dialects.unread_keys import misspelt
+from extender.kube.keys import FLAVORS, GANG, HOLD, IN_VAIN, MIN_PARALLELISM, OWN, PLAN, REQUEUED_AT
 from extender.kube.kinds.completion import Completion, TemplateSpec, not_before_it_exists, shape_of
-from extender.kube.kinds.hints import hints_of, unread_booleans
-from extender.kube.kinds.keys import FLAVORS, GANG, HOLD, IN_VAIN, MIN_PARALLELISM, OWN, PLAN, REQUEUED_AT
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found
-from extender.kube.kinds.plan import MOST_PODS, in_vain_from, let_go_from, plan_from
+from extender.kube.kinds.plan import MOST_PODS, flavors_from, in_vain_from, let_go_from, plan_from
 from extender.kube.kinds.registry import Registry
-from extender.kube.kinds.shape_key import shape_key
 from extender.kube.kinds.template import bare, is_marked, kept_of
-from extender.kube.queues.flavors import flavors_from
-from extender.kube.queues.naming import any_queue_of, shown_queue
-from extender.kube.reading.eviction import evictions_of, terms_of
+from extender.kube.reading.eviction import evictions_of, terms_of, unreadable_terms
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, Meta
 from extender.kube.reading.plain import is_name, plain, quoted
+from extender.kube.reading.queue_name import MISSPELT, any_queue_of, is_misspelt, shown_queue
 from extender.kube.reading.reserved import reservation_of
 from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, SlotKey
+
+NO_BOOLEAN = {
+    HOLD: "write true to hold it, or false",
+    GANG: "write true to have Muster admit it, or false to have it left alone",
+}
+
+
+def unread_booleans(meta: Meta) -> Iterator[str]:
+    """One sentence for each value that is neither true nor false."""
+    for key, meant in NO_BOOLEAN.items():
+        yield from (f"{key} is {quoted(one)}: {meant}" for one in meta.no_booleans(key))
+
+
+def hints_of(meta: Meta) -> Iterator[str]:
+    """What its author says that does not count. Of keys that mean nothing the first."""
+    if is_misspelt(meta):
+        yield MISSPELT
+    yield from (f"{one.key} {one.what}: {one.fix}" for one in islice(misspelt(meta, of_job=True), 1))
+    yield from unreadable_terms(meta)
+
+
+_PER_JOB = ("env", "envFrom", "args", "command", "image")
+"""What differs between jobs of one shape, in each container."""
+_CONTAINERS = ("containers", "initContainers")
+_NAME = "(name)"
+
+
+def shape_key(namespace: str, names: Sequence[str], pod: Object, completed: Pod) -> str:
+    """``completed``: what its pods ask for as LimitRanges, its RuntimeClass and its PriorityClass complete it: when one
+    of these changes, so does the shape. ``names``: the name and the UID of the job. Where they stand in the template,
+    as in the labels that controllers write, every job has its own: jobs that differ in nothing else have one shape.
+    """
+    meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    if not isinstance(meta, dict) or not isinstance(spec, dict):
+        return ""
+    selection = completed.selection
+    asked = completed.requests, selection.node_selector, selection.tolerations
+    said = [namespace, meta.get("labels"), meta.get("annotations"), {**spec, **_without_work(spec)}, asked]
+    text = json.dumps(said, sort_keys=True)  # escapes whatever cannot be encoded
+    for name in filter(None, names):
+        # A name has no sign that JSON escapes. It is looked for as a whole text, and at the beginning of one.
+        for end in ('"', "-"):
+            text = text.replace(f'"{name}{end}', f'"{_NAME}{end}')
+    return blake2b(text.encode("ascii", "replace"), digest_size=16).hexdigest()
+
+
+def _without_work(spec: Object) -> Object:
+    found: Object = {}
+    for field in _CONTAINERS:
+        containers = spec.get(field) or ()
+        found[field] = [
+            {key: value for key, value in one.items() if key not in _PER_JOB} if isinstance(one, dict) else one
+            for one in containers
+        ]
+    return found
+
 
 NO_PODS = "it asks for no pod: raise its parallelism or its replicas to have it planned"
 TOO_MANY_PODS = f"it has {{}} pods, and no more than {MOST_PODS:,} can be planned together"
@@ -38,7 +98,6 @@ NATIVE_GROUP = (
     "its pod template names a native group in spec.schedulingGroup, which kube-scheduler starts: take that off the "
     'template, or write muster.dev/gang: "false" on the job'
 )
-
 
 _REMEMBERED = 10_000
 _TEMPLATES = 2_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from extender.kube.keys import GANG, QUEUES, WORKLOAD
 from extender.kube.kinds.appwrapper import APP_WRAPPER
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
-from extender.kube.kinds.keys import GANG, QUEUES, WORKLOAD
 from extender.kube.kinds.kind import Kind
 from extender.kube.kinds.mpi import MPI
 from extender.kube.kinds.ray import RAY_CLUSTER, RAY_JOB

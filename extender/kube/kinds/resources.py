@@ -8,11 +8,10 @@ from typing import TypeVar
 import msgspec
 
 from extender.core.events import Event, JobGone, JobSeen
-from extender.kube.convert import UnreadableError
-from extender.kube.kinds.completion import PriorityClass, RuntimeClass
+from extender.kube.kinds.completion import LimitRange, PriorityClass, RuntimeClass
 from extender.kube.kinds.kind import Kind
-from extender.kube.kinds.limit_ranges import LimitRange
 from extender.kube.kinds.read import Reader
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import AnyObject, Meta
 from extender.kube.resources import Resource
 from policies.model import Job

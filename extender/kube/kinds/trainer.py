@@ -22,13 +22,12 @@ from dataclasses import replace
 import msgspec
 
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
+from extender.kube.keys import FLAVORS, HOLD, NODE_LABELS, NODES, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.jobset import JOBSET
-from extender.kube.kinds.keys import FLAVORS, HOLD, NODE_LABELS, NODES, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, found, part_of, put
-from extender.kube.kinds.template import kept_of
-from extender.kube.kinds.tolerated import TOLERATED
-from extender.kube.queues.naming import SHOWN, any_queue_of
+from extender.kube.kinds.template import TOLERATED, kept_of
 from extender.kube.reading.objects import Meta
+from extender.kube.reading.queue_name import SHOWN, any_queue_of
 
 MANAGER = "muster.dev/muster"
 """Of our entry in ``runtimePatches``."""

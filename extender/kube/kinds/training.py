@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extender.kube.kinds.kind import Kind, Object, Template, count_in, name_of, part_of
-from extender.kube.reading.numbering import REPLICA_TYPE, series_of_role
+from extender.kube.reading.numbering import REPLICA_TYPE, TRAINING_JOBS, series_of_role
 from extender.kube.reading.objects import Meta
 
 JOB_NAME = "training.kubeflow.org/job-name"
@@ -59,13 +59,4 @@ def _least(obj: Object, count: int) -> int | None:
     return max(1, min(count, count_in(policy, "minReplicas", count)))
 
 
-TRAINING = tuple(
-    _kind(name, field)
-    for name, field in (
-        ("PyTorchJob", "pytorchReplicaSpecs"),
-        ("TFJob", "tfReplicaSpecs"),
-        ("XGBoostJob", "xgbReplicaSpecs"),
-        ("PaddleJob", "paddleReplicaSpecs"),
-        ("JAXJob", "jaxReplicaSpecs"),
-    )
-)
+TRAINING = tuple(_kind(name, field) for name, field in TRAINING_JOBS.items() if name != "MPIJob")

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from extender.kube.podgroups.podgroup import podgroup
-from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES, minima_of, needed
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import quoted
+from extender.kube.reading.roles import MOST_ROLES, TOO_MANY_ROLES, minima_of, needed
 from extender.kube.reading.topology import LONGEST_LEVEL, topology_of
 from policies.model import Dialect, PodGroup, Topology
 from policies.model.topology import SILENT, WHOLE_ROLE

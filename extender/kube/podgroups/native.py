@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from extender.core.events import NativeGangSeen
-from extender.kube.convert import identity, maker_of
+from extender.kube.convert import maker_of
+from extender.kube.reading.identity import identity
 from extender.kube.reading.objects import Meta, Present
 from policies.model import GroupKey
 

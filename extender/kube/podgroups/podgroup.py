@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from extender.kube.convert import identity, instant
-from extender.kube.queues.naming import queue_of
+from extender.kube.convert import instant
+from extender.kube.reading.identity import identity
 from extender.kube.reading.objects import Meta
+from extender.kube.reading.queue_name import queue_of
 from extender.kube.reading.topology import topology_of, topology_problem
 from policies.model import Controller, Dialect, GroupKey, Minima, PodGroup, Topology
 

@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from extender.kube.convert import controller_of, maker_of
 from extender.kube.podgroups.podgroup import podgroup
-from extender.kube.podgroups.roles import MOST_ROLES, TOO_MANY_ROLES, minima_of, needed
-from extender.kube.queues.naming import of_volcano
 from extender.kube.reading.objects import Meta, Present
 from extender.kube.reading.plain import quoted
+from extender.kube.reading.queue_name import of_volcano
+from extender.kube.reading.roles import MOST_ROLES, TOO_MANY_ROLES, minima_of, needed
 from extender.kube.reading.topology import LONGEST_LEVEL, SLICE_SIZE, topology_of
 from policies.model import Controller, Dialect, Minima, PodGroup, Topology
 

@@ -19,16 +19,15 @@ from extender.core.events import CapacityServed, Event
 from extender.core.jobs.elastic import AskedPods, CapacityAsk
 from extender.kube.api.connection import METADATA_ONLY, ApiError, decoded
 from extender.kube.client import Kube
-from extender.kube.convert import UnreadableError
-from extender.kube.kinds.keys import IN_VAIN
+from extender.kube.keys import IN_VAIN
 from extender.kube.kinds.kind import Object, UnreadableJobError, conditions
 from extender.kube.kinds.plan import in_vain_text
 from extender.kube.kinds.read import meta_of, templates_of
 from extender.kube.kinds.registry import Registry
-from extender.kube.kinds.template import bare, kept_of
-from extender.kube.kinds.tolerated import tolerate
+from extender.kube.kinds.template import bare, kept_of, tolerate
 from extender.kube.queues.resources import PROVISIONING
 from extender.kube.queues.rounds import Turns, go_round
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import PodSpec
 from extender.kube.reading.requests import requests_of
 from policies.model import Controller, GroupKey, InVain, Requests

@@ -11,8 +11,7 @@ from msgspec import Struct, inspect
 
 from extender.config.reading import NOT_YAML, RefusedYamlError, parse_documents
 from extender.core.events import Event, QueueSeen
-from extender.kube.convert import UnreadableError
-from extender.kube.queues.objects import ClusterQueueObject, CohortObject, FlavorObject, KueueTopology, LocalQueueObject
+from extender.kube.queues.read import ClusterQueueObject, CohortObject, FlavorObject, KueueTopology, LocalQueueObject
 from extender.kube.queues.resources import (
     CLASSES,
     QUEUE_GROUP,
@@ -24,6 +23,7 @@ from extender.kube.queues.resources import (
     VOLCANO_VERSION,
     workload_priorities,
 )
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE
 from extender.kube.reading.plain import plain, quoted
 from extender.kube.resources import Resource

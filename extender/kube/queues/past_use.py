@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from extender.kube.convert import UnreadableError, instant
+from extender.kube.convert import instant
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE
 from extender.kube.reading.plain import plain
 from extender.kube.reading.quantity import exact

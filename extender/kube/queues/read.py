@@ -1,4 +1,7 @@
-"""Queue objects as the decision by quota knows them, with what is wrong in each.
+"""Read queue objects into what the decision by quota knows, with what is wrong in each.
+
+First the objects as they are on the wire: v1beta1 and v1beta2 of ``kueue.x-k8s.io``, in either spelling. Every field
+may be absent or null. Unknown fields are skipped without being decoded.
 
 A contradiction, or a field that is not implemented, is a sentence for its author: the queue is inactive until it is
 corrected. Nothing is guessed and nothing is passed over in silence.
@@ -13,36 +16,22 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Generic, TypeVar
 
-from extender.kube.convert import UnreadableError
-from extender.kube.queues.objects import (
-    Amount,
-    ClusterQueueObject,
-    ClusterQueueSpec,
-    CohortObject,
-    CohortSpec,
-    FairSharingSpec,
-    FlavorObject,
-    FlavorSpec,
-    FungibilitySpec,
-    GroupSpec,
-    KueueTopology,
-    LocalQueueObject,
-    LocalQueueSpec,
-    ResourceQuota,
-)
+from msgspec import Raw, Struct, field
+
 from extender.kube.queues.past_use import past_use_from
-from extender.kube.queues.rules import preemption_from
-from extender.kube.reading.constraints import selector_of
-from extender.kube.reading.objects import Meta
+from extender.kube.reading.constraints import selector_of, taints_of, tolerations_of
+from extender.kube.reading.identity import UnreadableError, name_of
+from extender.kube.reading.objects import LabelSelector, Meta, Present, TaintObject, Tolerates
 from extender.kube.reading.plain import plain, quoted
 from extender.kube.reading.quantity import exact, milli, whole
-from extender.kube.reading.selections import taints_of, tolerations_of
 from policies.model.queues import (
     ClusterQueue,
     Cohort,
+    Evicts,
     FlavorResource,
     Fungibility,
     LocalQueue,
+    Preemption,
     Preference,
     Quota,
     ResourceFlavor,
@@ -52,6 +41,194 @@ from policies.model.queues import (
     Strategy,
     TopologyObject,
 )
+
+Amount = str | int | float
+
+
+class ResourceQuota(Struct, rename="camel"):
+    name: str | None = None
+    nominal_quota: Amount | None = None
+    borrowing_limit: Amount | None = None
+    lending_limit: Amount | None = None
+
+
+class FlavorQuotas(Struct):
+    name: str | None = None
+    resources: list[ResourceQuota] | None = None
+
+
+class GroupSpec(Struct, rename="camel"):
+    covered_resources: list[str] | None = None
+    flavors: list[FlavorQuotas] | None = None
+
+
+class FungibilitySpec(Struct, rename="camel"):
+    when_can_borrow: str | None = None
+    when_can_preempt: str | None = None
+    preference: str | None = None
+
+
+class BorrowSpec(Struct, rename="camel"):
+    policy: str | None = None
+    max_priority_threshold: int | None = None
+
+
+class PreemptionSpec(Struct, rename="camel"):
+    within_cluster_queue: str | None = None
+    reclaim_within_cohort: str | None = None
+    borrow_within_cohort: BorrowSpec | None = None
+
+
+class FairSharingSpec(Struct):
+    weight: Amount | None = None
+
+
+class AdmissionScope(Struct, rename="camel"):
+    admission_mode: str | None = None
+
+
+class ClusterQueueSpec(Struct, rename="camel"):
+    cohort: str | None = None
+    """v1beta1; ``cohort_name`` in v1beta2."""
+    cohort_name: str | None = None
+    resource_groups: list[GroupSpec] | None = None
+    queueing_strategy: str | None = None
+    namespace_selector: LabelSelector | None = None
+    flavor_fungibility: FungibilitySpec | None = None
+    preemption: PreemptionSpec | None = None
+    fair_sharing: FairSharingSpec | None = None
+    admission_scope: AdmissionScope | None = None
+    stop_policy: str | None = None
+    admission_checks: list[str] | None = None
+    admission_checks_strategy: Present | None = None
+    concurrent_admission_policy: Present | None = None
+
+
+class ClusterQueueObject(Struct):
+    metadata: Meta | None = None
+    spec: ClusterQueueSpec | None = None
+
+
+class CohortSpec(Struct, rename="camel"):
+    parent_name: str | None = None
+    resource_groups: list[GroupSpec] | None = None
+    fair_sharing: FairSharingSpec | None = None
+
+
+class CohortObject(Struct):
+    metadata: Meta | None = None
+    spec: CohortSpec | None = None
+
+
+class FlavorSpec(Struct, rename="camel"):
+    node_labels: dict[str, str] | None = None
+    node_taints: list[TaintObject] | None = None
+    tolerations: list[Tolerates] | None = None
+    topology_name: str | None = None
+
+
+class FlavorObject(Struct):
+    metadata: Meta | None = None
+    spec: FlavorSpec | None = None
+
+
+class LocalQueueSpec(Struct, rename="camel"):
+    queue: str | None = field(default=None, name="clusterQueue")
+    fair_sharing: FairSharingSpec | None = None
+    stop_policy: str | None = None
+
+
+class LocalFairSharing(Struct, rename="camel"):
+    admission_fair_sharing_status: Raw = field(default_factory=Raw)
+
+
+class LocalQueueStatus(Struct, rename="camel"):
+    fair_sharing: LocalFairSharing | None = None
+
+
+class LocalQueueObject(Struct):
+    metadata: Meta | None = None
+    spec: LocalQueueSpec | None = None
+    status: LocalQueueStatus | None = None
+
+
+class TopologyLevel(Struct, rename="camel"):
+    node_label: str | None = None
+
+
+class TopologySpec(Struct):
+    levels: list[TopologyLevel] | None = None
+
+
+class KueueTopology(Struct):
+    metadata: Meta | None = None
+    spec: TopologySpec | None = None
+
+
+class GuaranteeSpec(Struct):
+    resource: dict[str, Amount] | None = None
+
+
+class VolcanoQueueSpec(Struct):
+    weight: Amount | None = None
+    capability: dict[str, Amount] | None = None
+    deserved: dict[str, Amount] | None = None
+    guarantee: GuaranteeSpec | None = None
+    reclaimable: bool | None = None
+    parent: str | None = None
+    priority: int | None = None
+    affinity: Present | None = None
+    dequeue_strategy: str | None = field(default=None, name="dequeueStrategy")
+    state: str | None = None
+    """In older versions; ``status.state`` in newer ones."""
+
+
+class VolcanoQueueStatus(Struct):
+    state: str | None = None
+
+
+class VolcanoQueueObject(Struct):
+    """A Queue of scheduling.volcano.sh/v1beta1 (volcano.sh/apis, scheduling/v1beta1/types.go)."""
+
+    metadata: Meta | None = None
+    spec: VolcanoQueueSpec | None = None
+    status: VolcanoQueueStatus | None = None
+
+
+class PriorityClassObject(Struct):
+    """A WorkloadPriorityClass."""
+
+    metadata: Meta | None = None
+    value: int | None = None
+
+
+_WHERE = "spec.preemption"
+_WITHIN = (Evicts.NEVER, Evicts.LOWER, Evicts.LOWER_OR_NEWER)
+_RECLAIM = (Evicts.NEVER, Evicts.LOWER, Evicts.ANY)
+_BORROW = (Evicts.NEVER, Evicts.LOWER)
+
+
+def preemption_from(spec: PreemptionSpec | None, problems: list[str]) -> Preemption:
+    """Whatever is wrong is added to ``problems``. The values are those that Kueue's CRD allows."""
+    if spec is None:
+        return Preemption()
+
+    def one_of(field: str, said: str | None, known: Sequence[Evicts]) -> Evicts:
+        if said and said not in known:
+            problems.append(f"{_WHERE}.{field} is {quoted(said)}; it must be one of {', '.join(known)}")
+        return Evicts(said) if said and said in known else Evicts.NEVER
+
+    borrow = spec.borrow_within_cohort or BorrowSpec()
+    found = Preemption(
+        one_of("withinClusterQueue", spec.within_cluster_queue, _WITHIN),
+        one_of("reclaimWithinCohort", spec.reclaim_within_cohort, _RECLAIM),
+        one_of("borrowWithinCohort.policy", borrow.policy, _BORROW),
+        borrow.max_priority_threshold,
+    )
+    if found.reclaim is Evicts.NEVER and found.borrow is not Evicts.NEVER:
+        problems.append(f"{_WHERE}.borrowWithinCohort.policy is {found.borrow}, and reclaimWithinCohort is Never")
+    return found
+
 
 ValueT = TypeVar("ValueT")
 NameT = TypeVar("NameT", bound=StrEnum)
@@ -188,13 +365,6 @@ def local_queue_from(obj: LocalQueueObject) -> Read[LocalQueue]:
     sharing = obj.status.fair_sharing if obj.status else None
     past = past_use_from(sharing.admission_fair_sharing_status) if sharing else None
     return notes.read(LocalQueue(plain(meta.namespace), name, plain(spec.queue or ""), weight, stop, past))
-
-
-def name_of(meta: Meta | None, kind: str) -> str:
-    """Raises UnreadableError without one."""
-    if meta is None or not meta.name:
-        raise UnreadableError(f"the {kind} has no name")
-    return plain(meta.name)
 
 
 def _groups(groups: Sequence[GroupSpec], notes: Notes) -> Iterator[ResourceGroup]:

@@ -8,25 +8,23 @@ from typing import TypeVar
 import msgspec
 
 from extender.core.events import Event, QueueGone, QueueSeen
-from extender.kube.queues.objects import (
+from extender.kube.queues.read import (
     ClusterQueueObject,
     CohortObject,
     FlavorObject,
     KueueTopology,
     LocalQueueObject,
     PriorityClassObject,
-    VolcanoQueueObject,
-)
-from extender.kube.queues.read import (
     Read,
+    VolcanoQueueObject,
     cluster_queue_from,
     cohort_from,
     flavor_from,
     local_queue_from,
-    name_of,
     topology_from,
 )
 from extender.kube.queues.volcano import volcano_queue_from
+from extender.kube.reading.identity import name_of
 from extender.kube.reading.objects import Meta
 from extender.kube.resources import Resource
 from policies.model.queues import QueueObject

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extender.kube.queues.objects import Amount, GuaranteeSpec, VolcanoQueueObject, VolcanoQueueSpec, VolcanoQueueStatus
-from extender.kube.queues.read import MOST, NOT_IMPLEMENTED, Notes, Read, amount_of, name_of, weight_of
+from extender.kube.queues.read import (
+    MOST,
+    NOT_IMPLEMENTED,
+    Amount,
+    GuaranteeSpec,
+    Notes,
+    Read,
+    VolcanoQueueObject,
+    VolcanoQueueSpec,
+    VolcanoQueueStatus,
+    amount_of,
+    weight_of,
+)
+from extender.kube.reading.identity import name_of
 from extender.kube.reading.plain import plain
 from policies.model.queues import VolcanoQueue
 

@@ -1,18 +1,26 @@
-"""A Workload object of ``kueue.x-k8s.io`` as a record of a job: its name, what it says, and its status.
+"""Keep a Workload object of ``kueue.x-k8s.io`` for each job that names a queue, while Kueue does not run.
 
 Name, fields and conditions are Kueue's (its pkg/controller/jobframework/workload_names.go and apis/kueue/v1beta2), so
-that its tools show the jobs of Muster. It is a record and nothing more: nobody reads it to decide anything.
+that its tools show the jobs of Muster. The leader writes some at a time, and no start waits for one. It is a record:
+Muster never reads it back to decide anything.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha1
-from typing import Any
+from typing import Any, Protocol
 
 from extender.core.explain.reports import PodSetReport, WorkloadReport
+from extender.kube.api.connection import ApiError, decoded
+from extender.kube.client import Kube
+from extender.kube.queues.resources import path_of
+from extender.kube.queues.rounds import Turns, go_round
 from extender.kube.queues.status import Condition, condition, quantity, since
+from extender.kube.reports import instant
+from policies.model import GroupKey
 from policies.model.group import Controller
 
 RECORD = "muster.dev/record"
@@ -120,3 +128,166 @@ def _requests(one: PodSetReport) -> dict[str, str]:
 def _assigned(name: str, one: PodSetReport) -> dict[str, Any]:
     usage = {resource: quantity(resource, amount) for resource, amount in one.used.items()}
     return {"name": name, "flavors": dict(one.flavors), "resourceUsage": usage, "count": one.count}
+
+
+EVERY_S = 1.0
+LOOKED_AT = 500
+"""Jobs in one round: their reports are made in the thread that decides."""
+WRITTEN = 20
+"""Objects in one round. Those of which a condition has changed come first."""
+_RESTS = 10
+"""Rounds that are left out after all writes of a round were refused, and turns of an object after its own was."""
+_MERGE = "application/merge-patch+json"
+
+
+class Core(Protocol):
+    """Who says how the jobs stand."""
+
+    def queued(self) -> Sequence[GroupKey]: ...
+
+    def workload_report(self, key: GroupKey, /) -> WorkloadReport | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What was written last, of the job with that UID. ``foreign``: an object that is not Muster's has the name."""
+
+    uid: str
+    spec: dict[str, Any]
+    status: dict[str, Any]
+    foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """An object that says something else than it should, or that nobody has looked at."""
+
+    report: WorkloadReport
+    kept: _Kept | None
+    status: dict[str, Any]
+
+    @property
+    def is_urgent(self) -> bool:
+        return self.kept is None or _states(self.kept.status) != _states(self.status)
+
+
+class WorkloadWriter:
+    """``core``: who acts now; None while nobody does. ``version``: in which Workloads are served and to be written, or
+    empty. ``places``: in their ClusterQueues, of those that wait."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        core: Callable[[], Core | None],
+        version: Callable[[], str],
+        places: Callable[[], Mapping[GroupKey, int]],
+    ) -> None:
+        self._kube = kube
+        self._core = core
+        self._version = version
+        self._places = places
+        self._kept: dict[GroupKey, _Kept] = {}
+        self._of: Core | None = None
+        self._next = 0
+        self._turns = Turns(_RESTS)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await go_round(self.write, "the Workloads of jobs could not be written", every_s=EVERY_S)
+
+    async def write(self) -> None:
+        """Play one round. Raises TurnError or ApiError."""
+        core, version = self._core(), self._version()
+        if core is not self._of or not version:
+            self._kept.clear()
+            self._turns = Turns(_RESTS)
+            self._of, self._next = core, 0
+        if core is None or not version:
+            return
+        if self._turns.begin():
+            due = self._due(core)
+            due.sort(key=lambda one: not one.is_urgent)
+            for one in due[:WRITTEN]:
+                await self._turns.take(one.report.key, self._update(one, version))
+        self._turns.end()
+
+    def _due(self, core: Core) -> list[_Due]:
+        """Of the next jobs, in their turn."""
+        keys = core.queued()
+        if self._next >= len(keys):
+            self._next = 0
+            known = set(keys)
+            self._kept = {key: kept for key, kept in self._kept.items() if key in known}
+            self._turns.keep_only(known)
+        batch = keys[self._next : self._next + LOOKED_AT]
+        self._next += LOOKED_AT
+        places, now, found = self._places(), instant("seconds"), list[_Due]()
+        for key in batch:
+            if not self._turns.comes(key):
+                continue
+            try:
+                if (one := self._due_of(core, key, places.get(key), now)) is not None:
+                    found.append(one)
+            except Exception as error:  # Of one object, such as one that somebody else has written in.
+                self._kept.pop(key, None)
+                self._turns.fail(key, error)
+        return found
+
+    def _due_of(self, core: Core, key: GroupKey, place: int | None, now: str) -> _Due | None:
+        """What is to be written of this job, if anything is."""
+        report, kept = core.workload_report(key), self._kept.get(key)
+        if report is None or (kept is not None and kept.foreign and kept.uid == report.job.uid):
+            return None
+        kept = kept if kept is not None and kept.uid == report.job.uid else None
+        if kept is None and report.finished:
+            return None  # It goes when its job does.
+        status = record_status(report, kept.status["conditions"] if kept else (), place, now)
+        told = kept is not None and all(kept.status.get(field) == value for field, value in status.items())
+        is_due = kept is None or not told or (not report.finished and kept.spec != spec_of(report))
+        return _Due(report, kept, status) if is_due else None
+
+    async def _update(self, one: _Due, version: str) -> None:
+        self._kept.pop(one.report.key, None)  # until it is known what is written
+        try:
+            self._kept[one.report.key] = await self._write(one, version)
+        except ApiError as error:
+            if error.status != 404:  # Its namespace or its job is about to be gone, or another client has deleted it.
+                raise
+
+    async def _write(self, one: _Due, version: str) -> _Kept:
+        report, kept, spec, status = one.report, one.kept, spec_of(one.report), one.status
+        within = path_of(version, f"namespaces/{report.key.namespace}/workloads")
+        path = f"{within}/{name_of(report.job)}"
+        if kept is None:
+            kept = await self._look(within, path, report, spec, version)
+            if kept.foreign:
+                return kept
+            place = self._places().get(report.key)
+            status = record_status(report, kept.status["conditions"], place, instant("seconds"))
+        if kept.spec != spec and not report.finished:
+            await self._kube.call("PATCH", path, body={"spec": spec}, content_type=_MERGE)
+        if any(kept.status.get(field) != value for field, value in status.items()):
+            await self._kube.call("PATCH", f"{path}/status", body={"status": status}, content_type=_MERGE)
+        return _Kept(report.job.uid, spec, {**kept.status, **status})
+
+    async def _look(self, within: str, path: str, report: WorkloadReport, spec: dict[str, Any], version: str) -> _Kept:
+        """It is made, or it is there since before a restart, or another's has its name."""
+        header = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": "Workload"}
+        try:
+            await self._kube.call("POST", within, body={**header, "metadata": metadata_of(report), "spec": spec})
+            return _Kept(report.job.uid, spec, {"conditions": []})
+        except ApiError as error:
+            if error.status != 409:
+                raise
+        found = decoded(await self._kube.call("GET", path))
+        meta = found.get("metadata") or {}
+        status = found.get("status") or {}
+        foreign = (meta.get("labels") or {}).get(RECORD) != "true"
+        return _Kept(
+            report.job.uid, found.get("spec") or {}, {**status, "conditions": status.get("conditions") or []}, foreign
+        )
+
+
+def _states(status: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What its conditions say, without their words."""
+    return sorted((one.get("type", ""), one.get("status", "")) for one in status.get("conditions") or ())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from extender.kube.convert import identity
 from extender.kube.reading.constraints import selector_of
+from extender.kube.reading.identity import identity
 from extender.kube.reading.objects import LabelSelector, Meta
 from policies.model import DisruptionBudget
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from extender.core.events import DeviceClassSeen
-from extender.kube.queues.read import name_of
+from extender.kube.reading.identity import name_of
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import plain
 

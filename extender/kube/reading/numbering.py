@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from extender.kube.kinds.keys import COMPONENT, INDEX_LABEL, PODSET, WORKLOAD
+from extender.kube.keys import COMPONENT, INDEX_LABEL, PODSET, WORKLOAD
 from extender.kube.reading.objects import Meta
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -21,6 +21,15 @@ REPLICA_TYPE = "training.kubeflow.org/replica-type"
 REPLICA_INDEX = "training.kubeflow.org/replica-index"
 JOB_ROLE = "training.kubeflow.org/job-role"
 """All that a pod of an MPIJob says of its role. Others say it of their masters alone, beside their type."""
+TRAINING_JOBS = {
+    "PyTorchJob": "pytorchReplicaSpecs",
+    "TFJob": "tfReplicaSpecs",
+    "XGBoostJob": "xgbReplicaSpecs",
+    "PaddleJob": "paddleReplicaSpecs",
+    "JAXJob": "jaxReplicaSpecs",
+    "MPIJob": "mpiReplicaSpecs",
+}
+"""The kinds whose pods have roles with a number in each, and the field of the spec with the roles."""
 RAY_GROUP = "ray.io/group"
 RAY_REPLICA = "ray.io/worker-group-replica-index"
 RAY_HOST = "ray.io/replica-host-index"

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from extender.kube.reading.annotated import is_identifier, is_resource, json_of
-from extender.kube.reading.plain import is_name
+from extender.kube.reading.plain import is_identifier, is_name, is_resource, json_of
 from policies.model import GroupKey, Requests, Reservation, Victim
 
 PREEMPTING = "muster.dev/preempting"

@@ -18,9 +18,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from extender.kube.reading.annotated import json_of
 from extender.kube.reading.objects import Meta
-from extender.kube.reading.plain import quoted
+from extender.kube.reading.plain import json_of, quoted
 from policies.model import NO_LEVEL, Topology
 from policies.model.topology import SILENT
 

@@ -15,11 +15,10 @@ from extender.core.gate.stamps import GANG_NAME, GANG_QUEUE, GANG_UID, RELEASE
 from extender.kube.dialects import NAMES, koordinator, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
 from extender.kube.dialects.words import TASK_SPEC
-from extender.kube.kinds.keys import FLAVORS, INDEX_LABEL, PLAN, PODSET, PRIORITY_CLASS, QUEUES, WORKLOAD
-from extender.kube.kinds.plan import let_go_from, let_go_text, plan_from, plan_text
-from extender.kube.queues.flavors import flavors_from, flavors_text
-from extender.kube.queues.naming import OF_VOLCANO
+from extender.kube.keys import FLAVORS, INDEX_LABEL, PLAN, PODSET, PRIORITY_CLASS, QUEUES, WORKLOAD
+from extender.kube.kinds.plan import flavors_from, flavors_text, let_go_from, let_go_text, plan_from, plan_text
 from extender.kube.reading.numbering import KAI_SUBGROUP, RAY_GROUP, RAY_HEAD, REPLICA_TYPE, ROLE, VOLCANO_JOB
+from extender.kube.reading.queue_name import OF_VOLCANO
 from extender.kube.reading.reserved import PREEMPTING, reservation_of, reservation_text
 from extender.kube.reading.topology import KUEUE_LAYERS, LWS_EXCLUSIVE, TOPOLOGY, layers_renamed
 from extender.kube.snapshots.reduction import READ

@@ -9,7 +9,7 @@ from msgspec import Struct
 from extender.core.gate.stamps import STAMPED
 from extender.kube import dialects
 from extender.kube.dialects import owner
-from extender.kube.kinds.keys import (
+from extender.kube.keys import (
     FLAVORS,
     HOLD,
     IN_VAIN,
@@ -20,8 +20,6 @@ from extender.kube.kinds.keys import (
     QUEUES,
     WORKLOAD,
 )
-from extender.kube.kinds.snapshot import JobObject
-from extender.kube.queues.naming import OF_VOLCANO
 from extender.kube.reading.budgets import BudgetMeta, BudgetObject
 from extender.kube.reading.eviction import EVICTED_AT, TERMS
 from extender.kube.reading.numbering import NUMBERS
@@ -35,9 +33,11 @@ from extender.kube.reading.objects import (
     Volume,
     VolumeObject,
 )
+from extender.kube.reading.queue_name import OF_VOLCANO
 from extender.kube.reading.reserved import PREEMPTING
 from extender.kube.reading.topology import MANAGED_BY_KUEUE
 from extender.kube.reading.topology import READ as TOPOLOGY_READ
+from extender.kube.snapshots.jobs import JobObject
 
 _OF_JOBS = (PLAN, FLAVORS, HOLD, MIN_PARALLELISM, PRIORITY_CLASS, WORKLOAD, EVICTED_AT, IN_VAIN)
 READ = frozenset(

@@ -19,18 +19,17 @@ from msgspec import Struct, field
 from extender.core.events import ClaimSeen, NamespaceSeen, QueueSeen, VolumeSeen
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.convert import UnreadableError, claim_from, instant, node_from, pod_from, readable, volume_from
+from extender.kube.convert import claim_from, instant, node_from, pod_from, readable, volume_from
+from extender.kube.keys import GANG
 from extender.kube.kinds.completion import Completion
-from extender.kube.kinds.keys import GANG
 from extender.kube.kinds.owners import OWNER_KINDS, OwnerKind, made_by_deployment, owner_from
 from extender.kube.kinds.read import Reader
-from extender.kube.kinds.snapshot import JobObject, job_from, take_jobs
 from extender.kube.podgroups.coscheduling import KoordinatorGroup, group_from, koordinator_group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
 from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
-from extender.kube.queues.snapshot import Document, priorities_in, queue_events, take_queues
 from extender.kube.reading.budgets import BudgetObject, budget_from
 from extender.kube.reading.constraints import keys_of, selected_keys
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import (
     UNDECODABLE,
     AnyObject,
@@ -53,6 +52,8 @@ from extender.kube.resources import (
     VOLCANO_GROUPS,
     VOLUMES,
 )
+from extender.kube.snapshots.jobs import JobObject, job_from, take_jobs
+from extender.kube.snapshots.queues import Document, priorities_in, queue_events, take_queues
 from extender.kube.snapshots.reduction import (
     GangOwnerObject,
     reduced_budget,

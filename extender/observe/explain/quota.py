@@ -24,10 +24,8 @@ from policies.model.queues import (
     ResourceGroup,
     VolcanoQueue,
 )
-from policies.quota.choices import Choices
-from policies.quota.flavors import Assignment, Fit
+from policies.quota.flavors import Assignment, Choices, Fit, unsuited
 from policies.quota.parts import Part, parts_of, uncovered_names
-from policies.quota.suiting import unsuited
 from policies.quota.tree import QuotaTree
 from policies.words import amount, listed
 

@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from extender.core.effects import StartJob
-from extender.kube.convert import UnreadableError
 from extender.kube.kinds.change import clean, start, suspend
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import KINDS
+from extender.kube.reading.identity import UnreadableError
 from tests.kube.kinds.appwrappers import LWS, MIXED, WRAPPED_JOBSET, wrapping
 from tests.kube.kinds.batch_jobs import INDEXED
 from tests.kube.kinds.batch_jobs import PI as WITHOUT_INDEX

@@ -7,8 +7,8 @@ from copy import deepcopy
 import pytest
 
 from extender.core.effects import StartJob
+from extender.kube.keys import IN_VAIN, LED, NODE_LABELS, NODES, PLAN
 from extender.kube.kinds.change import clean, lead, start, suspend
-from extender.kube.kinds.keys import IN_VAIN, LED, NODE_LABELS, NODES, PLAN
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.plan import in_vain_from, let_go_from, let_go_text, plan_from
 from extender.kube.kinds.read import templates_of

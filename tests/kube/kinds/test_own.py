@@ -9,8 +9,8 @@ import pytest
 from msgspec import convert
 
 from extender.config.job_kinds import JobKind
+from extender.kube.keys import INDEX_LABEL, PODSET
 from extender.kube.kinds.job import JOB
-from extender.kube.kinds.keys import INDEX_LABEL, PODSET
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.own import own_kinds
 from extender.kube.kinds.registry import Registry

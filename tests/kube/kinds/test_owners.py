@@ -9,12 +9,12 @@ import msgspec
 import pytest
 import yaml
 
-from extender.kube.convert import UnreadableError
 from extender.kube.dialects.naming import BAD_SIZE, TWO_SIZES
 from extender.kube.kinds.kind import Object
 from extender.kube.kinds.owners import OWNER_KINDS, TOO_MANY_PODS, owner_from, owners_of
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.kinds.read import ANOTHER_SCHEDULER, Reader
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.plain import quoted
 from extender.kube.reading.topology import LWS_EXCLUSIVE
 from policies.model import Controller, GangOwner, GroupKey, Order, PodSets, Topology

@@ -10,18 +10,18 @@ import msgspec
 import pytest
 from msgspec import convert
 
+from extender.kube.keys import MIN_PARALLELISM
 from extender.kube.kinds.completion import Completion
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
-from extender.kube.kinds.keys import MIN_PARALLELISM
 from extender.kube.kinds.kind import Kind, Object
 from extender.kube.kinds.ray import RAY_CLUSTER
 from extender.kube.kinds.read import Reader, templates_of
 from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.resources import LIMITS, PRIORITIES
-from extender.kube.kinds.snapshot import JobObject, job_from, job_object, take_jobs
 from extender.kube.kinds.trainer import TRAIN_JOB
 from extender.kube.reading.objects import PodObject
+from extender.kube.snapshots.jobs import JobObject, job_from, job_object, take_jobs
 from extender.kube.snapshots.pseudonyms import anonymise
 from extender.kube.snapshots.reduction import reduced_job
 from extender.kube.snapshots.snapshot import ClusterFile, decode, encode, reduced

@@ -8,13 +8,13 @@ import pytest
 from msgspec import convert
 
 from extender.core.effects import StartJob
-from extender.kube.convert import UnreadableError
 from extender.kube.kinds.change import clean, start, suspend
 from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.kind import Object
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.trainer import TRAIN_JOB, before_start, carried
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import Meta
 from policies.model import GroupKey, LetGo
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, sizes

@@ -13,9 +13,9 @@ from extender.kube.kinds.change import clean, start, suspend
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.kind import Object
+from extender.kube.kinds.plan import flavors_from, flavors_text
 from extender.kube.kinds.trainer import TRAIN_JOB, carried
-from extender.kube.queues.flavors import flavors_from, flavors_text
-from extender.kube.reading.annotated import MOST_BYTES
+from extender.kube.reading.plain import MOST_BYTES
 from policies.model import Toleration
 from tests.kube.kinds.appwrappers import SAMPLE, STOPPED
 from tests.kube.kinds.jobs import SUSPENDED, plan_for, read, stored

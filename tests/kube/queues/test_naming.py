@@ -7,8 +7,8 @@ from msgspec import convert
 
 from extender.kube.convert import pod_from
 from extender.kube.kinds.job import JOB
-from extender.kube.queues.naming import MISSPELT
 from extender.kube.reading.objects import PodObject
+from extender.kube.reading.queue_name import MISSPELT
 from policies.model import Job, Pod
 from tests.kube.kinds.jobs import read
 

@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.kube.queues.objects import LocalQueueObject
 from extender.kube.queues.past_use import past_use_to
-from extender.kube.queues.read import local_queue_from
+from extender.kube.queues.read import LocalQueueObject, local_queue_from
 from extender.kube.queues.status import status_of
 from policies.model.queues import LocalQueue, PastUse, QueueReport
 

@@ -9,9 +9,12 @@ import msgspec
 import pytest
 import yaml
 
-from extender.kube.convert import UnreadableError
-from extender.kube.queues.objects import ClusterQueueObject, CohortObject, FlavorObject, KueueTopology, LocalQueueObject
 from extender.kube.queues.read import (
+    ClusterQueueObject,
+    CohortObject,
+    FlavorObject,
+    KueueTopology,
+    LocalQueueObject,
     Read,
     cluster_queue_from,
     cohort_from,
@@ -19,6 +22,7 @@ from extender.kube.queues.read import (
     local_queue_from,
     topology_from,
 )
+from extender.kube.reading.identity import UnreadableError
 from policies.model.node import Requirement, Taint, Toleration
 from policies.model.queues import (
     ClusterQueue,

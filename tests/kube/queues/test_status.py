@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from extender.core.events import QueueSeen
-from extender.kube.queues.status import quantity, status_of
-from extender.kube.queues.writing import QueueWriter
+from extender.kube.queues.status import QueueWriter, quantity, status_of
 from policies.model import GroupKey
 from policies.model.queues import (
     ClusterQueue,

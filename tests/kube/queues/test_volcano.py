@@ -10,12 +10,12 @@ import yaml
 
 from devcluster.muster import MANIFESTS
 from extender.core.events import QueueSeen
-from extender.kube.convert import UnreadableError, pod_from
+from extender.kube.convert import pod_from
 from extender.kube.podgroups.volcano import VolcanoGroup, volcano_group_from
 from extender.kube.queues.documents import queue_documents
-from extender.kube.queues.objects import VolcanoQueueObject
-from extender.kube.queues.read import Read
+from extender.kube.queues.read import Read, VolcanoQueueObject
 from extender.kube.queues.volcano import volcano_queue_from
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import PodObject
 from policies.model.queues import VolcanoQueue
 

@@ -11,10 +11,9 @@ import pytest
 
 from extender.core.explain.reports import PodSetReport, WorkloadReport
 from extender.core.reasons import Reason
-from extender.kube.queues import recording
-from extender.kube.queues.recording import WorkloadWriter
+from extender.kube.queues import workloads
 from extender.kube.queues.rounds import TurnError, Turns, go_round
-from extender.kube.queues.workloads import name_of, record_status, spec_of
+from extender.kube.queues.workloads import WorkloadWriter, name_of, record_status, spec_of
 from policies.model import GroupKey
 from policies.model.group import Controller
 from tests.kube.fake_api import OK, Answer, FakeApi, fake_api, refused
@@ -184,11 +183,11 @@ def test_a_job_that_had_ended_before_is_not_recorded() -> None:
 
 def test_so_many_are_written_at_a_time_and_those_first_whose_conditions_change() -> None:
     async def check(one: Played) -> None:
-        many = {GroupKey("team", f"job-{at}"): replace_key(at) for at in range(recording.WRITTEN + 5)}
+        many = {GroupKey("team", f"job-{at}"): replace_key(at) for at in range(workloads.WRITTEN + 5)}
         one.reports = dict(many)
         for report in many.values():
             one.api.on("PATCH", f"{WITHIN}/{name_of(report.job)}/status", OK)
-        for count in (recording.WRITTEN, 5, 0):
+        for count in (workloads.WRITTEN, 5, 0):
             assert (await one.asked()).count(MADE) == count
         one.places = {key: at for at, key in enumerate(many)}
         last = [*many][-1]

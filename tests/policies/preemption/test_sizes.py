@@ -12,8 +12,7 @@ import pytest
 from policies.model import Topology
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.cheapest import MOST_TO_COMPARE
-from policies.preemption.choosing import DOMAINS
-from policies.preemption.victims import Choice, search
+from policies.preemption.victims import DOMAINS, Choice, search
 from tests.builders import gang, node, requests, single, snapshot
 from tests.conformance.preemption import World, decide
 from tests.policies.preemption.brute import NOW

@@ -10,8 +10,7 @@ from random import Random
 import pytest
 
 from policies.model.queues import ClusterQueue, Quota, ResourceFlavor, ResourceGroup
-from policies.quota.choices import Choices
-from policies.quota.flavors import Fit
+from policies.quota.flavors import Choices, Fit
 from policies.quota.parts import PodSetRequest
 from policies.quota.tree import QuotaTree
 

@@ -17,9 +17,8 @@ from policies.model.queues import (
     ResourceGroup,
     Search,
 )
-from policies.quota.flavors import Assignment, Fit, Flavors, Lack
+from policies.quota.flavors import Assignment, Fit, Flavors, Lack, suits
 from policies.quota.parts import PodSetRequest
-from policies.quota.suiting import suits
 from policies.quota.tree import QuotaTree
 
 GPU = "nvidia.com/gpu"

@@ -28,7 +28,7 @@ from extender.core.workload.shape import Flavoring
 from extender.core.workload.slots import Slots
 from extender.core.workload.workload import Workload
 from extender.runtime.budget import Lane
-from extender.runtime.in_order import JobWrites
+from extender.runtime.driver import JobWrites
 from extender.runtime.requests import OK, Asked, Response
 from policies.model import GroupKey, Pod, PodSet, PodSets, Topology
 from tests.simulation.plants.boundary import Boundary, answers

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from extender.core.events import Event, NodeGone, NodeSeen, PodSeen
-from extender.kube import convert
-from extender.kube.reading import quantity, recent, requests
+from extender.kube import convert, recent
+from extender.kube.reading import quantity, requests
 from extender.kube.reading.objects import PodObject
 from policies.model import Pod
 from tests.simulation.plants.mutants import Core, hears

@@ -11,7 +11,7 @@ from extender.core.gate.stamps import WRITTEN
 from extender.kube.dialects import MIN_MEMBER, NAMES, POD_GROUP
 from extender.kube.dialects.koordinator import NETWORK_TOPOLOGY
 from extender.kube.dialects.owner import owned_gang
-from extender.kube.kinds.keys import (
+from extender.kube.keys import (
     COMPONENT,
     FLAVORS,
     GANG,
@@ -28,12 +28,12 @@ from extender.kube.kinds.keys import (
     REQUEUED_AT,
     WORKLOAD,
 )
-from extender.kube.queues.naming import MISSPELT_OF_PODS, is_misspelt
 from extender.kube.reading.constraints import WOKEN
 from extender.kube.reading.eviction import EVICTED_AT, TERMS, unreadable_terms
 from extender.kube.reading.numbering import ROLE
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import plain, quoted
+from extender.kube.reading.queue_name import MISSPELT_OF_PODS, is_misspelt
 from extender.kube.reading.reserved import PREEMPTING
 from extender.kube.reading.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 

@@ -3,7 +3,7 @@ annotation."""
 
 from __future__ import annotations
 
-from extender.kube.kinds.keys import MISSPELT_QUEUE, QUEUES
+from extender.kube.keys import MISSPELT_QUEUE, QUEUES
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import plain
 from policies.model.queues import VOLCANO

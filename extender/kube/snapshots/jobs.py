@@ -14,15 +14,14 @@ from msgspec import Struct, field
 
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.convert import UnreadableError
 from extender.kube.dialects import POD_GROUP
-from extender.kube.kinds.completion import Completion, PriorityClass, RuntimeClass, TemplateSpec
-from extender.kube.kinds.keys import MIN_PARALLELISM, PLAN, WORKLOAD
+from extender.kube.keys import MIN_PARALLELISM, PLAN, WORKLOAD
+from extender.kube.kinds.completion import Completion, LimitRange, PriorityClass, RuntimeClass, TemplateSpec, limits_of
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError
-from extender.kube.kinds.limit_ranges import LimitRange, limits_of
 from extender.kube.kinds.read import Reader, decoded, meta_of, templates_of
 from extender.kube.kinds.resources import LIMITS, PRIORITIES, RUNTIMES
 from extender.kube.kinds.template import Kept, bare, kept_of
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta, PodObject
 from policies.model import GroupKey, Job
 

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from extender.core.events import NamespaceSeen, QueueSeen
 from extender.kube.client import Kube
-from extender.kube.convert import UnreadableError, readable
-from extender.kube.kinds.snapshot import listed
+from extender.kube.convert import readable
 from extender.kube.queues.documents import queue_document
-from extender.kube.queues.objects import (
+from extender.kube.queues.past_use import past_use_from, past_use_to
+from extender.kube.queues.read import (
     ClusterQueueObject,
     CohortObject,
     FlavorObject,
@@ -23,7 +23,6 @@ from extender.kube.queues.objects import (
     PriorityClassObject,
     VolcanoQueueObject,
 )
-from extender.kube.queues.past_use import past_use_from, past_use_to
 from extender.kube.queues.resources import (
     CLASSES,
     QUEUE_GROUP,
@@ -34,8 +33,10 @@ from extender.kube.queues.resources import (
     VOLCANO_VERSION,
     path_of,
 )
+from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.resources import NAMESPACES, namespace_from
+from extender.kube.snapshots.jobs import listed
 
 Document = dict[str, Any]
 _UNCONVERTED = 500

@@ -1,14 +1,36 @@
-"""Which seeds have a kube-scheduler that is slow at first, with many pods of no gang before those of the jobs."""
+"""Seeds in which a process is not as usual: a core that does little at a time or fails on objects, a slow
+kube-scheduler.
+
+An object that the core fails on is left out until it changes, and everything else goes on.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from extender.simulation.chance import Chance
 from tests.builders import requests
 from tests.simulation.model.cycle import Profile
 from tests.simulation.model.job_specs import JobSpec, Role
 from tests.simulation.model.world import BEGIN_S
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """``units``: what one Tick does (``Limits.slice_units``). ``pause_s``: what passes between two of them."""
+
+    units: int
+    pause_s: float
+
+
+def is_sliced(seed: int) -> bool:
+    """One in 60, none of them calm."""
+    return seed % 53 == 29 and seed % 8 != 0
+
+
+def draw_slices(chance: Chance) -> Slices:
+    dice = chance.stream("slices of the core")
+    return Slices(dice.choice((3, 8, 20)), dice.choice((0.002, 0.01, 0.05)))
 
 
 def is_slow(seed: int) -> bool:
@@ -30,3 +52,17 @@ def ahead(chance: Chance) -> tuple[tuple[float, JobSpec], ...]:
     dice = chance.stream("pods of no gang before others")
     one, count = (Role(1, requests(0, cpu=1)),), dice.randint(8, 24)
     return tuple((20 * dice.random() ** 2, JobSpec(f"plain{n}", one, replaces=False)) for n in range(count))
+
+
+FAILS_THE_CORE = "the core fails on an object"
+
+
+def has_failures(seed: int) -> bool:
+    """One in 42, none of them calm."""
+    return seed % 37 == 27 and seed % 8 != 0
+
+
+def draw_failures(chance: Chance) -> list[tuple[str, float]]:
+    """When somebody writes such an object."""
+    dice = chance.stream("objects that the core fails on")
+    return [(FAILS_THE_CORE, 90 * dice.random()) for _ in range(dice.choice((1, 3, 8)))]
