@@ -165,7 +165,7 @@ async def _read(kube: Kube, namespace: str, registry: Registry) -> _There:
                     try:
                         take(raw)
                     except (UnreadableError, *UNDECODABLE):
-                        continue  # nobody can say which object that is
+                        continue  # its name cannot be read either
         except ApiError as error:
             if error.status == 403:
                 there.barred.append(lacks(error) or str(error))

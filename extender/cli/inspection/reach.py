@@ -48,7 +48,7 @@ class UnreachableError(Exception):
 
 
 class MisdirectedError(UnreachableError):
-    """What was said of the way to Muster is wrong: something else answers there, or nothing can be asked like that."""
+    """The way to Muster that the user has named is wrong: something else answers there, or it cannot be asked."""
 
 
 class RefusedError(Exception):
@@ -84,7 +84,7 @@ def way_of(
     *,
     quiet: bool = False,
 ) -> Way:
-    """Return the way to Muster. An option that names a cluster counts more than $MUSTER_URL, which is told."""
+    """Return the way to Muster. An option that names a cluster counts more than $MUSTER_URL, with a warning."""
     usual = os.environ.get(URL_VARIABLE) or None
     if url is None and usual is not None:
         named = [one for one in (context, kubeconfig, namespace) if one is not None]

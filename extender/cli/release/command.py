@@ -96,7 +96,7 @@ def _told(step: Step, problem: str | None) -> dict[str, Any]:
 
 
 def show_steps(told: list[dict[str, Any]], found: Survey, out: Console) -> None:
-    """Write what becomes of each object, then how many there are."""
+    """Write what is done to each object, then how many there are."""
     rows = [
         (
             one["namespace"],
