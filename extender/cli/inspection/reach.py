@@ -325,4 +325,6 @@ def _port(forward: subprocess.Popen[str]) -> int:
                 f"kubectl could not forward Muster's port: {said[-1] if said else 'no reason given'}; "
                 "say with --url where Muster is, or --muster-namespace if it is not in kube-system"
             )
-    raise UnreachableError(f"kubectl did not forward Muster's port within {_FORWARD_S:.0f} s")
+    raise UnreachableError(
+        f"kubectl did not forward Muster's port within {_FORWARD_S:.0f} s; say with --url where Muster is"
+    )
