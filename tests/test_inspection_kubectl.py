@@ -65,7 +65,8 @@ def test_without_a_url_kubectl_forwards_the_port_of_the_leader(url: str, tmp_pat
 
 
 def test_without_a_lease_the_deployment_is_forwarded(url: str, tmp_path: Path) -> None:
-    asked("gangs", "--kubeconfig", "/k", PATH=kubectl(tmp_path, url.rpartition(":")[2]))
+    (tmp_path / "config").touch()
+    asked("gangs", "--kubeconfig", str(tmp_path / "config"), PATH=kubectl(tmp_path, url.rpartition(":")[2]))
     assert "deployment/muster :10290" in (tmp_path / "calls").read_text()
 
 

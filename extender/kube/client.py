@@ -37,7 +37,7 @@ EVICTED_BY = "muster.dev/evicted-by"
 
 
 class CredentialsError(Exception):
-    """There is no way to log in at the API server; the message says why."""
+    """Nothing logs in at the API server; the message says why."""
 
 
 class Kube:

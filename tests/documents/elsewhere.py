@@ -1,4 +1,4 @@
-"""Which test types the commands of the documents, page by page, and which commands no test types as they stand.
+"""Names the test that types a page's commands, and the commands that no test types as they stand.
 
 tests/integration/test_documents.py types all pages but those of WHOLE. An exception holds for its own page alone: it
 cannot switch off the same command on another page.
@@ -83,7 +83,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "make upgrade": "minutes of a real control plane; tests/integration/test_upgrade.py is its first part"
     },
 }
-"""By page and first words of the commands: why no test types them. That they can be typed is tested, too."""
+"""Reasons why no test types a command, by page and first words. That they can be typed is tested, too."""
 
 
 def exception(command: Command) -> str | None:

@@ -25,7 +25,9 @@ import typer
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from extender.api.models import PREFIX, DomainStock, Explanation, GangView, Problem, QueueView, TopologyView
+from extender.cli.inspection.kubeconfig import context_names
 from extender.kube.api.silence import why_silent
+from policies.words import listed
 
 PORT = 10290
 HERE = f"http://127.0.0.1:{PORT}"
@@ -281,6 +283,11 @@ def _is_here() -> bool:
 
 @contextmanager
 def _forwarded(way: Way) -> Iterator[tuple[int, str]]:
+    if way.kubeconfig is not None and not way.kubeconfig.is_file():
+        raise MisdirectedError(f"there is no kubeconfig {way.kubeconfig}")
+    contexts = context_names(way.kubeconfig)
+    if way.context is not None and contexts and way.context not in contexts:
+        raise MisdirectedError(f"there is no context {way.context}; there are {listed(contexts, 10)}")
     found = kubectl(way)
     if found is None:
         silent = "" if way.kubeconfig or way.context else f"nothing answers at {HERE}, and "

@@ -49,7 +49,7 @@ def show_explanation(told: Explanation, out: Console) -> None:
 
 
 def _show_preemption(told: Explanation, out: Console) -> None:
-    """Which workloads are evicted for it, or would be, or why none may. An older Muster does not say it."""
+    """Write which workloads are evicted for it, or would be, or why none may. An older Muster does not say it."""
     if not told.preemption:
         return
     out.print("\nPreemption", style="bold")
