@@ -55,7 +55,7 @@ Patience = Annotated[float, typer.Option(min=1, help="Seconds after which a run 
 def bench() -> None:
     """Measure Muster on a real control plane (etcd, kube-apiserver, kube-scheduler; kwok plays the nodes).
 
-    Exit code 0: measured, and nothing was seen that must not be. 1: something was. 2: it could not be measured.
+    Exit code 0: measured, no violation. 1: a guarantee was violated. 2: it could not be measured.
     """
 
 

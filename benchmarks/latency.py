@@ -136,7 +136,7 @@ def _timed(
 
 
 def _last(results: dict[str, Load]) -> Run:
-    """What is left of binds when no other member is waited for: the last call of every gang."""
+    """Return the binds that wait for no other member: the last call of every gang."""
     last = {number: ms for number, ms in results[NAMES[BIND]].answers.items() if number % SIZE == SIZE - 1}
     load = results[NAMES[BIND_LAST]] = Load(answers=last)
     return Run(BIND_LAST, figures(load), None)

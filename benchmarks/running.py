@@ -20,7 +20,7 @@ Output = Annotated[Path | None, typer.Option(help="Where to keep the results as 
 
 
 def run(benchmark: Benchmark[Any], output: Path | None) -> NoReturn:
-    """One benchmark from the command line; ends the command."""
+    """Carry one benchmark out from the command line, and end the command."""
     raise typer.Exit(measure(benchmark, output))
 
 
@@ -38,7 +38,7 @@ def carry_out_all(
     go_on: bool,
     finish: Callable[[], None] | None = None,
 ) -> int:
-    """One after the other; returns the exit code. ``finish`` is called at the end even if some have failed."""
+    """Carry them out in order; returns the exit code. ``finish`` is called at the end even if some have failed."""
     terminal = console()
     for ending in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell starts background jobs with it ignored
         signal.signal(ending, signal.default_int_handler)

@@ -23,7 +23,7 @@ from extender.http.hosts import Hosts
 from extender.http.scrape import metrics_page
 from extender.http.server import App, create_app
 from extender.http.tls import Credentials, TlsError
-from extender.kube.client import Kube
+from extender.kube.client import CredentialsError, Kube
 from extender.kube.kinds.own import own_kinds
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
@@ -70,8 +70,8 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
             connections=2 * settings.writes_at_once + 8,
             may_write=leadership.holds if election.enabled else lambda: True,
         )
-    except (OSError, ValueError) as error:
-        raise StartError(f"no credentials for the API server: {error}") from None
+    except CredentialsError as error:
+        raise StartError(str(error)) from None
     sight = Sight()
     metrics = Metrics(
         lambda: runner.core.state,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ from tests.running import app_of
 
 
 def asked(*args: str, **env: str) -> Result:
-    return CliRunner().invoke(main, args, env={"COLUMNS": "160", **env})
+    return CliRunner().invoke(main, args, env={"COLUMNS": "160", "KUBECONFIG": os.devnull, **env})
 
 
 @contextmanager

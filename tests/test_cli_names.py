@@ -146,6 +146,11 @@ def test_a_queue_that_is_not_clear_is_answered_with_a_choice(typed: str, words: 
     assert words in str(problem.value)
 
 
+def test_where_there_are_no_queues_that_is_said() -> None:
+    with pytest.raises(QueueNameError, match="LocalQueue x; there are no queues at all"):
+        chosen_queues([], "x", None, "elsewhere")
+
+
 def test_the_namespace_is_that_of_the_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contexts = [{"name": "a", "context": {"namespace": "ml"}}, {"name": "b", "context": {}}]
     first, second = tmp_path / "first", tmp_path / "second"

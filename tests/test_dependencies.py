@@ -19,7 +19,10 @@ from typing import Any
 import pytest
 import yaml
 
+from charts.written import written
+
 ROOT = Path(__file__).parent.parent
+CHART = Path("charts/muster/Chart.yaml")
 PINNED = next((ROOT / ".uv" / "bin").glob("uv-*"), None)
 ADVISORY = {"id": "PYSEC-2099-1", "modified": "2099-01-01T00:00:00Z", "summary": "everything is lost"}
 
@@ -66,8 +69,9 @@ def shipped(tmp_path: Path) -> Path:
     """A copy of what a release builds from and installs, as it is before the digests are filled in."""
     shutil.copy(ROOT / "Dockerfile", tmp_path)
     shutil.copytree(ROOT / "manifests", tmp_path / "manifests")
-    for file in (tmp_path / "Dockerfile", *tmp_path.glob("manifests/**/*.yaml")):
-        file.write_text(re.sub(r"@sha256:[0-9a-f]{64}", "", file.read_text()))
+    shutil.copytree(ROOT / "charts", tmp_path / "charts")
+    for file in (tmp_path / "Dockerfile", CHART, *tmp_path.glob("manifests/**/*.yaml")):
+        (tmp_path / file).write_text(re.sub(r"@sha256:[0-9a-f]{64}", "", (tmp_path / file).read_text()))
     return tmp_path
 
 
@@ -102,6 +106,20 @@ def test_digests_are_filled_in_once(shipped: Path) -> None:
     pods = yaml.safe_load((shipped / "manifests" / "base" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
     assert all(one["image"].endswith(f"@{digest}") for one in [*pods["initContainers"], *pods["containers"]])
     assert digests(shipped, "--fill", registry="exit 1").stdout == ""
+
+
+def test_the_chart_has_the_digests_as_well(shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = "sha256:" + "5" * 64
+    assert digests(shipped, "--fill", registry=f"echo {digest}").returncode == 0
+    monkeypatch.setattr("charts.templates.MANIFESTS", shipped / "manifests")
+    images = shipped / "charts/muster/files/images.yaml"
+    assert images.read_text() == written()["files/images.yaml"], "as `make chart` would write it"
+    known = yaml.safe_load(images.read_text())["digests"]
+    hub = yaml.safe_load((shipped / CHART).read_text())["annotations"]["artifacthub.io/images"]
+    assert {one["image"] for one in yaml.safe_load(hub)} == {f"{image}@{digest}" for image in known}
+    images.write_text(images.read_text().replace("555", "666"))
+    stale = digests(shipped)
+    assert (stale.returncode, "its digests are not those of manifests/base" in stale.stderr) == (1, True)
 
 
 def test_a_registry_that_does_not_answer_pins_nothing(shipped: Path) -> None:

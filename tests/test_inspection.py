@@ -260,7 +260,8 @@ def test_without_a_url_kubectl_forwards_the_port_of_the_leader(url: str, tmp_pat
 
 
 def test_without_a_lease_the_deployment_is_forwarded(url: str, tmp_path: Path) -> None:
-    asked("gangs", "--kubeconfig", "/k", PATH=kubectl(tmp_path, url.rpartition(":")[2]))
+    (tmp_path / "config").touch()
+    asked("gangs", "--kubeconfig", str(tmp_path / "config"), PATH=kubectl(tmp_path, url.rpartition(":")[2]))
     assert "deployment/muster :10290" in (tmp_path / "calls").read_text()
 
 
@@ -326,7 +327,7 @@ def test_without_an_event_the_podgroup_says_since_when_and_how_many(url: str | N
         "status": {"conditions": [{"type": "Scheduled", "reason": "NoRoom", "message": "0 of 4 fit"}]},
     }
     for told, texts in (
-        (group, ("team/train  Unknown for 27m", "no Event tells why")),
+        (group, ("team/train  Unknown for 27m", "no Event says why")),
         (group_told, ("NoRoom", "0 of 4 fit")),
     ):
         answers = {
@@ -351,7 +352,7 @@ def test_a_job_that_waits_is_known_without_an_event_and_no_job_of_others(tmp_pat
     path = answering(tmp_path, {"pods": {"items": []}, "jobs.batch": {"items": jobs}})
     said = asked("explain", "ours", "-n", "team", "--context", "x", PATH=path)
     assert "team/job-ours  Unknown for 9m" in said.stdout, said.output
-    assert "no Event tells why: its job is suspended" in said.stdout
+    assert "no Event says why: its job is suspended" in said.stdout
     other = asked("explain", "job/theirs", "-n", "team", "--context", "x", PATH=path)
     assert "there is no gang, job or pod job/theirs in namespace team that Muster manages" in other.output
 

@@ -263,8 +263,11 @@ def test_while_a_muster_leads_nothing_is_written(tmp_path: Path) -> None:
     cluster.leases = [lease(now), lease(now + timedelta(seconds=2))]
     done, api = cluster.release("--yes")
     assert (done.exit_code, api.bodies("PATCH")) == (2, [])
-    assert "a Muster leads: muster-0_1 renews its Lease" in done.output
-    assert cluster.release()[0].exit_code == 0, "it may be looked at"
+    assert "Muster is still running (muster-0_1 renews its Lease)" in done.output
+    shown = cluster.release()[0]
+    assert shown.exit_code == 0, "it may be looked at"
+    assert "nothing was written, and --yes would be refused: Muster is still running" in shown.output
+    assert "--yes does it" not in shown.output
     assert len(cluster.release("--yes", "--force")[1].bodies("PATCH")) == 1
 
 

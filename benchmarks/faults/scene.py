@@ -86,10 +86,6 @@ class Scene:
             yield
             next(pod for _, pod in changes if pod["spec"].get("nodeName"))
 
-    def wait_held(self, holds: Callable[[int], bool]) -> None:
-        """Wait until the extender holds so many binds."""
-        self.wait(lambda: int(self.metric("muster_held_binds")), holds)
-
     def wait_leads(self, *, leads: bool = True) -> None:
         """Wait until the extender says of itself that it leads, or that it does not."""
         self.wait(lambda: self.metric("muster_leader"), lambda seen: seen == float(leads))

@@ -34,7 +34,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request: the path below the extender's URL, its JSON, and the pod that it is for."""
+    """A request: the path below the extender's URL, its JSON, and the pod that it is for."""
 
     path: str
     body: bytes

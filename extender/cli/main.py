@@ -70,7 +70,7 @@ class Commands(TyperGroup):
             self.add_command(Deferred(name, place, summary))
 
     def invoke(self, ctx: Any) -> Any:
-        """A value that an option does not take is told without the words of the library that has looked at it."""
+        """Report a value that an option does not take in plain words, without those of the library that checked it."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:

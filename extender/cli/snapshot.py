@@ -18,7 +18,7 @@ from extender.cli.terminal import stop_on
 from extender.config.settings import Settings, SettingsError, load
 from extender.core.events import BudgetSeen, Event, GroupSeen, OwnerSeen, QueueSeen
 from extender.core.ledger.queues import key_of
-from extender.kube.client import Kube
+from extender.kube.client import CredentialsError, Kube
 from extender.kube.kinds.own import own_kinds
 from extender.kube.kinds.read import Reader
 from extender.kube.kinds.registry import Registry
@@ -43,7 +43,7 @@ def snapshot(
     For `muster simulate --snapshot`. Nodes, pods, PodGroups, owners of gangs, jobs and queue objects are in it;
     environment, commands, images and secrets are not.
     """
-    with stop_on(SettingsError, SnapshotError, OutputError):
+    with stop_on(SettingsError, SnapshotError, OutputError, CredentialsError):
         settings, target = load(config), Output(output)
         taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         reader = Reader(settings.scheduler_names, registry=Registry(own_kinds(settings.job_kinds)))
@@ -113,10 +113,7 @@ def _how(known: Mapping[Any, object], key: object, value: object) -> str:
 
 
 async def _take(connecting: Awaitable[Kube], taken: str, reader: Reader) -> ClusterFile:
-    try:
-        kube = await connecting
-    except (OSError, ValueError) as error:
-        raise SnapshotError(f"no credentials for the API server: {error}") from None
+    kube = await connecting
     try:
         return await take(kube, taken, reader)
     finally:

@@ -36,6 +36,10 @@ EVICTED_BY = "muster.dev/evicted-by"
 """The label that the policy in manifests/base/extender-policy.yaml demands of our evictions."""
 
 
+class CredentialsError(Exception):
+    """Nothing logs in at the API server; the message says why."""
+
+
 class Kube:
     """One API server. Every method raises ApiError, or UnreachableError when there was no answer in time.
 
@@ -59,8 +63,12 @@ class Kube:
         connections: int = 64,
         may_write: Callable[[], bool] = lambda: True,
     ) -> Kube:
-        """With the credentials that ``Connection.open`` finds. Raises ValueError or OSError if it finds none."""
-        return cls(await Connection.open(kubeconfig, context, connections=connections), may_write=may_write)
+        """Log in with the credentials that ``Connection.open`` finds. Raises CredentialsError if it finds none."""
+        try:
+            connection = await Connection.open(kubeconfig, context, connections=connections)
+        except (OSError, ValueError) as problem:
+            raise CredentialsError(f"no credentials for the API server: {problem}") from None
+        return cls(connection, may_write=may_write)
 
     async def close(self) -> None:
         await self._connection.close()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.documents.elsewhere import elsewhere
+from tests.documents.elsewhere import to_type
 from tests.documents.pages import ROOT, commands
 from tests.documents.playground import Playground, playground
 
@@ -31,13 +31,12 @@ SETTLED: dict[str, Callable[[Playground], None]] = {
 def typed(here: Playground, page: Path = PAGE, settled: Mapping[str, Callable[[Playground], None]] = SETTLED) -> str:
     """The page with what its commands say now. Raises AssertionError when one of them fails."""
     said = {}
-    for command in commands(page):
-        if elsewhere(command.text) is None:
-            done = here.run(command.text)
-            assert done.returncode == 0, f"{command}\n{done.stdout}"
-            said[command.line] = "\n".join(line.rstrip() for line in done.stdout.splitlines())
-            if (settle := settled.get(command.text)) is not None:
-                settle(here)
+    for command in to_type(page):
+        done = here.run(command.text)
+        assert done.returncode == 0, f"{command}\n{done.stdout}"
+        said[command.line] = "\n".join(line.rstrip() for line in done.stdout.splitlines())
+        if (settle := settled.get(command.text)) is not None:
+            settle(here)
     answers = iter([said.get(command.line, "") for command in commands(page)])
 
     def answered(block: re.Match[str]) -> str:

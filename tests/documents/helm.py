@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.documents.elsewhere import to_type
 from tests.documents.pages import ROOT, Block, Command, blocks, commands
 
 PAGE = ROOT / "docs" / "helm.md"
@@ -18,10 +19,16 @@ def options() -> list[str]:
 
 
 def steps() -> Iterator[Block | Command]:
-    """Yield what the page has to type on its cluster, and to write down: all but the start of the cluster."""
+    """Yield what the page has to type on its cluster, and to write down, but for the takeover from kustomize."""
     found: list[Block | Command] = [block for block in blocks(PAGE) if block.language == "yaml"]
-    found += [command for command in commands(PAGE) if not command.text.startswith(_START)]
+    found += [command for command in to_type(PAGE) if command.text != takeover()]
     yield from sorted(found, key=lambda step: step.line)
+
+
+def takeover() -> str:
+    """Return the command that takes over what kustomize has installed: it is another beginning."""
+    (text,) = (command.text for command in commands(PAGE) if "--take-ownership" in command.text)
+    return text
 
 
 def write(directory: Path, block: Block) -> None:

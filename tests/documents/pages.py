@@ -1,4 +1,7 @@
-"""The pages, and every command that they tell to type: of fenced ``sh`` blocks, of indented ones, and after ``$``."""
+"""The pages, and every command that they tell to type: of fenced ``sh`` blocks, of indented ones, and after ``$``.
+
+A fence may be indented, as in an item of a list: the block is read without its indentation.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = (ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "SECURITY.md",
+    ROOT / "charts/muster/README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+)
 
 _INDENTED = "indented"
-_COMMANDS = ("sh", "console", _INDENTED)
-_FENCE = re.compile(r"^```(\w*)")
+COMMANDS = ("sh", "console", _INDENTED)
+"""Languages of blocks in which each line is a command, or behind a prompt."""
+_FENCE = re.compile(r"^( *)```(\w*)")
 _INDENT = "    "
 _PROMPT = "$ "
 _COMMENT = re.compile(r"(^|\s+)# .*$")
@@ -43,21 +52,22 @@ class Command:
 def blocks(page: Path) -> Iterator[Block]:
     """Fenced and indented blocks, in the order of the page."""
     language: str | None = None
-    start, held, before = 0, list[str](), ""
+    start, indent, held, before = 0, "", list[str](), ""
     for number, line in enumerate([*page.read_text().splitlines(), "end"], 1):
         fence = _FENCE.match(line)
-        if language == _INDENTED and line and not line.startswith(_INDENT):
+        if language == _INDENTED and line and not line.startswith(indent):
             yield Block(page, start, language, "\n".join(held))
             language = None
         if language is None and fence:
-            language, start, held = fence[1], number + 1, []
+            indent, language = fence.groups()
+            start, held = number + 1, []
         elif language is None and line.startswith(_INDENT) and not before:
-            language, start, held = _INDENTED, number, [line.removeprefix(_INDENT)]
+            indent, language, start, held = _INDENT, _INDENTED, number, [line.removeprefix(_INDENT)]
         elif language is not None and fence:
             yield Block(page, start, language, "\n".join(held))
             language = None
         elif language is not None:
-            held.append(line.removeprefix(_INDENT) if language == _INDENTED else line)
+            held.append(line.removeprefix(indent))
         before = line
 
 
@@ -66,7 +76,7 @@ def commands(page: Path) -> Iterator[Command]:
     for block in blocks(page):
         lines = block.text.splitlines()
         prompted = any(line.startswith(_PROMPT) for line in lines)
-        if not prompted and block.language not in _COMMANDS:
+        if not prompted and block.language not in COMMANDS:
             continue
         held = ""
         for number, line in enumerate(lines, block.line):

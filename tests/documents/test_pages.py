@@ -13,12 +13,13 @@ import pytest
 import typer
 
 from extender.cli.main import Deferred, main
-from tests.documents.elsewhere import ELSEWHERE, elsewhere
-from tests.documents.pages import PAGES, ROOT, every_command
+from tests.documents.elsewhere import ELSEWHERE, WHOLE, exception
+from tests.documents.pages import COMMANDS, PAGES, ROOT, blocks, commands, every_command
 from tests.documents.picture import PICTURE, draw, first_sentence
 
 LINKED = (*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md")
 _FOLDERS = ("benchmarks", "charts", "devcluster", "docs", "extender", "manifests", "policies", "tests")
+_PROGRAM = re.compile(r" *(?:kubectl|muster|helm|make|docker|kind|pipx?|curl|git|export|\.venv/bin/\S+|\.ci/\S+) ")
 _INLINE = re.compile(r"(?<!`)`((?:kubectl )?muster [a-z][^`]*)`")
 
 
@@ -114,9 +115,43 @@ def test_what_is_named_in_a_sentence_can_be_typed_too(page: Path) -> None:
     assert [wrong for text in named for wrong in unknown_options(text)] == []
 
 
-def test_no_exception_is_stale() -> None:
-    used = {elsewhere(command.text) for command in every_command()}
-    assert [one.begins for one in ELSEWHERE if one not in used] == []
+def test_every_exception_is_for_a_command_of_its_page() -> None:
+    listed = {(page, words) for page, exceptions in ELSEWHERE.items() for words in exceptions}
+    assert listed == {
+        (ids(command.page), words) for command in every_command() if (words := exception(command)) is not None
+    }
+
+
+def test_no_exception_is_for_a_page_that_is_typed_whole() -> None:
+    assert WHOLE.keys() & ELSEWHERE.keys() == set()
+    for page, test in WHOLE.items():
+        assert any(commands(ROOT / page)), page
+        assert (ROOT / test).exists(), test
+
+
+@pytest.mark.parametrize("indent", ["", "   ", "      "])
+def test_a_command_is_read_however_far_its_fence_is_indented(indent: str, tmp_path: Path) -> None:
+    lines = ["1. First:", "", f"{indent}```sh", f"{indent}kubectl get \\", f"{indent}  pods", f"{indent}```", "", "end"]
+    page = tmp_path / "page.md"
+    page.write_text("\n".join(lines))
+    assert [(block.language, block.line, block.text) for block in blocks(page)] == [("sh", 4, "kubectl get \\\n  pods")]
+    assert [command.text for command in commands(page)] == ["kubectl get pods"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_every_fence_is_read(page: Path) -> None:
+    fences = [line for line in page.read_text().splitlines() if line.lstrip(" >*-\t").startswith(("```", "~~~"))]
+    assert len(fences) == 2 * len([block for block in blocks(page) if block.language != "indented"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_no_command_hides_in_a_block_of_another_language(page: Path) -> None:
+    read = {command.line for command in commands(page)}
+    for block in blocks(page):
+        if block.language not in COMMANDS:
+            lines = enumerate(block.text.splitlines(), block.line)
+            hidden = [line for number, line in lines if _PROGRAM.match(line) and number not in read]
+            assert hidden == [], f"{ids(page)}:{block.line}: is a block of commands `sh`?"
 
 
 @cache

@@ -9,20 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.documents import examples, first_gang, helm
-from tests.documents.elsewhere import elsewhere
+from tests.documents import first_gang
+from tests.documents.elsewhere import to_type, typed_whole
 from tests.documents.pages import PAGES, ROOT, Block, blocks, commands
 from tests.documents.playground import Playground, playground
 
-# Tests of their own type these pages, most of them on a cluster of its own.
-ELSEWHERE_TYPED = (first_gang.PAGE, examples.PAGE, helm.PAGE, ROOT / "docs" / "acting.md")
 # The page on installing ends with taking Muster away.
 TYPED = sorted(
-    (
-        page
-        for page in PAGES
-        if page not in ELSEWHERE_TYPED and any(elsewhere(one.text) is None for one in commands(page))
-    ),
+    (page for page in PAGES if not typed_whole(page) and any(to_type(page))),
     key=lambda page: page.name == "install.md",
 )
 SHOWN = [block for page in PAGES for block in blocks(page) if block.language == "yaml"]
@@ -133,8 +127,8 @@ def test_the_api_server_takes_the_policies_that_are_shown(with_waiting_gangs: Pl
 
 @pytest.mark.parametrize("page", TYPED, ids=lambda page: page.name)
 def test_what_a_page_says_to_type_works(with_waiting_gangs: Playground, typed: set[str], page: Path) -> None:
-    for command in commands(page):
-        if elsewhere(command.text) is None and command.text not in typed:
+    for command in to_type(page):
+        if command.text not in typed:
             done = with_waiting_gangs.run(command.text)
             fine = (0, FINDINGS) if command.text.startswith("muster doctor") else (0,)
             assert done.returncode in fine, f"{command}\nexit code {done.returncode}\n{done.stdout}"

@@ -13,7 +13,7 @@ import yaml
 
 from charts.templates import components, switch
 from tests.documents import helm
-from tests.documents.pages import ROOT, Block, blocks
+from tests.documents.pages import ROOT, Block
 from tests.documents.playground import Playground, playground
 from tests.integration.policy_failures import failures_in
 
@@ -186,8 +186,7 @@ def test_what_kustomize_has_installed_is_taken_over(cluster: Playground, tmp_pat
     here.type("kubectl apply -k manifests/base")
     before = here.deployment()["metadata"]["uid"]
     helm.write(tmp_path, next(step for step in helm.steps() if isinstance(step, Block)))
-    (command,) = [block.text for block in blocks(helm.PAGE) if "--take-ownership" in block.text]
-    here.type(command)
+    here.type(helm.takeover())
     assert here.deployment()["metadata"]["uid"] == before
     assert here.image() == "registry.example.com/muster:0.1.0"
     here.type("helm uninstall muster --namespace kube-system --wait --cascade foreground")

@@ -276,7 +276,7 @@ def _eviction(pod: Pod) -> Write:
 
 
 def told(act: Act, target: Target, failed: Mapping[str, str], *, dry_run: bool) -> dict[str, Any]:
-    """Return what a program is told of it."""
+    """Return the same for programs, with what failed."""
     changes = [
         {"object": one.what, "says": one.says, **({"failed": failed[one.what]} if one.what in failed else {})}
         for one in act.writes

@@ -21,7 +21,7 @@ from extender.cli.inspection.kubeconfig import home
 from extender.cli.inspection.options import As, Context, Kubeconfig, Output, sharing
 from extender.cli.terminal import plain, stop, stop_on
 from extender.config.settings import SettingsError, load
-from extender.kube.client import Kube
+from extender.kube.client import CredentialsError, Kube
 from extender.kube.kinds.own import own_kinds
 from extender.kube.kinds.registry import Registry
 
@@ -141,7 +141,7 @@ def evict_command(
 
 
 def _act(plan: Plan, typed: str, way: _Way, *, yes: bool) -> None:
-    with stop_on(ActError, SettingsError):
+    with stop_on(ActError, SettingsError, CredentialsError):
         registry = Registry(own_kinds(load(way.config).job_kinds))
         target, act, failed = asyncio.run(_run(plan, typed, way, registry, yes=yes))
     show(
@@ -158,10 +158,7 @@ async def _run(
     plan: Plan, typed: str, way: _Way, registry: Registry, *, yes: bool
 ) -> tuple[Target, Act, dict[str, str]]:
     place = home(way.kubeconfig, way.context)
-    try:
-        kube = await Kube.connect(way.kubeconfig, way.context)
-    except (OSError, ValueError) as problem:
-        raise ActError(f"no credentials for the API server: {problem}") from None
+    kube = await Kube.connect(way.kubeconfig, way.context)
     try:
         target = await find(kube, typed, way.namespace, place, registry)
         act = await plan(Found(target, kube, registry))

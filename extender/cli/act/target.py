@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from extender.cli.inspection.names import Known, NameProblemError, chosen, readings
+from extender.cli.inspection.names import Known, NameProblemError, chosen, known_by, readings
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.convert import pod_from
@@ -120,25 +120,11 @@ def _is_meant(name: str, typed: str) -> bool:
 
 def _known(namespace: str, there: _There) -> Iterator[Known]:
     """Return each job, also where several name the same gang, then the gangs that no job is admitted with."""
-    objects: dict[str, dict[str, None]] = {}
-    pods: dict[str, list[str]] = {}
-    for pod in there.pods:
-        if pod.group_key is None or pod.group is None:
-            continue
-        made_by = objects.setdefault(pod.group_key.name, {})
-        pods.setdefault(pod.group_key.name, []).append(pod.name)
-        if pod.controller is not None:
-            made_by[f"{pod.controller.kind.lower()}/{pod.controller.name}"] = None
-        if pod.group.owner:
-            made_by[pod.group.owner.replace("-", "/", 1)] = None
-        if pod.group.dialect.has_objects:
-            made_by[f"podgroup/{pod.group.name}"] = None
+    gangs = known_by(namespace, there.pods)
     for job in there.jobs:
-        yield Known(namespace, job.gang, [str(job)], pods.get(job.gang, []))
+        yield Known(namespace, job.gang, [str(job)], gangs[job.gang].pods if job.gang in gangs else ())
     of_jobs = {job.gang for job in there.jobs}
-    for gang, made_by in objects.items():
-        if gang not in of_jobs:
-            yield Known(namespace, gang, list(made_by), pods[gang])
+    yield from (known for gang, known in gangs.items() if gang not in of_jobs)
 
 
 async def check_queue(kube: Kube, namespace: str, queue: str) -> None:
@@ -166,7 +152,7 @@ async def _read(kube: Kube, namespace: str, registry: Registry) -> _There:
                     try:
                         take(raw)
                     except (UnreadableError, *UNDECODABLE):
-                        continue  # nobody can say which object that is
+                        continue  # its name cannot be read either
         except ApiError as error:
             if error.status == 403:
                 there.barred.append(lacks(error) or str(error))

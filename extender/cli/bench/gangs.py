@@ -40,7 +40,7 @@ from extender.cli.inspection.reach import Muster, RefusedError, UnreachableError
 from extender.cli.output import OutputError
 from extender.cli.terminal import console, plain, stop_on
 from extender.kube.api.connection import ApiError
-from extender.kube.client import Kube
+from extender.kube.client import CredentialsError, Kube
 from policies.words import many
 
 SCHEMA = "muster.dev/bench-gangs/v1"
@@ -102,7 +102,7 @@ def gangs_command(
     shape = Shape(scheduler_name, image, {"cpu": cpu} | gpu, _labels(selector), tolerated, priority_class)
     course = Course(kind, gangs, size, rate, shape, lifetime)
     way = way_of(url, kubeconfig, context, muster_namespace, ca_file, cert_file, key_file)
-    with stop_on(RunError, UnreachableError, RefusedError), reach(way) as muster:
+    with stop_on(RunError, CredentialsError, UnreachableError, RefusedError), reach(way) as muster:
         _check(muster)
         running = _run(kubeconfig, context, muster, course, timeout, yes=yes, until_ready=kube_burner is not None)
         try:
@@ -150,7 +150,7 @@ async def _run(
     kubeconfig: Path | None, context: str | None, muster: Muster, course: Course, timeout_s: float, *, yes: bool,
     until_ready: bool,
 ) -> tuple[Room, Outcome]:  # fmt: skip
-    kube = await _connect(kubeconfig, context)
+    kube = await Kube.connect(kubeconfig, context)
     try:
         with _progress(course.pods) as told:
             told.note("reading nodes and pods")
@@ -171,14 +171,6 @@ async def _run(
         await kube.close()
 
 
-async def _connect(kubeconfig: Path | None, context: str | None) -> Kube:
-    """Raises RunError."""
-    try:
-        return await Kube.connect(kubeconfig, context)
-    except (OSError, ValueError) as problem:
-        raise RunError(f"no credentials for the API server: {problem}") from None
-
-
 def _ask(questions: list[str], *, yes: bool) -> None:
     """Ask on a terminal. Raises RunError where there is none."""
     for question in questions:
@@ -194,7 +186,7 @@ def _clean(kubeconfig: Path | None, context: str | None, *, yes: bool) -> NoRetu
     """Remove what earlier runs have left; ends the command."""
 
     async def work() -> bool:
-        kube = await _connect(kubeconfig, context)
+        kube = await Kube.connect(kubeconfig, context)
         complete = True
         try:
             found = await leftovers(kube)
@@ -217,7 +209,7 @@ def _clean(kubeconfig: Path | None, context: str | None, *, yes: bool) -> NoRetu
             await kube.close()
         return complete
 
-    with stop_on(RunError):
+    with stop_on(RunError, CredentialsError):
         complete = asyncio.run(work())
     raise typer.Exit(0 if complete else 1)
 

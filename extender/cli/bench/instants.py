@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +25,8 @@ from extender.kube.reflector import Callback, Reflector
 from extender.kube.resources import Resource
 from extender.observe.sight import Sight
 from policies.model import GANG_GATE
+
+SeenT = TypeVar("SeenT")
 
 READY = "Ready"
 CONDITIONS = ("Initialized", "ContainersReady", READY)
@@ -150,7 +153,7 @@ class Table:
         following = [Reflector(kube, pods, _Receiver(self._see, self._lose), sight=sight).run()]
         if self.course.kind is Kind.JOB:
             path = f"/apis/batch/v1/namespaces/{self.course.namespace}/jobs"
-            jobs = Resource(path, lambda raw: _read_job(jobs_decoder.decode(raw)), seen=_same_job, gone=_same_job)
+            jobs = Resource(path, lambda raw: _read_job(jobs_decoder.decode(raw)), seen=_same, gone=_same)
             following.append(Reflector(kube, jobs, Callback(self._see_job), sight=sight).run())
         await asyncio.gather(*following)
 
@@ -206,11 +209,7 @@ class _Receiver:
         self._lose(event)
 
 
-def _same(seen: _Seen) -> _Seen:
-    return seen
-
-
-def _same_job(seen: _SeenJob) -> _SeenJob:
+def _same(seen: SeenT) -> SeenT:
     return seen
 
 

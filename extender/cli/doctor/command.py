@@ -45,13 +45,10 @@ def doctor(
     Nothing is changed. Exit code 0: nothing is to be fixed, 1: something is, 2: something could not be read.
     """
     from extender.cli.doctor.gather import DoctorError, gather, read_files
-    from extender.kube.client import Kube
+    from extender.kube.client import CredentialsError, Kube
 
     async def look(facts: Facts) -> None:
-        try:
-            kube = await Kube.connect(kubeconfig, context)
-        except (OSError, ValueError) as problem:
-            raise DoctorError(f"no credentials for the API server: {problem}") from None
+        kube = await Kube.connect(kubeconfig, context)
         try:
             await gather(kube, muster_namespace, facts, settings_given=config is not None)
         finally:
@@ -63,7 +60,7 @@ def doctor(
         stop(str(problem))
     try:
         asyncio.run(look(facts))
-    except DoctorError as problem:
+    except (CredentialsError, DoctorError) as problem:
         if kube_scheduler_config is None:
             stop(str(problem))
         # A file can be judged by itself, before there is a cluster.

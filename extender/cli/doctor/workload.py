@@ -28,8 +28,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         if (key := member.pod.group_key) is not None:
             gangs.setdefault(key, []).append(member)
     unreadable = [(one.pod, one.pod.group.problem) for one in members if one.pod.group is not None and one.pod.live]
-    for pod, problem in _by_template((pod, problem) for pod, problem in unreadable if problem is not None):
-        yield error("UnreadableGang", str(pod), problem, "correct the pod template, and create the pods again")
+    correct = "correct the pod template, and create the pods again"
+    for pod, what, fix in _by_template((pod, problem, correct) for pod, problem in unreadable if problem is not None):
+        yield error("UnreadableGang", str(pod), what, fix)
     for key, some in sorted(gangs.items()):
         yield from _gang(str(key), [one.pod for one in some if one.pending], facts)
         yield from _elsewhere(str(key), some, facts)
@@ -39,14 +40,16 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _levels(facts)
 
 
-def _by_template(wrong: Iterable[tuple[Pod, str]]) -> Iterator[tuple[Pod, str]]:
-    """Return the first pod of each maker with the same fault, and how many pods have it: one template is one fault."""
-    found: dict[tuple[str, str, str], list[Pod]] = {}
-    for pod, fault in wrong:
+def _by_template(wrong: Iterable[tuple[Pod, str, str]]) -> Iterator[tuple[Pod, str, str]]:
+    """Return the first pod of each maker with the same fault, and how many pods have it: one template is one fault.
+
+    ``wrong``: each pod, its fault, and what to do."""
+    found: dict[tuple[str, str, str, str], list[Pod]] = {}
+    for pod, fault, fix in wrong:
         maker = pod.name if pod.controller is None else f"{pod.controller.kind} {pod.controller.name}"
-        found.setdefault((pod.namespace, maker, fault), []).append(pod)
-    for (_, maker, fault), pods in found.items():
-        yield pods[0], f"{fault}; on {many(len(pods), 'pod')} of {maker}" if len(pods) > 1 else fault
+        found.setdefault((pod.namespace, maker, fault, fix), []).append(pod)
+    for (_, maker, fault, fix), pods in found.items():
+        yield pods[0], f"{fault}; on {many(len(pods), 'pod')} of {maker}" if len(pods) > 1 else fault, fix
 
 
 def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
@@ -105,7 +108,7 @@ def _object(name: str, facts: Facts) -> Iterator[Finding]:
 
 def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
     """Muster never removes its gate from a pod that it does not treat as a member of a gang."""
-    orphans, fixes = list[tuple[Pod, str]](), dict[str, str]()
+    orphans = list[tuple[Pod, str, str]]()
     for pod in (one.pod for one in members if one.pending and GANG_GATE in one.pod.gates):
         if pod.group_key is None:
             what, fix = "it is in no gang of Muster's", "create it again without the gate, or with muster.dev/pod-group"
@@ -113,10 +116,9 @@ def _gates(members: list[Member], facts: Facts) -> Iterator[Finding]:
             what, fix = f"its schedulerName {pod.scheduler} is not Muster's", "create it again with Muster's"
         else:
             continue
-        orphans.append((pod, f"its gate {GANG_GATE} is never removed: {what}"))
-        fixes[orphans[-1][1]] = fix
-    for pod, what in _by_template(orphans):
-        yield error("OrphanGate", str(pod), what, fixes[what.partition("; on ")[0]])
+        orphans.append((pod, f"its gate {GANG_GATE} is never removed: {what}", fix))
+    for pod, what, fix in _by_template(orphans):
+        yield error("OrphanGate", str(pod), what, fix)
 
 
 def _unserved(members: list[Member], facts: Facts) -> Iterator[Finding]:
@@ -193,13 +195,13 @@ def _labels(table: Table, view: TopologyView) -> Iterator[Finding]:
 
 def _asked(view: TopologyView, members: list[Member]) -> Iterator[Finding]:
     """Levels that pods ask for and that do not exist."""
-    wrong = list[tuple[Pod, str]]()
+    wrong = list[tuple[Pod, str, str]]()
+    fix = f"write one of {', '.join(level.name for level in view.levels)}"
     known = {word for level in view.levels for word in (level.name, level.key)} | {HOSTNAME, NO_LEVEL}
     for member in members:
         words = said(member.meta)
         for key in (REQUIRED, PREFERRED, SLICE_TOPOLOGY):
             if member.pending and member.pod.group and words.get(key) and words[key] not in known:
-                wrong.append((member.pod, f'{key}: unknown topology level "{words[key]}": the gang waits'))
-    fix = f"write one of {', '.join(level.name for level in view.levels)}"
-    for pod, what in _by_template(wrong):
-        yield error("UnknownLevel", str(pod), what, fix)
+                wrong.append((member.pod, f'{key}: unknown topology level "{words[key]}": the gang waits', fix))
+    for pod, what, advice in _by_template(wrong):
+        yield error("UnknownLevel", str(pod), what, advice)

@@ -1,7 +1,7 @@
 """Completion in shells: names of gangs, queues, namespaces, states, levels and contexts.
 
-Each function gets the options that were typed before. Where nothing answers, nothing is offered: a shell that waits, or
-shows an error in the middle of a line, helps nobody.
+Each function gets the options that were typed before. Where nothing answers, nothing is offered: a shell should neither
+wait nor show an error in the middle of a line.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def _contexts(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _files(kubeconfig: Path | None) -> list[dict[str, Any]]:
-    """Return the files that can be read, the first one first. What is wrong with the others is told by who logs in."""
+    """Return the files that can be read, the first one first. The login reports what is wrong with the others."""
     usual = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     paths = [kubeconfig] if kubeconfig is not None else [Path(one) for one in usual.split(os.pathsep) if one]
     found = []

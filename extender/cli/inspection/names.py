@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from extender.api.models import GangView
 from policies.words import listed
+
+if TYPE_CHECKING:
+    from policies.model import Pod
 
 _GANG = ("gang", "workload")
 _SHORT = {
@@ -56,6 +60,24 @@ class Known:
 def known_of(gangs: Sequence[GangView]) -> list[Known]:
     """Return what each gang of an answer of Muster is known by."""
     return [Known(one.namespace, one.name, one.objects, [pod.name for pod in one.pods]) for one in gangs]
+
+
+def known_by(namespace: str, pods: Iterable[Pod]) -> dict[str, Known]:
+    """Return what the gangs of these pods are known by: what makes their pods, then their PodGroup."""
+    objects: dict[str, dict[str, None]] = {}
+    names: dict[str, list[str]] = {}
+    for pod in pods:
+        if pod.group_key is None or pod.group is None:
+            continue
+        made_by = objects.setdefault(pod.group_key.name, {})
+        names.setdefault(pod.group_key.name, []).append(pod.name)
+        if pod.controller is not None:
+            made_by[f"{pod.controller.kind.lower()}/{pod.controller.name}"] = None
+        if pod.group.owner:
+            made_by[pod.group.owner.replace("-", "/", 1)] = None
+        if pod.group.dialect.has_objects:
+            made_by[f"podgroup/{pod.group.name}"] = None
+    return {gang: Known(namespace, gang, list(made_by), names[gang]) for gang, made_by in objects.items()}
 
 
 @dataclass(frozen=True)

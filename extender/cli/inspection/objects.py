@@ -6,14 +6,14 @@ The answer has the shape of Muster's own; what only Muster knows (room by domain
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import msgspec
 
 from extender.api.models import Explanation, GangView, MemberView
-from extender.cli.inspection.names import Known, chosen, readings
+from extender.cli.inspection.names import Known, chosen, known_by, readings
 from extender.kube.convert import pod_from, readable
 from extender.kube.kinds.registry import asks
 from extender.kube.reading.objects import Meta, PodObject
@@ -88,19 +88,18 @@ class _Namespace:
     jobs: dict[str, _Object] = field(default_factory=dict)
     events: list[_Event] = field(default_factory=list)
 
-    def known(self) -> Iterator[Known]:
+    def known(self) -> Iterable[Known]:
         """Return what each gang is known by, as far as these objects tell."""
-        named: dict[str, dict[str, None]] = {name: {f"podgroup/{name}": None} for name in self.groups}
-        pods: dict[str, list[str]] = {}
-        for pod in self.pods:
-            if pod.group is not None:
-                objects = named.setdefault(pod.group.name, {})
-                pods.setdefault(pod.group.name, []).append(pod.name)
-                if pod.controller is not None:
-                    objects[f"{pod.controller.kind.lower()}/{pod.controller.name}"] = None
-                if pod.group.owner:
-                    objects[pod.group.owner.replace("-", "/", 1)] = None
-        of_jobs = {made for objects in named.values() for made in objects}
+        gangs = known_by(self.name, self.pods)
+
+        def add(gang: str, made_by: str) -> None:
+            known = gangs.get(gang, Known(self.name, gang))
+            if made_by not in known.objects:
+                gangs[gang] = replace(known, objects=[*known.objects, made_by])
+
+        for group in self.groups:
+            add(group, f"podgroup/{group}")
+        there = {made_by for known in gangs.values() for made_by in known.objects}
         makers = [("job", name) for name in self.jobs]
         makers += [
             ((one.regarding.kind or "").lower(), one.regarding.name or "")
@@ -108,10 +107,9 @@ class _Namespace:
             if one.regarding is not None and one.regarding.kind not in ("Pod", "PodGroup", None)
         ]
         for kind, name in makers:
-            if f"{kind}/{name}" not in of_jobs:
-                named.setdefault(f"{kind}-{name}", {})[f"{kind}/{name}"] = None
-        for gang, objects in named.items():
-            yield Known(self.name, gang, list(objects), pods.get(gang, []))
+            if f"{kind}/{name}" not in there:
+                add(f"{kind}-{name}", f"{kind}/{name}")
+        return gangs.values()
 
 
 def told_by_objects(kubectl: Sequence[str], typed: str, namespace: str | None, default: str) -> Explanation | None:
@@ -192,7 +190,7 @@ def _standing(
     said = next((pod.refusal for pod in pods if pod.refusal and not pod.node), None)
     if said is None and any(one.spec.suspend for one in jobs):
         said = "its job is suspended"
-    return "Unknown", f"no Event tells why{f': {said}' if said else ''}", born
+    return "Unknown", f"no Event says why{f': {said}' if said else ''}", born
 
 
 def _ours(said: str | None) -> list[_Event]:

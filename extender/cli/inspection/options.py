@@ -90,4 +90,4 @@ def _way(
 
 
 reaching = sharing(_way)
-"""For commands that ask a running Muster."""
+"""Shares the options of commands that ask a running Muster."""

@@ -72,7 +72,7 @@ def _unknown(queues: Sequence[QueueView], typed: str, namespace: str | None) -> 
     close = dict.fromkeys(name_of(by_name[name]) for name in get_close_matches(typed, by_name, 3, 0.7))
     if close:
         return f"{first}; did you mean {listed(close, 3)}?"
-    return f"{first}; there {'are' if queues else 'is none'} {listed(map(name_of, queues), 10)}".rstrip()
+    return f"{first}; there are {listed(map(name_of, queues), 10) or 'no queues at all'}"
 
 
 def show_queues(queues: Sequence[QueueView], out: Console) -> None:

@@ -25,7 +25,9 @@ import typer
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from extender.api.models import PREFIX, DomainStock, Explanation, GangView, Problem, QueueView, TopologyView
+from extender.cli.inspection.kubeconfig import context_names
 from extender.kube.api.silence import why_silent
+from policies.words import listed
 
 PORT = 10290
 HERE = f"http://127.0.0.1:{PORT}"
@@ -48,7 +50,7 @@ class UnreachableError(Exception):
 
 
 class MisdirectedError(UnreachableError):
-    """What was said of the way to Muster is wrong: something else answers there, or nothing can be asked like that."""
+    """The way to Muster that the user has named is wrong: something else answers there, or it cannot be asked."""
 
 
 class RefusedError(Exception):
@@ -84,7 +86,7 @@ def way_of(
     *,
     quiet: bool = False,
 ) -> Way:
-    """Return the way to Muster. An option that names a cluster counts more than $MUSTER_URL, which is told."""
+    """Return the way to Muster. An option that names a cluster counts more than $MUSTER_URL, with a warning."""
     usual = os.environ.get(URL_VARIABLE) or None
     if url is None and usual is not None:
         named = [one for one in (context, kubeconfig, namespace) if one is not None]
@@ -281,6 +283,11 @@ def _is_here() -> bool:
 
 @contextmanager
 def _forwarded(way: Way) -> Iterator[tuple[int, str]]:
+    if way.kubeconfig is not None and not way.kubeconfig.is_file():
+        raise MisdirectedError(f"there is no kubeconfig {way.kubeconfig}")
+    contexts = context_names(way.kubeconfig)
+    if way.context is not None and contexts and way.context not in contexts:
+        raise MisdirectedError(f"there is no context {way.context}; there are {listed(contexts, 10)}")
     found = kubectl(way)
     if found is None:
         silent = "" if way.kubeconfig or way.context else f"nothing answers at {HERE}, and "
@@ -325,4 +332,6 @@ def _port(forward: subprocess.Popen[str]) -> int:
                 f"kubectl could not forward Muster's port: {said[-1] if said else 'no reason given'}; "
                 "say with --url where Muster is, or --muster-namespace if it is not in kube-system"
             )
-    raise UnreachableError(f"kubectl did not forward Muster's port within {_FORWARD_S:.0f} s")
+    raise UnreachableError(
+        f"kubectl did not forward Muster's port within {_FORWARD_S:.0f} s; say with --url where Muster is"
+    )

@@ -38,7 +38,7 @@ def show_explanation(told: Explanation, out: Console) -> None:
         for one in told.remedies:
             out.print(plain(f"  - {one}"))
     _show_preemption(told, out)
-    how = "each has to hold it alone" if told.required else "shown for orientation: it may be divided"
+    how = "one has to hold all of it" if told.required else "it may be divided among several"
     domains = [(one.name, f"{one.nodes}", f"{one.free}", f"{one.want}", one.reason) for one in told.domains[:_DOMAINS]]
     title = f"Domains of {told.level}, the one with most room first ({how})"
     _section(out, title, ("DOMAIN", "#NODES", "#ROOM FOR", "#WANTED", "WHY"), domains, told.domains_in_all, "WHY")
@@ -49,13 +49,13 @@ def show_explanation(told: Explanation, out: Console) -> None:
 
 
 def _show_preemption(told: Explanation, out: Console) -> None:
-    """Who gives way to it, or would, or why nobody may. An older Muster does not say it."""
+    """Write which workloads are evicted for it, or would be, or why none may. An older Muster does not say it."""
     if not told.preemption:
         return
     out.print("\nPreemption", style="bold")
     out.print(plain(f"  {told.preemption}"))
     victims = [(one.name, one.told) for one in told.victims[:_MEMBERS]]
-    _section(out, "Who gives way", ("VICTIM", "IS TOLD"), victims, len(told.victims), "IS TOLD")
+    _section(out, "Victims", ("VICTIM", "REASON"), victims, len(told.victims), "REASON")
 
 
 def show_gangs(gangs: Sequence[GangView], out: Console) -> None:

@@ -17,7 +17,7 @@ from extender.cli.release.steps import Planner, Step
 from extender.cli.release.work import ReleaseError, Survey, await_end, carry_out, survey
 from extender.cli.terminal import grid, plain, stop, stop_on
 from extender.config.settings import Settings, SettingsError, load
-from extender.kube.client import Kube
+from extender.kube.client import CredentialsError, Kube
 from extender.kube.kinds.own import own_kinds
 from extender.kube.kinds.registry import Registry
 from policies.words import many
@@ -30,7 +30,7 @@ def release(
         bool, typer.Option("--unsuspend", help="Start the jobs that wait for Muster, all at once and without a plan.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also while a Muster leads or its admission policies are in force.")
+        bool, typer.Option("--force", help="Also while Muster is running or its admission policies are in force.")
     ] = False,
     config: Annotated[Path | None, typer.Option(help="Muster's settings: scheduler_names, leader_election.")] = None,
     kubeconfig: Kubeconfig = None,
@@ -44,8 +44,8 @@ def release(
     Exit code 0: done, 1: something could not be done, or not yet, 2: nothing was done.
     """
     if not everything:
-        stop("say --all: nothing smaller can be released")
-    with stop_on(ReleaseError, SettingsError):
+        stop("say --all: Muster releases everything that waits, or nothing")
+    with stop_on(ReleaseError, SettingsError, CredentialsError):
         settings = load(config)
         planner = Planner(settings.scheduler_names, Registry(own_kinds(settings.job_kinds)), unsuspend=unsuspend)
         found, failed = asyncio.run(_run(Kube.connect(kubeconfig, context), settings, planner, write=yes, force=force))
@@ -63,10 +63,7 @@ def release(
 async def _run(
     connecting: Awaitable[Kube], settings: Settings, planner: Planner, *, write: bool, force: bool
 ) -> tuple[Survey, dict[Step, str]]:
-    try:
-        kube = await connecting
-    except (OSError, ValueError) as problem:
-        raise ReleaseError(f"no credentials for the API server: {problem}") from None
+    kube = await connecting
     try:
         found = await survey(kube, planner, settings.leader_election)
         if not write:
@@ -96,7 +93,7 @@ def _told(step: Step, problem: str | None) -> dict[str, Any]:
 
 
 def show_steps(told: list[dict[str, Any]], found: Survey, out: Console) -> None:
-    """Write what becomes of each object, then how many there are."""
+    """Write what is done to each object, then how many there are."""
     rows = [
         (
             one["namespace"],

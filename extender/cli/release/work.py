@@ -51,8 +51,8 @@ class Survey:
         """Why nothing should be written; empty if nothing is in the way."""
         if self.leader:
             return (
-                f"a Muster leads: {self.leader.holder} renews its Lease, and would take what is released for its own "
-                "again. Delete its Deployment, or pass --force"
+                f"Muster is still running ({self.leader.holder} renews its Lease), and would manage these objects "
+                "again. Delete its Deployment first, or pass --force"
             )
         if self.policies:
             return (

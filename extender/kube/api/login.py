@@ -79,8 +79,7 @@ async def log_in(kubeconfig: str | os.PathLike[str] | None = None, context: str 
                 path, context, client_configuration=configuration, persist_config=False
             )
     except ConfigException as error:
-        nowhere = f"there is no kubeconfig {_usual()}, and this is no pod of a cluster: " if path is None else ""
-        raise ValueError(f"{nowhere}{error}") from None
+        raise ValueError(_plainly(error, path, context)) from None
     except UnreadableYamlError as error:
         raise ValueError(" ".join(str(error).split())) from None
     except (AttributeError, KeyError, TypeError, ValueError, YAMLError, RecursionError):
@@ -92,6 +91,14 @@ async def log_in(kubeconfig: str | os.PathLike[str] | None = None, context: str 
     if (token := Path(SERVICE_TOKEN_FILENAME) if loader is None else _token_file(loader)) is not None:
         configuration.refresh_api_key_hook = TokenFile(token).refresh  # type: ignore[assignment]
     return OfficialLogin(configuration, loader)
+
+
+def _plainly(error: ConfigException, path: str | None, context: str | None) -> str:
+    if path is None:
+        return f"there is no kubeconfig {_usual()}, and this is no pod of a cluster: {error}"
+    if context is not None and f"name {context} in " in str(error):
+        return f"there is no context {context} in {path}"
+    return str(error)
 
 
 def _silent_program(loader: Any, configuration: Configuration) -> str | None:

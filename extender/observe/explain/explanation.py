@@ -103,7 +103,7 @@ def _reason(question: Inquiry, free: int, closed: int, names: list[str]) -> str:
     short = question.want - free
     parts = [f"{many(short, thing)} short" if short > 0 else "has room"]
     if closed:
-        parts.append(f"{closed} with room closed to it")
+        parts.append(f"{closed} with room that it may not use")
     if names:
         more = [f"{len(names) - 3} more"] if len(names) > 3 else []
         parts.append("held by " + ", ".join(names[:3] + more))
