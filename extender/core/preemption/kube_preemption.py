@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from math import inf
 
 from extender.core.effects import Milestone, Reached
-from extender.core.explain.surplus import surplus_of
 from extender.core.ledger.claims import Owner, SlotOf
 from extender.core.ledger.preemptions import MOST, Preemption, key_of
 from extender.core.ledger.state import State
@@ -24,6 +23,7 @@ from extender.core.preemption.candidates import (
     is_evictable,
     named,
     named_alone,
+    surplus_of,
     terms_of,
 )
 from extender.core.preemption.reservations import GivingWay, Reservations

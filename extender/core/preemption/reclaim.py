@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from extender.core.explain.surplus import gang_of
 from extender.core.ledger.preemptions import Preemption
 from extender.core.ledger.quotas import Use
 from extender.core.ledger.state import State
+from extender.core.preemption.candidates import gang_of
 from extender.core.queue.demands import Asked, Demands, in_whole_slices
 from extender.core.queue.line import requested
 from extender.core.workload.shape import Demand, Shape, told_by

@@ -13,7 +13,6 @@ from typing import assert_never
 
 from extender.core.answers import Reserved
 from extender.core.effects import Cause, Evict, Milestone, Reached, Reserve, Wake
-from extender.core.explain.surplus import gang_of, runs_without, surplus_of
 from extender.core.explain.telling import explain, reached
 from extender.core.gate.repeats import Repeats
 from extender.core.gate.revocations import Revocations
@@ -22,7 +21,14 @@ from extender.core.ledger.claims import Owner, SlotOf
 from extender.core.ledger.preemptions import Preemption, Spared, room_of
 from extender.core.ledger.state import State
 from extender.core.limits import Preempts
-from extender.core.preemption.candidates import going, is_evictable, is_evictable_alone
+from extender.core.preemption.candidates import (
+    gang_of,
+    going,
+    is_evictable,
+    is_evictable_alone,
+    runs_without,
+    surplus_of,
+)
 from extender.core.preemption.reclaim import may_not_evict, to_keep, told_by_rooms
 from extender.core.preemption.search import Found
 from extender.core.reasons import Reason

@@ -10,7 +10,6 @@ import pytest
 
 from extender.core.answers import Reserved
 from extender.core.effects import Effect, Evict, Reserve, SuspendJob
-from extender.core.explain import surplus
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.preemptions import Evictions, Preemption, Preemptions
@@ -50,12 +49,12 @@ def one_pod_of_a_gang_is_spared(effect: Effect, core: Core) -> Iterable[Effect]:
 
 def surplus_of_one_too_many(patch: pytest.MonkeyPatch) -> None:
     """A gang is taken to run with one member less than it needs."""
-    margins = surplus._margins
+    margins = candidates_of_all._margins
 
     def one_more(workload: Workload, going: Collection[str]) -> Counter[str]:
         return Counter({part: margin + 1 for part, margin in margins(workload, going).items()})
 
-    patch.setattr(surplus, "_margins", one_more)
+    patch.setattr(candidates_of_all, "_margins", one_more)
 
 
 def equals_are_evicted(patch: pytest.MonkeyPatch) -> None:
