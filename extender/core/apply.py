@@ -49,8 +49,7 @@ from extender.core.jobs.jobs import Jobs
 from extender.core.ledger.state import State
 from extender.core.lifecycle import Lifecycle
 from extender.core.recovery import Recovery
-from extender.core.workload.member import Member, MemberState
-from extender.core.workload.members import means
+from extender.core.workload.members import Member, MemberState, means
 from extender.core.workload.workload import Workload
 from policies.model import GANG_GATE, GroupKey, Pod, PodGroup
 

@@ -15,8 +15,8 @@ from extender.core.gate.refusals import Refusals, refused_by_filter
 from extender.core.ledger.kube_scheduler import GANG_WAITS
 from extender.core.ledger.state import State
 from extender.core.preemption.kube_preemption import KubePreemption
-from extender.core.queue.singles import Singles
-from extender.core.workload.member import Step
+from extender.core.queue.line import Singles
+from extender.core.workload.members import Step
 from policies.model import Pod
 
 

@@ -57,9 +57,9 @@ from extender.core.limits import Limits
 from extender.core.preemption.kube_preemption import KubePreemption
 from extender.core.preemption.outlook import Outlook
 from extender.core.preemption.reservations import GivingWay, Reservations
-from extender.core.queue.singles import Singles
+from extender.core.queue.line import Singles
 from extender.core.recovery import Recovery
-from extender.core.workload.member import IllegalTransitionError
+from extender.core.workload.members import IllegalTransitionError
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError, ScorePolicy
 from policies.chosen import OURS, Policies

@@ -25,7 +25,8 @@ from extender.core.ledger.kube_scheduler import awaits_uptake, is_still_queued, 
 from extender.core.ledger.state import State
 from extender.core.limits import Limits
 from extender.core.reasons import Reason
-from extender.core.workload.member import Member, MemberState, Stage, Step
+from extender.core.workload.members import Member, MemberState, Step
+from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Phase, Workload
 from policies.model.eviction import together
 from policies.words import counted

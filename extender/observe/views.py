@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from extender.api.models import GangView, MemberView
-from extender.core.workload.member import Member, MemberState, Stage
+from extender.core.workload.members import Member, MemberState
+from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import Controller, Pod
 from policies.model.mentions import full

@@ -14,7 +14,8 @@ from extender.core.ledger.claims import Claims, ClaimState, Expected, SlotOf
 from extender.core.ledger.nodes import Facts, Table
 from extender.core.ledger.state import State
 from extender.core.queue.demands import to_be_planned
-from extender.core.workload.member import Member, MemberState, Stage, Step
+from extender.core.workload.members import Member, MemberState, Step
+from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.placement.matching import admits
 from policies.placement.request import shape_of

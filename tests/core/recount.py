@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from extender.core.workload.member import PLACED, Member, MemberState, Stage
-from extender.core.workload.members import Said, Tally
+from extender.core.workload.members import PLACED, Member, MemberState, Said, Tally
+from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import Pod, SlotKey
 

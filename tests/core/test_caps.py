@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.ledger.kube_scheduler import GANG_WAITS, part_of_plugins
-from extender.core.workload.member import Step
+from extender.core.workload.members import Step
 from policies.model import Pod
 from tests.builders import cluster, gang, requests, single
 from tests.core.script import Script

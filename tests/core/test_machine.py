@@ -12,7 +12,7 @@ from extender.core.answers import Outcome
 from extender.core.events import PodSeen
 from extender.core.gate.steering import SteeringMode
 from extender.core.limits import Limits
-from extender.core.workload.member import Stage
+from extender.core.workload.slots import Stage
 from policies.model import GANG_GATE, Pod, Selection
 from tests.builders import cluster, coscheduled, gang, node, reborn, single
 from tests.core.world import World

@@ -8,9 +8,9 @@ from itertools import product
 import pytest
 
 from extender.core.effects import AnswerBind
-from extender.core.workload.member import LEGAL, PLACED, IllegalTransitionError, MemberState, Stage
-from extender.core.workload.members import Members
+from extender.core.workload.members import LEGAL, PLACED, IllegalTransitionError, Members, MemberState
 from extender.core.workload.release import Hold
+from extender.core.workload.slots import Stage
 from tests.builders import cluster, gang
 from tests.core.script import Script
 

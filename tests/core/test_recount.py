@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.workload.member import Stage, Step
-from extender.core.workload.members import Members
+from extender.core.workload.members import Members, Step
+from extender.core.workload.slots import Stage
 from tests.builders import cluster, gang
 from tests.core.invariants import validate
 from tests.core.jobs import Controlled, job

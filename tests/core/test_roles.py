@@ -8,7 +8,7 @@ import pytest
 
 from extender.core.answers import Outcome
 from extender.core.events import GroupGone
-from extender.core.workload.member import Stage
+from extender.core.workload.slots import Stage
 from policies.model import Dialect, GroupKey, GroupRef, Minima, Pod, PodGroup, Topology
 from policies.model.topology import WHOLE_ROLE
 from tests.builders import cluster, requests

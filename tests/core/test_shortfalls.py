@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.state import State
-from extender.core.ledger.turns import Turns
+from extender.core.ledger.waiting import Turns
 from extender.core.queue.line import Line, QueueLines
 from extender.core.queue.shortfalls import Lack, Shortfalls
 from extender.core.reasons import Reason
@@ -106,7 +107,7 @@ class Numbers:
 
 
 def test_the_line_says_who_is_next_while_others_come() -> None:
-    line = Line(Turns(State(), GuardedQueue(Numbers())), NO_QUEUES)
+    line = Line(Turns(FailedCreation(), GuardedQueue(Numbers())), NO_QUEUES)
     for number, name in enumerate(("3", "b", "1", "a")):
         line.come(Workload(key(name)), number)
     first = line.next()
@@ -118,7 +119,7 @@ def test_the_line_says_who_is_next_while_others_come() -> None:
 
 
 def test_a_broken_start_goes_first() -> None:
-    line, broken = Line(Turns(State(), GuardedQueue(Numbers())), NO_QUEUES), Workload(key("9"))
+    line, broken = Line(Turns(FailedCreation(), GuardedQueue(Numbers())), NO_QUEUES), Workload(key("9"))
     broken.release.break_off(0.0, 1)
     line.come(Workload(key("1")), 1)
     line.come(broken, 2)

@@ -11,7 +11,7 @@ import pytest
 
 from extender.core.answers import Outcome
 from extender.core.limits import Limits
-from extender.core.queue.singles import ROOM_KEPT
+from extender.core.queue.line import ROOM_KEPT
 from policies.model import Pod, Selection
 from tests.builders import cluster, gang, node, single
 from tests.core.script import Script

@@ -7,7 +7,7 @@ import re
 from extender.api.models import GangView
 from extender.core.ledger.kube_scheduler import GANG_WAITS
 from extender.core.limits import Limits
-from extender.core.queue.singles import ROOM_KEPT
+from extender.core.queue.line import ROOM_KEPT
 from extender.observe.explain.remedies import CODES
 from policies.model import GANG_GATE
 from tests.documents.names import reason_codes

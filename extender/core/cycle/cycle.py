@@ -31,16 +31,14 @@ from extender.core.jobs.coming import fills_up
 from extender.core.jobs.elastic import AskNodes, Elastic
 from extender.core.ledger.singles import WaitingSingle
 from extender.core.ledger.state import State
-from extender.core.ledger.turns import in_need, put_off
-from extender.core.ledger.waiting import Freed, concerns
+from extender.core.ledger.waiting import Freed, concerns, put_off
 from extender.core.preemption.outlook import Foresight
 from extender.core.preemption.preempt import Evict, Later, Preempting
 from extender.core.preemption.reservations import Reservations
 from extender.core.queue.demands import Demands
-from extender.core.queue.line import Line
+from extender.core.queue.line import Ahead, Line, in_need
 from extender.core.queue.planner import Changed, Plan, Planner
 from extender.core.queue.shortfalls import Lack, Shortfalls
-from extender.core.queue.singles import Ahead
 from extender.core.reasons import Reason
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
@@ -364,7 +362,7 @@ class Cycle:
         """While others wait, one job alone whose pods may never come has room at a time. Two that take turns would
         never leave the room free at once that a larger gang waits for."""
         state, namespace = self._state, workload.key.namespace
-        if not put_off(state, workload) or not state.creation.in_doubt(workload.key):
+        if not put_off(state.failed_creation, workload) or not state.creation.in_doubt(workload.key):
             return None
         if self._in_need is None:  # those that are put off come last: whoever waits now has had his turn
             self._in_need = tuple(islice(dict.fromkeys(in_need(state, now)), 2))

@@ -8,8 +8,7 @@ from dataclasses import replace
 from extender.core.cycle.flavors import QuotaPlans, Refused
 from extender.core.explain.reports import declared
 from extender.core.ledger.state import State
-from extender.core.ledger.turns import Turns
-from extender.core.ledger.waiting import Entry
+from extender.core.ledger.waiting import Entry, Turns
 from extender.core.limits import Preempts
 from extender.core.preemption.reclaim import evicts
 from extender.core.queue.demands import Demands
@@ -33,7 +32,7 @@ class Queued:
 
     def __init__(self, state: State, planner: Planner, demands: Demands, policies: Policies) -> None:
         self._state = state
-        self.turns = Turns(state, policies.queue)
+        self.turns = Turns(state.failed_creation, policies.queue)
         self._between = FairSharing() if state.limits.fair_sharing else policies.between
         self._planner = planner
         self._plans = QuotaPlans(state, planner, demands)

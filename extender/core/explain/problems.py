@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from extender.core.explain.words import incomplete, kept_for_it
 from extender.core.ledger.expected import to_be_created
 from extender.core.ledger.state import State
-from extender.core.ledger.turns import put_off
+from extender.core.ledger.waiting import put_off
 from extender.core.limits import Preempts
 from extender.core.reasons import Reason
 from extender.core.workload.job import JobRecord
-from extender.core.workload.member import Stage
 from extender.core.workload.shape import Role
+from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import Dialect, Minima, Pod, Selection, Topology
 from policies.model.queues import VOLCANO, title_of
@@ -100,7 +100,7 @@ def worded(workload: Workload, why: Reason, state: State) -> Reason:
 def _with_hints(workload: Workload, why: Reason, state: State) -> Reason:
     """The reason with what kube-scheduler, the settings and an earlier search for victims add to it."""
     retries = workload.retries
-    if why.code == "NoRoom" and put_off(state, workload) and _PUT_OFF not in why.message:
+    if why.code == "NoRoom" and put_off(state.failed_creation, workload) and _PUT_OFF not in why.message:
         why = Reason("NoRoom", f"{why.message}; {_PUT_OFF}")
     if why.code in ("NoRoom", "NoQuota") and workload.incomplete and not workload.grows:
         why = why._replace(message=f"{why.message}; {incomplete(state, workload)}")

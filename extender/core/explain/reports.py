@@ -14,7 +14,7 @@ from functools import partial
 from extender.core.explain.telling import for_namespace
 from extender.core.ledger.queues import ObjectKey, Picture, Queues, key_of
 from extender.core.ledger.state import State
-from extender.core.ledger.turns import QueueView, put_off
+from extender.core.ledger.waiting import QueueView, put_off
 from extender.core.reasons import Reason
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError, QueuePolicy, SortKey
@@ -143,7 +143,7 @@ def _report(
 
 def _place(state: State, policy: QueuePolicy, workload: Workload) -> tuple[int, float, bool, SortKey, GroupKey]:
     """Those of whom the policy cannot say it come last."""
-    before = put_off(state, workload), state.quotas.past_of(workload.key)
+    before = put_off(state.failed_creation, workload), state.quotas.past_of(workload.key)
     try:
         return *before, False, policy.order(QueueView(workload)), workload.key
     except PolicyError:

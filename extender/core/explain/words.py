@@ -12,7 +12,7 @@ from math import inf
 
 from extender.core.ledger.claims import Claims, Owner
 from extender.core.ledger.state import State
-from extender.core.workload.member import Stage
+from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Node, Pod, Requests
 from policies.model.mentions import Mention, mentioned

@@ -15,8 +15,9 @@ from extender.core.gate.revocations import Revocations
 from extender.core.gate.stamps import DOMAIN, RANK, ranks_of
 from extender.core.gate.steering import Steering
 from extender.core.ledger.state import State
-from extender.core.workload.member import Member, MemberState, Stage, Step
+from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.release import Binding
+from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Phase, Workload
 from policies.model import GANG_GATE, Pod
 

@@ -23,8 +23,9 @@ from extender.core.ledger.preemptions import key_of, room_of
 from extender.core.ledger.state import State
 from extender.core.limits import Limits
 from extender.core.reasons import Reason
-from extender.core.workload.member import Member, MemberState, Stage, Step
+from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.release import Binding, Hold
+from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import Pod, Stamp
 from policies.placement.fitting import crowded

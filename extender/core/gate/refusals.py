@@ -15,7 +15,8 @@ from extender.core.gate.revocations import Revocations
 from extender.core.ledger.kube_scheduler import is_still_queued, parked, part_of_plugins, words_of
 from extender.core.ledger.state import State
 from extender.core.reasons import Reason
-from extender.core.workload.member import Member, MemberState, Stage, Step
+from extender.core.workload.members import Member, MemberState, Step
+from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import Pod
 from policies.placement.request import Cap, MemberShape, shape_of

@@ -14,7 +14,7 @@ from extender.core.effects import Confirm, Hint, Nominate, Reserve, Ungate, Wake
 from extender.core.gate.steering import Steering
 from extender.core.instants import pause_s
 from extender.core.ledger.state import State
-from extender.core.workload.member import Step
+from extender.core.workload.members import Step
 from policies.model import GANG_GATE, GroupKey
 
 Repeatable = Wake | Confirm | Hint | Nominate | Ungate | Reserve

@@ -14,8 +14,8 @@ from extender.core.ledger.claims import Claim, Owner, SlotOf
 from extender.core.ledger.state import State
 from extender.core.queue.demands import siblings
 from extender.core.reasons import Reason
-from extender.core.workload.member import Member, MemberState, Stage, Step
-from extender.core.workload.members import ended_well
+from extender.core.workload.members import Member, MemberState, Step, ended_well
+from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import Pod, SlotKey
 from policies.placement.rules import keeps

@@ -16,7 +16,7 @@ from extender.core.effects import Confirm, Nominate, Ungate
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.kube_scheduler import carrying_out, parked
 from extender.core.ledger.state import State
-from extender.core.workload.member import Member, MemberState, Step
+from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.workload import Workload
 from policies.model import GANG_GATE, UNCONSTRAINED, Pod
 from policies.placement.rules import Unclear, rules_of, seen_by

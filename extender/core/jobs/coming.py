@@ -18,7 +18,7 @@ from extender.core.ledger.expected import expect
 from extender.core.ledger.state import State
 from extender.core.ledger.waiting import Timers
 from extender.core.workload.additions import carried_over
-from extender.core.workload.member import MemberState
+from extender.core.workload.members import MemberState
 from extender.core.workload.workload import Workload
 from policies.model import Dialect, GangOwner, GroupJob, GroupKey, GroupRef, Pod, PodGroup, PodSets, SlotKey
 from policies.model.node import ANY_NODE

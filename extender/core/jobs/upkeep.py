@@ -12,10 +12,10 @@ from extender.core.ledger.claims import ClaimState, SlotOf
 from extender.core.ledger.creation import PROBATION_S
 from extender.core.ledger.expected import await_pods, uncreated
 from extender.core.ledger.state import State
-from extender.core.ledger.turns import others_wait
 from extender.core.limits import STOOD_STILL_S
+from extender.core.queue.line import others_wait
 from extender.core.workload.job import JobRecord
-from extender.core.workload.member import Member, MemberState
+from extender.core.workload.members import Member, MemberState
 from extender.core.workload.workload import Workload
 from policies.model import Job, Pod, SlotKey
 from policies.placement.fitting import crowded, lets_in

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Mapping
 from math import inf
 
 from extender.core.ledger.claims import Claim
-from extender.core.workload.member import Stage, Step
+from extender.core.workload.members import Step
+from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod
 from policies.placement.tenants import Tenants

@@ -20,7 +20,7 @@ from extender.core.ledger.volumes import Volumes
 from extender.core.ledger.waiting import Changes, Starting, Timers, Waiting
 from extender.core.limits import Limits
 from extender.core.workload.additions import Additions
-from extender.core.workload.member import Member, MemberState
+from extender.core.workload.members import Member, MemberState
 from extender.core.workload.names import Astray
 from extender.core.workload.release import BindCalls, Binding
 from extender.core.workload.workload import Workload

@@ -11,20 +11,25 @@ The next cycle looks at a workload again for one of four causes:
 Changes are folded since the cycle last looked at all of them: where room came free. A gang that is being started makes
 others stand back where a topology spread counts members of both: kube-scheduler counts pods as they come, so two such
 gangs at once are refused in most orders, and begin anew each time.
+
+The queue policy says when the turn of a workload comes. Jobs whose pods may never be created come after all others.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 from extender.core.ledger.claims import Claims
+from extender.core.ledger.creation import FailedCreation
+from extender.core.ledger.singles import WaitingSingle, gpus_of
 from extender.core.reasons import Reason
 from extender.core.workload.shape import Shape
 from extender.core.workload.workload import Workload
-from policies.api import SortKey
+from policies.api import QueuePolicy, SortKey
 from policies.model import Constraints, GroupKey, Labels, Pod, Requests, Spread
 from policies.steps import AT_ONCE, Steps
 
@@ -397,3 +402,75 @@ class Timers:
 
     def __len__(self) -> int:
         return len(self._heap)
+
+
+class Turns:
+    """The turns by one queue policy. ``of`` raises PolicyError where the policy fails. Whatever changes ``put_off``
+    calls ``State.reorder``."""
+
+    def __init__(self, failed_creation: FailedCreation, policy: QueuePolicy) -> None:
+        self._failed_creation = failed_creation
+        self._policy = policy
+
+    def of(self, one: Workload | WaitingSingle) -> Turn:
+        if isinstance(one, WaitingSingle):
+            return 0, self._policy.order(one)
+        return put_off(self._failed_creation, one), self._policy.order(QueueView(one))
+
+
+class QueueView:
+    """A workload as the queue policy sees it (``policies.api.WaitingGang``)."""
+
+    __slots__ = ("_workload",)
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+
+    @property
+    def key(self) -> GroupKey:
+        return self._workload.key
+
+    @property
+    def priority(self) -> int:
+        return self._workload.priority
+
+    @property
+    def created(self) -> float:
+        return self._workload.created
+
+    @property
+    def members(self) -> int:
+        return sum(count for count, _ in self._parts())
+
+    @property
+    def requests(self) -> dict[str, int]:
+        total: Counter[str] = Counter()
+        for count, pod in self._parts():
+            for name, amount in pod.requests:
+                total[name] += count * amount
+        return dict(total)
+
+    @property
+    def gpus(self) -> int:
+        return gpus_of(self.requests)
+
+    def _parts(self) -> list[tuple[int, Pod]]:
+        """Returns how many members ask for the same as which pod."""
+        workload = self._workload
+        if workload.podsets is not None and workload.podsets.podsets:
+            return [(podset.size, podset.template) for podset in workload.podsets.podsets]
+        live = workload.live
+        parts = [(1, pod) for pod in live]
+        if live and (to_come := (workload.min_member or 0) - len(live)) > 0:
+            parts.append((to_come, live[0]))
+        return parts
+
+
+def put_off(failed_creation: FailedCreation, workload: Workload) -> int:
+    """How far it is put off, whatever its priority and age, so that no tenant keeps the room of all others empty. 2: a
+    job whose own pods were not created. 1: another one of its namespace that has no pod."""
+    if workload.podsets is None or workload.admitted:
+        return 0
+    if failed_creation.has_failed(workload.key):
+        return 2
+    return int(not workload.members.live and failed_creation.go_last(workload.key.namespace))

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from extender.core.ledger.claims import Owner, SlotOf
 from extender.core.ledger.state import State
-from extender.core.workload.member import Stage
+from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import EvictionTerms, GroupKey, Pod, Victim
 from policies.model.eviction import together

@@ -27,7 +27,7 @@ from extender.core.preemption.candidates import (
     terms_of,
 )
 from extender.core.preemption.reservations import GivingWay, Reservations
-from extender.core.queue.singles import Singles
+from extender.core.queue.line import Singles
 from extender.core.reasons import Reason
 from extender.core.workload.workload import Workload
 from policies.model import UNCONSTRAINED, GroupKey, Pod, Requests, Reservation, Victim

@@ -9,16 +9,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple
 
-from extender.core.workload.member import Stage
 from policies.model import Minima, Pod, PodSet, PodSets, SlotKey
 
 _NOBODY = ""
 """Stands in a slot that is expected and has no pod."""
 _ENDED = "ended"
 """Stands in a slot that is done, whether its pod is there or not."""
+
+
+class Stage(IntEnum):
+    """How far a slot has come. Whoever has come further has come this far as well."""
+
+    ABSENT = 0
+    THERE = 1
+    PROMISED = 2
+    ARRIVED = 3
+    """At bind: held, or being bound."""
+    BOUND = 4
+    """Or finished well, in the same start."""
 
 
 class Slots:

@@ -15,7 +15,7 @@ from extender.core.explain.problems import pinned_to_lost
 from extender.core.jobs.start import silent_node
 from extender.core.ledger.state import State
 from extender.core.reasons import Reason
-from extender.core.workload.member import Stage
+from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from extender.observe.explain.inquiry import (
     Inquiry,

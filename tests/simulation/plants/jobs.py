@@ -22,8 +22,7 @@ from extender.core.preemption.preempt import Preempting
 from extender.core.workload import additions
 from extender.core.workload.additions import Additions, PodDemand
 from extender.core.workload.job import JobRecord, JobWrite
-from extender.core.workload.member import Member
-from extender.core.workload.members import GoingOn, Members
+from extender.core.workload.members import GoingOn, Member, Members
 from extender.core.workload.shape import Flavoring
 from extender.core.workload.slots import Slots
 from extender.core.workload.workload import Workload

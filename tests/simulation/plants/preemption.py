@@ -18,7 +18,7 @@ from extender.core.preemption import candidates as candidates_of_all
 from extender.core.preemption import search as victim_search
 from extender.core.preemption.candidates import candidates as all_candidates
 from extender.core.preemption.kube_preemption import KubePreemption
-from extender.core.queue.singles import Singles
+from extender.core.queue.line import Singles
 from extender.core.workload.workload import Workload
 from policies.model import EvictionTerms
 from policies.preemption.candidates import Candidate
