@@ -144,7 +144,7 @@ class Apply:
         meant = _followed(workload, group) or any(means(one.pod, group) for one in workload.members)
         return workload if meant else None
 
-    def succeed(self, now: float) -> None:
+    def follow_successors(self, now: float) -> None:
         """Go on with PodGroups that were made anew, where the start of an earlier one is over."""
         workloads = self._state.workloads
         over = [key for key in self._successors if not ((of := workloads.get(key)) and self._is_starting(of))]

@@ -145,7 +145,7 @@ class Engine:
         self._cycle = Cycle(state, policies, Commit(state, leading, revocations), reservations, elastic)
         self._conclusions = (
             # A start may have ended just now: a PodGroup that was made anew meanwhile is followed.
-            apply.succeed,
+            apply.follow_successors,
             # What this event tells of victims is known by now: who has gone, and who may go.
             self._follow_preemptions,
             # Workloads that have room by now ask for no nodes any more, and give back the quota that was kept.

@@ -82,8 +82,8 @@ class Writes:
     def bind(self, effect: PostBinding, still_wanted: Callable[[], bool]) -> Procedure[tuple[Outcome, str]]:
         """Bind the pod before the deadline; nothing is sent once it is no longer wanted.
 
-        REFUSED means that nothing was sent, or that the pod was seen unbound, gone or elsewhere; UNKNOWN that nothing
-        could be seen in time.
+        REFUSED: nothing was sent, the API server has said no, or the pod was seen unbound, gone or elsewhere. UNKNOWN:
+        nothing could be seen in time, or nothing was sent and an earlier Binding may have been written.
         """
         last = "there was no time left to post the Binding"
         for attempt in count():

@@ -225,7 +225,8 @@ def confine(
 ) -> int | None:
     """Enforce a required level: leave the role no room outside the domains that it shares with others that require one.
 
-    ``home``: a node in them; None where the role is the first to choose: the domain with the most room among ``rows``.
+    ``room`` is changed. ``home``: the row of a node in them, which is returned; None where the role is the first to
+    choose: the domain with the most room among ``rows``.
     """
     least = role.rules.required or 0
     asked = dict.fromkeys(other.rules.required for other in roles if (other.rules.required or 0) >= least)

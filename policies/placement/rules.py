@@ -2,7 +2,8 @@
 
 A required level is enforced twice, whatever the topology policy proposes. ``request.py`` leaves a role no room outside
 the domain that it has to share (``confine``, ``_stay``). ``keeps`` checks the nodes of a plan, before it is committed
-and again before its Bindings are posted.
+and again before the Bindings of a first start are posted: of a gang that has started the placed members are left to
+``_stay``.
 """
 
 from __future__ import annotations

@@ -117,7 +117,10 @@ class Commit:
 
 
 def index(state: State, workload: Workload) -> bool:
-    """An empty one is let go. Returns whether it stays."""
+    """Enter a workload that was settled into the books: who waits, who uses quota, and who may give way.
+
+    One without pods and job is forgotten. Returns whether it stays.
+    """
     key, slots, stays = workload.key, workload.members.slots, True
     empty = not len(workload.members) and not (workload.reserved and workload.remade)
     if empty and workload.job is None and workload.podsets is None:

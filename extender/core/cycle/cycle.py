@@ -8,7 +8,8 @@ Everybody who waits stands in one line, and gets a turn in it. One without room 
 3. ``_begin``: what has changed since the last cycle, and so who is to be looked at.
 4. ``_run``: the cycle itself: old shortfalls are dropped that no longer hold, the line is made, and each workload in it
    has its turn.
-5. ``_turn``: what is found for one workload (``_admit``), and what is done about it.
+5. ``_turn``: what is found for one workload (``_hindrance``, ``_plan``, ``_instead``), and what is done about it
+   (``_carry_out``).
 
 What was found for a shape stands until something changes that it rests on. So a cycle over thousands who wait costs
 nothing where nothing has changed for them.
@@ -53,7 +54,7 @@ Outcome = Plan | Changed | PolicyError | Later | Evict | AskNodes | Reason
 LOOK, TRY, SEAT = 2, 50, 4
 """What it costs to look at a workload, to try to place it, and for each member, in units of about 5 microseconds."""
 _REST_S, _REST_MAX_S = 2e-5, 2.0
-"""Whatever room comes free after a cycle waits so long for each unit that the cycle has spent in vain."""
+"""After a cycle, room that comes free is not looked at for 20 us per unit that the cycle spent in vain, 2 s at most."""
 _UNPROVEN = Reason(
     "Creating", "others wait, and pods of another job are yet to be created that may never come", warning=False
 )
@@ -73,7 +74,7 @@ class EarlierLife(Protocol):
 
 
 class Cycle:
-    """The cycle, and when it runs. One object lives as long as the core: it remembers why whom it could not admit."""
+    """The cycle, and when it runs. The one object of the core remembers what was found for those it could not admit."""
 
     def __init__(
         self, state: State, policies: Policies, commit: Commit, reservations: Reservations, elastic: Elastic
@@ -145,7 +146,7 @@ class Cycle:
         return min((max(at, due) for due in wanted if due is not None), default=None)
 
     def tick(self, now: float) -> bool:
-        """Go on, or begin a cycle that is due. Returns whether one has ended: what is free now, nobody wanted."""
+        """Go on, or begin a cycle that is due. Returns whether one has ended: single pods get what is left."""
         self._now = now
         self._ahead.lapse(now)
         if self._walk is None and self._due is not None and now >= self._due:
@@ -199,13 +200,13 @@ class Cycle:
     ) -> Steps[None]:
         """Run one cycle: look at old shortfalls in the light of what has changed, then give those who have none a turn.
 
-        Unless for ``everybody`` nothing has changed for those who have one. ``gone``: somebody has given room back.
-        ``ended``: who has, for those whose reason names them.
+        Workloads whose shape has a shortfall are left out, unless ``everybody`` is to be looked at. ``gone``: somebody
+        has given room back. ``ended``: the workloads that have, for those whose reason names them.
         """
         everybody |= yield from self._drop_shortfalls(freed, met, ended, gone=gone)
         line = yield from self._whole_line(everybody=everybody)
         state = self._state
-        excess: Counter[str] = Counter()
+        excess: Counter[str] = Counter()  # what the turns of each namespace have cost beyond plain ones
         while (workload := line.next()) is not None:
             if isinstance(workload, WaitingSingle):
                 yield from self._ahead.keep(workload.pod.uid, self._now)
@@ -222,6 +223,7 @@ class Cycle:
                 if not line.has_postponed(workload):
                     self._queued.park(workload, self._shortfalls)
                     yield from self._hold_up(line, workload)
+        # Only while a shape that depends on other pods waits do changes of those pods matter.
         state.changes.wary = state.changes.wary and any(
             shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM)
         )
@@ -395,15 +397,17 @@ class Cycle:
         state.touch(workload)
 
     def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
-        """So are those of its queue that wait for the same quota."""
+        """Skip it, and with it those of its queue that wait for the same quota."""
         queue, demand = self._state.quotas.members.queue_of(workload.key), workload.asked
         if queue is not None and demand is not None and demand.shape is not None:
             line.leave(queue, self._shortfalls.waits_for(demand.shape, queue))
         yield LOOK
 
     def _hold_up(self, line: Line, workload: Workload) -> Steps[None]:
-        """If it was refused, nobody passes it by in a queue that is StrictFIFO, but for those that have had their turn:
-        others give way to them, or they have quota and await nodes."""
+        """Have the others of a StrictFIFO queue wait behind a workload that was refused, and tell them so.
+
+        Those with a preemption under way, with quota of their own, or that go on after a restart, have their turn.
+        """
         state = self._state
         if (why := self._queued.strict.see(workload, self._now)) is None:
             return
@@ -412,7 +416,7 @@ class Cycle:
             if had_turn and state.workloads.get(other.key) is other:
                 yield from self._turn(other, line)
                 continue
-            if other.asked is not None or other.releasing:  # else it has changed: the next pass looks at it
+            if other.asked is not None or other.releasing:  # else it has changed: the next cycle looks at it
                 state.waiting.looked_at(other.key)
                 asked = other.asked
                 own = None if asked is None or asked.shape is not None else asked.trouble
@@ -437,6 +441,7 @@ class Cycle:
         return line
 
     def _come(self, line: Line, workload: Workload) -> None:
+        """Put a workload into the line, at the turn that the queue policy gives it."""
         if (number := self._state.waiting.keys.get(workload.key)) is None:
             return
         try:
@@ -445,7 +450,7 @@ class Cycle:
             self._blame(workload, error, self._now)
 
     def _is_open(self, workload: Workload) -> bool:
-        """Whether there may be anything to be found out about it."""
+        """Whether something may be found out about it. One that waits for quota alone is parked."""
         demand = workload.asked
         if demand is None:
             return True

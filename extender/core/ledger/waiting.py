@@ -1,16 +1,18 @@
 """Waiting workloads: why each is looked at again, what has changed for them, which starts go first, and timers.
 
-The next cycle looks at a workload again for one of four causes:
+The next cycle looks at a workload again for one of these causes:
 
 - the workload has changed: settling it calls ``Waiting.come`` with ``changed``;
 - something has changed that it alone waits for: ``Waiting.look_again``;
 - room came free, or nodes or pods have changed (``Changes``), and that ``concerns`` its shape: the cycle drops what it
   had found for the shape (``queue/shortfalls.py``);
-- quota was given back in its tree, or its turn in the queue has changed (``cycle/queues.py``).
+- quota was given back in its tree, or its turn in the queue has changed (``cycle/queues.py``);
+- others may be evicted by now who could not before (``Preempting.review``);
+- room was taken a while ago, so that the numbers in its reason are old: ``refresh_s`` after that, all are looked at.
 
-Changes are folded since the cycle last looked at all of them: where room came free. A gang that is being started makes
-others stand back where a topology spread counts members of both: kube-scheduler counts pods as they come, so two such
-gangs at once are refused in most orders, and begin anew each time.
+Changes are put together until the next cycle, by node: of room that came free and was taken again nothing is left. A
+gang that is being started makes others stand back where a topology spread counts members of both: kube-scheduler
+counts pods as they come, so two such gangs at once are refused in most orders, and begin anew each time.
 
 The queue policy says when the turn of a workload comes. Jobs whose pods may never be created come after all others.
 """
