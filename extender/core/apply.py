@@ -104,7 +104,7 @@ class Apply:
             state.quotas.node_seen(node.name)
         state.node_changed(node.name)
         self._jobs.node_changed(node.name, now)
-        self._revocations.check(node.name, now)
+        self._revocations.check(node.name, now, relabelled=before is not None and before.labels != node.labels)
 
     def node_gone(self, event: NodeGone, now: float) -> None:
         self._state.claims.drop_node(event.name)

@@ -9,8 +9,9 @@ import pytest
 from extender.core.effects import Evict
 from extender.core.events import OwnerGone
 from extender.core.limits import Limits, Preempts
-from policies.model import Controller, Dialect, GroupRef, Order, Pod, Selection
+from policies.model import Controller, Dialect, GroupRef, Order, Pod, Selection, Topology
 from policies.model.eviction import EvictionTerms
+from policies.model.node import CLIQUE
 from policies.model.queues import Evicts, Preemption, Strategy
 from tests.builders import cluster, coscheduled, gang, key, podgroup, reborn, requests, single
 from tests.core.jobs import Controlled, job
@@ -764,3 +765,31 @@ def test_a_replacement_is_looked_at_again_when_the_room_kept_for_another_one_goe
     for claim in kept:
         script.drop(claim.node)
     assert not script.gang("statefulset-web").reserved
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_replacement_is_not_bound_on_a_node_that_has_left_the_required_clique(*, held: bool) -> None:
+    """The last look before a release is one of first starts: later members are bound when they are at bind."""
+    pods = [replace(pod, topology=Topology("clique")) for pod in gang("train", 3)]
+    nodes = cluster("a: 3x8", "b: 1x8")
+    script = Script(*nodes, *pods)
+    script.run(pods)
+    lost = pods[1]
+    node = script.pods[lost.uid].node or ""
+    script.gone(script.pods[lost.uid])
+    new = replace(lost, uid="uid-train-new", name="train-new")
+    script.see(new)
+    script.advance(2)
+    assert script.planned(new) == node
+    (there,) = [one for one in nodes if one.name == node]
+    script.see(replace(there, labels={**there.labels, CLIQUE: "b"}))
+    if held:
+        script.bind(new, node)
+        script.post_all()
+    script.advance(2)
+    assert (script.bound([new]), script.reason("train")) == ([], "NoRoom")
+    script.see(there)
+    script.advance(35)
+    script.bind(new, script.planned(new))
+    script.post_all()
+    assert script.bound([new]) == [node]

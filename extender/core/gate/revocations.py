@@ -226,8 +226,13 @@ class Revocations:
         self._state.answer_hold(workload, member, why)
         self.take_back(workload, member, now)
 
-    def check(self, node: str, now: float) -> None:
-        """A node changed: placements on it that no longer hold are taken back, and planned anew."""
+    def check(self, node: str, now: float, *, relabelled: bool = False) -> None:
+        """A node changed: placements on it that no longer hold are taken back, and planned anew.
+
+        ``relabelled``: it may be in another domain than its workload requires. The last look before a first start sees
+        that. Of a gang that has started a member that comes later is bound without one, so it is found out now. A job
+        is not started over for a label, which may be back in seconds.
+        """
         state = self._state
         for owner, claim in list(state.claims.promised_on(node)):
             workload = state.workloads.get(claim.workload) if claim.workload is not None else None
@@ -235,6 +240,9 @@ class Revocations:
                 continue
             selection = self._pod_of(workload, owner).selection
             if state.claims.admits(node, selection):
+                if relabelled and workload.release.complete and not workload.admitted:
+                    workload.unsettled[node] = None
+                    state.touch(workload)
                 continue
             if workload.releasing or self._in_doubt(workload, owner):
                 workload.unsettled[node] = None
@@ -303,7 +311,8 @@ class Revocations:
                     self._revoke_for(workload, owner, unfit, now, Cause.NODE_CHANGED)
         if (members.placed or members.slots.planned) and not keeps(finish(siblings(workload)), claims.snapshot()):
             why = (
-                "a member is bound on another node than planned: the others would not share the required domain with it"
+                "its members would not share the domain that they require: one is bound on another node than planned, "
+                "or the labels of a planned node have changed"
             )
             self.revoke(workload, why, now, Cause.BOUND_ELSEWHERE)
         if not workload.doubtful:
