@@ -1,10 +1,12 @@
-"""A file whose aliases repeat billions of values is refused at once, wherever Muster reads YAML."""
+"""A file whose aliases repeat billions of values is refused before it is expanded, wherever Muster reads YAML.
+
+Whoever expands it first comes to no end, and needs more memory than there is.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,10 +24,8 @@ ROUND = "a: &a [*a]\n"
 @pytest.mark.parametrize("read", [parse_yaml, lambda text: list(parse_documents(f"a: 1\n---\n{text}"))])
 @pytest.mark.parametrize("bomb", [BOMB, MERGED, ROUND], ids=["lists", "merged", "round"])
 def test_it_is_refused_before_anything_is_made_of_it(bomb: str, read: Callable[[str], object]) -> None:
-    began = time.process_time()
     with pytest.raises(NOT_YAML, match=r"aliases repeat|contains itself"):
         read(bomb)
-    assert time.process_time() - began < 1
 
 
 def test_a_few_aliases_are_what_they_are_for() -> None:
@@ -51,13 +51,11 @@ def test_a_few_aliases_are_what_they_are_for() -> None:
 def test_every_command_says_so(command: str, bomb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bomb.yaml"
     file.write_text(bomb)
-    began = time.process_time()
     with pytest.raises(SystemExit) as ended:
         sys.exit(probe(["--config", str(file)]) if command == "probe" else main(command.format(file, file).split()))
     assert ended.value.code
     said = "".join(capsys.readouterr())
     assert "its aliases repeat more than 10,000 values" in " ".join(said.split()), said
-    assert time.process_time() - began < 1
 
 
 def test_yaml_is_read_in_one_place() -> None:
