@@ -73,7 +73,7 @@ def test_the_effects_of_each_core_are_recorded() -> None:
             core = Engine()
             core.handle(PodSeen(Pod(uid, "team", uid)), 0.0)
             core.handle(Synced(0.0), 0.0)
-    assert [one.events for one in streams] == [2, 2]
+    assert [one.events for one in streams.values()] == [2, 2]
     Engine().handle(Synced(0.0), 0.0)
     assert len(streams) == 2, "and none after the block"
 

@@ -21,9 +21,9 @@ import typer
 
 from devcluster.progress import Terminal
 from tests.digest.effects import digest_of, recorded
+from tests.documents.pages import ROOT
 from tests.simulation.campaign import SeedError, play
 
-ROOT = Path(__file__).parents[2]
 RANDOM = ("tests/core/test_machine.py",)
 """Hypothesis chooses other histories there whenever the test is changed."""
 
@@ -37,12 +37,12 @@ def of_seed(seed: int) -> list[str]:
         try:
             play(seed, every=0)
         except SeedError as error:
-            return [*(one.digest for one in streams), f"failed: {str(error).splitlines()[0]}"]
-    return [one.digest for one in streams]
+            return [*(one.digest for one in streams.values()), f"failed: {str(error).splitlines()[0]}"]
+    return [one.digest for one in streams.values()]
 
 
 def of_seeds(start: int, count: int, progress: Terminal) -> Digests:
-    """Return the digests of seeds, played by two processes."""
+    """Return the digests of seeds, played by a process on each core of the machine."""
     found: dict[str, list[str]] = {}
     seeds = range(start, start + count)
     with ProcessPoolExecutor(os.cpu_count()) as pool:

@@ -72,55 +72,49 @@ def form(value: object) -> Form:
 
 
 _POD = ("uid", "namespace", "name")
+
+
+def _fields(*same: str, **others: str) -> dict[str, str]:
+    """Return names that stay, each with that of its attribute: the same one, or another one."""
+    return {
+        **{name: name for name in same},
+        **{name.replace("_", "-"): attribute for name, attribute in others.items()},
+    }
+
+
 FORMS: Mapping[type[Effect], tuple[str, Mapping[str, str]]] = {
-    AnswerFilter: ("answer-filter", {"call": "call", "passed": "passed", "refused": "refused", "why": "reason"}),
-    AnswerPreempt: ("answer-preempt", {"call": "call", "victims": "victims"}),
-    AnswerBind: ("answer-bind", {"call": "call", "why": "error"}),
-    PostBinding: (
-        "post-binding",
-        {one: one for one in (*_POD, "node", "calls", "deadline", "annotations", "group", "again")},
-    ),
-    Nominate: ("nominate", {one: one for one in (*_POD, "node", "renew", "group", "parked")}),
-    Ungate: ("ungate", {one: one for one in (*_POD, "group", "pin")}),
-    Wake: ("wake", {one: one for one in _POD}),
-    Confirm: ("confirm", {one: one for one in (*_POD, "group")}),
-    Evict: ("evict", {**{one: one for one in _POD}, "why": "reason"}),
+    AnswerFilter: ("answer-filter", _fields("call", "passed", "refused", why="reason")),
+    AnswerPreempt: ("answer-preempt", _fields("call", "victims")),
+    AnswerBind: ("answer-bind", _fields("call", why="error")),
+    PostBinding: ("post-binding", _fields(*_POD, "node", "calls", "deadline", "annotations", "group", "again")),
+    Nominate: ("nominate", _fields(*_POD, "node", "renew", "group", "parked")),
+    Ungate: ("ungate", _fields(*_POD, "group", "pin")),
+    Wake: ("wake", _fields(*_POD)),
+    Confirm: ("confirm", _fields(*_POD, "group")),
+    Evict: ("evict", _fields(*_POD, why="reason")),
     StartJob: (
         "start-job",
-        {
-            **{one: one for one in ("job", "plan", "minimum", "flavors", "tolerations", "labels")},
-            "let-go": "let_go",
-            "awaits": "awaits_s",
-        },
+        _fields(
+            "job", "plan", "minimum", "flavors", "tolerations", "labels", awaits="awaits_s", **{"let-go": "let_go"}
+        ),
     ),
-    SuspendJob: ("suspend-job", {"job": "job", "why": "reason", "evicted": "evicted", "in-vain": "in_vain"}),
-    CleanJob: ("clean-job", {"job": "job"}),
-    Reserve: ("reserve", {"group": "key", "pod": "pod", "job": "job", "reservation": "reservation"}),
-    Enqueue: ("enqueue", {"group": "key", "uid": "uid"}),
+    SuspendJob: ("suspend-job", _fields("job", why="reason", evicted="evicted", **{"in-vain": "in_vain"})),
+    CleanJob: ("clean-job", _fields("job")),
+    Reserve: ("reserve", _fields(group="key", pod="pod", job="job", reservation="reservation")),
+    Enqueue: ("enqueue", _fields(group="key", uid="uid")),
     Report: (
         "report",
-        {
-            **{one: one for one in ("member", "code", "warning", "members", "bound", "owner", "dialect", "pending")},
-            "group": "key",
-            "uid": "group_uid",
-            "why": "message",
-            "why, in full": "full",
-        },
+        _fields(
+            *("member", "code", "warning", "members", "bound", "owner", "dialect", "pending"),
+            **{"group": "key", "uid": "group_uid", "why": "message", "why, in full": "full"},
+        ),
     ),
-    Hint: (
-        "hint",
-        {**{one: one for one in (*_POD, "owner", "once")}, "code": "reason", "why": "message"},
-    ),
+    Hint: ("hint", _fields(*_POD, "owner", "once", code="reason", why="message")),
     Reached: (
         "reached",
-        {
-            **{one: one for one in ("milestone", "size", "cause", "alone", "rules")},
-            "group": "key",
-            "after": "after_s",
-            "why": "detail",
-        },
+        _fields("milestone", "size", "cause", "alone", "rules", group="key", after="after_s", why="detail"),
     ),
-    TryPod: ("try-pod", {"job": "job", "podset": "podset"}),
+    TryPod: ("try-pod", _fields("job", "podset")),
 }
 """The kind and the fields of each effect, under the names that stay: beside each the one that it has in the code now.
 A field whose name begins with "why" has prose."""
@@ -157,25 +151,21 @@ class Stream:
 
 
 @contextmanager
-def recorded() -> Iterator[list[Stream]]:
+def recorded() -> Iterator[Mapping[Engine, Stream]]:
     """Record the stream of each core that handles an event within the block, in the order of their first events."""
-    streams: dict[int, Stream] = {}
-    cores: list[Engine] = []  # kept, so that no other one gets its id
-    found: list[Stream] = []
+    streams: dict[Engine, Stream] = {}
     handle = Engine.handle
 
     def recording(core: Engine, event: Event, now: float) -> list[Effect]:
-        if id(core) not in streams:
-            streams[id(core)] = stream = Stream()
-            cores.append(core)
-            found.append(stream)
+        if core not in streams:
+            streams[core] = Stream()
         effects = handle(core, event, now)
-        streams[id(core)].feed(effects)
+        streams[core].feed(effects)
         return effects
 
     Engine.handle = recording  # type: ignore[method-assign, assignment]
     try:
-        yield found
+        yield streams
     finally:
         Engine.handle = handle  # type: ignore[method-assign]
 

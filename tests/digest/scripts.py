@@ -32,7 +32,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Put digests in the place of what was recorded."""
     report = yield
     report.user_properties = [
-        (name, [one.digest for one in value] if name == _PROPERTY and isinstance(value, list) else value)
+        (name, [one.digest for one in value.values()] if name == _PROPERTY and isinstance(value, dict) else value)
         for name, value in item.user_properties
     ]
     return report

@@ -58,7 +58,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/load-test.md": {
         "muster bench gangs ": _BENCH_GANGS,
         ".venv/bin/python -m benchmarks.gangs_audit": (
-            "minutes; tests/integration/test_bench_gangs.py judges a small one"
+            "minutes; tests/integration/test_bench_gangs.py compares a small one"
         ),
     },
     "docs/migrate.md": {

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from html import escape
-from pathlib import Path
 from textwrap import wrap
 
 import grimp
 
-ROOT = Path(__file__).parents[2]
+from tests.documents.pages import ROOT
+
 PICTURE = ROOT / "docs" / "architecture.svg"
 
 Rung = list[str]

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from extender.api.models import GangView
 from policies.words import listed
 
 if TYPE_CHECKING:
+    from extender.api.models import GangView
     from policies.model import Pod
 
 _GANG = ("gang", "workload")
