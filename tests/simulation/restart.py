@@ -132,7 +132,10 @@ def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, serv
         yield f"a restart would have the consequence {effect}"
     said, says = _reasons(before), _reasons(after)
     different = [key for key in said if said[key] != says.get(key)]
-    for key in [key for key in different if not _is_explained(before, key) and not _asks_again(before, key, says)]:
+    asking = [key for key in different if _asks_again(before, key, says)]
+    for key in different:
+        if key in asking or _is_explained(before, key) or _lacks_their_quota(before, key, says, asking):
+            continue
         yield f"{key} is {said[key]}, and after a restart {says.get(key)}"
     kept, keeps = _claims(before), _claims(after)
     # No object says when a pod has ended: a new life begins to keep its room for a replacement, and not for long.
@@ -154,6 +157,17 @@ def _is_explained(state: State, key: GroupKey) -> bool:
 def _asks_again(state: State, key: GroupKey, says: Mapping[GroupKey, str]) -> bool:
     """Whether it is a gang of pods that asked for nodes in vain: no object says that it rests, as a job does."""
     return state.workloads[key].job is None and says.get(key) == "AwaitingNodes"
+
+
+def _lacks_their_quota(state: State, key: GroupKey, says: Mapping[GroupKey, str], asking: list[GroupKey]) -> bool:
+    """Whether those that ask for nodes again keep the quota in its tree that it would have."""
+    return says.get(key) == "NoQuota" and any(_tree_of(state, other) == _tree_of(state, key) for other in asking)
+
+
+def _tree_of(state: State, key: GroupKey) -> str | None:
+    queue = state.quotas.queue_of(key)
+    node = None if queue is None else state.quotas.node_of(queue.name)
+    return None if node is None else node.root.name
 
 
 def _reasons(state: State) -> dict[GroupKey, str]:
