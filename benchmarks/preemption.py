@@ -25,6 +25,7 @@ from policies.model.topology import SILENT
 from policies.placement.snapshot import Snapshot
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.victims import Choice, search
+from policies.statement import Statement
 
 ROUNDS = 20
 NOW = 1_000_000.0
@@ -88,7 +89,7 @@ def measure(nodes: int, candidates: int, progress: Progress) -> Run:
         request = Request("gang", pods, len(pods), HIGHEST)
         for _ in range(ROUNDS):
             began = time.thread_time()
-            found = search(request, snapshot, there, Limits(NOW))
+            found = search(request, Statement(snapshot), there, Limits(NOW))
             times.setdefault(asked.words, []).append(round((time.thread_time() - began) * 1000, 3))
             victims[asked.words] = len(found.victims) if isinstance(found, Choice) else 0
     return Run(nodes, len(there), times, victims)

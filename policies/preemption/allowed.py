@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import assert_never
 
 from policies.model.queues import ClusterQueue, Evicts
 from policies.preemption.candidates import Candidate, Limits, Request
+from policies.statement import Statement
 
 TOO_YOUNG = "has run for less than its minimum"
 
@@ -121,18 +123,23 @@ def protects(candidate: Candidate, limits: Limits) -> str:
 class Budgets:
     """The PodDisruptionBudgets, as candidates go. Without queues nothing else depends on who else goes."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, statement: Statement, limits: Limits) -> None:
+        self._statement = statement
         self._left = dict(limits.budgets)
 
     def may(self, candidate: Candidate) -> bool:
         """Whether it may go beside those that go already."""
         return all(count <= self._left.get(name, count) for name, count in candidate.budgets)
 
-    def change(self, candidate: Candidate, sign: int) -> None:
-        """It goes, or with -1 it is put back."""
-        for name, count in candidate.budgets:
-            if name in self._left:
-                self._left[name] -= sign * count
+    def evict(self, candidate: Candidate) -> None:
+        """Count its pods as evicted."""
+        self._count(candidate, 1)
+        self._statement.on_drop(partial(self._count, candidate, -1))
+
+    def restore(self, candidate: Candidate) -> None:
+        """Undo ``evict`` out of turn."""
+        self._count(candidate, -1)
+        self._statement.on_drop(partial(self._count, candidate, 1))
 
     def enough(self) -> bool:
         """Nothing but nodes is needed."""
@@ -151,3 +158,8 @@ class Budgets:
         if any(left < 0 for left in self._left.values()):
             return None
         return {one.name: Why.PRIORITY for one in gone}
+
+    def _count(self, candidate: Candidate, sign: int) -> None:
+        for name, count in candidate.budgets:
+            if name in self._left:
+                self._left[name] -= sign * count

@@ -1,18 +1,19 @@
 """Choose the candidates whose eviction costs least, as far as that can be found out.
 
-``Costed`` is the order of preference; a ``Trial`` takes some candidates as gone and says whether the preemptor has all
-that it needs.
+``Costed`` is the order of preference. A ``VictimSet`` is tried in a statement. It says whether the preemptor has all
+that it needs when these candidates are gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Protocol
 
-from policies.placement.snapshot import Snapshot
+from policies.placement.snapshot import Amounts, Rows, Snapshot
 from policies.preemption.allowed import Why
 from policies.preemption.candidates import Candidate, Unit
+from policies.statement import Statement
 from policies.steps import Steps, metered
 
 HOUR_S = 3600
@@ -97,13 +98,13 @@ def levels_of(gone: Iterable[Costed]) -> tuple[Level, ...]:
 
 
 class Room(Protocol):
-    """Whether the preemptor has a node for each member, as candidates go and are put back, by number."""
+    """Whether the preemptor has a node for each member, as candidates go and come back, by number."""
 
-    def change(self, number: int, sign: int) -> None:
-        """It goes, or with -1 it is put back."""
+    def recount(self, number: int) -> None:
+        """The room of this candidate is free now, or is taken again."""
         ...
 
-    def fits(self) -> Steps[bool]: ...
+    def fits(self, gone: Collection[int]) -> Steps[bool]: ...
 
 
 class Rules(Protocol):
@@ -113,8 +114,12 @@ class Rules(Protocol):
         """Whether it may go now."""
         ...
 
-    def change(self, candidate: Candidate, sign: int) -> None:
-        """It goes, or with -1 it is put back."""
+    def evict(self, candidate: Candidate) -> None:
+        """Give its quota back in the statement."""
+        ...
+
+    def restore(self, candidate: Candidate) -> None:
+        """Undo ``evict`` out of turn."""
         ...
 
     def enough(self) -> bool:
@@ -134,12 +139,25 @@ class Rules(Protocol):
         ...
 
 
-class Trial:
-    """Numbers are those of the ``options``. When it ends everybody has to be put back."""
+class VictimSet:
+    """The candidates that are taken as gone. Numbers are those of the ``options``.
 
-    def __init__(self, options: Sequence[Costed], room: Room, rules: Rules) -> None:
+    It changes the ``statement``: when the statement drops a block, the set is again what it was before that.
+    ``freed``: the rows and amounts that each candidate frees.
+    """
+
+    def __init__(
+        self,
+        options: Sequence[Costed],
+        statement: Statement,
+        freed: Mapping[int, tuple[Rows, Amounts]],
+        room: Room,
+        rules: Rules,
+    ) -> None:
         self.options = options
+        self.statement = statement
         self.gone: dict[int, None] = {}
+        self._freed = freed
         self._room = room
         self._rules = rules
         rest = {one.name: at for at, one in enumerate(options) if one.unit is Unit.WORKLOAD}
@@ -156,33 +174,30 @@ class Trial:
     def may(self, number: int) -> bool:
         return self._rules.may(self.options[number].candidate)
 
-    def take(self, number: int) -> None:
-        """It goes, with its surplus."""
+    def evict(self, number: int) -> None:
+        """Take a candidate as gone, with its surplus."""
         for at in (*self._surplus.get(number, ()), number):
             if at not in self.gone:
                 self.gone[at] = None
-                self._room.change(at, 1)
-                self._rules.change(self.options[at].candidate, 1)
+                self.statement.on_drop(partial(self.gone.pop, at))
+                if at in self._freed:
+                    self._move(at, self.statement.add)
+                self._rules.evict(self.options[at].candidate)
 
-    def put_back(self, number: int) -> bool:
-        """Whether it could be: it cannot without the rest of its workload."""
+    def restore(self, number: int) -> bool:
+        """Take a candidate as there again. Returns whether it can be: it cannot without the rest of its workload."""
         if number not in self.gone or self.rest.get(number) in self.gone:
             return False
         del self.gone[number]
-        self._room.change(number, -1)
-        self._rules.change(self.options[number].candidate, -1)
+        self.statement.on_drop(partial(self.gone.setdefault, number))
+        if number in self._freed:
+            self._move(number, self.statement.take)
+        self._rules.restore(self.options[number].candidate)
         return True
-
-    def put_all_back(self) -> None:
-        for number in [*reversed(self.gone)]:
-            if number not in self.rest:
-                self.put_back(number)
-        for number in [*self.gone]:
-            self.put_back(number)
 
     def fits(self) -> Steps[bool]:
         """Whether the preemptor has all that it needs. Who may go is not asked here."""
-        return self._rules.enough() and (yield from self._room.fits())
+        return self._rules.enough() and (yield from self._room.fits(self.gone))
 
     def allowed(self) -> bool:
         """Whether those that are gone may go together."""
@@ -190,6 +205,13 @@ class Trial:
 
     def chosen(self) -> list[Costed]:
         return [self.options[number] for number in self.gone]
+
+    def _move(self, number: int, change: Callable[[Rows, Amounts], None]) -> None:
+        # The statement undoes the last change first, so this counts again when the amounts are what they were.
+        recount = partial(self._room.recount, number)
+        self.statement.on_drop(recount)
+        change(*self._freed[number])
+        recount()
 
 
 MOST_TO_COMPARE = 24
@@ -199,68 +221,69 @@ EXCHANGES = 64
 
 
 def cheapest(
-    trial: Trial, orders: Iterable[Sequence[int]], home: Collection[int], effort: int
+    victims: VictimSet, orders: Iterable[Sequence[int]], home: Collection[int], effort: int
 ) -> Steps[list[Costed] | None]:
-    """The best that is found; None if nobody's eviction helps. Everybody is put back in the end.
+    """The best that is found; None if nobody's eviction helps. In the end nobody is gone.
 
     ``orders`` in which candidates are given up are tried out, and of a few candidates every choice, as long as that
     costs no more than the ``effort``, in units of ``policies.steps``. So of a few candidates it is the best there is.
     """
     best: list[Costed] | None = None
     for order in orders:
-        found = yield from _in_order(trial, order)
-        trial.put_all_back()
+        with victims.statement.open():
+            found = yield from _in_order(victims, order)
         if found is not None and (best is None or cost(found, home) < cost(best, home)):
             best = found
-    if len(trial.options) > MOST_TO_COMPARE:
-        return None if best is None else (yield from _exchanged(trial, best, home))
-    every = _Every(trial, best, home, effort)
-    yield from every.search()
-    trial.put_all_back()
+    with victims.statement.open():
+        if len(victims.options) > MOST_TO_COMPARE:
+            return None if best is None else (yield from _exchanged(victims, best, home))
+        every = _Every(victims, best, home, effort)
+        yield from every.search()
     return every.best
 
 
-def _in_order(trial: Trial, order: Sequence[int]) -> Steps[list[Costed] | None]:
-    """One after the other goes until there is room. Then whoever is not needed is put back, the last one first: so
+def _in_order(victims: VictimSet, order: Sequence[int]) -> Steps[list[Costed] | None]:
+    """One after the other goes until there is room. Then whoever is not needed comes back, the last one first: so
     nobody who comes late in the order goes where any number of those before it do."""
     fits, checks = False, 1
     for number in order:
-        if number not in trial.gone and trial.may(number):
-            trial.take(number)
-            if len(trial.gone) >= checks:
+        if number not in victims.gone and victims.may(number):
+            victims.evict(number)
+            if len(victims.gone) >= checks:
                 checks *= 2
-                if fits := (yield from trial.fits()):
+                if fits := (yield from victims.fits()):
                     break
-    if not fits and not (yield from trial.fits()):
+    if not fits and not (yield from victims.fits()):
         return None
-    yield from _fill_back(trial, [number for number in reversed(order) if number in trial.gone])
-    return trial.chosen() if trial.allowed() else None
+    yield from _restore_spare(victims, [number for number in reversed(order) if number in victims.gone])
+    return victims.chosen() if victims.allowed() else None
 
 
-def _fill_back(trial: Trial, order: Sequence[int]) -> Steps[None]:
-    """Put back whoever is not needed. It is tried with several at once: most often most of them are not."""
+def _restore_spare(victims: VictimSet, order: Sequence[int]) -> Steps[None]:
+    """Restore whoever is not needed. It is tried with several at once: most often most of them are not."""
     at, block = 0, 1
     while at < len(order):
-        back = [number for number in order[at : at + block] if trial.put_back(number)]
-        if not back or (yield from trial.fits()):
+        with victims.statement.open():
+            spare = not [number for number in order[at : at + block] if victims.restore(number)]
+            if spare := spare or (yield from victims.fits()):
+                victims.statement.commit()
+        if spare:
             at, block = at + block, block * 2
-            continue
-        for number in reversed(back):
-            trial.take(number)
-        at, block = (at + 1, 1) if block == 1 else (at, block // 2)
+        else:
+            at, block = (at + 1, 1) if block == 1 else (at, block // 2)
 
 
-def _exchanged(trial: Trial, best: list[Costed], home: Collection[int]) -> Steps[list[Costed]]:
+def _exchanged(victims: VictimSet, best: list[Costed], home: Collection[int]) -> Steps[list[Costed]]:
     """Exchange victims for candidates that lose as much and are better to give up, as smaller ones are.
 
     The victim that is given up last is exchanged first. Workloads with a surplus are left as they are.
     """
-    options, left, price = trial.options, EXCHANGES, cost(best, home)
-    fixed = {*trial.rest, *trial.rest.values()}
-    victims = [at for at, one in enumerate(options) if one in best]
-    for number in victims:
-        trial.take(number)
-    replaceable = [at for at in victims if at not in fixed]
+    options, left, price = victims.options, EXCHANGES, cost(best, home)
+    fixed = {*victims.rest, *victims.rest.values()}
+    numbers = [at for at, one in enumerate(options) if one in best]
+    for number in numbers:
+        victims.evict(number)
+    replaceable = [at for at in numbers if at not in fixed]
     for number in sorted(replaceable, key=lambda at: options[at].value, reverse=True):
         mine = options[number]
         loss = mine.priority, mine.unit, mine.hours
@@ -269,42 +292,42 @@ def _exchanged(trial: Trial, best: list[Costed], home: Collection[int]) -> Steps
             for at, one in enumerate(options)
             if (one.priority, one.unit, one.hours) == loss
             and one.merit < mine.merit
-            and at not in trial.gone
+            and at not in victims.gone
             and at not in fixed
         ]
         for other in sorted(others, key=lambda at: options[at].value)[:left]:
             left -= 1
-            trial.put_back(number)
-            if trial.may(other):
-                trial.take(other)
-                found = trial.chosen()
-                if cost(found, home) < price and (yield from trial.fits()) and trial.allowed():
+            with victims.statement.open():
+                victims.restore(number)
+                if not victims.may(other):
+                    continue
+                victims.evict(other)
+                found = victims.chosen()
+                if cost(found, home) < price and (yield from victims.fits()) and victims.allowed():
+                    victims.statement.commit()
                     best, price = found, cost(found, home)
                     break
-                trial.put_back(other)
-            trial.take(number)
-    trial.put_all_back()
     return best
 
 
 class _Every:
     """Every choice that may be better than the best so far. Without any of the rest there must be room."""
 
-    def __init__(self, trial: Trial, best: list[Costed] | None, home: Collection[int], effort: int) -> None:
+    def __init__(self, victims: VictimSet, best: list[Costed] | None, home: Collection[int], effort: int) -> None:
         self.best = best
-        self._trial = trial
+        self._victims = victims
         self._home = home
         self._cost: Cost | None = None if best is None else cost(best, home)
         self._left = effort
-        options = trial.options
+        options = victims.options
         by_value = sorted(range(len(options)), key=lambda at: options[at].value, reverse=True)
         # The rest of a workload is decided before its surplus.
-        self._order = sorted(by_value, key=lambda at: at in trial.rest)
+        self._order = sorted(by_value, key=lambda at: at in victims.rest)
 
     def search(self) -> Steps[None]:
         for number in self._order:
-            self._trial.take(number)
-        if (yield from self._trial.fits()):
+            self._victims.evict(number)
+        if (yield from self._victims.fits()):
             yield from self._from(0, [])
 
     def _from(self, at: int, chosen: list[Costed]) -> Steps[None]:
@@ -316,15 +339,15 @@ class _Every:
             self._note(chosen)
             return
         number = self._order[at]
-        if self._trial.put_back(number):
-            fits, spent = yield from metered(self._trial.fits())
-            self._left -= spent
-            if fits:
-                yield from self._from(at + 1, chosen)
-            self._trial.take(number)
-        yield from self._from(at + 1, [*chosen, self._trial.options[number]])
+        with self._victims.statement.open():
+            if self._victims.restore(number):
+                fits, spent = yield from metered(self._victims.fits())
+                self._left -= spent
+                if fits:
+                    yield from self._from(at + 1, chosen)
+        yield from self._from(at + 1, [*chosen, self._victims.options[number]])
 
     def _note(self, chosen: list[Costed]) -> None:
         found = cost(chosen, self._home)
-        if (self._cost is None or found < self._cost) and self._trial.allowed():
+        if (self._cost is None or found < self._cost) and self._victims.allowed():
             self.best, self._cost = chosen, found

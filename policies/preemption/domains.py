@@ -6,7 +6,7 @@ are of several shapes, or demand something of other pods, ``victims.py`` asks th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +34,7 @@ class Ask:
     def __init__(self, role: Role, needed: int, caps: Sequence[Cap], snapshot: Snapshot) -> None:
         """``role``: as it is with all candidates gone: where it has no room then it never has."""
         demand = snapshot.demand(role.requests) or []
-        self.lines = [line for line, _ in demand]
+        self.lines = np.array([line for line, _ in demand], dtype=np.intp)
         self.demand = [(at, amount) for at, (_, amount) in enumerate(demand)]
         self.needed = needed
         self.rules = role.rules
@@ -53,13 +53,13 @@ class Ask:
         """How many members each of these nodes takes. ``free``: the lines that are asked for, on these nodes."""
         return np.minimum(slots(free, self.demand), self.most[rows])
 
-    def free(self, rows: Rows | slice = slice(None)) -> Amounts:
+    def free(self, rows: Rows) -> Amounts:
         """What is free on these nodes now, of the lines that are asked for: a copy."""
-        return self.snapshot.free[self.lines][:, rows].copy()
+        return self.snapshot.free[np.ix_(self.lines, rows)]
 
     def free_without(self, freed: Freed) -> Amounts:
         """The same of all nodes, when these entries are free, too."""
-        free = self.free()
+        free = self.snapshot.free[self.lines]
         add(free, freed)
         return free
 
@@ -73,29 +73,26 @@ class Ask:
 
 
 class Counting:
-    """The nodes of one domain, as candidates go and are put back. Numbers are those of the candidates in ``freed``."""
+    """The nodes of one domain, as candidates go and come back. Numbers are those of the candidates in ``freed``."""
 
     def __init__(self, ask: Ask, rows: Rows, freed: Mapping[int, tuple[Rows, Amounts]]) -> None:
         """``rows`` in ascending order. ``freed``: entries of these alone."""
         self._ask = ask
         self._rows = rows
-        self._free = ask.free(rows)
-        self._room = ask.room(self._free, rows)
+        self._room = ask.room(ask.free(rows), rows)
         self._total = int(self._room.sum())
-        self._of = {number: (np.searchsorted(rows, there), amounts) for number, (there, amounts) in freed.items()}
+        self._of = {number: (np.searchsorted(rows, there), there) for number, (there, _) in freed.items()}
 
-    def change(self, number: int, sign: int) -> None:
-        """It goes, or with -1 it is put back."""
+    def recount(self, number: int) -> None:
+        """The room of this candidate is free now, or is taken again."""
         if (known := self._of.get(number)) is None:
             return
-        at, amounts = known
-        here = self._free[:, at] + amounts * sign
-        self._free[:, at] = here
-        room = self._ask.room(here, self._rows[at])
+        at, rows = known
+        room = self._ask.room(self._ask.free(rows), rows)
         self._total += int(room.sum() - self._room[at].sum())
         self._room[at] = room
 
-    def fits(self) -> Steps[bool]:
+    def fits(self, gone: Collection[int]) -> Steps[bool]:  # noqa: ARG002
         """Whether as many as are needed have room now."""
         yield _CHECK
         if self._total < self._ask.needed or not self._ask.rules.slices:
@@ -172,7 +169,7 @@ class _Promise:
         """Domains by their codes, best first; with the highest priority that another one needs where that is lower."""
         if not len(self._steps):
             # Nobody has room that is of use: what it lacks is quota alone.
-            holding = np.flatnonzero(self._by_domain(self._ask.free()) >= self._ask.needed)
+            holding = np.flatnonzero(self._by_domain(self._ask.snapshot.free[self._ask.lines]) >= self._ask.needed)
             rank = self._ask.levels[self._ask.rules.required or 0].rank
             yield from ((code, None) for code in holding[np.argsort(rank[holding])].tolist())
             return

@@ -1,9 +1,9 @@
-"""The room that comes free when candidates go: as a snapshot, and as arrays of who frees what on which node."""
+"""The room that comes free when candidates go: who frees what on which node."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from policies.model import Requests
 from policies.placement.snapshot import Amounts, Rows, Snapshot
 from policies.placement.tenants import Apart
 from policies.preemption.candidates import Candidate
+from policies.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Freed:
         """These entries alone."""
         return Freed(self.owners[chosen], self.rows[chosen], self.amounts[:, chosen])
 
-    def of_lines(self, lines: Sequence[int]) -> Freed:
+    def of_lines(self, lines: Rows) -> Freed:
         """These lines alone."""
         return Freed(self.owners, self.rows, self.amounts[lines])
 
@@ -35,6 +36,14 @@ class Freed:
         known = np.array(numbers, dtype=np.intp)
         some = self.at(np.flatnonzero(np.isin(self.owners, known)))
         return Freed(np.searchsorted(known, some.owners), some.rows, some.amounts)
+
+    def by_node(self) -> tuple[Rows, Amounts]:
+        """What all of them free together, once for each node."""
+        order = np.argsort(self.rows, kind="stable")
+        starts = np.flatnonzero(np.diff(self.rows[order], prepend=-1))
+        if not len(starts):
+            return self.rows, self.amounts
+        return self.rows[order[starts]], np.add.reduceat(self.amounts[:, order], starts, axis=1)
 
     def by_owner(self) -> dict[int, tuple[Rows, Amounts]]:
         """The rows and amounts of each candidate that has an entry."""
@@ -46,13 +55,16 @@ class Freed:
         }
 
 
-def without(snapshot: Snapshot, gone: Sequence[Candidate], freed: Freed) -> Snapshot:
-    """A snapshot of its own. ``freed``: by those that are gone, of all lines."""
-    free = snapshot.free.copy()
-    add(free, freed)
-    pods = [pod for candidate in gone for pod in candidate.pods]
-    view = replace(snapshot, free=free)
-    return view.among(Apart(view.others.tenants, pods)) if pods else view
+def leave_out(statement: Statement, gone: Sequence[Candidate], freed: Freed) -> None:
+    """Show the nodes without these candidates. ``freed``: by them, of all lines."""
+    statement.add(*freed.by_node())
+    hide(statement, gone)
+
+
+def hide(statement: Statement, gone: Iterable[Candidate]) -> None:
+    """Show the nodes without the pods of these candidates, whose room is free already."""
+    if pods := [pod for candidate in gone for pod in candidate.pods]:
+        statement.show(statement.snapshot.among(Apart(statement.snapshot.others.tenants, pods)))
 
 
 def add(free: Amounts, freed: Freed) -> None:

@@ -12,7 +12,8 @@ from policies.placement.request import Role, roles_of
 from policies.placement.rules import Unclear
 from policies.placement.snapshot import Amounts, Snapshot
 from policies.preemption.candidates import Candidate, Request
-from policies.preemption.freed import Freed, without
+from policies.preemption.freed import Freed, leave_out
+from policies.statement import Statement
 from policies.steps import Steps
 
 Contested = tuple[FlavorResource, ...]
@@ -21,7 +22,7 @@ OnNodes = Mapping[str, Contested]
 
 
 def lacking_on_nodes(
-    request: Request, snapshot: Snapshot, candidates: Sequence[Candidate], freed: Freed
+    request: Request, statement: Statement, candidates: Sequence[Candidate], freed: Freed
 ) -> Steps[OnNodes]:
     """Find what the request wants of quota and of nodes that lack it.
 
@@ -31,11 +32,15 @@ def lacking_on_nodes(
     candidates, in their order, of all lines.
     """
     wanted = tuple(what for what, amount in request.usage.items() if amount)
-    emptied = without(snapshot, candidates, freed)
-    roles = yield from roles_of(request.pods, request.caps, emptied, request.beside)
-    if isinstance(roles, Unclear) or any(role.relations is not None for role in roles):
-        return {one.name: wanted for one in candidates}
-    short = _asked(roles, emptied) > np.maximum(snapshot.free, 0)
+    with statement.open():
+        leave_out(statement, candidates, freed)
+        emptied = statement.snapshot
+        roles = yield from roles_of(request.pods, request.caps, emptied, request.beside)
+        if isinstance(roles, Unclear) or any(role.relations is not None for role in roles):
+            return {one.name: wanted for one in candidates}
+        asked = _asked(roles, emptied)
+    snapshot = statement.snapshot
+    short = asked > np.maximum(snapshot.free, 0)
     yield 10 + len(snapshot.names) // 50
     known: dict[str, list[FlavorResource]] = {}
     for name, line in snapshot.resources.items():

@@ -17,18 +17,19 @@ from policies.preemption.allowed import Budgets, Why
 from policies.preemption.candidates import Candidate, Limits, Request
 from policies.preemption.lacking import Contested, OnNodes
 from policies.quota.shares import share_of
-from policies.quota.tree import QuotaNode, QuotaTree
+from policies.quota.tree import QuotaNode
+from policies.statement import Statement
 from policies.words import amount, listed
 
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """``tree``: with the usage of all candidates in it, and without that of the request. ``queues``: by name. ``fair``:
-    the strategies of fair sharing, tried in this order; none without it. ``saturation``: a queue that uses more than it
-    has may not evict for another one of which it would use that many times as much as the other does, by what each of
-    them has; None for no such rule."""
+    """``queues``: by name. ``fair``: the strategies of fair sharing, tried in this order; none without it.
 
-    tree: QuotaTree
+    ``saturation``: a queue that uses more than it has may not evict for another one of which it would use that many
+    times as much as the other does, by what each of them has; None for no such rule.
+    """
+
     queues: Mapping[str, ClusterQueue]
     fair: tuple[FairStrategy, ...] = ()
     saturation: Fraction | None = None
@@ -37,12 +38,14 @@ class Queues:
 class Reclaim:
     """One attempt: ``borrowing``, or so that its queue does not borrow in the end; or by strategies of fair sharing.
 
+    ``statement``: what the attempt changes. Its tree has the usage of all candidates, and not that of the request.
     ``on_nodes``: what nodes lack for the request, of the room that each candidate has, by its name.
     """
 
     def __init__(
         self,
         request: Request,
+        statement: Statement,
         queues: Queues,
         limits: Limits,
         on_nodes: OnNodes = MappingProxyType({}),
@@ -55,8 +58,9 @@ class Reclaim:
         self._saturation = queues.saturation
         self._borrowing = borrowing
         self._fair = fair
-        self._budgets = Budgets(limits)
-        self._tree = queues.tree.fork(request.queue)
+        self._budgets = Budgets(statement, limits)
+        self._statement = statement
+        self._tree = statement.tree
         self._own = self._tree.queues[request.queue]
         self._wanted = {what: amount for what, amount in request.usage.items() if amount}
         self._lacked = tuple(self._tree.lacks(request.queue, request.usage))
@@ -71,12 +75,17 @@ class Reclaim:
         """Whether it may go beside those that go already."""
         return self._budgets.may(candidate) and self._why(candidate) is not None
 
-    def change(self, candidate: Candidate, sign: int) -> None:
-        """It goes, or with -1 it is put back."""
-        self._budgets.change(candidate, sign)
-        if candidate.queue in self._tree.queues:
-            self._known.clear()
-            (self._tree.free if sign > 0 else self._tree.use)(candidate.queue, candidate.usage)
+    def evict(self, candidate: Candidate) -> None:
+        """Give its quota back in the statement."""
+        self._budgets.evict(candidate)
+        self._forget_rules()
+        self._statement.give_back(candidate.queue, candidate.usage)
+
+    def restore(self, candidate: Candidate) -> None:
+        """Undo ``evict`` out of turn."""
+        self._budgets.restore(candidate)
+        self._forget_rules()
+        self._statement.use(candidate.queue, candidate.usage)
 
     def helps(self, candidate: Candidate) -> bool:
         """Whether its eviction frees quota that is lacking, or, in its own queue, lets others be evicted after it."""
@@ -104,13 +113,10 @@ class Reclaim:
         order = sorted(gone, key=lambda one: (self._distance(one), self._contended(one), one.name))
         left = order[::-1]
         found: list[tuple[str, Why]] = []
-        back: list[Candidate] = []
-        while (last := next(filter(self._may_be_put_back, left), None)) is not None:
-            found.append((last.name, self._why(last) or Why.PRIORITY))
-            back.append(last)
-            left.remove(last)
-        for candidate in reversed(back):
-            self.change(candidate, 1)
+        with self._statement.open():
+            while (last := next(filter(self._may_go_last, left), None)) is not None:
+                found.append((last.name, self._why(last) or Why.PRIORITY))
+                left.remove(last)
         return None if left else dict(reversed(found))
 
     def reaches(self, queue: str, *, alone: bool) -> bool:
@@ -129,13 +135,17 @@ class Reclaim:
             return True
         return self._share_with_wanted(near) <= share_of(far).rank
 
-    def _may_be_put_back(self, candidate: Candidate) -> bool:
-        """Put a candidate back if it may be the last to go, after all that are gone. Returns whether it may."""
-        self.change(candidate, -1)
-        if self.may(candidate):
-            return True
-        self.change(candidate, 1)
-        return False
+    def _may_go_last(self, candidate: Candidate) -> bool:
+        """Restore a candidate if it may be the last to go, after all that are gone. Returns whether it may."""
+        with self._statement.open():
+            self.restore(candidate)
+            if may := self.may(candidate):
+                self._statement.commit()
+        return may
+
+    def _forget_rules(self) -> None:
+        self._known.clear()
+        self._statement.on_drop(self._known.clear)
 
     def _distance(self, candidate: Candidate) -> int:
         """How many steps it is from its own queue to the nearest cohort that both are in; 0 in its own queue."""
@@ -207,17 +217,16 @@ class Reclaim:
         if self._within_own(contested):
             return Why.RECLAIM
         ours, before = self._share_with_wanted(near), share_of(far).rank
-        self._tree.free(candidate.queue, candidate.usage)
-        after = share_of(far).rank
-        self._tree.use(candidate.queue, candidate.usage)
+        with self._statement.open():
+            self._statement.give_back(candidate.queue, candidate.usage)
+            after = share_of(far).rank
         passes = {FairStrategy.FINAL: ours <= after, FairStrategy.INITIAL: ours < before}
         return Why.FAIR if any(passes[strategy] for strategy in self._fair) else None
 
     def _share_with_wanted(self, near: QuotaNode) -> tuple[bool, Fraction]:
-        self._tree.use(self._own.name, self._wanted)
-        found = share_of(near).rank
-        self._tree.free(self._own.name, self._wanted)
-        return found
+        with self._statement.open():
+            self._statement.use(self._own.name, self._wanted)
+            return share_of(near).rank
 
     def _saturated(self, near: QuotaNode, far: QuotaNode, contested: Contested) -> bool:
         """Whether its side would use more than it has, and about as many times that as the other side does."""
@@ -255,9 +264,11 @@ def _all_borrow(theirs: QuotaNode, far: QuotaNode, what: FlavorResource) -> bool
     return True
 
 
-def attempts(request: Request, queues: Queues, limits: Limits, on_nodes: OnNodes) -> list[list[Reclaim]]:
+def attempts(
+    request: Request, statement: Statement, queues: Queues, limits: Limits, on_nodes: OnNodes
+) -> list[list[Reclaim]]:
     """Of the first ones that find anybody the cheapest is taken."""
-    begin = partial(Reclaim, request, queues, limits, on_nodes)
+    begin = partial(Reclaim, request, statement, queues, limits, on_nodes)
     if queues.fair:
         return [[begin(fair=queues.fair[: at + 1])] for at in range(len(queues.fair))]
     return [[begin(borrowing=borrowing) for borrowing in (True, False)]]

@@ -5,7 +5,7 @@ Victims are looked for in each domain that can be made to hold the whole plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,16 +14,15 @@ from policies.model.queues import ClusterQueue, Evicts, Usage
 from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import roles_of
 from policies.placement.rules import Unclear, seen_by
-from policies.placement.snapshot import Snapshot
 from policies.preemption.allowed import Budgets, Why, allowed
 from policies.preemption.candidates import Candidate, Limits, Request, Unit
-from policies.preemption.cheapest import Cost, Costed, Rules, Trial, cheapest, cost
+from policies.preemption.cheapest import Cost, Costed, Rules, VictimSet, cheapest, cost
 from policies.preemption.domains import Ask, Counting, Target, counted, targets
-from policies.preemption.freed import Freed, freed_by, without
+from policies.preemption.freed import Freed, freed_by, hide, leave_out
 from policies.preemption.lacking import lacking_on_nodes
 from policies.preemption.reclaim import Queues, attempts
 from policies.quota.flavors import Fit
-from policies.quota.tree import QuotaTree
+from policies.statement import Statement
 from policies.steps import BUDGET, Steps, finish, metered
 from policies.words import listed, many
 
@@ -64,44 +63,46 @@ class Refusal:
 
 def search(
     request: Request,
-    snapshot: Snapshot,
+    statement: Statement,
     candidates: Sequence[Candidate],
     limits: Limits,
     policies: Policies = OURS,
     queues: Queues | None = None,
 ) -> Choice | Refusal:
-    """``searching``, done at once."""
-    return finish(searching(request, snapshot, candidates, limits, policies, queues))
+    """``searching``, done at once. The statement is left as it was."""
+    with statement.open():
+        return finish(searching(request, statement, candidates, limits, policies, queues))
 
 
 def searching(
     request: Request,
-    snapshot: Snapshot,
+    statement: Statement,
     candidates: Sequence[Candidate],
     limits: Limits,
     policies: Policies = OURS,
     queues: Queues | None = None,
 ) -> Steps[Choice | Refusal]:
     """Return the victims that cost least (``Costed``), and the plan that fits when they are gone: nodes and, with
-    ``queues``, quota. Neither the snapshot nor the quota tree may change until the search ends.
+    ``queues``, quota. The search tries evictions in the statement, whose quota tree has the usage of all candidates in
+    it, and not that of the request.
 
     Of a few candidates, and members of one shape, the choice is the best there is. Of many it is a good one, and nobody
     is in it who need not be.
     """
-    by_queue = queues if queues is not None and request.queue in queues.tree.queues else None
-    known = (
-        {} if by_queue is None else {name: by_queue.queues[name] for name in by_queue.tree.fork(request.queue).queues}
-    )
-    snapshot = seen_by([*request.pods, *[pod for pod, _ in request.beside]], snapshot)
+    tree = statement.tree
+    by_queue = queues if request.queue in tree.queues else None
+    known = {} if by_queue is None else {name: by_queue.queues[name] for name in tree.around(request.queue)}
+    statement.show(seen_by([*request.pods, *[pod for pod, _ in request.beside]], statement.snapshot))
+    snapshot = statement.snapshot
     may = allowed(request, candidates, limits, known)
     chosen = sorted(may.candidates, key=lambda one: one.name)
     freed = freed_by(chosen, snapshot)
     yield len(chosen)
-    rules: Sequence[Sequence[Rules]] = [[Budgets(limits)]]
+    rules: Sequence[Sequence[Rules]] = [[Budgets(statement, limits)]]
     if by_queue is not None:
-        on_nodes = (yield from lacking_on_nodes(request, snapshot, chosen, freed)) if request.pods else {}
-        rules = attempts(request, by_queue, limits, on_nodes)
-    placing = Placing(request, snapshot, chosen, freed, policies)
+        on_nodes = (yield from lacking_on_nodes(request, statement, chosen, freed)) if request.pods else {}
+        rules = attempts(request, statement, by_queue, limits, on_nodes)
+    placing = Placing(request, statement, chosen, freed, policies)
     found = yield from placing.plan(())
     if isinstance(found, Placed) and any(one.enough() for some in rules for one in some):
         return Choice((), {}, found.nodes, "it fits without an eviction")
@@ -113,7 +114,7 @@ def searching(
         found = yield from placing.plan(numbers)
         if isinstance(found, Placed):
             pool = [options[at] for at in numbers]
-            choose = partial(Chooser, request, snapshot, pool, freed.among(numbers), policies)
+            choose = partial(Chooser, request, statement, pool, freed.among(numbers), policies)
             victims = yield from _first(rules, choose)
             if victims is not None:
                 return Choice(victims.candidates, victims.why, victims.nodes, _told(victims.candidates))
@@ -148,7 +149,7 @@ def _lacking(rules: Sequence[Sequence[Rules]], options: Sequence[Costed]) -> str
     """What quota lacks when all of them are gone, in the last attempt of all; empty if it does not."""
     last = rules[-1][0]
     for one in options:
-        last.change(one.candidate, 1)
+        last.evict(one.candidate)
     return last.lack()
 
 
@@ -183,14 +184,13 @@ def _others(kept: Mapping[str, int]) -> str:
     return f"; {said}" if said else ""
 
 
-def offered(tree: QuotaTree, queue: str, usage: Usage, found: Choice) -> tuple[Fit, int]:
+def offered(statement: Statement, queue: str, usage: Usage, found: Choice) -> tuple[Fit, int]:
     """Whether others alone go, and from how far away the queue borrows when all of them have gone."""
-    after = tree.fork(queue)
-    for victim in found.victims:
-        if victim.queue in after.queues:
-            after.free(victim.queue, victim.usage)
+    with statement.open():
+        for victim in found.victims:
+            statement.give_back(victim.queue, victim.usage)
+        level = max((statement.tree.level(queue, what, amount)[0] for what, amount in usage.items()), default=0)
     own = any(victim.queue == queue for victim in found.victims)
-    level = max((after.level(queue, what, amount)[0] for what, amount in usage.items()), default=0)
     return (Fit.PREEMPT if own else Fit.RECLAIM), level
 
 
@@ -210,7 +210,7 @@ class Chooser:
     def __init__(
         self,
         request: Request,
-        snapshot: Snapshot,
+        statement: Statement,
         pool: Sequence[Costed],
         freed: Freed,
         policies: Policies,
@@ -218,25 +218,28 @@ class Chooser:
     ) -> None:
         """``freed``: what each of the pool frees, of all lines."""
         self._request = request
-        self._snapshot = snapshot
+        self._statement = statement
         self._pool = pool
         self._rules = rules
         self._freed = freed
-        self._placing = Placing(request, snapshot, [one.candidate for one in pool], freed, policies)
+        self._by_owner = freed.by_owner()
+        self._placing = Placing(request, statement, [one.candidate for one in pool], freed, policies)
         self._helpers = {at for at, one in enumerate(pool) if rules.helps(one.candidate)}
 
     def best(self) -> Steps[Victims | None]:
         """None if the rules forbid every choice."""
-        asked, emptied = self._request, self._placing.without(range(len(self._pool)))
-        roles = yield from roles_of(asked.pods, asked.caps, emptied, asked.beside)
+        asked, statement = self._request, self._statement
+        with statement.open():
+            leave_out(statement, [one.candidate for one in self._pool], self._freed)
+            roles = yield from roles_of(asked.pods, asked.caps, statement.snapshot, asked.beside)
         if not isinstance(roles, Unclear) and counted(roles):
-            found = yield from self._by_counting(Ask(roles[0], asked.needed, asked.caps, self._snapshot))
-            victims = None if found is None else (yield from self._planned(*found))
-            if found is None or victims is not None:
-                return victims
-        trial = Trial(self._pool, self._placing, self._rules)
+            found = yield from self._by_counting(Ask(roles[0], asked.needed, asked.caps, statement.snapshot))
+            planned = None if found is None else (yield from self._planned(*found))
+            if found is None or planned is not None:
+                return planned
+        victims = VictimSet(self._pool, statement, self._by_owner, self._placing, self._rules)
         by_value = sorted(range(len(self._pool)), key=lambda at: self._pool[at].value)
-        gone = yield from cheapest(trial, [by_value], (), BUDGET)
+        gone = yield from cheapest(victims, [by_value], (), BUDGET)
         return None if gone is None else (yield from self._planned(cost(gone), gone))
 
     def _planned(self, price: Cost, gone: Sequence[Costed]) -> Steps[Victims | None]:
@@ -245,11 +248,10 @@ class Chooser:
         numbers = [at for at, one in enumerate(self._pool) if one.name in names]
         candidates = tuple(self._pool[at].candidate for at in numbers)
         found = yield from self._placing.plan(numbers)
-        for one in candidates:
-            self._rules.change(one, 1)
-        why = self._rules.why(candidates)
-        for one in candidates:
-            self._rules.change(one, -1)
+        with self._statement.open():
+            for one in candidates:
+                self._rules.evict(one)
+            why = self._rules.why(candidates)
         return Victims(candidates, why, price, found.nodes) if why is not None and isinstance(found, Placed) else None
 
     def _by_counting(self, ask: Ask) -> Steps[tuple[Cost, list[Costed]] | None]:
@@ -271,10 +273,11 @@ class Chooser:
         numbers = self._concerned(target)
         options = [self._pool[number] for number in numbers]
         freed = {at: target.freed[number] for at, number in enumerate(numbers) if number in target.freed}
-        trial = Trial(options, Counting(ask, target.rows, freed), self._rules)
+        all_freed = {at: self._by_owner[number] for at, number in enumerate(numbers) if number in self._by_owner}
+        victims = VictimSet(options, self._statement, all_freed, Counting(ask, target.rows, freed), self._rules)
         gains = [target.gains.get(number, 0) for number in numbers]
         yield 10 + len(target.rows) // 100 + len(numbers)
-        return (yield from cheapest(trial, _orders(options, gains), target.home, effort))
+        return (yield from cheapest(victims, _orders(options, gains), target.home, effort))
 
     def _concerned(self, target: Target) -> list[int]:
         """Who has room in the domain; and who goes with them, or helps by what else it frees."""
@@ -317,36 +320,39 @@ class Placing:
     """Numbers are those of the candidates, in their order. ``freed``: what each of them frees, of all lines."""
 
     def __init__(
-        self, request: Request, snapshot: Snapshot, candidates: Sequence[Candidate], freed: Freed, policies: Policies
+        self,
+        request: Request,
+        statement: Statement,
+        candidates: Sequence[Candidate],
+        freed: Freed,
+        policies: Policies,
     ) -> None:
         self._request = request
-        self._snapshot = snapshot
+        self._statement = statement
         self._candidates = candidates
         self._freed = freed
         self._policies = policies
-        self._gone: dict[int, None] = {}
 
-    def change(self, number: int, sign: int) -> None:
-        """It goes, or with -1 it is put back."""
-        if sign > 0:
-            self._gone[number] = None
-        else:
-            del self._gone[number]
+    def recount(self, number: int) -> None:
+        """Nothing is counted: the next look is at the statement."""
 
-    def fits(self) -> Steps[bool]:
-        """Whether all have a node now."""
-        found = yield from self.plan(sorted(self._gone))
+    def fits(self, gone: Collection[int]) -> Steps[bool]:
+        """Whether all have a node now that these are gone, whose room is free already."""
+        with self._statement.open():
+            hide(self._statement, [self._candidates[number] for number in gone])
+            found = yield from self._place()
         return isinstance(found, Placed)
 
-    def without(self, gone: Sequence[int]) -> Snapshot:
-        """The cluster without these; their numbers ascend."""
-        return without(self._snapshot, [self._candidates[number] for number in gone], self._freed.among(gone))
-
     def plan(self, gone: Sequence[int]) -> Steps[Placed | Shortfall]:
-        """The plan without them, or what is lacking even so. Nobody needs no nodes."""
-        asked = self._request
+        """The plan without these, or what is lacking even so. Their numbers ascend."""
+        with self._statement.open():
+            leave_out(self._statement, [self._candidates[number] for number in gone], self._freed.among(gone))
+            return (yield from self._place())
+
+    def _place(self) -> Steps[Placed | Shortfall]:
+        """Nobody needs no nodes."""
+        asked, view = self._request, self._statement.snapshot
         if not asked.pods:
             return Placed({})
-        view = self.without(gone)
         yield 20 + len(view.names) // 50
         return (yield from placing(asked.pods, asked.needed, view, asked.caps, asked.beside, self._policies))

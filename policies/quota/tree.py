@@ -145,6 +145,10 @@ class QuotaTree:
         """The queues of a tree: they lend each other."""
         return self.roots.get(root, ())
 
+    def around(self, queue: str) -> Iterator[str]:
+        """The queues of its hierarchy, itself among them."""
+        return (name for name, node in self.queues.items() if node.root is self.queues[queue].root)
+
     def use(self, queue: str, usage: Usage) -> None:
         """A workload of that queue uses so much from now on."""
         for what, amount in usage.items():

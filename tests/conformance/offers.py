@@ -11,6 +11,7 @@ from policies.preemption.candidates import Request
 from policies.preemption.reclaim import Queues
 from policies.preemption.victims import Choice, Refusal, offered, search
 from policies.quota.flavors import Fit
+from policies.statement import Statement
 from tests.conformance.books import Books, Victims
 from tests.conformance.preemption import World, sheltered
 from tests.conformance.quota import Evictions, Incoming
@@ -30,8 +31,8 @@ class _Offers:
 
     def __init__(self, world: World, known: dict[str, ClusterQueue], workload: Incoming, books: Books) -> None:
         self._workload = workload
-        self._tree = books.later
-        self._queues = Queues(books.later, known, world.fair, world.saturation)
+        self._statement = Statement(no_nodes(), books.later)
+        self._queues = Queues(known, world.fair, world.saturation)
         self._running = [one for one in world.running if one.name not in books.leaving]
         budgets = Counter(world.limits.budgets)
         for one in world.running:
@@ -42,8 +43,8 @@ class _Offers:
     def preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
         found = self._search({what: amount})
         if isinstance(found, Refusal):
-            return Fit.NO_CANDIDATES, self._tree.level(queue.name, what, amount)[0]
-        return offered(self._tree, queue.name, {what: amount}, found)
+            return Fit.NO_CANDIDATES, self._statement.tree.level(queue.name, what, amount)[0]
+        return offered(self._statement, queue.name, {what: amount}, found)
 
     def victims(self, usage: Usage) -> Victims | str:
         found = self._search(usage)
@@ -54,4 +55,4 @@ class _Offers:
     def _search(self, usage: Usage) -> Choice | Refusal:
         of = self._workload
         wanted = Request(of.uid, (), 0, of.priority, since=of.since, queue=of.queue, usage=usage)
-        return search(wanted, no_nodes(), self._running, self._limits, queues=self._queues)
+        return search(wanted, self._statement, self._running, self._limits, queues=self._queues)

@@ -13,6 +13,7 @@ from policies.preemption.candidates import Candidate, Limits, Request, Unit
 from policies.preemption.reclaim import Queues
 from policies.preemption.victims import Choice, search
 from policies.quota.tree import QuotaTree
+from policies.statement import Statement
 from tests.conformance.checks import (
     check_amount,
     check_kind,
@@ -66,9 +67,9 @@ def decide(world: World, preemptor: Request) -> Decision:
     for one in world.running:
         if one.queue in tree.queues:
             tree.use(one.queue, one.usage)
-    queues = Queues(tree, {one.name: one for one in world.queues}, world.fair, world.saturation)
-    snapshot = no_nodes() if world.snapshot is None else world.snapshot
-    found = search(preemptor, snapshot, world.running, world.limits, queues=queues)
+    queues = Queues({one.name: one for one in world.queues}, world.fair, world.saturation)
+    statement = Statement(no_nodes() if world.snapshot is None else world.snapshot, tree)
+    found = search(preemptor, statement, world.running, world.limits, queues=queues)
     return Decision(found.why if isinstance(found, Choice) else None, found.text)
 
 

@@ -16,6 +16,7 @@ from extender.core.workload.shape import Demand, Shape, told_by
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod, Requests, Victim
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, FlavorResource, Usage
+from policies.placement.snapshot import no_nodes
 from policies.preemption.allowed import forbids
 from policies.preemption.candidates import Candidate, Limits, Request, Unit
 from policies.preemption.reclaim import Queues, Reclaim
@@ -23,13 +24,14 @@ from policies.preemption.victims import Choice, Refusal, offered
 from policies.quota.flavors import Assignment, Choices, Fit
 from policies.quota.proportion import deserve
 from policies.quota.tree import QuotaTree
+from policies.statement import Statement
 from policies.steps import Steps
 
 _FAIR = (FairStrategy.FINAL, FairStrategy.INITIAL)
 """Those that Kueue takes by default, in its order."""
 
 
-ByQuota = Callable[[Usage, Queues], Choice | Refusal]
+ByQuota = Callable[[Usage, Statement, Queues], Choice | Refusal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Reclaiming:
         self._queue = queue
         picture, self._fair = state.quotas.queues.picture, state.limits.fair_sharing
         self._tree = tree_without_leaving(state, queue.name)
+        self.statement = Statement(no_nodes(), self._tree)
         if queue.open:
             deserve(self._tree, picture.tree, requested(state))
         free_uses(self._tree, (use for use in state.quotas.uses.of(workload.key).values() if use.unseen))
@@ -71,7 +74,7 @@ class Reclaiming:
         """What the search for victims has to know."""
         known = self._state.quotas.queues.picture.queues
         queues, saturation = {name: known[name] for name in self._tree.queues}, self._state.limits.saturation
-        return Queues(self._tree, queues, _FAIR if self._fair else (), saturation)
+        return Queues(queues, _FAIR if self._fair else (), saturation)
 
     def next(self, shape: Shape, why: str) -> Steps[Option | None]:
         """The best option that was not tried yet. ``why`` the last one will not do. None when there is none left, or
@@ -96,7 +99,7 @@ class Reclaiming:
         node."""
         queues, own, pods = self.queues, self._queue, self._demand.pods
         request = Request(str(self._workload.key), pods, 0, self._workload.priority, queue=own.name, usage=usage)
-        reclaim = Reclaim(request, queues, Limits(), fair=queues.fair)
+        reclaim = Reclaim(request, self.statement, queues, Limits(), fair=queues.fair)
         alone = not self._may_evict_in_queue(own.preemption.within)
         return {name for name in self._tree.queues if reclaim.reaches(name, alone=alone)}
 
@@ -117,7 +120,7 @@ class Reclaiming:
 
     def level(self, usage: Usage, found: Choice) -> int:
         """From how far away its queue borrows that when the victims have gone."""
-        return offered(self._tree, self._queue.name, usage, found)[1]
+        return offered(self.statement, self._queue.name, usage, found)[1]
 
     def _may_evict_in_queue(self, policy: Evicts) -> bool:
         """Whether somebody in its queue has such a priority."""
@@ -132,9 +135,9 @@ class Reclaiming:
             return Fit.NO_CANDIDATES, 0
         if not any(len(group.flavors) > 1 for group in queue.groups if what[0] in dict(group.flavors)):
             return Fit.PREEMPT, 0
-        found = self._by_quota({what: amount}, self.queues)
+        found = self._by_quota({what: amount}, self.statement, self.queues)
         if isinstance(found, Choice):
-            return offered(self._tree, queue.name, {what: amount}, found)
+            return offered(self.statement, queue.name, {what: amount}, found)
         return Fit.PREEMPT, self._tree.queues[queue.name].root.height + 1
 
 

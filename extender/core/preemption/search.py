@@ -16,11 +16,11 @@ from extender.core.workload.workload import Workload
 from policies.model import Pod, Victim
 from policies.model.queues import ClusterQueue, Usage
 from policies.placement.request import Sibling
-from policies.placement.snapshot import no_nodes
 from policies.preemption.candidates import Candidate, Request
 from policies.preemption.candidates import Limits as Protection
 from policies.preemption.reclaim import Queues
 from policies.preemption.victims import Choice, Refusal, search
+from policies.statement import Statement
 from policies.steps import Steps
 
 _OPTIONS = 4
@@ -80,7 +80,7 @@ class VictimSearch:
             return found
         # Those that come first find no nodes, whoever goes: maybe others do.
         every = Option(demand.pods, shape, found.usage, shape.needed)
-        chosen = self._search(workload, every, beside, reclaiming.queues, now, reclaiming.reach(found.usage)).chosen
+        chosen = self._search(workload, every, beside, reclaiming, now, reclaiming.reach(found.usage)).chosen
         if not isinstance(chosen, Choice) or left_short(workload, demand.pods, chosen.nodes):
             return found
         some = demand.among({pod.identity for pod in demand.pods if pod.uid in chosen.nodes})
@@ -113,7 +113,7 @@ class VictimSearch:
             if not self._tells and (why := reclaiming.hopeless(option.usage, reach)):
                 found = Found(Refusal(why))
                 continue
-            found = self._search(workload, option, beside, reclaiming.queues, now, reach)
+            found = self._search(workload, option, beside, reclaiming, now, reach)
             if isinstance(found.chosen, Choice):
                 found = replace(found, level=reclaiming.level(option.usage, found.chosen))
             if not isinstance(found.chosen, Refusal):
@@ -132,10 +132,11 @@ class VictimSearch:
         workload: Workload,
         option: Option,
         beside: Sequence[Sibling],
-        queues: Queues | None,
+        reclaiming: Reclaiming | None,
         now: float,
         reach: Container[str] = (),
     ) -> Found:
+        queues, tree = (None, None) if reclaiming is None else (reclaiming.queues, reclaiming.statement.tree)
         state, wall, shape, priority = self._state, now - self._state.epoch, option.shape, workload.priority
         concerns = (lambda *_: True) if self._tells else _concerns(priority, queues, reach)
         some = list(candidates(state, concerns, wall, related=shape.related))
@@ -154,7 +155,7 @@ class VictimSearch:
         least = state.limits.min_runtime_s
         view, policies = view_for(self._state, workload), self._planner.policies
         asked = [*(one for one, _ in some), *others]
-        chosen = search(request, view, asked, self._protection(wall), policies, queues)
+        chosen = search(request, Statement(view, tree), asked, self._protection(wall), policies, queues)
         named = {one.name: victim for one, victim in some}
         victims = [named[one.name] for one in chosen.victims] if isinstance(chosen, Choice) else []
         ripe_at = min(_ripe_at([one for one, _ in some], least, wall), state.preemptions.evictions.next_forgotten(wall))
@@ -172,7 +173,7 @@ class _ByQuota:
         self._protection = protection
         self._in_queues: list[Candidate] | None = None
 
-    def find(self, usage: Usage, queues: Queues) -> Choice | Refusal:
+    def find(self, usage: Usage, statement: Statement, queues: Queues) -> Choice | Refusal:
         workload, queue = self._workload, self._state.quotas.members.queue_of(self._workload.key) or ""
         if self._in_queues is None:
             concerns = _concerns(workload.priority, queues, queues.queues)
@@ -180,7 +181,7 @@ class _ByQuota:
             self._in_queues = [one for one, _ in everybody if one.queue]
         some = [one for one in self._in_queues if one.usage.keys() & usage.keys()]
         request = Request(str(workload.key), (), 0, workload.priority, since=workload.created, queue=queue, usage=usage)
-        return search(request, no_nodes(), some, self._protection, queues=queues)
+        return search(request, statement, some, self._protection, queues=queues)
 
 
 def _concerns(priority: int, queues: Queues | None, reach: Container[str]) -> Concerns:

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from policies.preemption.victims import Choice, search
+from policies.statement import Statement
 from tests.policies.preemption.brute import best, case, fits, price
 
 SEEDS = 2_500
@@ -22,7 +23,7 @@ COSTLY = (4031, 8826)
 def test_the_victims_are_those_that_cost_least_of_all_choices(seeds: Sequence[int]) -> None:
     for seed in seeds:
         of = case(seed)
-        found, wanted = search(of.request, of.snapshot(), of.candidates, of.limits), best(of)
+        found, wanted = search(of.request, Statement(of.snapshot()), of.candidates, of.limits), best(of)
         if wanted is None:
             assert not isinstance(found, Choice), f"seed {seed} evicts {found.text}, and that does not help"
             continue
@@ -40,7 +41,7 @@ def test_the_answer_is_the_same_in_any_order_of_arrival() -> None:
         answers = []
         for _ in range(3):
             candidates = chance.sample(of.candidates, len(of.candidates))
-            found = search(of.request, of.snapshot(chance), candidates, of.limits)
+            found = search(of.request, Statement(of.snapshot(chance)), candidates, of.limits)
             nodes = dict(found.nodes) if isinstance(found, Choice) else None
             answers.append((found.text, nodes))
         assert answers[0] == answers[1] == answers[2], f"seed {seed}"

@@ -12,6 +12,7 @@ from policies.model.queues import ClusterQueue, Evicts, Preemption
 from policies.preemption.allowed import TOO_YOUNG, protects
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.victims import Choice, Refusal, search
+from policies.statement import Statement
 from tests.builders import busy, cluster, gang, requests, snapshot
 from tests.conformance.preemption import World, decide
 from tests.policies.quota.worlds import GPU as WHAT
@@ -32,7 +33,7 @@ def evicted(*candidates: Candidate, size: int = 1, required: str | None = None, 
     nodes = cluster("a: 2x8", "b: 2x8", "c: 2x8")
     pods = [replace(one, topology=Topology(required=required)) for one in gang("new", size, gpus=8, cpu=0)]
     full = snapshot(nodes, *busy(" ".join(one.name for one in nodes), 8))
-    found = search(Request("new", pods, size, 1000), full, candidates, Limits(NOW, **limits))
+    found = search(Request("new", pods, size, 1000), Statement(full), candidates, Limits(NOW, **limits))
     return [one.name for one in found.victims] if isinstance(found, Choice) else None
 
 
@@ -127,7 +128,7 @@ def test_pods_share_what_a_budget_lets_go() -> None:
 def test_a_priority_class_that_never_preempts_evicts_nobody() -> None:
     nodes = cluster("a: 1x8")
     request = Request("new", gang("new", 1, cpu=0), 1, 1000, preempts=False)
-    refusal = search(request, snapshot(nodes, *busy("a-0", 8)), [on("a-0")], Limits(NOW))
+    refusal = search(request, Statement(snapshot(nodes, *busy("a-0", 8))), [on("a-0")], Limits(NOW))
     assert refusal == Refusal("the preemptionPolicy of its PriorityClass is Never")
 
 
@@ -170,7 +171,7 @@ def test_a_budget_that_keeps_what_would_go_along_is_told_of_the_whole() -> None:
     surplus, rest = on("a-0", Unit.SURPLUS, hours=1, workload="a-1", budgets=(("pdb", 1),)), on("a-1")
     full = snapshot(cluster("a: 2x8"), *busy("a-0 a-1", 8))
     limits = Limits(NOW, 2 * HOUR, budgets={"pdb": 0})
-    refusal = search(Request("new", gang("new", 2, cpu=0), 2, 1000), full, [surplus, rest], limits)
+    refusal = search(Request("new", gang("new", 2, cpu=0), 2, 1000), Statement(full), [surplus, rest], limits)
     assert isinstance(refusal, Refusal)
     assert "1 candidate may not: PodDisruptionBudget pdb does not let all of its pods go" in refusal.why
     assert f"1 candidate may not: {TOO_YOUNG}" in refusal.why

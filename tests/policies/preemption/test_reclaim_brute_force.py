@@ -12,9 +12,11 @@ import pytest
 
 from policies.model import Topology
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, Preemption
+from policies.placement.snapshot import no_nodes
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.reclaim import Queues, Reclaim
 from policies.quota.tree import QuotaTree
+from policies.statement import Statement
 from tests.builders import cluster, gang, requests, single, snapshot
 from tests.conformance.preemption import World, decide
 from tests.policies.preemption.brute import HOUR, NOW, Best, price
@@ -201,10 +203,10 @@ def test_nobody_goes_of_a_queue_that_is_out_of_reach() -> None:
         tree = QuotaTree(of.world.queues)
         for one in of.world.running:
             tree.use(one.queue, one.usage)
-        queues = Queues(tree, {one.name: one for one in of.world.queues}, of.world.fair)
+        queues = Queues({one.name: one for one in of.world.queues}, of.world.fair)
         own = [one for one in of.world.running if one.queue == of.own.name]
         alone = not any(_may_go(one, of) for one in own)
-        reclaim = Reclaim(of.request, queues, Limits(NOW), fair=of.world.fair)
+        reclaim = Reclaim(of.request, Statement(no_nodes(), tree), queues, Limits(NOW), fair=of.world.fair)
         reach = {name for name in tree.below(tree.root_of(of.own.name)) if reclaim.reaches(name, alone=alone)}
         victims = decide(of.world, of.request).victims or ()
         assert {one.queue for one in of.world.running if one.name in victims} <= reach, f"seed {seed}"

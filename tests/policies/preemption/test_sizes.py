@@ -13,6 +13,7 @@ from policies.model import Topology
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.cheapest import MOST_TO_COMPARE
 from policies.preemption.victims import DOMAINS, Choice, search
+from policies.statement import Statement
 from tests.builders import gang, node, requests, single, snapshot
 from tests.conformance.preemption import World, decide
 from tests.policies.preemption.brute import NOW
@@ -34,7 +35,7 @@ def victims(
         replace(single(one.name, node=held.node), requests=held.requests) for one in running for held in one.claims
     ]
     pods = gang("new", count, gpus=gpus, cpu=cpu)
-    found = search(Request("new", pods, count, 10), snapshot(there, *bound), running, Limits(NOW))
+    found = search(Request("new", pods, count, 10), Statement(snapshot(there, *bound)), running, Limits(NOW))
     return [one.name for one in found.victims] if isinstance(found, Choice) else []
 
 
@@ -55,7 +56,7 @@ def test_who_has_none_of_the_devices_goes_where_the_number_of_pods_is_short(coun
     running = [runs("gpus", "n", 1, 8), runs("none", "n", 1)]
     bound = [replace(single(some.name, node="n"), requests=some.claims[0].requests) for some in running]
     pods = gang("new", count, gpus=8 // count)
-    found = search(Request("new", pods, count, 10), snapshot([tight], *bound), running, Limits(NOW))
+    found = search(Request("new", pods, count, 10), Statement(snapshot([tight], *bound)), running, Limits(NOW))
     assert isinstance(found, Choice)
     assert [some.name for some in found.victims] == gone
 
@@ -92,7 +93,7 @@ def test_of_many_domains_that_which_loses_the_smallest_is_found() -> None:
         replace(single(one.name, node=held.node), requests=held.requests) for one in running for held in one.claims
     ]
     pods = [replace(pod, topology=Topology(required="clique")) for pod in gang("new", 1, gpus=0, cpu=30)]
-    found = search(Request("new", pods, 1, 10), snapshot(there, *bound), running, Limits(NOW))
+    found = search(Request("new", pods, 1, 10), Statement(snapshot(there, *bound)), running, Limits(NOW))
     assert isinstance(found, Choice)
     assert [one.name for one in found.victims] == [f"v{names[-1]}"]
 

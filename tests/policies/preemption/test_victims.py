@@ -9,6 +9,7 @@ import pytest
 from policies.model import Node, Pod, Topology
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.victims import Choice, Refusal, search
+from policies.statement import Statement
 from tests.builders import cluster, gang, single, snapshot
 
 
@@ -37,7 +38,7 @@ def found(nodes: list[Node], request: Request, *candidates: Candidate, least_s: 
         for one in candidates
         for pod, held in zip(pods_of(one), [h for h in one.claims for _ in range(h.pods)], strict=True)
     ]
-    return search(request, snapshot(nodes, *bound), candidates, Limits(60.0, least_s))
+    return search(request, Statement(snapshot(nodes, *bound)), candidates, Limits(60.0, least_s))
 
 
 def victims(*case: object, **more: object) -> list[str]:

@@ -14,6 +14,7 @@ from policies.placement.place import Placed, place
 from policies.placement.snapshot import Snapshot
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.victims import Choice, search
+from policies.statement import Statement
 from tests.builders import GPU, cluster, gang, single, snapshot
 
 NOW = 1_000_000.0
@@ -91,7 +92,7 @@ def _asking(chance: Random, gpus: int) -> list[Pod]:
 def test_the_whole_plan_fits_and_each_victim_is_needed(part: int) -> None:
     for seed in range(part, SEEDS, PARTS):
         of = case(seed)
-        found = search(of.request, of.snapshot(set()), of.candidates, Limits(NOW))
+        found = search(of.request, Statement(of.snapshot(set())), of.candidates, Limits(NOW))
         if isinstance(found, Choice):
             gone = {one.name for one in found.victims}
             _check(of, of.snapshot(gone), found, seed)

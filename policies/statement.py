@@ -1,0 +1,162 @@
+"""Statement: changes to nodes and quota that are tried, looked at, and then committed or dropped.
+
+The caller opens a block, changes something, and looks at ``snapshot`` and ``tree``: both show every change at once.
+Whatever is not committed when the block ends is dropped::
+
+    with statement.open():
+        statement.release("node-1", requests)
+        if fits(wanted, members, statement.snapshot):
+            statement.commit()
+
+Blocks nest. What an inner block commits belongs to the outer one, and is dropped with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from policies.model import Requests
+from policies.model.queues import FlavorResource, Usage
+from policies.placement.snapshot import Amounts, Rows, Snapshot
+from policies.quota.tree import QuotaNode, QuotaTree
+
+
+class StatementError(RuntimeError):
+    """The statement is used in an order that makes no sense."""
+
+
+class Statement:
+    """Changes are made in place, and a log says how to undo them. So a block costs what it changes, and a look nothing.
+
+    ``free``: the amounts to write in; None for a copy of those of the ``snapshot``. ``tree`` is written in as it is.
+    Neither may be changed by others while a block is open. ``of_ledger``: both are lent by a ledger, whose claims and
+    uses say what is there: only inner blocks can be committed.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        tree: QuotaTree | None = None,
+        free: Amounts | None = None,
+        *,
+        of_ledger: bool = False,
+    ) -> None:
+        self._free = snapshot.free.copy() if free is None else free
+        shown = self._free.view()
+        # A policy that writes into what it is shown fails, and changes nothing.
+        shown.flags.writeable = False
+        self._snapshot = replace(snapshot, free=shown)
+        self.tree = QuotaTree(()) if tree is None else tree
+        self._of_ledger = of_ledger
+        self._undo: list[Callable[[], object]] = []
+        self._committed: list[bool] = []
+        """One entry for each open block, the innermost last."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The nodes with all changes so far. It follows later ones, but for those that ``show`` makes."""
+        return self._snapshot
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Begin a block. Its changes are dropped at its end, unless ``commit`` is called in it."""
+        begin = len(self._undo)
+        self._committed.append(False)
+        try:
+            yield
+        finally:
+            committed = self._committed.pop()
+            if not committed:
+                while len(self._undo) > begin:
+                    self._undo.pop()()
+            elif not self._committed:
+                self._undo.clear()
+
+    def commit(self) -> None:
+        """Keep the changes of the innermost block; nothing more can be changed in it.
+
+        Raises StatementError where no block is open, where it is committed already, and for the outermost block of a
+        statement on a ledger.
+        """
+        self._check()
+        if self._of_ledger and len(self._committed) == 1:
+            raise StatementError("this is a look at the ledger: commit by a change of its claims")
+        self._committed[-1] = True
+
+    def release(self, node: str, requests: Requests) -> None:
+        """Give room on a node back. What no node offers, and a node that is not there, count for nothing."""
+        self._change(node, requests, 1)
+
+    def claim(self, node: str, requests: Requests) -> None:
+        """Take room on a node, even if it has too little."""
+        self._change(node, requests, -1)
+
+    def add(self, rows: Rows, amounts: Amounts) -> None:
+        """Free so much more on these nodes, each of which is there once. ``amounts``: shape ``(resources, rows)``."""
+        self._check()
+        self._free[:, rows] += amounts
+        self._undo.append(partial(self._subtract, rows, amounts))
+
+    def take(self, rows: Rows, amounts: Amounts) -> None:
+        """Undo ``add`` out of turn."""
+        self.add(rows, -amounts)
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Show the nodes in this way from here on: ``snapshot`` is the present one with other tenants or levels."""
+        self.on_drop(partial(setattr, self, "_snapshot", self._snapshot))
+        self._snapshot = snapshot
+
+    def use(self, queue: str, usage: Usage) -> None:
+        """Use so much quota of a queue; nothing where the tree does not have the queue."""
+        self._use(queue, usage, 1)
+
+    def give_back(self, queue: str, usage: Usage) -> None:
+        """Give quota of a queue back; nothing where the tree does not have the queue."""
+        self._use(queue, usage, -1)
+
+    def on_drop(self, undo: Callable[[], object]) -> None:
+        """Call ``undo`` if the block is dropped: for what a caller has worked out of the changes."""
+        self._check()
+        self._undo.append(undo)
+
+    def _check(self) -> None:
+        if not self._committed:
+            raise StatementError("no block is open: change and commit a statement inside of open()")
+        if self._committed[-1]:
+            raise StatementError("this block is committed: open another one for more changes")
+
+    def _change(self, node: str, requests: Requests, sign: int) -> None:
+        self._check()
+        if (row := self._snapshot.rows.get(node)) is None:
+            return
+        lines = self._snapshot.resources
+        for line, amount in [(lines[name], sign * amount) for name, amount in requests if name in lines]:
+            self._free[line, row] += amount
+            self._undo.append(partial(self._put, line, row, self._free[line, row] - amount))
+
+    def _put(self, line: int, row: int, amount: int) -> None:
+        self._free[line, row] = amount
+
+    def _subtract(self, rows: Rows, amounts: Amounts) -> None:
+        self._free[:, rows] -= amounts
+
+    def _use(self, queue: str, usage: Usage, sign: int) -> None:
+        self._check()
+        if (node := self.tree.queues.get(queue)) is None:
+            return
+        for what, amount in usage.items():
+            # More may be given back than is used: then what was used is not the sum of both.
+            before = [(at, at.used.get(what)) for at in node.path()]
+            node.change(what, sign * amount)
+            self._undo.append(partial(_restore, what, before))
+
+
+def _restore(what: FlavorResource, before: list[tuple[QuotaNode, int | None]]) -> None:
+    for node, used in before:
+        if used is None:
+            node.used.pop(what, None)
+        else:
+            node.used[what] = used
