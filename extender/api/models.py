@@ -6,7 +6,9 @@ removes and renames none.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from typing import Annotated
+
+from pydantic import BaseModel, Field, WithJsonSchema
 
 VERSION = "1"
 PREFIX = f"/api/v{VERSION}"
@@ -14,6 +16,9 @@ PROBLEM = "application/problem+json"
 """The content type of a Problem."""
 BY_STATUS, NO_SUCH_GANG = "about:blank", "urn:muster:no-such-gang"
 """The types of problems."""
+STATUSES = ("PENDING", "PLANNED", "STARTING", "HOLDING", "RELEASING", "PARTIAL", "RUNNING", "STOPPING", "ENDED")
+Status = Annotated[str, WithJsonSchema({"type": "string", "enum": [*STATUSES]})]
+"""The client takes any text: a later Muster may have more of them, and one of before has none."""
 
 
 class MemberView(BaseModel):
@@ -58,6 +63,17 @@ class GangView(BaseModel):
     story: list[tuple[float, str]] = Field(
         description="What happened to it, oldest first: seconds ago, and the event in words.",
         examples=[[[72.5, "NoRoom: 1 of 2 members fit at once"]]],
+    )
+    status: Status = Field(
+        default="",
+        description="Where it stands, in one word: docs/waiting.md lists them. Empty where Muster was not asked.",
+        examples=["PENDING"],
+    )
+    status_for_s: float = Field(default=0.0, description="Seconds since it got this status.", examples=[72.5])
+    statuses: list[tuple[float, Status]] = Field(
+        default=[],
+        description="Its last 16 changes of status, oldest first: seconds ago, and the status that it got.",
+        examples=[[[72.5, "PENDING"]]],
     )
     objects: list[str] = Field(
         default=[],

@@ -79,6 +79,7 @@ class Lifecycle:
                 self._steering.lead_next(workload, now)
             if members.steps[Step.READY]:
                 self._steering.ungate(workload)
+        workload.status.follow(workload.status_by_facts, now)
         if index(state, workload):
             self._set_timer(workload, now)
         else:

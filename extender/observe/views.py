@@ -28,6 +28,9 @@ def view(gang: Workload, now: float) -> GangView:
         waiting_on_nodes={cap.node: round(until - now, 1) for cap, until in gang.retries.remembered() if until > now},
         pods=[_member(member) for member in sorted(gang.members, key=lambda one: _by_rank(one.pod))],
         story=[(round(now - at, 3), full(text, gang.key.namespace)) for at, text in telling.story],
+        status=gang.status.value,
+        status_for_s=round(now - gang.status.since, 3),
+        statuses=[(round(now - at, 3), status) for at, status in gang.status.steps],
         objects=_objects(gang),
     )
 

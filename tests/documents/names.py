@@ -29,6 +29,7 @@ from extender.cli.main import Deferred, main
 from extender.config.aliases import ALIASES
 from extender.config.settings import Settings
 from extender.core.effects import Cause, Hint
+from extender.core.workload.status import Status
 from extender.http.server import _pages
 from extender.kube.reports import EVICTED, MISSPELT_KEY, SUSPENDED
 from extender.simulation.report.fairness import Fairness
@@ -78,6 +79,7 @@ TEXTS = {
     "outputs": "Keys of what these commands write as JSON. `gangs`, `queues`, `domains` and `explain` write answers.",
     "reasons": "Why a workload waits; also reasons of Events and labels of metrics: [waiting.md](waiting.md).",
     "reasons of Events": "Besides those above.",
+    "statuses": "Where a workload stands: [waiting.md](waiting.md#the-gangs-status).",
     "metrics": "With their labels. [metrics.md](metrics.md) explains them.",
     "causes": "Values of the label `cause` of `muster_gang_replans_total`.",
     "findings": "Codes of `muster doctor`. [doctor.md](doctor.md) explains them.",
@@ -101,6 +103,7 @@ def names() -> Names:
         "outputs": _outputs(),
         "reasons": reason_codes(),
         "reasons of Events": _event_reasons(),
+        "statuses": map(str, Status),
         "metrics": (
             f"{one.name}{{{','.join(one.labels)}}}" if one.labels else one.name for one in described().values()
         ),

@@ -270,6 +270,8 @@ def _model(model: type[BaseModel]) -> str:
 def _json_type(annotation: Any) -> str:
     if _is_model(annotation):
         return f"[{annotation.__name__}](#{annotation.__name__.lower()})"
+    if get_origin(annotation) is Annotated:
+        return _json_type(get_args(annotation)[0])
     kind, inner = get_origin(annotation), [_json_type(one) for one in get_args(annotation)]
     if kind in (UnionType, Union):
         return " or ".join(inner)

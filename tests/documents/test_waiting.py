@@ -8,6 +8,7 @@ from extender.api.models import GangView
 from extender.core.ledger.kube_scheduler import GANG_WAITS
 from extender.core.limits import Limits
 from extender.core.queue.line import ROOM_KEPT
+from extender.core.workload.status import Status
 from extender.observe.explain.remedies import CODES
 from policies.model import GANG_GATE
 from tests.documents.names import reason_codes
@@ -21,6 +22,11 @@ def test_every_reason_is_told_and_no_other() -> None:
     waiting = re.findall(r"^\| `(\w+)` \|", TABLE, re.MULTILINE)
     passing = re.findall(r"`([A-Z]\w+)`", AFTER.partition("\n\n")[0])
     assert sorted([*waiting, *passing]) == sorted(reason_codes())
+
+
+def test_every_status_is_told_in_its_order() -> None:
+    table = TEXT.partition("## The gang's status")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [*Status]
 
 
 def test_what_would_help_is_known_for_reasons_that_there_are() -> None:

@@ -252,14 +252,16 @@ def _follow(
                 pause(EVERY_S)
 
 
+_PASSES = ("for_s", "status_for_s", "story", "statuses", "waiting_on_nodes")
+"""Fields that are others after every second."""
+
+
 def _lasting(told: Any) -> Any:
     """Return the answer without what changes with every second."""
     if isinstance(told, list):
         return [_lasting(one) for one in told]
     if isinstance(told, dict):
-        return {
-            key: _lasting(value) for key, value in told.items() if key not in ("for_s", "story", "waiting_on_nodes")
-        }
+        return {key: _lasting(value) for key, value in told.items() if key not in _PASSES}
     return told
 
 

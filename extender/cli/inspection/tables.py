@@ -11,7 +11,7 @@ from extender.api.models import DomainStock, Explanation, GangView
 from extender.cli.terminal import grid, plain
 from policies.words import listed
 
-_MEMBERS, _STORY, _DOMAINS = 32, 16, 24
+_MEMBERS, _STORY, _DOMAINS = 32, 24, 24
 DOMAIN_LEGEND = (
     "INSIDE: the domain of the next level. OPEN: nodes that are ready and not cordoned. "
     "WHOLE: open nodes with all GPUs free."
@@ -25,6 +25,8 @@ def show_explanation(told: Explanation, out: Console) -> None:
     head = plain(f"{gang.namespace}/{gang.name}  ", "bold")
     out.print(head.append_text(_state(gang.state)).append(f" for {span(gang.for_s)}"))
     out.print(plain(gang.message))
+    if gang.status:
+        out.print(plain(f"status: {gang.status} for {span(gang.status_for_s)}"))
     least = "unknown" if gang.min_member is None else gang.min_member
     counts = f"members: {gang.members}, of which {gang.bound} bound, {gang.held} held; at least: {least}"
     out.print(plain(told.to_be_made or counts))
@@ -44,7 +46,10 @@ def show_explanation(told: Explanation, out: Console) -> None:
     _section(out, title, ("DOMAIN", "#NODES", "#ROOM FOR", "#WANTED", "WHY"), domains, told.domains_in_all, "WHY")
     members = [(one.name, one.state, one.node or "") for one in gang.pods[:_MEMBERS]]
     _section(out, "Members", ("POD", "STATE", "NODE"), members, len(gang.pods))
-    story = [(span(ago), text) for ago, text in gang.story[-_STORY:]]
+    changes = [(ago, f"status {status}") for ago, status in gang.statuses]
+    # What happened comes before the status that it led to at the same instant.
+    turns = sorted([*gang.story, *changes], key=lambda turn: -turn[0])[-_STORY:]
+    story = [(span(ago), text) for ago, text in turns]
     _section(out, "History", ("#AGO", "WHAT"), story, len(story), "WHAT")
 
 

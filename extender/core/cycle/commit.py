@@ -110,6 +110,8 @@ class Commit:
                 self._steering.lead(workload, member, node, turns.get(pod.identity, 0))
             else:
                 state.assume_slot(workload, pod.identity, node, turns.get(pod.identity, 0))
+        if members.placed or members.slots.planned:  # in advisory mode nothing is promised
+            workload.status.plan(now)
         if len(members.placed) > placed and not goes_on:
             self._steering.await_uptake(workload, now)
         state.crowd_out(*(node for _, node in seats))

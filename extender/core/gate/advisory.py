@@ -61,6 +61,7 @@ class Advisory(Steering):
             if (nearest := next(state.claims.domains(event.node), None)) is not None:
                 marks[DOMAIN] = nearest[1]
             state.touch(workload)
+            workload.status.plan(now)
         state.changes.taken = True
         state.claims.assume(pod, event.node)
         # Of a Binding whose outcome is unknown: kube-scheduler counts on that room no more.

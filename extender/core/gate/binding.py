@@ -80,7 +80,8 @@ class Bindings:
             workload.members.step(member, Step.LED)  # it was let in before its turn
         workload.members.hold(member, Hold(event.call, event.node, now, event.expires))
         state.binds.hold(event.call, pod.uid)
-        return state.touch(workload)
+        state.touch(workload)
+        return workload.status.hold(now)
 
     def asked_again(self, event: BindArrived, binding: Binding) -> None:
         """Its Binding is being written: this call waits for the same answer, or asks for another node."""
@@ -186,6 +187,7 @@ class Bindings:
         else:
             return
         self._state.claims.assume(member.pod, member.node)
+        workload.status.plan(now)
         self._revocations.extend(workload, now)
 
     def taken_over_alone(self, pod: Pod, doubt: Doubt | None) -> None:
@@ -237,6 +239,7 @@ class Bindings:
         last, since = self._last(workload), members.holds.first_arrived()
         release.wait_for(last if len(members.holds) > 1 else None)
         release.begin(members.continued or last, now)
+        workload.status.release(now)
         workload.telling.note(now, f"released with {many(len(members.holds), 'member')}")
         reached(self._state, workload, Milestone.RELEASED, now, since=since)
         explain(self._state, workload, Reason("Releasing", "its members are being bound", warning=False), now)

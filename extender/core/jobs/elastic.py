@@ -142,12 +142,13 @@ def let_in(state: State, event: Ungated) -> Pod | None:
     return replace(pod, gates=tuple(gate for gate in pod.gates if gate != GANG_GATE))
 
 
-def let_job_go(state: State, workload: Workload, made: Mapping[PartKey, Flavoring], until: LetGo) -> None:
+def let_job_go(state: State, workload: Workload, made: Mapping[PartKey, Flavoring], until: LetGo, now: float) -> None:
     """Have it started with these flavors, and no nodes."""
     if (record := workload.job) is None or workload.podsets is None:
         return
     workload.flavor(made)
     record.write(JobWrite.START)
+    workload.status.start(now)
     start = start_of(workload, record.seen, workload.podsets, {}, until)
     state.out.append(replace(start, awaits_s=state.limits.elastic.within_s))
     state.touch(workload)
@@ -396,7 +397,7 @@ class Elastic:
         if workload.job is None:
             self._show(workload, asking)
         elif lets_go:
-            let_job_go(state, workload, made, LetGo(float(ceil(until - state.epoch)), attempt))
+            let_job_go(state, workload, made, LetGo(float(ceil(until - state.epoch)), attempt), now)
         return asking.reason
 
     def _show(self, workload: Workload, asking: Asking) -> None:

@@ -341,11 +341,14 @@ class Jobs:
             return
         expect(self._state, workload, podsets)
         if workload.seated and not workload.filling and recovered:
-            self._start(workload, record, podsets, workload.members.slots.planned)
+            self._start(workload, record, podsets, workload.members.slots.planned, now)
 
-    def _start(self, workload: Workload, record: JobRecord, podsets: PodSets, nodes: Mapping[SlotKey, str]) -> None:
+    def _start(
+        self, workload: Workload, record: JobRecord, podsets: PodSets, nodes: Mapping[SlotKey, str], now: float
+    ) -> None:
         record.write(JobWrite.START)
         record.admit(nodes)
+        workload.status.start(now)
         self._state.out.append(start_of(workload, record.seen, podsets, nodes))
         expect(self._state, workload, record.planned)
 
@@ -363,7 +366,7 @@ class Jobs:
             return self._stop(workload, record, failed, now)
         nodes = None if record.seen.bare else self._unplanned.nodes(workload, record)
         if nodes and self.upkeep.look_again(workload, record, now):
-            self._start(workload, record, to_come(workload, record.seen), nodes)
+            self._start(workload, record, to_come(workload, record.seen), nodes, now)
             return await_pods(self._state, record, now)
         if record.plan is None:
             return

@@ -17,6 +17,7 @@ from extender.core.workload.members import Members
 from extender.core.workload.release import Release
 from extender.core.workload.shape import Demand, Flavoring, PartKey, part_of
 from extender.core.workload.slots import Part, Stage, by_role, lacking_roles, short_podset, short_role, total
+from extender.core.workload.status import Status, StatusRecord
 from policies.model import GroupKey, Job, Minima, Pod, PodGroup, PodSets, SlotKey
 from policies.model.topology import SILENT
 from policies.placement.request import Cap, MemberShape
@@ -173,6 +174,7 @@ class Workload:
     key: GroupKey
     members: Members = field(default_factory=Members)
     release: Release = field(default_factory=Release)
+    status: StatusRecord = field(default_factory=StatusRecord)
     retries: Retries = field(default_factory=Retries)
     telling: Telling = field(default_factory=Telling)
     group: PodGroup | None = None
@@ -289,6 +291,46 @@ class Workload:
         if members.placed or slots.planned:
             return Phase.PLACED
         return Phase.RUNNING if release.complete else Phase.WAITING
+
+    @property
+    def status_by_facts(self) -> Status:
+        """The status that its members, its release and its job amount to. It is recorded in ``status`` step by step."""
+        members, release, slots, job = self.members, self.release, self.members.slots, self.job
+        if self._stops:
+            return Status.STOPPING
+        if not members.live and not slots.templates:
+            return self._status_without_members
+        if self.releasing and release.name and not release.complete:
+            return Status.RELEASING
+        if self.reached(Stage.BOUND):
+            enough = self.whole or self.min_member is None or self.grows
+            return Status.RUNNING if enough else Status.PARTIAL
+        if members.holds:
+            return Status.HOLDING
+        if job is not None and (job.plan is not None or job.awaits_nodes):
+            return Status.STARTING
+        return Status.PLANNED if members.placed or slots.planned else Status.PENDING
+
+    @property
+    def _stops(self) -> bool:
+        """Whether its job is being suspended, or all of its pods are being deleted, and some are still there."""
+        members, job = self.members, self.job
+        if job is not None and job.stop and not job.seen.finished:
+            return True
+        if self.admitted or (members.live and not (job is not None and job.seen.suspended)):
+            return False
+        return any(not member.pod.terminal and members.is_ours(member.pod) for member in members)
+
+    @property
+    def _status_without_members(self) -> Status:
+        """No pod of it is there, and none is expected."""
+        members, job = self.members, self.job
+        if job is not None and not (job.seen.finished or job.over):
+            started = job.plan is not None or not job.seen.suspended
+            return Status.STARTING if started else Status.PENDING
+        if len(members) and not any(members.is_ours(member.pod) for member in members):
+            return Status.PENDING  # those of an earlier PodGroup of its name do not count
+        return Status.ENDED
 
     @property
     def live(self) -> list[Pod]:

@@ -1,5 +1,5 @@
 """Planted bugs: whether the campaign finds them.
 
-None of them knows a name inside the core: they change what it hears and what it asks for, or what the driver sends and
-is answered.
+They change what the core hears and what it asks for, or what the driver sends and is answered. None knows a name inside
+the core, but for those of ``statuses``: nothing is decided by a status yet.
 """

@@ -1,0 +1,181 @@
+"""The status of a workload: one explicit value, the table of legal steps between values, and each step by name.
+
+Muster decides four steps, and the act that decides one records it:
+
+    PENDING --plan--> PLANNED --start--> STARTING --hold--> HOLDING --release--> RELEASING
+                         |                                     ^                     ^
+                         +----------------hold-----------------+                  release
+                                                                                  PARTIAL
+
+A gang without a job needs no start. All other steps are found when the workload is settled: they follow from what the
+API server shows, or from promises and held binds that were taken back since.
+
+    complete    any status      ->  RUNNING
+    break_off   any status      ->  PARTIAL
+    stop        any status      ->  STOPPING
+    end         any status      ->  ENDED
+    fall_back   a later status  ->  PENDING, PLANNED, STARTING or HOLDING
+    adopt       PENDING, ENDED  ->  STARTING: another life of Muster has started its job, or another client
+    come_again  ENDED           ->  PENDING
+
+The status is a shadow: nothing is decided by it yet. ``Workload.status_by_facts`` says what its members, its release
+and its job amount to, and both are equal between two events.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from extender.core.workload.members import IllegalTransitionError
+
+_REMEMBERED = 16
+"""Steps that are kept for those who ask."""
+
+
+class Status(StrEnum):
+    """Where a workload stands, in the order of a life. Names and values are public: docs/waiting.md."""
+
+    PENDING = "PENDING"
+    """It waits: for members, for quota, for nodes, for its turn, or for its author."""
+    PLANNED = "PLANNED"
+    """Members are promised their nodes, and none of them has reached bind."""
+    STARTING = "STARTING"
+    """Its job was started, and its pods, or nodes for them, are yet to come."""
+    HOLDING = "HOLDING"
+    """Bind requests of members are held until enough members are there."""
+    RELEASING = "RELEASING"
+    """The Bindings of its start are being written."""
+    PARTIAL = "PARTIAL"
+    """Members are on nodes, but fewer than have to run together: its start broke off, or it has lost members."""
+    RUNNING = "RUNNING"
+    """As many members as have to run together are on nodes, or have done their work."""
+    STOPPING = "STOPPING"
+    """Its job is being suspended, or all of its pods are being deleted, and some are still there."""
+    ENDED = "ENDED"
+    """No member waits or runs any more."""
+
+
+_S = Status
+_EVERY = tuple(Status)
+_BEFORE_RELEASE = (_S.PENDING, _S.PLANNED, _S.STARTING, _S.HOLDING)
+
+LEGAL: Mapping[str, Mapping[Status, tuple[Status, ...]]] = {
+    "plan": {_S.PLANNED: (_S.PENDING,)},
+    "start": {_S.STARTING: (_S.PENDING, _S.PLANNED)},
+    "hold": {_S.HOLDING: (_S.PLANNED, _S.STARTING)},
+    "release": {_S.RELEASING: (_S.HOLDING, _S.PARTIAL)},
+    "complete": {_S.RUNNING: _EVERY},
+    "break_off": {_S.PARTIAL: _EVERY},
+    "stop": {_S.STOPPING: _EVERY},
+    "end": {_S.ENDED: _EVERY},
+    "fall_back": {to: _EVERY[at + 1 : -1] for at, to in enumerate(_BEFORE_RELEASE)},
+    "adopt": {_S.STARTING: (_S.PENDING, _S.ENDED)},
+    "come_again": {_S.PENDING: (_S.ENDED,)},
+}
+"""By the name of a step: what it leads to, and from where it may be taken."""
+
+
+@dataclass(slots=True)
+class StatusRecord:
+    """The status of one workload, and how it came to it.
+
+    ``since``: the instant of the last step. ``steps``: the last steps, with their instants; its first status is one.
+    ``unrecorded``: the last status that was found without the act that leads to it; empty unless Muster has a bug.
+    """
+
+    value: Status = Status.PENDING
+    since: float = 0.0
+    steps: deque[tuple[float, Status]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    unrecorded: str = ""
+
+    # What Muster decides. A step of one member changes nothing in a workload that stands further.
+
+    def plan(self, now: float) -> None:
+        """Record that members, or slots of a job, were promised nodes."""
+        if self.value in (Status.PENDING, Status.ENDED):
+            self._step("plan", Status.PLANNED, now)
+
+    def start(self, now: float) -> None:
+        """Record that its job is being started."""
+        if self.value in (Status.PENDING, Status.PLANNED, Status.ENDED):
+            self._step("start", Status.STARTING, now)
+
+    def hold(self, now: float) -> None:
+        """Record that a bind request of a member is held."""
+        if self.value in (Status.PENDING, Status.PLANNED, Status.STARTING, Status.ENDED):
+            self._step("hold", Status.HOLDING, now)
+
+    def release(self, now: float) -> None:
+        """Record that its Bindings are being posted."""
+        if self.value not in (Status.RELEASING, Status.RUNNING, Status.STOPPING):
+            self._step("release", Status.RELEASING, now)
+
+    # What is found.
+
+    def complete(self, now: float) -> None:
+        """Record that enough members are on nodes."""
+        self._step("complete", Status.RUNNING, now)
+
+    def break_off(self, now: float) -> None:
+        """Record that some members are on nodes, and too few."""
+        self._step("break_off", Status.PARTIAL, now)
+
+    def stop(self, now: float) -> None:
+        """Record that its pods are going, or are about to."""
+        self._step("stop", Status.STOPPING, now)
+
+    def end(self, now: float) -> None:
+        """Record that nothing of it waits or runs."""
+        self._step("end", Status.ENDED, now)
+
+    def fall_back(self, to: Status, now: float) -> None:
+        """Record that promises or held binds were taken back, or that its pods have gone from their nodes."""
+        self._step("fall_back", to, now)
+
+    def adopt(self, now: float) -> None:
+        """Record that its job is found to be started."""
+        self._step("adopt", Status.STARTING, now)
+
+    def come_again(self, now: float) -> None:
+        """Record that members have come after it had ended."""
+        self._step("come_again", Status.PENDING, now)
+
+    def follow(self, found: Status, now: float) -> None:
+        """Take over what its facts amount to. Called at the end of ``settle``, when every act has been recorded.
+
+        A status that only an act leads to, and that no act has recorded, is taken over all the same and remembered.
+        """
+        if found is self.value:
+            if not self.steps:
+                self._enter(found, now)
+            return
+        match found:
+            case Status.RUNNING:
+                self.complete(now)
+            case Status.PARTIAL:
+                self.break_off(now)
+            case Status.STOPPING:
+                self.stop(now)
+            case Status.ENDED:
+                self.end(now)
+            case Status.STARTING if self.value in LEGAL["adopt"][found]:
+                self.adopt(now)
+            case Status.PENDING if self.value is Status.ENDED:
+                self.come_again(now)
+            case _ if self.value in LEGAL["fall_back"].get(found, ()):
+                self.fall_back(found, now)
+            case _:
+                self.unrecorded = f"no act has led from {self.value} to {found}, at {now:.3f}"
+                self._enter(found, now)
+
+    def _step(self, name: str, to: Status, now: float) -> None:
+        if self.value not in LEGAL[name].get(to, ()):
+            raise IllegalTransitionError(f"a workload cannot {name} from {self.value} to {to}")
+        self._enter(to, now)
+
+    def _enter(self, to: Status, now: float) -> None:
+        self.value, self.since = to, now
+        self.steps.append((now, to))
