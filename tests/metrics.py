@@ -37,7 +37,7 @@ def used() -> Metrics:
     running = [replace(pod, node=f"a-{at}") for at, pod in enumerate(gang("train", 2))]
     script = Script(*cluster("a: 3x8", "b: 1x8"), *running, *gang("wait", 9))
     metrics = Metrics(lambda: script.core.state, ages=lambda: {"pods": 1.0})
-    script.core.state.blame("Emptiest")
+    script.core.state.counts.blame("Emptiest")
     metrics.answered("filter", "ok", 0.001)
     metrics.wrote("binding", "done")
     metrics.retried("binding")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from extender.core.answers import Nominated, Ungated
 from extender.core.calls import Calls
@@ -46,28 +46,77 @@ from extender.core.gate.steering import Steering
 from extender.core.jobs.coming import Enqueues, Owners
 from extender.core.jobs.elastic import let_in
 from extender.core.jobs.jobs import Jobs
-from extender.core.ledger.state import State
+from extender.core.ledger.budgets import DisruptionBudgets
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.creation import FailedCreation
+from extender.core.ledger.devices import DeviceClasses
+from extender.core.ledger.kube_scheduler import KubeQueue
+from extender.core.ledger.namespaces import Namespaces
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.process import Process
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.records import Records
+from extender.core.ledger.room import Room
+from extender.core.ledger.singles import WaitingSingles
+from extender.core.ledger.store import Store
+from extender.core.ledger.volumes import Volumes
+from extender.core.ledger.waiting import Changes, Waiting
 from extender.core.lifecycle import Lifecycle
+from extender.core.limits import Limits
 from extender.core.recovery import Recovery
 from extender.core.workload.members import Member, MemberState, means
+from extender.core.workload.release import BindCalls
 from extender.core.workload.workload import Workload
 from policies.model import GANG_GATE, GroupKey, Pod, PodGroup
 
 
-@dataclass(slots=True, eq=False)
 class Apply:
     """Hands each fact about nodes, PodGroups, jobs and owners to the workload that it concerns, and touches it."""
 
-    _state: State
-    _revocations: Revocations
-    _hints: Hints
-    _enqueues: Enqueues
-    _jobs: Jobs
-    _owners: Owners
-    _recovery: Recovery
-    _pods: PodFacts
-    _successors: dict[GroupKey, GroupSeen] = field(default_factory=dict)
-    """PodGroups that were made anew before a start of an earlier one of their name has ended."""
+    def __init__(
+        self,
+        limits: Limits,
+        store: Store,
+        records: Records,
+        claims: Claims,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        namespaces: Namespaces,
+        budgets: DisruptionBudgets,
+        devices: DeviceClasses,
+        failed_creation: FailedCreation,
+        changes: Changes,
+        singles: WaitingSingles,
+        revocations: Revocations,
+        hints: Hints,
+        enqueues: Enqueues,
+        jobs: Jobs,
+        owners: Owners,
+        recovery: Recovery,
+        pods_seen: PodFacts,
+    ) -> None:
+        self._limits = limits
+        self._store = store
+        self._records = records
+        self._claims = claims
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._namespaces = namespaces
+        self._budgets = budgets
+        self._devices = devices
+        self._failed_creation = failed_creation
+        self._changes = changes
+        self._singles = singles
+        self._revocations = revocations
+        self._hints = hints
+        self._enqueues = enqueues
+        self._jobs = jobs
+        self._owners = owners
+        self._recovery = recovery
+        self._pods_seen = pods_seen
+        self._successors: dict[GroupKey, GroupSeen] = {}
+        """PodGroups that were made anew before a start of an earlier one of their name has ended."""
 
     @property
     def handlers(self) -> Handlers:
@@ -82,7 +131,7 @@ class Apply:
             OwnerSeen: self.owner_seen,
             OwnerGone: self.owner_gone,
             NativeGangSeen: self.native_gang_seen,
-            NativeGangGone: lambda event, _: self._state.singles.natives.gang_gone(event.key, event.uid),
+            NativeGangGone: lambda event, _: self._singles.natives.gang_gone(event.key, event.uid),
             NamespaceSeen: self.namespace_noted,
             NamespaceGone: self.namespace_noted,
             GroupJobSeen: self._enqueues.job_seen,
@@ -91,46 +140,46 @@ class Apply:
             BudgetGone: self.budget_noted,
             DeviceClassSeen: self.device_class_noted,
             DeviceClassGone: self.device_class_noted,
-            QueueSeen: self._state.quotas.queues.note,
-            QueueGone: self._state.quotas.queues.note,
+            QueueSeen: self._quotas.queues.note,
+            QueueGone: self._quotas.queues.note,
         }
 
     def node_seen(self, event: NodeSeen, now: float) -> None:
-        state, node = self._state, event.node
-        if (before := state.claims.nodes.get(node.name)) == node:
+        node = event.node
+        if (before := self._claims.nodes.get(node.name)) == node:
             return
-        state.claims.set_node(node)
+        self._claims.set_node(node)
         if before is None or before.labels != node.labels:
-            state.quotas.node_seen(node.name)
-        state.node_changed(node.name)
+            self._quotas.node_seen(node.name)
+        self._records.node_changed(node.name)
         self._jobs.node_changed(node.name, now)
         self._revocations.check(node.name, now, relabelled=before is not None and before.labels != node.labels)
 
     def node_gone(self, event: NodeGone, now: float) -> None:
-        self._state.claims.drop_node(event.name)
-        self._state.node_changed(event.name)
+        self._claims.drop_node(event.name)
+        self._records.node_changed(event.name)
         self._jobs.node_changed(event.name, now)
         self._revocations.check(event.name, now)
 
     def group_seen(self, event: GroupSeen, now: float) -> None:
-        state, group = self._state, event.group
+        group = event.group
         self._recovery.find_out(group.key, now)
-        if state.groups.get((group.key, group.dialect)) == group:
+        if self._store.groups.get((group.key, group.dialect)) == group:
             return  # what we report is written on it, too
         workload = self._meant_by(group)
         if workload is not None and _is_another(workload, group) and self._is_starting(workload):
             self._successors[group.key] = event
             if (release := workload.release).partial_since is not None:  # nobody completes it any more
-                release.break_off(now - state.limits.partial_s, release.partial_count)
-                state.touch(workload)
+                release.break_off(now - self._limits.partial_s, release.partial_count)
+                self._store.touch(workload)
             return
-        state.groups[group.key, group.dialect] = group
+        self._store.groups[group.key, group.dialect] = group
         self._enqueues.see(group, now)
         if (workload := self._meant_by(group)) is None:
             return
         another, started = _is_another(workload, group), workload.members.started
         workload.follow(group)
-        state.touch(workload)
+        self._store.touch(workload)
         if another or (started and not workload.members.started):
             workload.release.start_anew()
             self._revocations.revoke(workload, "its PodGroup was made anew", now, Cause.PODGROUP_CHANGED)
@@ -139,45 +188,45 @@ class Apply:
 
     def _meant_by(self, group: PodGroup) -> Workload | None:
         """Whose PodGroup it is."""
-        if (workload := self._state.workloads.get(group.key)) is None:
+        if (workload := self._store.workloads.get(group.key)) is None:
             return None
         meant = _followed(workload, group) or any(means(one.pod, group) for one in workload.members)
         return workload if meant else None
 
     def follow_successors(self, now: float) -> None:
         """Go on with PodGroups that were made anew, where the start of an earlier one is over."""
-        workloads = self._state.workloads
+        workloads = self._store.workloads
         over = [key for key in self._successors if not ((of := workloads.get(key)) and self._is_starting(of))]
         for key in over:
             self.group_seen(self._successors.pop(key), now)
 
     def _is_starting(self, workload: Workload) -> bool:
         """Its members are being bound, or some of them are, which give way unless the others come."""
-        broken = workload.release.partial_since is not None and self._state.limits.evict_partial
+        broken = workload.release.partial_since is not None and self._limits.evict_partial
         return workload.releasing or broken
 
     def group_gone(self, event: GroupGone, now: float) -> None:
-        state, key = self._state, event.key
+        key = event.key
         if key in self._successors and self._successors[key].group.uid == event.uid:
             del self._successors[key]
         self._recovery.find_out(key, now)
-        if (known := state.groups.get((key, event.dialect))) is None or known.uid != event.uid:
+        if (known := self._store.groups.get((key, event.dialect))) is None or known.uid != event.uid:
             return
-        del state.groups[key, event.dialect]
+        del self._store.groups[key, event.dialect]
         self._enqueues.gone(known)
-        workload = state.workloads.get(key)
+        workload = self._store.workloads.get(key)
         if workload is not None and workload.group is not None and workload.group.uid == event.uid:
             workload.follow(None)
-            state.touch(workload)
+            self._store.touch(workload)
             if not workload.releasing:
                 self._revocations.revoke(workload, "its PodGroup was deleted", now, Cause.PODGROUP_CHANGED)
 
     def native_gang_seen(self, event: NativeGangSeen, now: float) -> None:
         """The Job controller makes the PodGroup before its pods, which the watch may show first all the same."""
-        natives = self._state.singles.natives
+        natives = self._singles.natives
         if natives.gang_seen(event.key, event.uid):
             for uid in natives.uids(event.key):
-                self._pods.take_up(self._state.pods[uid], now)
+                self._pods_seen.take_up(self._store.pods[uid], now)
 
     def job_seen(self, event: JobSeen, now: float) -> None:
         self._recovery.find_out(event.job.key, now)
@@ -190,7 +239,7 @@ class Apply:
 
     def owner_seen(self, event: OwnerSeen, now: float) -> None:
         for pod in self._owners.see(event.owner):
-            self._pods.see(pod, now)
+            self._pods_seen.see(pod, now)
 
     def owner_gone(self, event: OwnerGone, _: float) -> None:
         self._owners.gone(event.key, event.uid)
@@ -198,28 +247,28 @@ class Apply:
     def namespace_noted(self, event: NamespaceSeen | NamespaceGone, now: float) -> None:
         """ClusterQueues choose by its labels whom they serve, and pod affinity terms whom they mean. Nothing starts in
         one that is being deleted."""
-        state, labels = self._state, event.labels if isinstance(event, NamespaceSeen) else ()
-        if isinstance(event, NamespaceSeen) and state.namespaces.labels.get(event.name) != labels:
-            state.quotas.queues.relabelled()
-        if state.namespaces.changes(event):
+        labels = event.labels if isinstance(event, NamespaceSeen) else ()
+        if isinstance(event, NamespaceSeen) and self._namespaces.labels.get(event.name) != labels:
+            self._quotas.queues.relabelled()
+        if self._namespaces.changes(event):
             self._jobs.namespace_changed(event.name, now)
-        if state.namespaces.note(event):
-            for workload in [one for key, one in state.workloads.items() if key.namespace == event.name]:
-                state.nudge(workload)
+        if self._namespaces.note(event):
+            for workload in [one for key, one in self._store.workloads.items() if key.namespace == event.name]:
+                self._store.nudge(workload)
         if isinstance(event, NamespaceGone):
-            state.failed_creation.namespace_gone(event.name)
-        changed = [one.describe(event.name, labels) for one in (state.claims.tenants, state.singles.coming)]
-        if any(changed) and state.changes.wary:
+            self._failed_creation.namespace_gone(event.name)
+        changed = [one.describe(event.name, labels) for one in (self._claims.tenants, self._singles.coming)]
+        if any(changed) and self._changes.wary:
             # Whoever waits may be drawn to other pods by now, or kept away by them, or no longer.
-            state.changes.nodes = True
+            self._changes.nodes = True
 
     def budget_noted(self, event: BudgetSeen | BudgetGone, _: float) -> None:
-        if self._state.budgets.note(event):
-            self._state.preemptions.redrawn()
+        if self._budgets.note(event):
+            self._preemptions.redrawn()
 
     def device_class_noted(self, event: DeviceClassSeen | DeviceClassGone, _: float) -> None:
-        self._state.devices.note(event)
-        self._state.changes.nodes = True  # whatever no node offers may be offered by it
+        self._devices.note(event)
+        self._changes.nodes = True  # whatever no node offers may be offered by it
 
 
 def _is_another(workload: Workload, group: PodGroup) -> bool:
@@ -233,23 +282,62 @@ def _followed(workload: Workload, group: PodGroup) -> bool:
     return workload.group is not None and workload.group.dialect is group.dialect
 
 
-@dataclass(slots=True, eq=False)
 class PodFacts:
     """Hands each fact about a pod to the member that it is, and touches its workload."""
 
-    _state: State
-    _steering: Steering
-    _revocations: Revocations
-    _bindings: Bindings
-    _refusals: Refusals
-    _lifecycle: Lifecycle
-    _calls: Calls
-    _hints: Hints
-    _enqueues: Enqueues
-    _jobs: Jobs
-    _owners: Owners
-    _recovery: Recovery
-    _repeats: Repeats
+    def __init__(
+        self,
+        schedulers: tuple[str, ...],
+        process: Process,
+        store: Store,
+        room: Room,
+        records: Records,
+        outbox: Outbox,
+        claims: Claims,
+        preemptions: Preemptions,
+        volumes: Volumes,
+        waiting: Waiting,
+        singles: WaitingSingles,
+        kube_queue: KubeQueue,
+        binds: BindCalls,
+        steering: Steering,
+        revocations: Revocations,
+        bindings: Bindings,
+        refusals: Refusals,
+        lifecycle: Lifecycle,
+        calls: Calls,
+        hints: Hints,
+        enqueues: Enqueues,
+        jobs: Jobs,
+        owners: Owners,
+        recovery: Recovery,
+        repeats: Repeats,
+    ) -> None:
+        self._schedulers = schedulers
+        self._process = process
+        self._store = store
+        self._room = room
+        self._records = records
+        self._outbox = outbox
+        self._claims = claims
+        self._preemptions = preemptions
+        self._volumes = volumes
+        self._waiting = waiting
+        self._singles = singles
+        self._kube_queue = kube_queue
+        self._binds = binds
+        self._steering = steering
+        self._revocations = revocations
+        self._bindings = bindings
+        self._refusals = refusals
+        self._lifecycle = lifecycle
+        self._calls = calls
+        self._hints = hints
+        self._enqueues = enqueues
+        self._jobs = jobs
+        self._owners = owners
+        self._recovery = recovery
+        self._repeats = repeats
 
     @property
     def handlers(self) -> Handlers:
@@ -268,38 +356,36 @@ class PodFacts:
 
     def seen_together(self, event: PodsSeen, now: float) -> None:
         for pod in event.pods:
-            self._state.subject = pod.uid
+            self._process.subject = pod.uid
             self.seen(pod, now)
-        self._state.subject = None
+        self._process.subject = None
 
     def seen(self, pod: Pod, now: float) -> None:
         """As the watch shows it."""
-        state = self._state
         if pod.node:
-            state.kube_queue.shown(pod, state.pods.get(pod.uid), state.schedulers, now)
-            state.confirm_bound(pod.uid)
+            self._kube_queue.shown(pod, self._store.pods.get(pod.uid), self._schedulers, now)
+            self._records.confirm_bound(pod.uid)
         self.take_up(self._owners.claimed(pod), now)
 
     def take_up(self, pod: Pod, now: float) -> None:
         """Take it over, as one of a native group where its Job asks for a native gang."""
-        state, known = self._state, self._state.pods.get(pod.uid)
-        pod = state.singles.natives.claimed(pod)
+        known = self._store.pods.get(pod.uid)
+        pod = self._singles.natives.claimed(pod)
         if pod.native_group and GANG_GATE in pod.gates and not (known and known.native_group):
             # The admission policy cannot know what its Job asks for.
-            state.out.append(Ungate(pod.uid, pod.namespace, pod.name))
+            self._outbox.append(Ungate(pod.uid, pod.namespace, pod.name))
         self.see(pod, now)
 
     def see(self, pod: Pod, now: float) -> None:
         """Take it over: as the watch shows it, or as it is known, with something about it that has changed."""
-        state = self._state
         self._recovery.find_out(pod.group_key, now)
-        known = state.pods.get(pod.uid)
+        known = self._store.pods.get(pod.uid)
         moved = known is not None and known.group_key != pod.group_key
         doubt = self._leaves(pod, now) if moved else None
-        had = state.claims.get(pod.uid)
-        old = state.put_pod(pod)
-        pod = state.pods[pod.uid]
-        found = state.member(pod.uid)
+        had = self._claims.get(pod.uid)
+        old = self._records.put(pod)
+        pod = self._store.pods[pod.uid]
+        found = self._store.member(pod.uid)
         if found is not None:
             if moved:
                 self._bindings.taken_over(*found, now, doubt)
@@ -313,68 +399,64 @@ class PodFacts:
         if pod.node and (old is None or old.node != pod.node):
             self._revocations.give_way(pod.node, now)
         if old is not None and pod.node:
-            state.preemptions.edited((old.eviction, old.labels), (pod.eviction, pod.labels))
-        if old is None and (unseen := state.binds.stop_awaiting(pod.uid)) is not None:
+            self._preemptions.edited((old.eviction, old.labels), (pod.eviction, pod.labels))
+        if old is None and (unseen := self._binds.stop_awaiting(pod.uid)) is not None:
             self._calls.bind(unseen, now)
         if known is None or known.hint != pod.hint:
             self._hints.see(pod, now, changed=known is not None)
 
     def _leaves(self, pod: Pod, now: float) -> Doubt | None:
         """Its labels or annotations were edited: the old gang has lost it. Returns where it may have been bound."""
-        state = self._state
-        member, doubt = state.member(pod.uid), self._bindings.doubt_of(pod.uid)
+        member, doubt = self._store.member(pod.uid), self._bindings.doubt_of(pod.uid)
         nominated = member is not None and member[1].nominated
         self._drop(pod.uid, now)
         if nominated and pod.live and not pod.node:
             # Nobody else takes it back: it may be yet to be written.
-            state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None))
+            self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, None))
         return doubt
 
     def gone(self, event: PodGone, now: float) -> None:
-        state = self._state
-        pod, had, found = state.pods.get(event.uid), state.claims.get(event.uid), state.member(event.uid)
+        pod, had, found = self._store.pods.get(event.uid), self._claims.get(event.uid), self._store.member(event.uid)
         self._drop(event.uid, now)
-        state.confirm_bound(event.uid)
+        self._records.confirm_bound(event.uid)
         if pod is not None and had is not None and found is not None and not had.promised:
             self._revocations.keep_room(found[0], pod, had, now)
 
     def _drop(self, uid: str, now: float) -> None:
         """Forget the pod; but whether it was bound by us stays known."""
-        state = self._state
-        if (pod := state.pods.get(uid)) is None:
+        if (pod := self._store.pods.get(uid)) is None:
             return
         self._recovery.find_out(pod.group_key, now)
-        unseen = state.binds.unseen.get(uid)
+        unseen = self._binds.unseen.get(uid)
         if pod.live:
             self.see(replace(pod, deleting=True), now)
-        state.drop_pod(uid)
+        self._records.drop(uid)
         if unseen is not None:
-            state.binds.await_pod(unseen[0], now)
+            self._binds.await_pod(unseen[0], now)
 
     def volume_noted(self, event: ClaimSeen | ClaimGone | VolumeSeen | VolumeGone, now: float) -> None:
         """What waits for the claim can be planned, or in another way; pods that mount it are seen anew."""
-        state = self._state
-        if (claim := state.volumes.note(event)) is None:
+        if (claim := self._volumes.note(event)) is None:
             return
-        for uid in list(state.volumes.users.get(claim, ())):
-            self.see(state.pods[uid], now)
-            found = state.member(uid)
-            if found is not None and found[0].key in state.waiting.keys:
-                state.nudge(found[0])
+        for uid in list(self._volumes.users.get(claim, ())):
+            self.see(self._store.pods[uid], now)
+            found = self._store.member(uid)
+            if found is not None and found[0].key in self._waiting.keys:
+                self._store.nudge(found[0])
         namespace, name = claim
-        for key in state.waiting.keys:
-            podsets = state.workloads[key].podsets if key.namespace == namespace else None
+        for key in self._waiting.keys:
+            podsets = self._store.workloads[key].podsets if key.namespace == namespace else None
             if podsets is not None and any(name in one.template.claims for one in podsets.podsets):
-                state.touch(state.workloads[key])
+                self._store.touch(self._store.workloads[key])
 
     def nominated(self, event: Nominated, now: float) -> None:
         self._led(event, self._steering.nominated(event, now), "nominated", now)
 
     def ungated(self, event: Ungated, now: float) -> None:
         self._led(event, self._steering.ungated(event, now), "ungated", now)
-        if (pod := let_in(self._state, event)) is not None:
+        if (pod := let_in(self._store, event)) is not None:
             self.see(pod, now)
-        elif event.detail and (pod := self._state.pods.get(event.uid)) is not None:
+        elif event.detail and (pod := self._store.pods.get(event.uid)) is not None:
             self._repeats.put(Ungate(pod.uid, pod.namespace, pod.name, pod.group_key), now)
 
     def _led(self, event: Nominated | Ungated, failed: Workload | None, what: str, now: float) -> None:
@@ -399,10 +481,10 @@ class PodFacts:
         if node is None or template is None or not member.pod.live:
             return
         turn = slots.turns.get(slot, 0)
-        self._state.assume_slot(workload, slot, "")
+        self._room.assume_slot(workload, slot, "")
         same = (member.pod.requests, member.pod.topology) == (template.requests, template.topology)
-        open_to_it = self._state.claims.admits(node, member.pod.selection)
-        roomy = workload.job is not None or self._state.claims.fits(node, member.pod.requests)
+        open_to_it = self._claims.admits(node, member.pod.selection)
+        roomy = workload.job is not None or self._claims.fits(node, member.pod.requests)
         if member.state is MemberState.WAITING and not member.pod.node and same and open_to_it and roomy:
             self._steering.await_uptake(workload, now)
             self._steering.lead(workload, member, node, turn)
@@ -441,7 +523,7 @@ class PodFacts:
             self._steering.sweep_later(workload, now)
         if old is not None and old.nominated_node and not pod.nominated_node:
             workload.members.expect_clearing(member, clears=False)
-        if old is not None and refused_unawares(member, old, self._state.claims.tenants):
+        if old is not None and refused_unawares(member, old, self._claims.tenants):
             self._steering.tell(workload, member)
 
 

@@ -5,58 +5,85 @@ constant text: kube-scheduler tries a pod again at once when the text of its ref
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from extender.core.effects import AnswerFilter, AnswerPreempt, Nominate
 from extender.core.events import BindArrived, BindDisconnected, FilterCalled, PreemptCalled
 from extender.core.gate.advisory import Advisory
 from extender.core.gate.binding import Bindings
 from extender.core.gate.refusals import Refusals, refused_by_filter
-from extender.core.ledger.kube_scheduler import GANG_WAITS
-from extender.core.ledger.state import State
+from extender.core.ledger.kube_scheduler import GANG_WAITS, KubeQueue
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.process import Process
+from extender.core.ledger.room import Room
+from extender.core.ledger.singles import WaitingSingles
+from extender.core.ledger.store import Store
+from extender.core.limits import Limits
 from extender.core.preemption.kube_preemption import KubePreemption
 from extender.core.queue.line import Singles
 from extender.core.workload.members import Step
+from extender.core.workload.release import BindCalls
 from policies.model import Pod
 
 
-@dataclass(slots=True, eq=False)
 class Calls:
     """``advisory``: where kube-scheduler does as it likes, and is only watched."""
 
-    _state: State
-    _bindings: Bindings
-    _refusals: Refusals
-    _singles: Singles
-    _kube_preemption: KubePreemption
-    _advisory: Advisory | None
+    def __init__(
+        self,
+        schedulers: tuple[str, ...],
+        limits: Limits,
+        process: Process,
+        store: Store,
+        room: Room,
+        outbox: Outbox,
+        singles: WaitingSingles,
+        kube_queue: KubeQueue,
+        binds: BindCalls,
+        bindings: Bindings,
+        refusals: Refusals,
+        single_pods: Singles,
+        kube_preemption: KubePreemption,
+        advisory: Advisory | None,
+    ) -> None:
+        self._schedulers = schedulers
+        self._limits = limits
+        self._process = process
+        self._store = store
+        self._room = room
+        self._outbox = outbox
+        self._singles = singles
+        self._kube_queue = kube_queue
+        self._binds = binds
+        self._bindings = bindings
+        self._refusals = refusals
+        self._single_pods = single_pods
+        self._kube_preemption = kube_preemption
+        self._advisory = advisory
 
     def filter(self, event: FilterCalled, now: float) -> None:
         """O(1) for a gang's pod: the node planned for it, or nothing."""
-        state = self._state
-        pod = state.pods.get(event.pod.uid, event.pod)
+        pod = self._store.pods.get(event.pod.uid, event.pod)
         if self._advisory is not None:
             return self._advisory.filter(event, pod)
-        state.kube_queue.taken(pod, now)
+        self._kube_queue.taken(pod, now)
         if pod.native_group:
-            return state.out.append(AnswerFilter(event.call, event.candidates))
+            return self._outbox.append(AnswerFilter(event.call, event.candidates))
         if pod.group_key is None:
-            return self._singles.filter(event, pod)
-        found = state.member(pod.uid)
+            return self._single_pods.filter(event, pod)
+        found = self._store.member(pod.uid)
         if found is not None and found[1].step is Step.LATER:
-            return state.out.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
+            return self._outbox.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
         node = pod.node or (found[1].node if found is not None else self._node_of_slot(pod))
         if node and node in event.candidates:
-            return state.out.append(AnswerFilter(event.call, (node,)))
+            return self._outbox.append(AnswerFilter(event.call, (node,)))
         if found is not None and refused_by_filter(found[1], event):
             self._refusals.refused(*found, now, event.candidates)
         elif found is not None and not node:
             self._refusals.accepted(*found, event.candidates)
-        return state.out.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
+        return self._outbox.append(AnswerFilter(event.call, (), event.candidates, GANG_WAITS))
 
     def _node_of_slot(self, pod: Pod) -> str:
         """For a pod that our watch has yet to show: the node of the slot that it will fill."""
-        workload = self._state.workload_of(pod)
+        workload = self._store.workload_of(pod)
         slots = None if workload is None else workload.members.slots
         return "" if slots is None or pod.identity in slots.turns else slots.planned.get(pod.identity, "")
 
@@ -65,17 +92,16 @@ class Calls:
 
         In advisory mode a gang's pod may preempt as any other.
         """
-        state = self._state
-        pod = state.pods.get(event.pod.uid, event.pod)
+        pod = self._store.pods.get(event.pod.uid, event.pod)
         enforced = self._advisory is None
         if not enforced or pod.native_group:
             allowed = self._kube_preemption.without_gangs(event.victims)
         elif pod.group_key is not None:
             allowed = {}
         else:
-            state.singles.would_go(pod.uid, event.victims)
+            self._singles.would_go(pod.uid, event.victims)
             allowed = self._kube_preemption.answer(pod, event.victims, now)
-        state.out.append(AnswerPreempt(event.call, allowed))
+        self._outbox.append(AnswerPreempt(event.call, allowed))
         if not allowed and pod.group_key is None and enforced:
             self._clear_nomination(pod)
 
@@ -83,25 +109,26 @@ class Calls:
         """It waits for no victim, or this would not be asked. kube-scheduler would leave the nomination standing when
         all candidates are taken from it, and keep the room from whoever has no higher priority.
         """
-        if pod.nominated_node and not pod.node and pod.live and pod.scheduler in self._state.schedulers:
-            self._state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None))
+        if pod.nominated_node and not pod.node and pod.live and pod.scheduler in self._schedulers:
+            self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, None))
 
     def bind(self, event: BindArrived, now: float) -> None:
         """kube-scheduler asks for a Binding: answer, post, or hold."""
-        state = self._state
-        pod = state.pods.get(event.uid)
-        if not state.recovered:
-            return state.answer(event.call, "Muster is starting; try again")
+        pod = self._store.pods.get(event.uid)
+        if not self._process.recovered:
+            return self._outbox.answer(event.call, "Muster is starting; try again")
         if pod is None:
             # kube-scheduler's watch can be ahead of ours: wait for the pod a moment instead of failing its bind.
-            if (earlier := state.binds.stop_awaiting(event.uid)) is not None:
-                state.answer(earlier.call, "superseded by a newer bind request")
-            return state.binds.await_pod(event, now + state.limits.unseen_s)
+            if (earlier := self._binds.stop_awaiting(event.uid)) is not None:
+                self._outbox.answer(earlier.call, "superseded by a newer bind request")
+            return self._binds.await_pod(event, now + self._limits.unseen_s)
         if pod.node:
-            return state.answer(event.call, "" if pod.node == event.node else f"the pod is already on {pod.node}")
+            return self._outbox.answer(
+                event.call, "" if pod.node == event.node else f"the pod is already on {pod.node}"
+            )
         if not pod.live:
-            return state.answer(event.call, "the pod is being deleted or has ended")
-        if (binding := state.binds.writing.get(event.uid)) is not None:
+            return self._outbox.answer(event.call, "the pod is being deleted or has ended")
+        if (binding := self._binds.writing.get(event.uid)) is not None:
             return self._bindings.asked_again(event, binding)
         if self._advisory is not None:
             return self._advisory.bind(pod, event, now)
@@ -109,20 +136,20 @@ class Calls:
 
     def disconnected(self, event: BindDisconnected, now: float) -> None:
         """kube-scheduler waits no longer for this answer."""
-        call, unseen = event.call, self._state.binds.unseen
+        call, unseen = event.call, self._binds.unseen
         for uid in [uid for uid, (waiting, _) in unseen.items() if waiting.call == call]:
-            self._state.binds.stop_awaiting(uid)
+            self._binds.stop_awaiting(uid)
         self._bindings.disconnected(call, now)
 
     def expire(self, now: float) -> None:
         """What the watch has not shown in time: pods, and Bindings of pods in no gang."""
-        state, binds = self._state, self._state.binds
+        binds = self._binds
         for uid, (event, until) in list(binds.unseen.items()):
             if now >= until:
                 binds.stop_awaiting(uid)
-                state.answer(event.call, "Muster has not seen this pod yet; try again")
+                self._outbox.answer(event.call, "Muster has not seen this pod yet; try again")
         for uid, until in list(binds.doubted.items()):
             if now >= until:
                 del binds.doubted[uid]
-                if state.member(uid) is None and not state.pods[uid].node:
-                    state.free(uid)
+                if self._store.member(uid) is None and not self._store.pods[uid].node:
+                    self._room.free(uid)

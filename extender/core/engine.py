@@ -8,7 +8,6 @@ The cycle sees whether there is anything for it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from extender.core.answers import (
     BindingPosted,
@@ -22,8 +21,10 @@ from extender.core.answers import (
 )
 from extender.core.apply import Apply, PodFacts
 from extender.core.calls import Calls
-from extender.core.cycle.commit import Commit
+from extender.core.cycle.commit import Books, Commit
 from extender.core.cycle.cycle import Cycle
+from extender.core.cycle.flavors import QuotaPlans
+from extender.core.cycle.queues import Queued
 from extender.core.effects import Effect
 from extender.core.events import (
     BindArrived,
@@ -38,8 +39,10 @@ from extender.core.events import (
     Tick,
 )
 from extender.core.explain.hints import Hints
+from extender.core.explain.problems import Problems
 from extender.core.explain.reports import QueueReports, WorkloadReport, workload_report
-from extender.core.explain.telling import WITH_TEXT, readable, told, untold
+from extender.core.explain.telling import WITH_TEXT, Reporter, readable, told
+from extender.core.explain.words import Words
 from extender.core.gate.advisory import Advisory, Mode
 from extender.core.gate.binding import Bindings
 from extender.core.gate.refusals import Refusals
@@ -47,17 +50,23 @@ from extender.core.gate.repeats import Repeats
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.steering import Steering, SteeringMode
 from extender.core.jobs.coming import Coming, Enqueues, Owners
-from extender.core.jobs.elastic import CapacityAsk, Elastic
-from extender.core.jobs.jobs import Jobs
-from extender.core.ledger.claims import Claims
+from extender.core.jobs.elastic import CapacityAsk, Elastic, Unplanned
+from extender.core.jobs.jobs import JobNaming, Jobs
+from extender.core.jobs.upkeep import Upkeep
+from extender.core.ledger.expected import ExpectedPods
 from extender.core.ledger.queues import ObjectKey
 from extender.core.ledger.state import State
 from extender.core.lifecycle import Lifecycle
 from extender.core.limits import Limits
+from extender.core.preemption.candidates import Candidates
 from extender.core.preemption.kube_preemption import KubePreemption
-from extender.core.preemption.outlook import Outlook
+from extender.core.preemption.outlook import Foresight, Outlook
+from extender.core.preemption.preempt import Preempting
 from extender.core.preemption.reservations import GivingWay, Reservations
-from extender.core.queue.line import Singles
+from extender.core.preemption.search import VictimSearch
+from extender.core.queue.demands import Demands
+from extender.core.queue.line import Ahead, Singles
+from extender.core.queue.planner import Planner
 from extender.core.recovery import Recovery
 from extender.core.workload.members import IllegalTransitionError
 from extender.core.workload.workload import Workload
@@ -87,41 +96,122 @@ class Engine:
         advising, limits, policies = mode is Mode.ADVISE, limits or Limits(), policies.guarded()
         if advising:
             limits = limits.for_advice()
-        self.state = state = State(schedulers, limits, claims=Claims(levels))
-        advisory = Advisory(state) if advising else None
-        leading: Steering = advisory or Steering(state, steering)
-        revocations = Revocations(state, leading)
-        bindings = Bindings(state, leading, revocations)
-        refusals = Refusals(state, revocations)
-        self._elastic = elastic = Elastic(state)
-        jobs = Jobs(state, leading, revocations, elastic)
-        giving_way = GivingWay(state, revocations)
-        self._repeats = repeats = Repeats(state, leading, lambda key, uid: advising or elastic.lets_go(key, uid))
-        self._reservations = reservations = Reservations(state, giving_way, repeats)
-        owners = Owners(state, leading)
-        self._enqueues = enqueues = Enqueues(state, advising=advising)
-        coming = Coming(state, owners, enqueues)
-        self._lifecycle = Lifecycle(state, leading, revocations, bindings, refusals, jobs, coming)
-        self._singles, hints = Singles(state), Hints(state)
-        self._kube_preemption = kube_preemption = KubePreemption(state, self._singles, reservations, giving_way)
-        self._calls = calls = Calls(state, bindings, refusals, self._singles, kube_preemption, advisory)
-        self._recovery = recovery = Recovery(state, self._lifecycle, leading, hints, kube_preemption)
-        pods = PodFacts(
-            state,
-            leading,
-            revocations,
-            bindings,
-            refusals,
-            self._lifecycle,
-            calls,
-            hints,
-            enqueues,
-            jobs,
-            owners,
-            recovery,
-            repeats,
+        self.state = state = State(schedulers, limits, levels)
+        make = state.make
+        # What others decide and say with.
+        reporter, problems, words = make(Reporter), make(Problems), make(Words)
+        expected, candidates = make(ExpectedPods), make(Candidates)
+        books = make(Books, candidates=candidates)
+        # Steering, and what ends it.
+        steers = make(Advisory, reporter=reporter) if advising else make(Steering, mode=steering)
+        advisory = steers if isinstance(steers, Advisory) else None
+        revocations = make(Revocations, reporter=reporter, steering=steers)
+        bindings = make(Bindings, reporter=reporter, steering=steers, revocations=revocations)
+        refusals = make(Refusals, reporter=reporter, words=words, revocations=revocations)
+        # Jobs, and the nodes that are asked for them.
+        self._elastic = elastic = make(Elastic, reporter=reporter)
+        unplanned = make(Unplanned, reporter=reporter, expected=expected, elastic=elastic)
+        upkeep = make(Upkeep, expected=expected, steering=steers, revocations=revocations)
+        naming = make(JobNaming, expected=expected)
+        jobs = make(
+            Jobs,
+            reporter=reporter,
+            expected=expected,
+            revocations=revocations,
+            elastic=elastic,
+            unplanned=unplanned,
+            upkeep=upkeep,
+            naming=naming,
         )
-        self._apply = apply = Apply(state, revocations, hints, enqueues, jobs, owners, recovery, pods)
+        owners = make(Owners, steering=steers)
+        self._enqueues = enqueues = make(Enqueues, expected=expected, advising=advising)
+        coming = Coming(expected, owners, enqueues)
+        self._repeats = repeats = make(
+            Repeats, steering=steers, lets_go=lambda key, uid: advising or elastic.lets_go(key, uid)
+        )
+        # Preemption.
+        giving_way = make(GivingWay, candidates=candidates, revocations=revocations)
+        self._reservations = reservations = make(
+            Reservations, reporter=reporter, candidates=candidates, giving_way=giving_way, repeats=repeats
+        )
+        self._single_pods = single_pods = make(Singles)
+        self._kube_preemption = kube_preemption = make(
+            KubePreemption,
+            candidates=candidates,
+            single_pods=single_pods,
+            reservations=reservations,
+            giving_way=giving_way,
+        )
+        # The cycle.
+        planner, demands = make(Planner, words=words, policies=policies), make(Demands, problems=problems)
+        plans = make(QuotaPlans, words=words, planner=planner, demands=demands)
+        victims = make(VictimSearch, candidates=candidates, planner=planner, demands=demands)
+        preview = make(VictimSearch, candidates=candidates, planner=planner, demands=demands, tells=True)
+        self._foresight = make(Foresight, victims=preview)
+        self._cycle = make(
+            Cycle,
+            reporter=reporter,
+            words=words,
+            planner=planner,
+            demands=demands,
+            ahead=make(Ahead, planner=planner),
+            queued=make(Queued, planner=planner, plans=plans, policies=policies),
+            preempting=make(Preempting, reporter=reporter, victims=victims, reservations=reservations),
+            commit=make(Commit, reporter=reporter, books=books, steering=steers, revocations=revocations),
+            reservations=reservations,
+            elastic=elastic,
+        )
+        # Events.
+        self._lifecycle = lifecycle = make(
+            Lifecycle,
+            reporter=reporter,
+            words=words,
+            expected=expected,
+            books=books,
+            steering=steers,
+            revocations=revocations,
+            bindings=bindings,
+            refusals=refusals,
+            jobs=jobs,
+            coming=coming,
+        )
+        hints = make(Hints)
+        self._calls = calls = make(
+            Calls,
+            bindings=bindings,
+            refusals=refusals,
+            single_pods=single_pods,
+            kube_preemption=kube_preemption,
+            advisory=advisory,
+        )
+        self._recovery = recovery = make(
+            Recovery, lifecycle=lifecycle, steering=steers, hints=hints, kube_preemption=kube_preemption
+        )
+        pods = make(
+            PodFacts,
+            steering=steers,
+            revocations=revocations,
+            bindings=bindings,
+            refusals=refusals,
+            lifecycle=lifecycle,
+            calls=calls,
+            hints=hints,
+            enqueues=enqueues,
+            jobs=jobs,
+            owners=owners,
+            recovery=recovery,
+            repeats=repeats,
+        )
+        self._apply = apply = make(
+            Apply,
+            revocations=revocations,
+            hints=hints,
+            enqueues=enqueues,
+            jobs=jobs,
+            owners=owners,
+            recovery=recovery,
+            pods_seen=pods,
+        )
         self._handlers: Handlers = {
             **pods.handlers,
             **apply.handlers,
@@ -134,7 +224,7 @@ class Engine:
             PodTried: jobs.tried,
             Enqueued: enqueues.ended,
             Unwritten: repeats.unwritten,
-            Untold: partial(untold, state),
+            Untold: reporter.untold,
             Reserved: reservations.written,
             CapacityServed: elastic.served,
             CapacityAnswered: elastic.answered,
@@ -142,7 +232,6 @@ class Engine:
             Synced: self._synced,
             Tick: self._tick,
         }
-        self._cycle = Cycle(state, policies, Commit(state, leading, revocations), reservations, elastic)
         self._conclusions = (
             # A start may have ended just now: a PodGroup that was made anew meanwhile is followed.
             apply.follow_successors,
@@ -154,7 +243,7 @@ class Engine:
             jobs.follow_trials,
         )
         self._scoring: ScorePolicy = policies.scoring
-        self._reports = QueueReports(state, policies.queue)
+        self._reports = make(QueueReports, policy=policies.queue)
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Apply one event at ``now`` (seconds, monotonic). Never raises for what the outside can send."""
@@ -179,13 +268,13 @@ class Engine:
 
     def _settle(self, now: float) -> None:
         """Draw every conclusion for whoever something has happened to."""
-        while touched := self.state.touched:
+        while touched := self.state.store.touched:
             key = next(iter(touched))
             if (workload := self.state.workloads.get(key)) is not None:
-                self.state.subject = key
+                self.state.process.subject = key
                 self._lifecycle.settle(workload, now)
-                self.state.subject = None
-            self.state.settled(key)
+                self.state.process.subject = None
+            self.state.store.settled(key)
 
     def _follow_preemptions(self, now: float) -> None:
         """Look for victims of single pods that kube-scheduler has asked about in vain, then at whose room is kept."""
@@ -194,19 +283,21 @@ class Engine:
 
     def _tell_stories(self, error: IllegalTransitionError) -> None:
         """Add the stories of those that were touched, for the reader of the failure."""
-        for touched in (self.state.workloads[key] for key in self.state.touched if key in self.state.workloads):
+        for touched in (self.state.workloads[key] for key in self.state.store.touched if key in self.state.workloads):
             error.add_note(told(touched))
 
     def _drain(self) -> list[Effect]:
         """Return what is to be done, with texts as their readers may see them."""
-        out, self.state.out = self.state.out, []
-        return [readable(effect, self.state.limits) if type(effect) in WITH_TEXT else effect for effect in out]
+        limits = self.state.limits
+        return [
+            readable(effect, limits) if type(effect) in WITH_TEXT else effect for effect in self.state.outbox.drain()
+        ]
 
     def prioritize(self, pod: Pod, candidates: Sequence[str]) -> list[int]:
         """How good each candidate is for a pod that no plan has placed: 0..10. A question, not an event."""
         state = self.state
         pod, view = state.pods.get(pod.uid, pod), state.claims.snapshot()
-        workload = state.workload_of(pod)
+        workload = state.store.workload_of(pod)
         beside = rows_of([] if workload is None else workload.seats, view)
         scoring = self._scoring
         if pod.native_group:
@@ -215,7 +306,7 @@ class Engine:
         try:
             return marks(pod, candidates, view, scoring, beside)
         except PolicyError as error:
-            state.blame(error.policy)
+            state.counts.blame(error.policy)
             return [0] * len(candidates)
 
     @property
@@ -246,11 +337,11 @@ class Engine:
 
     def workload_report(self, key: GroupKey) -> WorkloadReport | None:
         """How that one stands, if it is a job."""
-        return workload_report(self.state, key)
+        return workload_report(self.state.limits, self.state.store.workloads, self.state.quotas, key)
 
     def outlook(self, workload: Workload, now: float) -> Outlook | None:
         """The victims that are or would be evicted for it, for an operator. A question, not an event."""
-        found = self._cycle.foresight.of(workload, now)
+        found = self._foresight.of(workload, now)
         return (
             None if found is None else Outlook(full(found.text), tuple((who, full(why)) for who, why in found.victims))
         )
@@ -262,7 +353,7 @@ class Engine:
         instants += self._enqueues.next_retry(), self._reservations.next_end()
         instants += self.state.quotas.past.next_sample(), self._elastic.next_end(), *self.state.binds.instants()
         if (trial := self.state.trials.next_end()) is not None:
-            instants.append(max(trial, self.state.paused_until))
+            instants.append(max(trial, self.state.process.paused_until))
         return min((instant for instant in instants if instant is not None), default=None)
 
     def _synced(self, event: Synced, now: float) -> None:
@@ -271,7 +362,7 @@ class Engine:
         self._cycle.recover(now, self._recovery)
 
     def _paused(self, event: Paused, _: float) -> None:
-        self.state.paused_until = event.until
+        self.state.process.paused_until = event.until
 
     def _tick(self, _: Tick, now: float) -> None:
         state = self.state
@@ -285,4 +376,4 @@ class Engine:
                 self._lifecycle.expire(workload, now)
                 self._lifecycle.settle(workload, now)
         if self._cycle.tick(now):
-            self._singles.wake()
+            self._single_pods.wake()

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from math import inf
 
-from extender.core.cycle.commit import index
+from extender.core.cycle.commit import Books
 from extender.core.effects import Evict, Milestone
-from extender.core.explain.problems import foreign, of_earlier, running, too_few
-from extender.core.explain.telling import explain, reached, tell
-from extender.core.explain.words import kept_for_it
+from extender.core.explain.problems import foreign, of_earlier, too_few
+from extender.core.explain.telling import Reporter
+from extender.core.explain.words import Words
 from extender.core.gate.binding import Bindings, deadline, is_late, patience
 from extender.core.gate.refusals import Refusals
 from extender.core.gate.revocations import Revocations, end_start
@@ -19,13 +19,18 @@ from extender.core.gate.stamps import recover_release, was_whole
 from extender.core.gate.steering import Steering
 from extender.core.jobs.coming import Coming
 from extender.core.jobs.jobs import Jobs
-from extender.core.ledger.claims import Claim, ClaimState, SlotOf
-from extender.core.ledger.expected import uncreated
-from extender.core.ledger.kube_scheduler import awaits_uptake, is_still_queued, too_few_held, too_slow
-from extender.core.ledger.state import State
+from extender.core.ledger.claims import Claim, Claims, ClaimState, SlotOf
+from extender.core.ledger.expected import ExpectedPods, uncreated
+from extender.core.ledger.kube_scheduler import KubeQueue, awaits_uptake, is_still_queued, too_few_held, too_slow
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.process import Process
+from extender.core.ledger.room import Room
+from extender.core.ledger.store import Store
+from extender.core.ledger.waiting import Timers
 from extender.core.limits import Limits
 from extender.core.reasons import Reason
 from extender.core.workload.members import Member, MemberState, Step
+from extender.core.workload.names import Astray
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Phase, Workload
 from policies.model.eviction import together
@@ -37,7 +42,20 @@ class Lifecycle:
 
     def __init__(
         self,
-        state: State,
+        schedulers: tuple[str, ...],
+        limits: Limits,
+        process: Process,
+        store: Store,
+        room: Room,
+        outbox: Outbox,
+        claims: Claims,
+        astray: Astray,
+        timers: Timers,
+        kube_queue: KubeQueue,
+        reporter: Reporter,
+        words: Words,
+        expected: ExpectedPods,
+        books: Books,
         steering: Steering,
         revocations: Revocations,
         bindings: Bindings,
@@ -45,19 +63,32 @@ class Lifecycle:
         jobs: Jobs,
         coming: Coming,
     ) -> None:
-        self._state = state
+        self._schedulers = schedulers
+        self._limits = limits
+        self._process = process
+        self._store = store
+        self._room = room
+        self._outbox = outbox
+        self._claims = claims
+        self._astray = astray
+        self._timers = timers
+        self._kube_queue = kube_queue
+        self._reporter = reporter
+        self._words = words
+        self._expected = expected
+        self._books = books
         self._steering = steering
         self._revocations = revocations
         self._bindings = bindings
         self._refusals = refusals
         self._jobs = jobs
         self._coming = coming
-        self._ours = frozenset(state.schedulers)
+        self._ours = frozenset(schedulers)
 
     def settle(self, workload: Workload, now: float) -> None:
         """Draw every conclusion. Nothing changes when it is done again."""
-        state, members, release = self._state, workload.members, workload.release
-        if state.synced:
+        members, release = workload.members, workload.release
+        if self._process.synced:
             self._jobs.settle(workload, now)
             self._coming.settle(workload, now)
             if (
@@ -80,7 +111,7 @@ class Lifecycle:
             if members.steps[Step.READY]:
                 self._steering.ungate(workload)
         workload.status.follow(workload.status_by_facts, now)
-        if index(state, workload):
+        if self._books.enter(workload):
             self._set_timer(workload, now)
         else:
             self._coming.leave(workload.key)
@@ -106,7 +137,7 @@ class Lifecycle:
     def recover(self, workload: Workload, now: float) -> None:
         """After a restart, what the stamps on its members tell: it has started as a whole, or its start broke off."""
         self._jobs.adopt(workload, now)
-        recover_release(self._state, workload, now)
+        recover_release(self._process, self._store.pods, self._astray, workload, now)
         for pod in sorted((one.pod for one in workload.members if one.pod.terminal), key=lambda pod: -pod.created):
             if pod.node:  # what ended before is known by the pods that are left of it
                 claim = Claim(pod.node, pod.requests, ClaimState.BOUND, workload.key)
@@ -114,15 +145,15 @@ class Lifecycle:
         if workload.members.started and not workload.release.complete:
             began = workload.release.began
             # A restart gives no more time than was left, except what kube-scheduler needs to complete the gang.
-            least = now - max(0.0, self._state.limits.partial_s - self._state.limits.plan_s)
+            least = now - max(0.0, self._limits.partial_s - self._limits.plan_s)
             self._became_partial(workload, now if began is None else max(began, least), now)
-        self._state.touch(workload)
+        self._store.touch(workload)
 
     def lost(self, workload: Workload, member: Member, now: float) -> None:
         """A member is going or at its end: it can be held no longer, and the gang may not be able to start."""
-        state, members, release = self._state, workload.members, workload.release
-        state.answer_hold(workload, member, "the pod is being deleted or has ended")
-        state.touch(workload)
+        members, release = workload.members, workload.release
+        self._outbox.answer_hold(workload, member, "the pod is being deleted or has ended")
+        self._store.touch(workload)
         if member.state is MemberState.BINDING:
             return
         release.wait_no_more_for(member.uid)
@@ -133,26 +164,25 @@ class Lifecycle:
 
     def expire(self, workload: Workload, now: float) -> None:
         """Look at every deadline; called when one may have passed."""
-        state = self._state
-        tell(state, workload, now)
+        self._reporter.tell(workload, now)
         if workload.sweep_at and now >= workload.sweep_at:
             self._steering.sweep(workload, now)
         for slot in list(workload.reserved):
-            claim = state.claims.get(SlotOf(workload.key, slot))
+            claim = self._claims.get(SlotOf(workload.key, slot))
             if claim is None or (claim.until is not None and now >= claim.until):
-                state.unreserve(workload, slot)
+                self._room.unreserve(workload, slot)
         self._give_back(workload, now)
         workload.retries.expire(now)
         self._expire_holds(workload, now)
         if awaits_uptake(workload) and now >= workload.plan_deadline:
             self._refusals.not_taken_up(workload, now)
-        state.touch(workload)
+        self._store.touch(workload)
 
     def _expire_holds(self, workload: Workload, now: float) -> None:
-        state, members = self._state, workload.members
-        if is_late(workload, state.limits, now) and is_still_queued(workload, state.kube_queue):
-            members.holds.wait_from(state.kube_queue.taken_at)
-        late = is_late(workload, state.limits, now)
+        members = workload.members
+        if is_late(workload, self._limits, now) and is_still_queued(workload, self._kube_queue):
+            members.holds.wait_from(self._kube_queue.taken_at)
+        late = is_late(workload, self._limits, now)
         over = [member for member in members.unknown.values() if now >= member.doubt_ends]
         if over or (workload.doubtful and late):
             # Whatever became of those Bindings, the others wait no longer. Their own room stays promised for a while.
@@ -167,40 +197,40 @@ class Lifecycle:
             self._revocations.let_go(workload, "another Binding of its gang has not ended in time", now)
         elif not workload.releasing:
             lacking = uncreated(workload) if workload.admitted else 0
-            cut_short = now < patience(workload, state.limits)
+            cut_short = now < patience(workload, self._limits)
             why = too_slow(workload, lacking) if lacking else too_few_held(workload, cut_short=cut_short)
             if not (lacking or workload.being_started) and self._refusals.turned_down(workload, why, now):
                 return
             if self._revocations.run_out(workload, why, now) and lacking:
-                state.fail_creation(workload, now, in_full=True)
+                self._expected.fail_creation(workload, now, in_full=True)
                 # Every try makes all of its pods, and the next one ends no better before somebody does something.
-                workload.retries.rest_long(now, state.limits.retry_max_s)
+                workload.retries.rest_long(now, self._limits.retry_max_s)
 
     def _set_timer(self, workload: Workload, now: float) -> None:
         """Have it looked at again at the first of its deadlines."""
-        state, members, release = self._state, workload.members, workload.release
-        at = [workload.telling.when(state.limits.report_s), workload.retries.next_end(), workload.sweep_at or inf]
-        at += workload.job.deadlines(state.limits.node_loss_s, now) if workload.job is not None else ()
+        members, release = workload.members, workload.release
+        at = [workload.telling.when(self._limits.report_s), workload.retries.next_end(), workload.sweep_at or inf]
+        at += workload.job.deadlines(self._limits.node_loss_s, now) if workload.job is not None else ()
         at += self._coming.deadlines(workload, now)
         if members.placed:
             awaited = awaits_uptake(workload)
             if not awaited:
                 # It is for others than kube-scheduler to go on: afterwards it has a moment at least.
-                workload.wait_until(max(workload.plan_deadline, now + state.limits.report_s))
+                workload.wait_until(max(workload.plan_deadline, now + self._limits.report_s))
             if members.holds:
-                at.append(deadline(workload, state.limits))
+                at.append(deadline(workload, self._limits))
             if awaited:
                 at.append(workload.plan_deadline)
             at.extend(member.doubt_ends for member in members.unknown.values())
         for slot in workload.reserved:
-            claim = state.claims.get(SlotOf(workload.key, slot))
+            claim = self._claims.get(SlotOf(workload.key, slot))
             at.append(inf if claim is None or claim.until is None else claim.until)
         if release.partial_since is not None:
-            at.append(release.partial_since + state.limits.partial_s)
+            at.append(release.partial_since + self._limits.partial_s)
         if release.incomplete_since is not None:
-            at.append(release.incomplete_since + state.limits.incomplete_s)
+            at.append(release.incomplete_since + self._limits.incomplete_s)
         if (first := min(at)) < inf:
-            state.timers.set(workload.key, first)
+            self._timers.set(workload.key, first)
 
     def _is_shared(self, workload: Workload) -> bool:
         """Not ours to judge: what another scheduler has bound is never evicted."""
@@ -212,15 +242,15 @@ class Lifecycle:
             return
         workload.release.lapse(whole=bool(workload.members.bound), doubtful=workload.doubtful)
         if not (workload.doubtful or (workload.release.gone_whole and workload.remade)):
-            self._state.unreserve_all(workload)
+            self._room.unreserve_all(workload)
 
     def _take_stock(self, workload: Workload, now: float) -> None:
         """Find out how it stands while nothing of it is on its way, and say so."""
         if workload.paused:
             return
         if self._is_shared(workload):
-            if (why := foreign(workload, self._state.schedulers)) is not None:
-                explain(self._state, workload, why, now)
+            if (why := foreign(workload, self._schedulers)) is not None:
+                self._reporter.explain(workload, why, now)
             return
         lacking = workload.members.slots.lacking
         self._note_missing(workload, now)
@@ -230,13 +260,13 @@ class Lifecycle:
             case Phase.RUNNING | Phase.PLACED if workload.whole or workload.release.complete:
                 if workload.whole:
                     self._became_whole(workload, now)
-                explain(self._state, workload, running(workload, self._state), now)
+                self._reporter.explain(workload, self._words.running(workload), now)
             case Phase.PARTIAL if not workload.doubtful:
                 self._became_partial(workload, now, now)
             case Phase.ENDED:
                 self._say_over(workload, now)
             case Phase.WAITING if not lacking and (why := too_few(workload)) is not None:
-                explain(self._state, workload, why, now)
+                self._reporter.explain(workload, why, now)
 
     @staticmethod
     def _note_missing(workload: Workload, now: float) -> None:
@@ -248,7 +278,7 @@ class Lifecycle:
 
     def _became_whole(self, workload: Workload, now: float) -> None:
         if not workload.release.complete and workload.members.live:
-            reached(self._state, workload, Milestone.STARTED, now)
+            self._reporter.reached(workload, Milestone.STARTED, now)
         if not (workload.release.complete and (workload.starting or workload.members.slots.lacking)):
             workload.retries.start()  # else members beyond its quorum may be refused again and again
         if workload.release.partial_since is not None:
@@ -261,21 +291,21 @@ class Lifecycle:
             return  # nobody says what whole is, so nobody is evicted for not being it
         count, release = workload.reached(Stage.BOUND), workload.release
         if release.partial_since is None:
-            if was_whole(self._state, workload, release.name):
+            if was_whole(self._store.pods, self._astray, workload, release.name):
                 return self._became_whole(workload, now)  # of what was needed when it began, as a restart would say
-            reached(self._state, workload, Milestone.BROKEN, now)
+            self._reporter.reached(workload, Milestone.BROKEN, now)
             self._revocations.take_back_unlike_bound(workload, now)
             workload.nudge()  # whatever becomes of its queue it is to be completed now
         elif release.partial_count == count and (workload.starting or workload.members.slots.lacking):
             return  # that was said; what has been said since is news about its replacements
         release.break_off(since if release.partial_since is None else release.partial_since, count)
         message = f"its start broke off with {workload.share(Stage.BOUND)} bound; replacements are placed first"
-        explain(self._state, workload, Reason("Partial", message), now)
+        self._reporter.explain(workload, Reason("Partial", message), now)
 
     def _give_back(self, workload: Workload, now: float) -> None:
         """The bound members of a gang that stayed incomplete for too long give their room back: one whose start broke
         off, or that has lost members since."""
-        limits, release = self._state.limits, workload.release
+        limits, release = self._limits, workload.release
         broken, lost = release.partial_since, release.incomplete_since
         if broken is not None and not release.complete and now >= broken + limits.partial_s:
             release.break_off(now, release.partial_count)
@@ -291,7 +321,7 @@ class Lifecycle:
                 return end_start(workload, text)
             if gives_back(workload, limits):
                 release.give_back()
-                self._state.unreserve_all(workload)
+                self._room.unreserve_all(workload)
                 self._evict_bound(workload, text.replace("it has", "its gang has", 1), now)
         return None
 
@@ -300,29 +330,29 @@ class Lifecycle:
             return
         workload.telling.note(now, f"evicting the bound members: {why}")
         for pod in [pod for pod in workload.bound if pod.stamp is not None]:
-            self._state.out.append(Evict(pod.uid, pod.namespace, pod.name, why))
+            self._outbox.append(Evict(pod.uid, pod.namespace, pod.name, why))
 
     def _say_over(self, workload: Workload, now: float) -> None:
         """Nobody of it waits or runs: its pods have ended, or are those of an earlier PodGroup of its name."""
         members = workload.members
         if workload.reserved:
-            kept = Reason("Ended", f"none of its members is left; {kept_for_it(self._state, workload)}", warning=False)
-            return explain(self._state, workload, kept, now)
+            kept = Reason("Ended", f"none of its members is left; {self._words.kept_for_it(workload)}", warning=False)
+            return self._reporter.explain(workload, kept, now)
         ours = [member.pod for member in members if members.is_ours(member.pod)]
         if ended := [pod for pod in ours if pod.terminal]:
             failed, count = sum(pod.phase == "Failed" for pod in ended), counted(len(ended), "member", "has", "have")
             text = f"{count} ended, {failed} of them failed" if failed else f"{count} ended"
-            explain(self._state, workload, Reason("Ended", text, warning=False), now)
+            self._reporter.explain(workload, Reason("Ended", text, warning=False), now)
         elif len(members) and not ours:
             text = f"0 of {workload.min_member} members exist{of_earlier(workload)}"
-            explain(self._state, workload, Reason("MembersMissing", text, warning=False), now)
+            self._reporter.explain(workload, Reason("MembersMissing", text, warning=False), now)
         elif workload.job is not None and workload.job.seen.finished:
-            explain(self._state, workload, Reason("Ended", "its job has ended", warning=False), now)
+            self._reporter.explain(workload, Reason("Ended", "its job has ended", warning=False), now)
         elif workload.job is not None and workload.job.seen.problem:
-            explain(self._state, workload, Reason("InvalidJob", workload.job.seen.problem), now)
+            self._reporter.explain(workload, Reason("InvalidJob", workload.job.seen.problem), now)
         elif ours:
             text = f"{counted(len(ours), 'member', 'is', 'are')} being deleted"
-            explain(self._state, workload, Reason("Ended", text, warning=False, quiet=True), now)
+            self._reporter.explain(workload, Reason("Ended", text, warning=False, quiet=True), now)
 
 
 def _lacks_no_pod(workload: Workload) -> bool:

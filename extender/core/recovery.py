@@ -5,11 +5,15 @@ planned before all others and completed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from extender.core.explain.hints import Hints
 from extender.core.gate.steering import Steering
-from extender.core.ledger.state import State
+from extender.core.ledger.process import Process
+from extender.core.ledger.waiting import Changes, Waiting
 from extender.core.lifecycle import Lifecycle
 from extender.core.preemption.kube_preemption import KubePreemption
+from extender.core.workload.workload import Workload
 from policies.model import GroupKey
 from policies.steps import Steps
 
@@ -20,9 +24,20 @@ class Recovery:
     """Walked through in slices. Events come in between: of their workloads everything is found out first."""
 
     def __init__(
-        self, state: State, lifecycle: Lifecycle, steering: Steering, hints: Hints, kube_preemption: KubePreemption
+        self,
+        process: Process,
+        workloads: Mapping[GroupKey, Workload],
+        waiting: Waiting,
+        changes: Changes,
+        lifecycle: Lifecycle,
+        steering: Steering,
+        hints: Hints,
+        kube_preemption: KubePreemption,
     ) -> None:
-        self._state = state
+        self._process = process
+        self._workloads = workloads
+        self._waiting = waiting
+        self._changes = changes
         self._lifecycle = lifecycle
         self._steering = steering
         self._hints = hints
@@ -31,20 +46,20 @@ class Recovery:
 
     def begin(self, epoch: float, now: float) -> None:
         """Every list is in."""
-        self._state.sync(epoch, now)
-        self._unheard = dict.fromkeys(self._state.workloads)
+        self._process.sync(epoch, now)
+        self._unheard = dict.fromkeys(self._workloads)
 
     def find_out(self, key: GroupKey | None, now: float) -> None:
         """Bound pods are the truth: what those of the workload tell of it, unless that is known."""
         if key is None or key not in self._unheard:
             return
         del self._unheard[key]
-        if (workload := self._state.workloads.get(key)) is None:
+        if (workload := self._workloads.get(key)) is None:
             return
-        subject, self._state.subject = self._state.subject, key
+        subject, self._process.subject = self._process.subject, key
         self._lifecycle.recover(workload, now)
         self._lifecycle.settle(workload, now)
-        self._state.subject = subject
+        self._process.subject = subject
         if workload.release.complete or not (workload.members.live or workload.job is not None):
             # It has started before: that was told then.
             workload.begin(None)
@@ -54,32 +69,32 @@ class Recovery:
     def all(self, now: float) -> Steps[None]:
         """Find out about every workload."""
         for key in list(self._unheard):
-            workload = self._state.workloads.get(key)
+            workload = self._workloads.get(key)
             self.find_out(key, now)
             yield _LOOK + (len(workload.members) if workload is not None else 0)
 
     def end(self, now: float) -> Steps[None]:
         """Calls are answered from now on. What plans of an earlier life leave is for pods of jobs that replace others
         which are yet to go."""
-        state = self._state
         self._kube_preemption.restore(now)
-        state.recover()
+        self._process.recovered = True
+        self._changes.take()
         # Of jobs that cannot all have been started, the one whose turn came last was not: it is judged first.
-        last_first = sorted(state.workloads.items(), key=lambda one: (one[1].priority, -one[1].created))
+        last_first = sorted(self._workloads.items(), key=lambda one: (one[1].priority, -one[1].created))
         for key, workload in last_first:
             job = workload.job
-            if state.workloads.get(key) is not workload or job is None:
+            if self._workloads.get(key) is not workload or job is None:
                 continue
-            if job.unproven or job.awaits_nodes or (workload.admitted and key in state.waiting.keys):
-                state.subject = key
+            if job.unproven or job.awaits_nodes or (workload.admitted and key in self._waiting.keys):
+                self._process.subject = key
                 self._lifecycle.settle(workload, now)
-                state.subject = None
+                self._process.subject = None
                 yield _LOOK + len(workload.members)
 
     def clear(self, now: float) -> Steps[None]:
         """Nominations are hints: whatever is left of them that nobody is promised is cleared."""
-        for key in list(self._state.workloads):
-            if (workload := self._state.workloads.get(key)) is not None:
+        for key in list(self._workloads):
+            if (workload := self._workloads.get(key)) is not None:
                 self._steering.sweep(workload, now)
                 yield _LOOK + len(workload.members) // 4
         yield from self._hints.recover(now)

@@ -80,7 +80,7 @@ def _readyz(runner: Runner, sight: Sight, notice: Callable[[], str], request: Re
         text, status = f"{paused}\n", 503
     if left_out := runner.quarantine.left_out_notice:
         text += f"{left_out}\n"
-    if runner.failed.is_set() or not (runner.core.state.recovered or runner.standing_by):
+    if runner.failed.is_set() or not (runner.core.state.process.recovered or runner.standing_by):
         text, status = "the cluster has not been read yet\n", 503
     if said := notice():
         text += f"{said}\n"

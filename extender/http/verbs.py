@@ -163,7 +163,7 @@ class Verbs:
     def _recovering(self) -> bool:
         """It has read the cluster, and recovers what Muster had started before a restart: this takes moments."""
         state = self._runner.core.state
-        return state.synced and not state.recovered and not self._runner.failed.is_set()
+        return state.process.synced and not state.process.recovered and not self._runner.failed.is_set()
 
     async def _take_over(self) -> None:
         try:
@@ -172,7 +172,7 @@ class Verbs:
             raise UnavailableError(_STANDING_BY) from None
 
     def _require_ready(self) -> None:
-        if not self._runner.core.state.recovered or self._runner.failed.is_set():
+        if not self._runner.core.state.process.recovered or self._runner.failed.is_set():
             raise UnavailableError(_STARTING)
 
 

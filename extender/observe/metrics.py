@@ -241,7 +241,7 @@ def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float
     yield gauge("nodes", "Nodes of the cluster.", len(state.claims.nodes))
     yield gauge("pods", "Pods of the cluster.", len(state.pods))
     yield gauge("held_binds", "Bind requests held now.", len(state.binds.held))
-    yield gauge("synced", "1 once every list has been read.", state.synced)
+    yield gauge("synced", "1 once every list has been read.", state.process.synced)
     yield gauge("leader", "1 while this replica acts, 0 while it stands by.", leads)
     yield gauges(
         "watch_age_seconds",
@@ -255,19 +255,19 @@ def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float
         "In advisory mode: filter calls of gangs' pods that enforcing would have rejected or passed, and binds that it "
         "would have held.",
         "verdict",
-        {verdict: state.advised[verdict] for verdict in ("would_reject", "would_hold", "would_pass")},
+        {verdict: state.counts.advised[verdict] for verdict in ("would_reject", "would_hold", "would_pass")},
         CounterMetricFamily,
     )
     yield CounterMetricFamily(
         "muster_unpinned_pods",
         "Pods of started jobs that were created without the node of their plan: the admission policy failed.",
-        value=state.unpinned,
+        value=state.counts.unpinned,
     )
     yield gauges(
         "policy_failures",
         "Times that a policy raised something, or returned what it must not.",
         "policy",
-        dict(sorted(state.policy_errors.items())),
+        dict(sorted(state.counts.policy_errors.items())),
         CounterMetricFamily,
     )
 
@@ -319,7 +319,7 @@ def _longest_wait_s(state: State, now: float) -> float:
     since = [now]
     for gang in state.workloads.values():
         if gang.job is not None and gang.job.waits:
-            since.append(max(gang.job.seen.created, gang.job.stopped_at - state.epoch))
+            since.append(max(gang.job.seen.created, gang.job.stopped_at - state.process.epoch))
         elif not gang.release.complete:
             since += (pod.created for pod in gang.live if not pod.node)
     return max(0.0, now - min(since))

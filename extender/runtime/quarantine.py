@@ -204,7 +204,7 @@ class Quarantine:
         that are none of them.
         """
         of_workload = _objects_of(state)
-        concerned = [one for one in shown if one[1].uid in (state.subject, *of_workload)]
+        concerned = [one for one in shown if one[1].uid in (state.process.subject, *of_workload)]
         culprits, others = concerned or list(shown), [] if concerned else of_workload
         ambiguous = len(culprits) + len(others) > 1
         for event, source in culprits:
@@ -226,7 +226,7 @@ class Quarantine:
         for uid in uids:
             self._suspect(uid, error, suspect=True, at_start=True)
         self._keep()
-        return str(state.subject)
+        return str(state.process.subject)
 
     def blame_nobody(self) -> None:
         """Count a failure in a cycle, at a deadline or in a call; after too many plan nothing new for a while."""
@@ -308,7 +308,7 @@ NOTHING_LEFT_OUT = Quarantine(Record(), lambda _: None, lambda: 0.0)
 
 def _objects_of(state: State) -> list[str]:
     """Return the UIDs of all objects of the workload that the core is at; none where there are too many."""
-    workload = state.workloads.get(state.subject) if isinstance(state.subject, tuple) else None
+    workload = state.workloads.get(state.process.subject) if isinstance(state.process.subject, tuple) else None
     if workload is None:
         return []
     uids = [member.uid for member in workload.members]

@@ -219,7 +219,7 @@ class Runner:
             return self._blame(error, shown)
         for action in actions:
             self._carry_out(action)
-        if self.core.state.recovered and not self.acting.is_set():
+        if self.core.state.process.recovered and not self.acting.is_set():
             self.acting.set()
             asyncio.get_running_loop().call_soon(self._look_at_what_was_left_out)
         if not self._timing:
@@ -232,7 +232,7 @@ class Runner:
         if shown:
             names = quarantine.blame(shown, error, state)
             log.error("the core failed on %s; the next start shows it no more of this version than it has to", names)
-        elif state.recovered:
+        elif state.process.recovered:
             quarantine.blame_nobody()
         elif name := quarantine.blame_workload(state, error):
             log.error("the core failed on what it read of %s; the next start looks for the object", name)

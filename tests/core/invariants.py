@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from extender.core.explain.problems import too_many_shapes
+from extender.core.explain.problems import Problems, too_many_shapes
 from extender.core.explain.telling import told
 from extender.core.ledger.claims import Claims, ClaimState, Expected, SlotOf
 from extender.core.ledger.nodes import Facts, Table
@@ -50,7 +50,7 @@ def _wrong_with(state: State, workload: Workload) -> Iterator[str]:
     waits, lacking = workload.key in state.waiting.keys, members.slots.lacking
     if waits is not (bool(lacking) and not workload.paused):
         yield f"waiting is {waits}, but the slots that lack a node are {lacking}"
-    if state.synced and waits and not workload.releasing and workload.key not in state.waiting.stale:
+    if state.process.synced and waits and not workload.releasing and workload.key not in state.waiting.stale:
         yield from _demand(state, workload)
     yield from _quorum(state, workload)
 
@@ -112,11 +112,11 @@ def _demand(state: State, workload: Workload) -> Iterator[str]:
     if demand is None:
         yield "it waits, and nobody is going to look at it"
     elif any(name in state.schedulers for name in workload.members.said.schedulers):
-        slots, why = to_be_planned(workload, state)
+        slots, why = to_be_planned(workload, state.make(Problems))
         lacking = [workload.asking(pod) for pod in workload.members.unplaced(slots) if not pod.foreign_gates]
         shapes = [shape_of(pod) for pod in lacking]
         enough = len(lacking) >= workload.lacking
-        trouble = why or (too_many_shapes(shapes, state) if enough else None)
+        trouble = why or (too_many_shapes(shapes, state.limits) if enough else None)
         if demand.trouble != trouble:
             yield f"its trouble is taken for {demand.trouble}, and is {trouble}"
         wanted, free = (tuple(pod.identity for pod in pods) for pods in (demand.pods, lacking))
@@ -128,7 +128,14 @@ def _quorum(state: State, workload: Workload) -> Iterator[str]:
     """Bound members are 0 or minMember at least, save for what is under way or known to be broken."""
     members, release, needed = workload.members, workload.release, workload.min_member
     ours = all(pod.scheduler in state.schedulers for pod in workload.live)
-    if not state.recovered or not ours or needed is None or release.complete or workload.releasing or workload.paused:
+    if (
+        not state.process.recovered
+        or not ours
+        or needed is None
+        or release.complete
+        or workload.releasing
+        or workload.paused
+    ):
         return
     broken = members.started and not workload.whole and not workload.doubtful
     if broken and release.partial_since is None:
@@ -160,7 +167,7 @@ def _wrong_with_claims(state: State) -> Iterator[str]:
         if pod is None:
             yield f"{claim} is claimed for {owner}, which nobody knows"
             return
-        found = state.member(owner)
+        found = state.store.member(owner)
         alone = owner in state.binds.writing or owner in state.binds.doubted
         promised = alone or (found is not None and found[1].placed)
         if not claim.promised and (pod.terminal or pod.node != claim.node):
@@ -176,15 +183,15 @@ def _wrong_with_claims(state: State) -> Iterator[str]:
 
 
 def _wrong_with_indexes(state: State) -> Iterator[str]:
-    if state.touched:
-        yield f"{[*state.touched]} have not been settled"
+    if state.store.touched:
+        yield f"{[*state.store.touched]} have not been settled"
     held = {hold.call: uid for one in state.workloads.values() for uid, hold in one.members.holds.items()}
     if state.binds.held != held:
         yield f"the calls on file are {state.binds.held}, those held are {held}"
     for key in state.waiting.keys:
         if key not in state.workloads:
             yield f"{key} waits, but is unknown"
-    for uid, done in state.bound_by_us.items():
+    for uid, done in state.records.bound_by_us.items():
         if uid not in state.pods or (state.pods[uid].node, state.pods[uid].stamp) != (done.node, done.stamp):
             yield f"{uid} was bound to {done.node} by us, but the pod says otherwise"
 

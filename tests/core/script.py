@@ -199,7 +199,7 @@ class Script:
     def planned(self, pod: Pod) -> str:
         """The node promised to the pod, or nothing."""
         known = self.core.state.pods.get(pod.uid)
-        gang = self.core.state.workload_of(known) if known else None
+        gang = self.core.state.store.workload_of(known) if known else None
         return "" if gang is None else gang.placement.get(pod.uid, "")
 
     def bound(self, pods: Iterable[Pod]) -> list[str]:

@@ -34,7 +34,7 @@ def test_a_gang_larger_than_the_room_is_bound_one_by_one_and_its_lack_is_explain
     script.advance(0.1)
     assert script.bound(pods) == ["a-0", "a-1", "a-2"]
     assert script.reason("train") == "NoRoom"
-    assert script.core.state.advised == {"would_reject": 3, "would_hold": 3}
+    assert script.core.state.counts.advised == {"would_reject": 3, "would_hold": 3}
 
 
 def test_a_gang_with_room_would_pass_and_is_told_to_run() -> None:
@@ -46,7 +46,7 @@ def test_a_gang_with_room_would_pass_and_is_told_to_run() -> None:
         script.bind(pod, node)
         script.post_all()
     assert script.reason("train") == "Running"
-    assert script.core.state.advised == {"would_pass": 2, "would_hold": 1}, "the last one makes the quorum"
+    assert script.core.state.counts.advised == {"would_pass": 2, "would_hold": 1}, "the last one makes the quorum"
 
 
 def test_a_plan_keeps_no_room_from_anybody() -> None:

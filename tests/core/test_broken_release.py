@@ -11,13 +11,14 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.cycle.commit import index
+from extender.core.cycle.commit import Books
 from extender.core.effects import Confirm
 from extender.core.events import QueueGone
 from extender.core.gate.advisory import Mode
 from extender.core.ledger.claims import Claim, ClaimState
 from extender.core.ledger.state import State
 from extender.core.limits import Limits
+from extender.core.preemption.candidates import Candidates
 from policies.model import Dialect, GroupRef, Pod, PodSets
 from policies.model.queues import LocalQueue
 from policies.placement.request import Cap, shape_of
@@ -379,15 +380,15 @@ def test_room_kept_on_nodes_that_the_gang_was_refused_is_given_back_once() -> No
     for one in cluster("a: 2x8"):
         state.claims.set_node(one)
     for pod in pods:
-        state.put_pod(pod)
+        state.records.put(pod)
     (broken_off,) = state.workloads.values()
     for pod, node in zip(pods, ("a-0", "a-1"), strict=True):
-        state.reserve(broken_off, pod, Claim(node, pod.requests, ClaimState.ASSUMED), 60.0)
+        state.room.reserve(broken_off, pod, Claim(node, pod.requests, ClaimState.ASSUMED), 60.0)
         broken_off.retries.refuse([Cap(node, shape_of(pod), 0)], 0.0, 30.0, 1.0)
         state.refusing.remember(node, broken_off.key)
     for pod in pods:
-        state.drop_pod(pod.uid)
-    index(state, broken_off)
+        state.records.drop(pod.uid)
+    state.make(Books, candidates=state.make(Candidates)).enter(broken_off)
     assert not broken_off.reserved
     assert not len(state.claims)
 

@@ -273,7 +273,7 @@ def test_no_more_ask_at_a_time_than_can_be_answered(monkeypatch: pytest.MonkeyPa
 
 
 def kept(script: Script) -> list[str]:
-    return sorted(kept_nodes(script.core.state))
+    return sorted(script.core.state.make(kept_nodes))
 
 
 def test_the_nodes_of_a_job_are_kept_from_its_plan_on_until_its_pods_are_there() -> None:

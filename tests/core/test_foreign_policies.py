@@ -131,7 +131,7 @@ def test_what_a_policy_is_shown_it_cannot_change(change: Callable[[Any], object]
 
     found = script(replace(OURS, topology=Odd(changing)), *gang("odd", 2), *gang("fine", 2))
     assert found.reason("odd") == "PolicyFailed"
-    assert found.core.state.policy_errors.keys() == {"Odd"}
+    assert found.core.state.counts.policy_errors.keys() == {"Odd"}
     assert found.reason("fine") == "Placed"
 
 
@@ -194,7 +194,7 @@ def test_it_is_tried_ever_less_often_and_counted() -> None:
     policy = Odd(RuntimeError("no idea"))
     found = script(replace(OURS, topology=policy), *gang("odd", 2))
     found.advance(600)
-    tries = found.core.state.policy_errors["Odd"]
+    tries = found.core.state.counts.policy_errors["Odd"]
     assert 10 < tries < 40
     delays = [
         effect for effect in found.effects if isinstance(effect, Reached) and effect.milestone is Milestone.DELAYED
@@ -217,7 +217,7 @@ def test_a_restart_does_not_bring_the_core_down_either() -> None:
     policies = replace(OURS, queue=Odd(RuntimeError("no idea")), topology=Odd(RuntimeError("no idea")))
     pods = [replace(pod, nominated_node="a-0") for pod in gang("odd", 2)]
     found = script(policies, *pods)
-    assert found.core.state.recovered
+    assert found.core.state.process.recovered
     assert found.reason("odd") == "PolicyFailed"
 
 
@@ -225,7 +225,7 @@ def test_prioritize_is_answered_whatever_a_score_raises() -> None:
     found = script(replace(OURS, scoring=WeightedSum([(cast("Any", Odd(RuntimeError("no idea"))), 1)])))
     (pod,) = gang("odd", 1)
     assert found.core.prioritize(pod, ["a-0", "b-1"]) == [0, 0]
-    assert found.core.state.policy_errors["Odd"] == 1
+    assert found.core.state.counts.policy_errors["Odd"] == 1
 
 
 def test_orders_that_cannot_be_compared_are_compared_all_the_same() -> None:

@@ -90,7 +90,7 @@ def test_each_pod_without_its_pin_is_told_of_once_and_counted() -> None:
         script.change(pod, nominated_node="a-0")
     script.change(pods[0], group=gang("moved", 1)[0].group)
     assert len(unpinned(script)) == 3
-    assert script.core.state.unpinned == 3
+    assert script.core.state.counts.unpinned == 3
 
 
 def test_a_pod_without_its_pin_is_told_of_whoever_schedules_it() -> None:
@@ -106,14 +106,14 @@ def test_after_a_restart_only_pods_that_wait_are_told_of() -> None:
     pods.append(replace(single("over", phase="Succeeded"), unpinned=True))
     script = Script(*cluster("a: 2x8"), *pods)
     assert [name for name, _ in unpinned(script)] == ["waits"]
-    assert script.core.state.unpinned == 1
+    assert script.core.state.counts.unpinned == 1
 
 
 def test_all_pods_without_their_pin_are_counted_and_few_are_told_of() -> None:
     script = Script(*cluster("a: 2x8"))
     for at in range(50):
         script.feed(PodSeen(replace(single(f"train-{at}"), unpinned=True)))
-    assert (len(unpinned(script)), script.core.state.unpinned) == (20, 50)
+    assert (len(unpinned(script)), script.core.state.counts.unpinned) == (20, 50)
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -219,4 +219,4 @@ def test_a_gang_that_is_only_advised_would_be_held_for_each_podset() -> None:
     _, workers, (master,) = created(script, elastic(MASTER))
     for pod in [*workers, master]:
         script.bind(pod, "a-0")
-    assert script.core.state.advised["would_hold"] == 4
+    assert script.core.state.counts.advised["would_hold"] == 4

@@ -52,7 +52,7 @@ def test_asking_changes_nothing() -> None:
         one, high = state.preemptions, state.workloads[script.gang("high").key]
         return (
             (one.epoch, one.freed, one.lowest, dict(one.under_way), dict(one.spared)),
-            (state.claims.changes, script.core.next_wake(), dict(state.touched), list(state.out)),
+            (state.claims.changes, script.core.next_wake(), dict(state.store.touched), state.outbox.drain()),
             (high.asked, high.flavoring, high.telling.reason),
         )
 

@@ -79,7 +79,7 @@ def test_where_one_flavor_lacks_room_that_is_the_reason() -> None:
 
 
 def warnings_of(script: Script) -> tuple[str, ...]:
-    found = QueueReports(script.core.state, OURS.queue).all()
+    found = script.core.state.make(QueueReports, policy=OURS.queue).all()
     return found["ClusterQueue", "", "team"].warnings
 
 

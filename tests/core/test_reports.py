@@ -32,7 +32,7 @@ def play(seed: int) -> None:
     for number in range(STEPS):
         step = course.step()
         carry_out(script, step)
-        fresh = QueueReports(script.core.state, OURS.queue).all()
+        fresh = script.core.state.make(QueueReports, policy=OURS.queue).all()
         assert script.core.queue_reports(script.now) == fresh, f"seed {seed}, step {number}: {step}"
 
 

@@ -211,10 +211,10 @@ def test_a_restart_is_taken_in_in_slices() -> None:
     script = restarted(ONE)
     script.feed(Synced())
     state = script.core.state
-    assert not state.recovered
+    assert not state.process.recovered
     script.feed(BindArrived(1, "uid-led-0", "default", "led-0", "b-0", script.now + 60))
     assert script.answers[1] == "Muster is starting; try again"
-    while not state.recovered:
+    while not state.process.recovered:
         assert script.reason("waits") == "New", "nobody is planned anew before what was promised is known"
         step(script)
     assert dict(script.gang("led").placement) == {"uid-led-0": "b-0", "uid-led-1": "b-1"}
@@ -236,7 +236,7 @@ def test_what_happens_in_the_middle_of_a_restart_is_seen() -> None:
     script.feed(PodSeen(gang("runs", 3, min_member=2)[2]))
     assert script.gang("runs").release.complete, "it ran before, and has lost a member since"
     script.advance(5)
-    assert script.core.state.recovered
+    assert script.core.state.process.recovered
     assert "b-0" not in script.gang("led").placement.values()
     assert all(script.gang(name).placement for name in ("led", "misled"))
     assert script.planned(gang("runs", 3)[2])

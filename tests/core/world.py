@@ -236,7 +236,7 @@ class World(ApiServer):
 
     def _all_are_led(self, uid: str) -> bool:
         """Whether every placed member of its gang is nominated in fact, or will be pinned by what ungates it."""
-        gang = self.core.state.workload_of(self.core.state.pods[uid])
+        gang = self.core.state.store.workload_of(self.core.state.pods[uid])
         placed = {member: node for member, node in gang.placement.items() if member in self.pods} if gang else {}
         return all(
             self.pods[member].node
@@ -249,12 +249,12 @@ class World(ApiServer):
     def _forgotten(self, call: int) -> bool:
         """Whether the call is held although its end has come, and no write of its gang keeps it waiting."""
         uid = self.core.state.binds.held.get(call)
-        gang = self.core.state.workload_of(self.core.state.pods[uid]) if uid else None
+        gang = self.core.state.store.workload_of(self.core.state.pods[uid]) if uid else None
         return gang is not None and not gang.releasing
 
     def _enough(self, uid: str) -> bool:
         """Whether this Binding belongs to a gang that is all there, or that has been started before."""
-        gang = self.core.state.workload_of(self.core.state.pods[uid])
+        gang = self.core.state.store.workload_of(self.core.state.pods[uid])
         if gang is None or gang.bound or gang.release.complete:
             return True
         asking = {bind.uid for bind in self.binds.values()}

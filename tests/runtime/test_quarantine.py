@@ -83,9 +83,9 @@ class Fragile(Engine):
     def handle(self, event: Event, now: float) -> list[Effect]:
         if isinstance(event, PodsSeen):
             for pod in event.pods:
-                self.state.subject = pod.uid
+                self.state.process.subject = pod.uid
                 self._check(PodSeen(pod))
-            self.state.subject = None
+            self.state.process.subject = None
         self._check(event)
         return super().handle(event, now)
 
@@ -341,7 +341,7 @@ async def test_if_it_cannot_be_told_each_is_shown_alone_when_the_others_are_serv
     assert all(entry.suspect for entry in place.record.entries)
     second = place.start()
     await read(second, *cluster("a: 2x8"), *pods)
-    assert second.core.state.recovered, "it served the others before it looked for the culprit"
+    assert second.core.state.process.recovered, "it served the others before it looked for the culprit"
     assert set(second.core.state.pods) == {pod.uid for pod in some}, "each is known by its bare facts"
     assert second.failed.is_set()
     third = place.start()
@@ -357,7 +357,7 @@ async def test_a_node_is_not_to_blame_for_a_gang_on_which_the_core_fails_when_it
     settle = Lifecycle.settle
 
     def fails(self: Lifecycle, workload: Workload, now: float) -> None:
-        if any(("odd", "") in member.pod.labels for member in workload.members) and len(self._state.claims.nodes) > 2:
+        if any(("odd", "") in member.pod.labels for member in workload.members) and len(self._claims.nodes) > 2:
             raise KeyError("odd")
         settle(self, workload, now)
 
@@ -366,7 +366,7 @@ async def test_a_node_is_not_to_blame_for_a_gang_on_which_the_core_fails_when_it
     pods[0] = odd(pods[0])
     first = place.start()
     await read(first, *cluster("a: 2x8"), *pods)
-    first.core.state.touch(first.core.state.workloads[key("odd")])
+    first.core.state.store.touch(first.core.state.workloads[key("odd")])
     first.show(NodeSeen(node("b")), Source("all", "b", "1"))
     assert first.failed.is_set()
     assert {entry.uid for entry in place.record.entries} == {"b", *(pod.uid for pod in pods)}
@@ -516,7 +516,7 @@ async def end_in_a_cycle(place: Place) -> Runner:
     for one in cluster("a: 2x8"):
         runner.show(NodeSeen(one), Source("nodes", one.name, "1"))
     runner.act()
-    await until(lambda: runner.core.state.recovered)
+    await until(lambda: runner.core.state.process.recovered)
     place.fails = cycles
     runner.core._fails = cycles  # type: ignore[attr-defined]
     for pod in gang("first", 2):
@@ -537,7 +537,7 @@ async def test_after_too_many_failures_in_cycles_nothing_new_is_planned_for_a_wh
     assert runner.quarantine.pause_s == WITHIN_S - 60
     running = [replace(pod, node="a-0") for pod in gang("running", 2, gpus=4)]
     await read(runner, *cluster("a: 2x8"), *running, *gang("waits", 2, gpus=1))
-    assert runner.core.state.recovered
+    assert runner.core.state.process.recovered
     assert not any(member.placed for member in runner.core.state.workloads[key("waits")].members)
     answer = runner.filter(gang("waits", 2, gpus=1)[0], ("a-0", "a-1"))
     assert answer is not None

@@ -23,7 +23,7 @@ class Core:
     """Has one deadline, and remembers what it hears."""
 
     def __init__(self, due: float | None) -> None:
-        self.state = SimpleNamespace(recovered=False)
+        self.state = SimpleNamespace(process=SimpleNamespace(recovered=False))
         self.passes = 0, False
         self.heard: list[Event] = []
         self.ticked = asyncio.Event()

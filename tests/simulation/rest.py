@@ -376,7 +376,7 @@ def _restart_complaints(world: World, plan: Plan) -> Iterator[str]:
     core, served = world.extender.core, plan.asks if plan.elastic is not None else None
     fresh = replace(plan, limits=replace(plan.limits, trials=False)).core(sliced=False)
     # What pods of a shape ask for beyond their template is in no object, and is learnt again after a restart.
-    fresh.state.additions = core.state.additions
+    vars(fresh.state.additions).update(vars(core.state.additions))
     yield from complaints(world.api, core, fresh, world.clock.now, served=served)
 
 

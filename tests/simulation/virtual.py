@@ -174,7 +174,7 @@ class VirtualStage:
 
     def advised(self, verdict: str) -> int:
         assert self.core is not None
-        return self.core.state.advised[verdict]
+        return self.core.state.counts.advised[verdict]
 
     def until(self, holds: Callable[[Sequence[Pod]], bool]) -> Sequence[Pod]:
         return self.wait(self.pods, holds)

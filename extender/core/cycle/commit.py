@@ -7,12 +7,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from extender.core.effects import Cause, Milestone
-from extender.core.explain.telling import explain, reached
+from extender.core.explain.telling import Reporter
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.steering import Steering
+from extender.core.ledger.claims import Claims
 from extender.core.ledger.kube_scheduler import awaits_uptake
-from extender.core.ledger.state import State
-from extender.core.preemption.candidates import is_evictable
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.room import Room
+from extender.core.ledger.store import Store
+from extender.core.ledger.waiting import Starting, Waiting
+from extender.core.preemption.candidates import Candidates
 from extender.core.queue.planner import Plan
 from extender.core.reasons import Reason
 from extender.core.workload.workload import Workload
@@ -33,36 +38,53 @@ Seat = tuple[Pod, str]
 class Commit:
     """The only way from a plan to promises."""
 
-    def __init__(self, state: State, steering: Steering, revocations: Revocations) -> None:
-        self._state = state
+    def __init__(
+        self,
+        store: Store,
+        room: Room,
+        claims: Claims,
+        preemptions: Preemptions,
+        starting: Starting,
+        reporter: Reporter,
+        books: Books,
+        steering: Steering,
+        revocations: Revocations,
+    ) -> None:
+        self._store = store
+        self._room = room
+        self._claims = claims
+        self._preemptions = preemptions
+        self._starting = starting
+        self._reporter = reporter
+        self._books = books
         self._steering = steering
         self._revocations = revocations
 
     def commit(self, workload: Workload, plan: Plan, holds: Holds, now: float) -> Steps[None]:
         """``holds`` says whether a part of the plan can still be promised, after others were let in."""
-        state, seats = self._state, list(zip(plan.pods, plan.nodes.values(), strict=True))
+        seats = list(zip(plan.pods, plan.nodes.values(), strict=True))
         workload.filling = len(seats) > _AT_ONCE
-        state.starting.begin(workload.key, plan.pods)
+        self._starting.begin(workload.key, plan.pods)
         for at in range(0, len(seats), _AT_ONCE):
             some = seats[at : at + _AT_ONCE]
             if at:
-                index(state, workload)
-                as_of, version = state.claims.changes, workload.version
+                self._books.enter(workload)
+                as_of, version = self._claims.changes, workload.version
                 # Together with the first hundred the whole plan was checked.
                 yield _SEAT * _AT_ONCE + (len(seats) // 4 if at == _AT_ONCE else 0)
-                changed = (as_of, version) != (state.claims.changes, workload.version)
+                changed = (as_of, version) != (self._claims.changes, workload.version)
                 if changed and not (self._kept(workload, seats[:at]) and self._goes_on(workload, some, holds)):
                     workload.filling = False
                     return self._give_up(workload, now)
             self._fill(workload, some, plan.turns, now)
         workload.filling = False
         if not workload.whole:
-            reached(state, workload, Milestone.PLANNED, now)
+            self._reporter.reached(workload, Milestone.PLANNED, now)
             starts = workload.job is not None and workload.job.plannable
             outlook = "its job is started with them, and makes its pods" if starts else self._steering.outlook
             text = f"{counted(len(seats), 'member', 'has', 'have')} a node; {outlook}"
-            explain(state, workload, Reason("Placed", text, warning=False), now)
-        state.touch(workload)
+            self._reporter.explain(workload, Reason("Placed", text, warning=False), now)
+        self._store.touch(workload)
         return None
 
     def _kept(self, workload: Workload, promised: Sequence[Seat]) -> bool:
@@ -76,7 +98,7 @@ class Commit:
 
     def _goes_on(self, workload: Workload, rest: Sequence[Seat], holds: Holds) -> bool:
         """Whether the next slots can be promised their nodes: nothing that matters has changed meanwhile."""
-        if workload.releasing or self._state.workloads.get(workload.key) is not workload:
+        if workload.releasing or self._store.workloads.get(workload.key) is not workload:
             return False
         members = workload.members
         for pod, _ in rest:
@@ -94,14 +116,14 @@ class Commit:
         if promised and not started and not workload.seated:
             why = "the cluster or the gang changed while its members were given their nodes"
             self._revocations.revoke(workload, why, now, Cause.NODE_CHANGED)
-        self._state.touch(workload)
+        self._store.touch(workload)
 
     def _fill(self, workload: Workload, seats: Sequence[Seat], turns: Mapping[SlotKey, int], now: float) -> None:
         """Assume their nodes. A replacement uses up kept room of its node; what is left stays kept."""
-        state, members = self._state, workload.members
+        members = workload.members
         for pod, node in seats if workload.reserved else ():
-            state.use_kept(workload, pod, node)
-        state.preemptions.use(workload.key, ((node, pod.requests) for pod, node in seats))
+            self._room.use_kept(workload, pod, node)
+        self._preemptions.use(workload.key, ((node, pod.requests) for pod, node in seats))
         placed = len(members.placed)
         # Whoever is told later gives those who are told by now no more time: they may have been refused.
         goes_on = awaits_uptake(workload) and all(pod.identity in turns for pod, _ in seats)
@@ -109,35 +131,58 @@ class Commit:
             if (member := members.get(pod.uid)) is not None:
                 self._steering.lead(workload, member, node, turns.get(pod.identity, 0))
             else:
-                state.assume_slot(workload, pod.identity, node, turns.get(pod.identity, 0))
+                self._room.assume_slot(workload, pod.identity, node, turns.get(pod.identity, 0))
         if members.placed or members.slots.planned:  # in advisory mode nothing is promised
             workload.status.plan(now)
         if len(members.placed) > placed and not goes_on:
             self._steering.await_uptake(workload, now)
-        state.crowd_out(*(node for _, node in seats))
+        self._room.crowd_out(*(node for _, node in seats))
         self._revocations.drop_kept(workload)
 
 
-def index(state: State, workload: Workload) -> bool:
-    """Enter a workload that was settled into the books: who waits, who uses quota, and who may give way.
+class Books:
+    """The books that a settled workload is entered into."""
 
-    One without pods and job is forgotten. Returns whether it stays.
-    """
-    key, slots, stays = workload.key, workload.members.slots, True
-    empty = not len(workload.members) and not (workload.reserved and workload.remade)
-    if empty and workload.job is None and workload.podsets is None:
-        state.forget(workload)
-        state.preemptions.forget(key)
-        stays = False
-    else:
-        state.quotas.see(workload)
-        pods = len(workload.members.bound) if is_evictable(state, workload) else 0
-        state.preemptions.offers(key, workload.priority, pods)
-    if key in state.starting:
-        for other in state.starting.go_on(workload):
-            state.waiting.look_again(other)
-    if slots.lacking and not workload.paused:
-        state.waiting.come(key, changed=workload.asked is None and not workload.releasing)
-    elif key in state.waiting.keys and (following := state.waiting.leave(key)) is not None:
-        state.nudge(state.workloads[following])
-    return stays
+    def __init__(
+        self,
+        store: Store,
+        room: Room,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        waiting: Waiting,
+        starting: Starting,
+        candidates: Candidates,
+    ) -> None:
+        self._store = store
+        self._room = room
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._waiting = waiting
+        self._starting = starting
+        self._candidates = candidates
+
+    def enter(self, workload: Workload) -> bool:
+        """Enter a workload that was settled into the books: who waits, who uses quota, and who may give way.
+
+        One without pods and job is forgotten. Returns whether it stays.
+        """
+        key, slots, stays = workload.key, workload.members.slots, True
+        empty = not len(workload.members) and not (workload.reserved and workload.remade)
+        if empty and workload.job is None and workload.podsets is None:
+            self._room.unreserve_all(workload)
+            self._store.forget(key)
+            self._quotas.forget(key)
+            self._preemptions.forget(key)
+            stays = False
+        else:
+            self._quotas.see(workload)
+            pods = len(workload.members.bound) if self._candidates.is_evictable(workload) else 0
+            self._preemptions.offers(key, workload.priority, pods)
+        if key in self._starting:
+            for other in self._starting.go_on(workload):
+                self._waiting.look_again(other)
+        if slots.lacking and not workload.paused:
+            self._waiting.come(key, changed=workload.asked is None and not workload.releasing)
+        elif key in self._waiting.keys and (following := self._waiting.leave(key)) is not None:
+            self._store.nudge(self._store.workloads[following])
+        return stays

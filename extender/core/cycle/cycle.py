@@ -26,14 +26,19 @@ from extender.core.cycle.commit import Commit
 from extender.core.cycle.flavors import Refused
 from extender.core.cycle.queues import Queued
 from extender.core.effects import Milestone
-from extender.core.explain.problems import running, worded
-from extender.core.explain.telling import explain, reached
+from extender.core.explain.telling import Reporter
+from extender.core.explain.words import Words
 from extender.core.jobs.coming import fills_up
 from extender.core.jobs.elastic import AskNodes, Elastic
-from extender.core.ledger.singles import WaitingSingle
-from extender.core.ledger.state import State
-from extender.core.ledger.waiting import Freed, concerns, put_off
-from extender.core.preemption.outlook import Foresight
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.creation import Creation, FailedCreation
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.process import Counts, Process
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.singles import KeptOut, WaitingSingle
+from extender.core.ledger.store import Store
+from extender.core.ledger.waiting import Changes, Freed, Starting, Waiting, concerns, put_off
+from extender.core.limits import Limits
 from extender.core.preemption.preempt import Evict, Later, Preempting
 from extender.core.preemption.reservations import Reservations
 from extender.core.queue.demands import Demands
@@ -44,7 +49,6 @@ from extender.core.reasons import Reason
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
-from policies.chosen import Policies
 from policies.model import GroupKey, Pod
 from policies.steps import AT_ONCE, Steps, metered
 
@@ -77,19 +81,55 @@ class Cycle:
     """The cycle, and when it runs. The one object of the core remembers what was found for those it could not admit."""
 
     def __init__(
-        self, state: State, policies: Policies, commit: Commit, reservations: Reservations, elastic: Elastic
+        self,
+        limits: Limits,
+        process: Process,
+        counts: Counts,
+        store: Store,
+        claims: Claims,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        creation: Creation,
+        failed_creation: FailedCreation,
+        waiting: Waiting,
+        starting: Starting,
+        changes: Changes,
+        kept_out: KeptOut,
+        reporter: Reporter,
+        words: Words,
+        planner: Planner,
+        demands: Demands,
+        ahead: Ahead,
+        queued: Queued,
+        preempting: Preempting,
+        commit: Commit,
+        reservations: Reservations,
+        elastic: Elastic,
     ) -> None:
-        self._state = state
-        self._planner = Planner(state, policies)
-        self._ahead = Ahead(state, self._planner)
-        self._demands = Demands(state)
+        self._limits = limits
+        self._process = process
+        self._counts = counts
+        self._store = store
+        self._claims = claims
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._creation = creation
+        self._failed_creation = failed_creation
+        self._waiting = waiting
+        self._starting = starting
+        self._changes = changes
+        self._kept_out = kept_out
+        self._reporter = reporter
+        self._words = words
+        self._planner = planner
+        self._ahead = ahead
+        self._demands = demands
         self._commit = commit
         self._shortfalls = Shortfalls()
-        self._queued = Queued(state, self._planner, self._demands, policies)
+        self._queued = queued
         self._reservations = reservations
-        self._preempting = Preempting(state, self._planner, self._demands, reservations)
+        self._preempting = preempting
         self._elastic = elastic
-        self.foresight = Foresight(state, self._planner, self._demands)
         self.passes = 0
         """How many cycles have ended."""
         self._walk: Steps[None] | None = None
@@ -114,21 +154,20 @@ class Cycle:
 
     def listen(self, now: float) -> None:
         """See, after every event, whether it calls for a cycle, and when."""
-        state = self._state
-        if self._walk is not None or not state.synced:
+        if self._walk is not None or not self._process.synced:
             return
-        hopeful = state.changes.hopeful
-        if not state.waiting.keys and (hopeful or state.changes.taken):
+        hopeful = self._changes.hopeful
+        if not self._waiting.keys and (hopeful or self._changes.taken):
             # Whoever comes is looked at for the first time, so nothing of the past matters any more.
             self._shortfalls.keep(())
             hopeful = False
-            state.take_changes()
-        at = max(now + state.limits.coalesce_s, state.paused_until)
+            self._changes.take()
+        at = max(now + self._limits.coalesce_s, self._process.paused_until)
         if hopeful:
             at = max(at, self._rest_until)
         elif self._queued.has_news:
             pass
-        elif not state.waiting.stale and not state.kept_out.reopened:
+        elif not self._waiting.stale and not self._kept_out.reopened:
             if (appointed := self._appointed(at)) is None:
                 return
             at = appointed
@@ -137,11 +176,10 @@ class Cycle:
 
     def _appointed(self, at: float) -> float | None:
         """The first instant from ``at`` on at which somebody wants to be looked at though nothing has changed."""
-        state = self._state
-        wanted = [self._queued.due, state.creation.due]
-        if state.changes.taken:
+        wanted = [self._queued.due, self._creation.due]
+        if self._changes.taken:
             wanted.append(self._refresh_at)
-        if state.waiting.keys:
+        if self._waiting.keys:
             wanted.append(self._preempting.due(at))
         return min((max(at, due) for due in wanted if due is not None), default=None)
 
@@ -155,7 +193,7 @@ class Cycle:
         return self._go_on()
 
     def _go_on(self) -> bool:
-        left = self._state.limits.slice_units
+        left = self._limits.slice_units
         while self._walk is not None and left > 0:
             try:
                 left -= next(self._walk)
@@ -165,34 +203,34 @@ class Cycle:
                 return True
         if self._walk is not None:
             # A plan may be half made: what it has seen of the nodes stays as it is until it is done.
-            self._state.claims.lend()
+            self._claims.lend()
         return False
 
     def _begin(self, now: float) -> None:
         """Take what has changed since the last cycle, and begin one with it."""
-        state, changes = self._state, self._state.changes
+        changes = self._changes
         if changes.hopeful and now < self._rest_until:
             return
         self._demands.review()
-        for namespace in state.failed_creation.lapse(now):
-            state.reorder(namespace)
+        for namespace in self._failed_creation.lapse(now):
+            self._waiting.reorder(namespace)
         self._queued.review(self._shortfalls, now)
-        for key in state.creation.take_refused(now):
-            state.waiting.look_again(key)
+        for key in self._creation.take_refused(now):
+            self._waiting.look_again(key)
         self._vain, self._in_need = 0, None
         self._began = now
         refresh = changes.taken and now >= self._refresh_at
         freed, met, gone, everybody = list[Freed](), list[Pod](), False, self._preempting.review(now)
         ended: Mapping[str, None] = {}
         if changes.hopeful or refresh:
-            state.take_changes()
+            changes = changes.take()
             if changes.nodes or refresh:
                 self._shortfalls.clear(Lack.ROOM)
-                self._refresh_at = now + state.limits.refresh_s
+                self._refresh_at = now + self._limits.refresh_s
                 everybody = True
             else:
-                freed, met, gone = changes.in_the_end(state.claims.room), changes.met, bool(changes.freed)
-                ended, state.changes.taken = changes.ended, True  # what stands now grows old
+                freed, met, gone = changes.in_the_end(self._claims.room), changes.met, bool(changes.freed)
+                ended, self._changes.taken = changes.ended, True  # what stands now grows old
         self._walk = self._run(freed, met, ended, gone=gone, everybody=everybody)
 
     def _run(
@@ -205,26 +243,25 @@ class Cycle:
         """
         everybody |= yield from self._drop_shortfalls(freed, met, ended, gone=gone)
         line = yield from self._whole_line(everybody=everybody)
-        state = self._state
         excess: Counter[str] = Counter()  # what the turns of each namespace have cost beyond plain ones
         while (workload := line.next()) is not None:
             if isinstance(workload, WaitingSingle):
                 yield from self._ahead.keep(workload.pod.uid, self._now)
-            elif state.workloads.get(workload.key) is not workload or workload.key not in state.waiting.keys:
+            elif self._store.workloads.get(workload.key) is not workload or workload.key not in self._waiting.keys:
                 yield LOOK
-            elif excess[workload.key.namespace] > state.limits.excess_units:
-                state.waiting.look_again(workload.key)
+            elif excess[workload.key.namespace] > self._limits.excess_units:
+                self._waiting.look_again(workload.key)
                 yield LOOK
             elif self._queued.passes_by(workload, self._shortfalls):
                 yield from self._pass_by(line, workload)
             else:
-                state.waiting.look_again(workload.key)  # what it lacks from now on may be room
+                self._waiting.look_again(workload.key)  # what it lacks from now on may be room
                 excess[workload.key.namespace] += yield from self._turn(workload, line)
                 if not line.has_postponed(workload):
                     self._queued.park(workload, self._shortfalls)
                     yield from self._hold_up(line, workload)
         # Only while a shape that depends on other pods waits do changes of those pods matter.
-        state.changes.wary = state.changes.wary and any(
+        self._changes.wary = self._changes.wary and any(
             shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM)
         )
         self._rest_until = self._now + min(_REST_S * self._vain, _REST_MAX_S)
@@ -236,17 +273,17 @@ class Cycle:
         """Drop what does not hold any more of what was found for shapes. Returns whether that is so of any."""
         dropped = False
         for scope, shape in self._shortfalls.shapes(Lack.ROOM) if met or gone else ():
-            concerned, cost = yield from metered(concerns(freed, met, shape, self._state.claims, gone=gone))
+            concerned, cost = yield from metered(concerns(freed, met, shape, self._claims, gone=gone))
             if concerned or self._shortfalls.names(Lack.ROOM, shape, scope, ended):
                 self._shortfalls.drop(Lack.ROOM, shape, scope)
                 dropped = True
             self._vain += cost
-        yield from self._shortfalls.forget(self._state.waiting.keys, self._state.workloads)
+        yield from self._shortfalls.forget(self._waiting.keys, self._store.workloads)
         return dropped
 
     def _whole_line(self, *, everybody: bool) -> Steps[Line]:
         """Return the line of all whose turn may come, with those that quota was given back for, and single pods."""
-        waiting = self._state.waiting
+        waiting = self._waiting
         line = yield from self._line(waiting.open() if everybody else list(waiting.stale))
         for count, (queue, entries, waits_for) in enumerate(self._queued.take_hopeful(), 1):
             line.take(queue, entries, waits_for)
@@ -275,19 +312,18 @@ class Cycle:
             outcome = yield from self._instead(workload, shape, outcome, line, now)
         spent += yield from self._carry_out(workload, shape, outcome, now)
         if spent < least:
-            yield min(least - spent, self._state.limits.slice_units)
+            yield min(least - spent, self._limits.slice_units)
         return max(0, spent - least)
 
     def _carry_out(self, workload: Workload, shape: Shape, outcome: Outcome, now: float) -> Steps[int]:
         """Do what was found for it. Returns what a commit has cost."""
-        state = self._state
         match outcome:
             case Plan():
                 _, cost = yield from metered(self._commit.commit(workload, outcome, self._planner.holds, now))
-                state.quotas.count_unseen(workload)  # before anybody else is planned
+                self._quotas.count_unseen(workload)  # before anybody else is planned
                 return cost
             case Changed():
-                state.waiting.look_again(workload.key)
+                self._waiting.look_again(workload.key)
             case PolicyError():
                 self._blame(workload, outcome, now)
             case Later():
@@ -306,7 +342,7 @@ class Cycle:
 
     def _asked(self, workload: Workload, now: float) -> Steps[tuple[Demand, Shape] | None]:
         """Return what it asks of the planner; None if it asks for nothing now."""
-        waiting = self._state.waiting
+        waiting = self._waiting
         if workload.releasing:
             waiting.looked_at(workload.key)
             yield LOOK
@@ -325,18 +361,20 @@ class Cycle:
 
     def _hindrance(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Reason | None:
         """Return why it cannot be admitted as far as is known, before anything is planned."""
-        state = self._state
-        why = until_created(state, workload, now) or self._until_proven(workload, now) or until_gone(state, workload)
+        why = (
+            until_created(self._limits, self._creation, workload, now)
+            or self._until_proven(workload, now)
+            or until_gone(self._preemptions, workload)
+        )
         if why is None and not self._preempting.is_ready(workload.key):
             why = self._queued.refused(workload, shape, self._shortfalls)
-        return why or until_started(state, workload, demand, related=shape.related)
+        return why or until_started(self._starting, workload, demand, related=shape.related)
 
     def _plan(
         self, workload: Workload, demand: Demand, shape: Shape, line: Line
     ) -> Steps[Plan | Changed | PolicyError | Reason]:
         """Return a plan that can be committed now, or why there is none, and remember that for its shape."""
-        state = self._state
-        state.changes.wary |= shape.related
+        self._changes.wary |= shape.related
         try:
             found = yield from self._queued.plan(workload, demand, shape, self._shortfalls, line)
         except PolicyError as error:
@@ -347,7 +385,7 @@ class Cycle:
         # The same words are the same object: most often nothing is new for those who have been told.
         reason = workload.telling.reason if found.reason == workload.telling.reason else found.reason
         # What lacks room with quota of its own says nothing of others.
-        scope = f"{found.scope}/{workload.key}" if state.quotas.has_own(workload.key) else found.scope
+        scope = f"{found.scope}/{workload.key}" if self._quotas.has_own(workload.key) else found.scope
         self._shortfalls.put(found.lack, shape, reason, scope, found.rests_on, found.waits_for)
         return reason
 
@@ -363,14 +401,21 @@ class Cycle:
     def _until_proven(self, workload: Workload, now: float) -> Reason | None:
         """While others wait, one job alone whose pods may never come has room at a time. Two that take turns would
         never leave the room free at once that a larger gang waits for."""
-        state, namespace = self._state, workload.key.namespace
-        if not put_off(state.failed_creation, workload) or not state.creation.in_doubt(workload.key):
+        namespace = workload.key.namespace
+        if not put_off(self._failed_creation, workload) or not self._creation.in_doubt(workload.key):
             return None
         if self._in_need is None:  # those that are put off come last: whoever waits now has had his turn
-            self._in_need = tuple(islice(dict.fromkeys(in_need(state, now)), 2))
+            self._in_need = tuple(
+                islice(
+                    dict.fromkeys(
+                        in_need(self._store.workloads, self._failed_creation, self._waiting, self._kept_out, now)
+                    ),
+                    2,
+                )
+            )
         if all(other == namespace for other in self._in_need):
             return None
-        state.creation.refuse(workload.key, now)
+        self._creation.refuse(workload.key, now)
         return _UNPROVEN
 
     def _tell(self, workload: Workload, why: Reason, now: float) -> None:
@@ -380,25 +425,24 @@ class Cycle:
 
     def _explain(self, workload: Workload, why: Reason, now: float) -> None:
         """Why its members wait: all of them, or those beyond the quorum of a gang that runs."""
-        why = worded(workload, why, self._state)
+        why = self._words.worded(workload, why)
         if (workload.whole or workload.grows) and why.code != "OtherScheduler":
             workload.telling.explain_surplus(why)
-            why = running(workload, self._state)
-        explain(self._state, workload, why, now)
+            why = self._words.running(workload)
+        self._reporter.explain(workload, why, now)
 
     def _blame(self, workload: Workload, error: PolicyError, now: float) -> None:
         """A policy failed: that costs the workload its turn, and a while."""
-        state = self._state
-        state.waiting.looked_at(workload.key)
-        state.blame(error.policy)
-        reached(state, workload, Milestone.DELAYED, now, detail=str(error))
-        workload.retries.fail(now, state.limits.retry_max_s)
+        self._waiting.looked_at(workload.key)
+        self._counts.blame(error.policy)
+        self._reporter.reached(workload, Milestone.DELAYED, now, detail=str(error))
+        workload.retries.fail(now, self._limits.retry_max_s)
         self._explain(workload, Reason("PolicyFailed", str(error)), now)
-        state.touch(workload)
+        self._store.touch(workload)
 
     def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
         """Skip it, and with it those of its queue that wait for the same quota."""
-        queue, demand = self._state.quotas.members.queue_of(workload.key), workload.asked
+        queue, demand = self._quotas.members.queue_of(workload.key), workload.asked
         if queue is not None and demand is not None and demand.shape is not None:
             line.leave(queue, self._shortfalls.waits_for(demand.shape, queue))
         yield LOOK
@@ -408,16 +452,15 @@ class Cycle:
 
         Those with a preemption under way, with quota of their own, or that go on after a restart, have their turn.
         """
-        state = self._state
         if (why := self._queued.strict.see(workload, self._now)) is None:
             return
         for other in line.rest_of(why.queue):
-            had_turn = other.key in state.preemptions.under_way or state.quotas.has_own(other.key) or other.resumes
-            if had_turn and state.workloads.get(other.key) is other:
+            had_turn = other.key in self._preemptions.under_way or self._quotas.has_own(other.key) or other.resumes
+            if had_turn and self._store.workloads.get(other.key) is other:
                 yield from self._turn(other, line)
                 continue
             if other.asked is not None or other.releasing:  # else it has changed: the next cycle looks at it
-                state.waiting.looked_at(other.key)
+                self._waiting.looked_at(other.key)
                 asked = other.asked
                 own = None if asked is None or asked.shape is not None else asked.trouble
                 self._vain += LOOK
@@ -426,13 +469,12 @@ class Cycle:
 
     def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
         """Those about whom something may be found out."""
-        state = self._state
         line = Line(self._queued.turns, self._queued.lines(self._shortfalls))
         for at in range(0, len(keys), AT_ONCE):
-            some = [one for key in keys[at : at + AT_ONCE] if (one := state.workloads.get(key)) is not None]
+            some = [one for key in keys[at : at + AT_ONCE] if (one := self._store.workloads.get(key)) is not None]
             for workload in some:
-                if workload.key in state.waiting.stale or self._is_open(workload):
-                    queue = state.quotas.queue_of(workload.key)
+                if workload.key in self._waiting.stale or self._is_open(workload):
+                    queue = self._quotas.queue_of(workload.key)
                     if queue is not None and workload.asked is None and not workload.releasing:
                         yield from self._demands.ask(workload)
                     self._come(line, workload)
@@ -442,10 +484,10 @@ class Cycle:
 
     def _come(self, line: Line, workload: Workload) -> None:
         """Put a workload into the line, at the turn that the queue policy gives it."""
-        if (number := self._state.waiting.keys.get(workload.key)) is None:
+        if (number := self._waiting.keys.get(workload.key)) is None:
             return
         try:
-            line.come(workload, number, self._state.quotas.members.queue_of(workload.key) or "")
+            line.come(workload, number, self._quotas.members.queue_of(workload.key) or "")
         except PolicyError as error:
             self._blame(workload, error, self._now)
 
@@ -472,24 +514,23 @@ class Cycle:
         self._go_on()
 
     def _recovering(self, recovery: EarlierLife) -> Steps[None]:
-        state = self._state
         self._queued.review(self._shortfalls, self._now)
         yield from recovery.all(self._now)
         self._reservations.restore(self._now)
-        line = yield from self._line(list(state.waiting.keys))
+        line = yield from self._line(list(self._waiting.keys))
         while isinstance(workload := line.next(), Workload):
             yield from self._resume(workload)
             yield LOOK + SEAT * len(workload.members.placed)
         yield from recovery.end(self._now)
-        state.quotas.past.begin(state.epoch, self._now)
-        if self._now < state.paused_until:
-            state.changes.nodes = True  # everybody is looked at when the pause is over
+        self._quotas.past.begin(self._process.epoch, self._now)
+        if self._now < self._process.paused_until:
+            self._changes.nodes = True  # everybody is looked at when the pause is over
             return (yield from recovery.clear(self._now))
-        line = yield from self._line([key for key in state.waiting.keys if fills_up(state.workloads[key])])
+        line = yield from self._line([key for key in self._waiting.keys if fills_up(self._store.workloads[key])])
         while isinstance(workload := line.next(), Workload):
             # Nobody else gets the room that was kept for its pods that come later.
             yield from self._turn(workload, line)
-        self._refresh_at = self._now + state.limits.refresh_s
+        self._refresh_at = self._now + self._limits.refresh_s
         yield from self._run([], [], {}, gone=False, everybody=True)
         yield from recovery.clear(self._now)
 
@@ -506,24 +547,24 @@ class Cycle:
             yield from self._commit.commit(workload, plan, self._planner.holds, self._now)
 
 
-def until_created(state: State, workload: Workload, now: float) -> Reason | None:
+def until_created(limits: Limits, creation: Creation, workload: Workload, now: float) -> Reason | None:
     """Pods of jobs that were admitted are still being created: more of them would keep room for long."""
     podsets = workload.podsets
-    if podsets is None or state.creation.lets(workload.key, podsets.minimum, now, state.limits.creation_s):
+    if podsets is None or creation.lets(workload.key, podsets.minimum, now, limits.creation_s):
         return None
-    return state.creation.reason
+    return creation.reason
 
 
-def until_gone(state: State, workload: Workload) -> Reason | None:
+def until_gone(preemptions: Preemptions, workload: Workload) -> Reason | None:
     """It gives way to another one, and some of it has yet to go."""
-    if (preemptor := state.preemptions.leaving.get(workload.key)) is None:
+    if (preemptor := preemptions.leaving.get(workload.key)) is None:
         return None
     return Reason("Preempted", f"it gives way to {preemptor.mention}, and its pods have yet to go", warning=False)
 
 
-def until_started(state: State, workload: Workload, demand: Demand, *, related: bool) -> Reason | None:
+def until_started(starting: Starting, workload: Workload, demand: Demand, *, related: bool) -> Reason | None:
     """The topology spread of one that is being started counts its pods, or the other way round. What is half-released
     waits for nobody."""
     if workload.release.partial_since is not None:
         return None
-    return state.starting.ahead(workload.key, demand.pods, related=related)
+    return starting.ahead(workload.key, demand.pods, related=related)

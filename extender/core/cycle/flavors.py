@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from extender.core.explain.words import shortage
+from extender.core.explain.words import Words
+from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.queues import Picture
-from extender.core.ledger.state import State
+from extender.core.ledger.quotas import Quotas
 from extender.core.preemption.reclaim import tree_without_leaving
 from extender.core.queue.demands import Asked, Demands, must_of
 from extender.core.queue.line import Line
@@ -48,8 +49,19 @@ class Refused:
 class QuotaPlans:
     """``plan`` for a workload that belongs to a ClusterQueue."""
 
-    def __init__(self, state: State, planner: Planner, demands: Demands) -> None:
-        self._state = state
+    def __init__(
+        self,
+        pods: Mapping[str, Pod],
+        quotas: Quotas,
+        preemptions: Preemptions,
+        words: Words,
+        planner: Planner,
+        demands: Demands,
+    ) -> None:
+        self._pods = pods
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._words = words
         self._planner = planner
         self._demands = demands
 
@@ -74,7 +86,7 @@ class QuotaPlans:
     def _plan(
         self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
     ) -> Steps[Plan | Refused | Changed]:
-        picture, former = self._state.quotas.queues.picture, workload.flavoring
+        picture, former = self._quotas.queues.picture, workload.flavoring
         asked = Asked(workload, demand.pods, queue, picture)
         if text := uncovered(queue, asked.podsets(demand.pods)):
             return Refused(Lack.QUOTA, Reason("NoQuota", text), queue.name, waits_for=())
@@ -100,7 +112,7 @@ class QuotaPlans:
             lack, last = Lack.ROOM, tried.message
             codes[tried.code] = None
             found = choices.after(found, asked.podsets(pods), last)
-        text = shortage(self._state, workload, queue, asked.podsets(must), choices.refused, last)
+        text = self._words.shortage(workload, queue, asked.podsets(must), choices.refused, last)
         reason = Reason("NoQuota", text) if lack is Lack.QUOTA else Reason("NoRoom", text)
         if len(codes) == 1:
             # What is wrong with the workload itself is so with every flavor; for want of room another one might do.
@@ -112,10 +124,9 @@ class QuotaPlans:
 
     def _later(self, workload: Workload, queue: ClusterQueue) -> QuotaTree | None:
         """What will be used when others have given way to those who have asked for it; None if nobody does."""
-        state = self._state
-        if not state.preemptions.under_way.keys() - {workload.key}:
+        if not self._preemptions.under_way.keys() - {workload.key}:
             return None
-        return tree_without_leaving(state, queue.name, workload.key)
+        return tree_without_leaving(self._pods, self._quotas, self._preemptions, queue.name, workload.key)
 
     def least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[tuple[Demand, Shape]]:
         """Of what it asks for, no more than has to start together."""
@@ -124,7 +135,7 @@ class QuotaPlans:
 
     def level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
         """What it would get by quota alone."""
-        picture = self._state.quotas.queues.picture
+        picture = self._quotas.queues.picture
         asked = Asked(workload, demand.pods, queue, picture)
         choices = Choices(picture.tree, picture.flavors, queue, asked.closed())
         return choices.first(asked.podsets(demand.pods))
@@ -145,7 +156,7 @@ class QuotaPlans:
         if workload.version != demand.version:
             return Changed()
         tried_as[flavored] = None
-        ready = self._state.preemptions.is_ready(workload.key)
+        ready = self._preemptions.is_ready(workload.key)
         if not ready and (known := shortfalls.get(flavored)) is not None:
             return known
         found = yield from self._planner.plan(workload, Demand(demand.version, None, asked, flavored), flavored)
@@ -161,7 +172,7 @@ class QuotaPlans:
         for one in asked.podsets(plan.pods):
             for resource, flavor in found.flavors[one.name].items():
                 usage[flavor, resource] = usage.get((flavor, resource), 0) + one.requests.get(resource, 0)
-        return not self._state.quotas.queues.picture.tree.lacks(queue.name, usage)
+        return not self._quotas.queues.picture.tree.lacks(queue.name, usage)
 
 
 def _fewer(

@@ -7,11 +7,14 @@ from dataclasses import replace
 
 from extender.core.cycle.flavors import QuotaPlans, Refused
 from extender.core.explain.reports import declared
-from extender.core.ledger.state import State
-from extender.core.ledger.waiting import Entry, Turns
-from extender.core.limits import Preempts
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.creation import FailedCreation
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.store import Store
+from extender.core.ledger.waiting import Changes, Entry, Turns, Waiting
+from extender.core.limits import Limits, Preempts
 from extender.core.preemption.reclaim import evicts
-from extender.core.queue.demands import Demands
 from extender.core.queue.line import Line, QueueLines, StrictOrder, requested
 from extender.core.queue.planner import Changed, Plan, Planner
 from extender.core.queue.shortfalls import EVERYBODY, Amounts, Lack, Shortfalls
@@ -30,13 +33,32 @@ from policies.steps import Steps
 class Queued:
     """Workloads that belong to no ClusterQueue are planned as if there were none."""
 
-    def __init__(self, state: State, planner: Planner, demands: Demands, policies: Policies) -> None:
-        self._state = state
-        self.turns = Turns(state.failed_creation, policies.queue)
-        self._between = FairSharing() if state.limits.fair_sharing else policies.between
+    def __init__(
+        self,
+        limits: Limits,
+        store: Store,
+        claims: Claims,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        failed_creation: FailedCreation,
+        waiting: Waiting,
+        changes: Changes,
+        planner: Planner,
+        plans: QuotaPlans,
+        policies: Policies,
+    ) -> None:
+        self._limits = limits
+        self._store = store
+        self._claims = claims
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._waiting = waiting
+        self._changes = changes
+        self.turns = Turns(failed_creation, policies.queue)
+        self._between = FairSharing() if limits.fair_sharing else policies.between
         self._planner = planner
-        self._plans = QuotaPlans(state, planner, demands)
-        self.strict = StrictOrder(state, self.turns)
+        self._plans = plans
+        self.strict = StrictOrder(store.workloads, quotas, preemptions, waiting, self.turns)
         self._outdated: dict[str, float] = {}
         """Trees in which others use quota by now than the reasons say, and when they are said anew."""
         self._hopeful: dict[tuple[str, Amounts], list[Shape]] = {}
@@ -46,8 +68,8 @@ class Queued:
     @property
     def has_news(self) -> bool:
         """Whether somebody may get quota who did not."""
-        quotas = self._state.quotas
-        waits = bool(self._state.waiting.keys)
+        quotas = self._quotas
+        waits = bool(self._waiting.keys)
         return quotas.queues.stale or (
             waits
             and bool(
@@ -60,28 +82,28 @@ class Queued:
     @property
     def due(self) -> float | None:
         """When reasons are to be said with the numbers of then."""
-        return next(iter(self._outdated.values()), None) if self._state.waiting.keys else None
+        return next(iter(self._outdated.values()), None) if self._waiting.keys else None
 
     def _prove(self) -> None:
         """Whether the quota of a job allows its start can be told now."""
-        for workload in self._state.workloads.values():
+        for workload in self._store.workloads.values():
             if workload.job is not None and workload.job.unproven:
-                self._state.touch(workload)
+                self._store.touch(workload)
 
     def review(self, shortfalls: Shortfalls, now: float) -> None:
         """To be called before a pass: whoever may get quota by now is looked at in it."""
-        state, quotas = self._state, self._state.quotas
+        quotas = self._quotas
         if quotas.queues.stale:
             others = quotas.redraw()
-            state.preemptions.redrawn()
+            self._preemptions.redrawn()
             # Who asks for a level may fit now, or not be understood any more, whatever was found before.
-            state.changes.nodes |= state.claims.declare(declared(quotas.queues))
+            self._changes.nodes |= self._claims.declare(declared(quotas.queues))
             self._redrawn(shortfalls, others)
             self._prove()
         below = quotas.queues.picture.tree.below
         for name in [name for root in quotas.uses.take_freed() for name in below(root)]:
             self._given_back(name, shortfalls)
-        self._outdated |= dict.fromkeys(quotas.uses.take_changed(self._outdated), now + state.limits.refresh_s)
+        self._outdated |= dict.fromkeys(quotas.uses.take_changed(self._outdated), now + self._limits.refresh_s)
         if (due := self.due) is not None and now >= due:
             # One tree at a time: nobody who can start waits for all of them.
             for name in below(root := next(iter(self._outdated))):
@@ -91,66 +113,72 @@ class Queued:
         for name in quotas.past.take_reordered():
             if name in self.strict.first:
                 self.strict.look_again(name)
-        for of in (*quotas.members.take_moved_on(), *map(quotas.members.queue_of, [*state.waiting.stale])):
+        for of in (*quotas.members.take_moved_on(), *map(quotas.members.queue_of, [*self._waiting.stale])):
             held_up = self.strict.first.get(of or "")
-            if held_up and (held_up.first not in state.waiting.keys or held_up.first in state.waiting.stale):
+            if held_up and (held_up.first not in self._waiting.keys or held_up.first in self._waiting.stale):
                 self.strict.look_again(held_up.queue)
 
     def lines(self, shortfalls: Shortfalls) -> QueueLines:
         """For one pass."""
 
         def assign(workload: Workload) -> Assignment | None:
-            demand, queue = workload.asked, self._state.quotas.queue_of(workload.key)
+            demand, queue = workload.asked, self._quotas.queue_of(workload.key)
             if demand is None or demand.shape is None or queue is None:
                 return None
-            if not self._state.quotas.has_own(workload.key):
-                shortfalls.confirm(demand.shape, queue.name, self._state.quotas.is_there(queue.name))
+            if not self._quotas.has_own(workload.key):
+                shortfalls.confirm(demand.shape, queue.name, self._quotas.is_there(queue.name))
                 if shortfalls.get(demand.shape, queue.name) is not None:
                     return None
             return self._level(workload, demand, queue)
 
-        between, quotas = self._between, self._state.quotas
+        between, quotas = self._between, self._quotas
         if between is None:
             return QueueLines(quotas, assign)
-        return QueueLines(quotas, assign, lambda: between.rank(quotas.queues.picture.tree, requested(self._state)))
+        return QueueLines(
+            quotas,
+            assign,
+            lambda: between.rank(
+                quotas.queues.picture.tree, requested(self._store.workloads, self._quotas, self._waiting)
+            ),
+        )
 
     def take_hopeful(self) -> Iterator[tuple[str, list[Entry], Amounts]]:
         """For one pass: those for whom quota may have been given back, by queue, and how much of what."""
         hopeful, self._hopeful = self._hopeful, {}
         for (queue, waits_for), shapes in hopeful.items():
-            if entries := self._state.waiting.parked.of(queue, shapes):
+            if entries := self._waiting.parked.of(queue, shapes):
                 yield queue, entries, waits_for
 
     def refused(self, workload: Workload, shape: Shape, shortfalls: Shortfalls) -> Reason | None:
         """Why it cannot be admitted, as far as is known."""
-        queue = self._state.quotas.queue_of(workload.key)
+        queue = self._quotas.queue_of(workload.key)
         if queue is None:
             return shortfalls.get(shape)
-        if self._state.quotas.has_own(workload.key):
+        if self._quotas.has_own(workload.key):
             return None  # What others of its shape lack is the quota that it has.
         return self.strict.waits_behind(queue.name, workload) or shortfalls.get(shape, queue.name)
 
     def passes_by(self, workload: Workload, shortfalls: Shortfalls) -> bool:
         """Its turn has come for what was given back, and others have that by now: nothing has changed for it."""
-        queue, demand = self._state.quotas.queue_of(workload.key), workload.asked
-        if queue is None or demand is None or demand.shape is None or self._state.preemptions.is_ready(workload.key):
+        queue, demand = self._quotas.queue_of(workload.key), workload.asked
+        if queue is None or demand is None or demand.shape is None or self._preemptions.is_ready(workload.key):
             return False
-        if queue.strategy is Strategy.STRICT or self._may_evict(queue) or self._state.quotas.has_own(workload.key):
+        if queue.strategy is Strategy.STRICT or self._may_evict(queue) or self._quotas.has_own(workload.key):
             return False
-        why = shortfalls.confirm(demand.shape, queue.name, self._state.quotas.is_there(queue.name))
+        why = shortfalls.confirm(demand.shape, queue.name, self._quotas.is_there(queue.name))
         if why is None or why is not workload.telling.reason:
             return False
-        self._state.waiting.looked_at(workload.key)
+        self._waiting.looked_at(workload.key)
         self._park(workload, queue.name, demand.shape)
         return True
 
     def park(self, workload: Workload, shortfalls: Shortfalls) -> None:
         """If it was refused for want of quota alone, no room that comes free concerns it."""
-        state, demand = self._state, workload.asked
-        queue = state.quotas.queue_of(workload.key)
-        if demand is None or (shape := demand.shape) is None or workload.key in state.waiting.stale:
+        demand = workload.asked
+        queue = self._quotas.queue_of(workload.key)
+        if demand is None or (shape := demand.shape) is None or workload.key in self._waiting.stale:
             return
-        if queue is None or state.quotas.has_own(workload.key):
+        if queue is None or self._quotas.has_own(workload.key):
             return
         if (
             shortfalls.lacks(Lack.QUOTA, shape, queue.name)
@@ -160,7 +188,7 @@ class Queued:
 
     def _park(self, workload: Workload, queue: str, shape: Shape) -> None:
         """Unless it is to go before all others: a pass finds that out about each."""
-        waiting = self._state.waiting
+        waiting = self._waiting
         if workload.key in waiting.parked or workload.resumes:
             return
         try:
@@ -173,12 +201,12 @@ class Queued:
     ) -> Steps[Plan | Refused | Changed]:
         """A plan that can be committed now. What is half released is completed whatever quota is left; its members
         beyond that wait for quota as ever."""
-        queue = self._state.quotas.queue_of(workload.key)
+        queue = self._quotas.queue_of(workload.key)
         broken = workload.release.partial_since is not None and not workload.seated
         if queue is not None and not broken:
             planning = self._plans.plan(workload, demand, shape, queue, shortfalls, line)
             return (yield from self._with_kept(workload, planning))
-        if queue is not None or (broken and self._state.quotas.route(workload).why is not None):
+        if queue is not None or (broken and self._quotas.route(workload).why is not None):
             found = yield from self._plan_least(workload, demand, shape)
         else:
             found = yield from self._planner.plan(workload, demand, shape)
@@ -200,7 +228,7 @@ class Queued:
         self, workload: Workload, planning: Steps[Plan | Refused | Changed]
     ) -> Steps[Plan | Refused | Changed]:
         """Also with the quota that is its own: kept for it, or counted for its pods without a node."""
-        quotas, found = self._state.quotas, None
+        quotas, found = self._quotas, None
         kept = quotas.lift(workload.key)
         try:
             found = yield from planning
@@ -215,7 +243,7 @@ class Queued:
     def has_quota(self, workload: Workload, plan: Plan) -> bool:
         """Whether it is there for a plan that was read from nominations: others may have it by now. What is half
         released is completed whatever quota is left."""
-        quotas, queue = self._state.quotas, self._state.quotas.queue_of(workload.key)
+        quotas, queue = self._quotas, self._quotas.queue_of(workload.key)
         if queue is None or quotas.node_of(queue.name) is None or workload.release.partial_since is not None:
             return True
         quotas.lift(workload.key)
@@ -226,43 +254,43 @@ class Queued:
 
     def quota_taken(self, workload: Workload, shortfalls: Shortfalls) -> None:
         """It has quota from now on, and no nodes: what others of its queue lack may be that quota."""
-        if (name := self._state.quotas.members.queue_of(workload.key)) is not None:
+        if (name := self._quotas.members.queue_of(workload.key)) is not None:
             shortfalls.reopen(name)
             self.strict.look_again(name)
 
     def _level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
         """What it would get by quota alone, its own included."""
-        self._state.quotas.lift(workload.key)
+        self._quotas.lift(workload.key)
         found = self._plans.level(workload, demand, queue)
-        self._state.quotas.put_back(workload.key)
+        self._quotas.put_back(workload.key)
         return found
 
     def _redrawn(self, shortfalls: Shortfalls, others: Mapping[str, None] | None) -> None:
         """Queue objects have changed: whatever was found may be wrong. ``others``: for these queues, if not for all."""
-        state, quotas = self._state, self._state.quotas
+        quotas = self._quotas
         if others is None:
             shortfalls.clear(Lack.QUOTA)
             self.strict.first.clear()
         for name in quotas.queues.picture.tree.queues if others is None else others:
             shortfalls.reopen(name)
             self.strict.first.pop(name, None)
-        for key in [key for key in state.waiting.keys if quotas.local_of(key)]:
+        for key in [key for key in self._waiting.keys if quotas.local_of(key)]:
             local = quotas.queues.local(key.namespace, quotas.local_of(key))
             if others is None or local is None or local.queue in others:
-                state.nudge(state.workloads[key])
-                state.waiting.look_again(key)
-        for workload in state.workloads.values():
+                self._store.nudge(self._store.workloads[key])
+                self._waiting.look_again(key)
+        for workload in self._store.workloads.values():
             if workload.job is not None and (workload.job.awaits_nodes or quotas.route(workload).drained):
-                state.touch(workload)
+                self._store.touch(workload)
 
     def _given_back(self, queue: str, shortfalls: Shortfalls) -> None:
         """Quota that it may use: whoever may get it is looked at; all, if the first one of a StrictFIFO queue may."""
-        state, known = self._state, self._state.quotas.queues.picture.queues[queue]
+        known = self._quotas.queues.picture.queues[queue]
         evicts, held_up = self._may_evict(known), self.strict.first.get(queue)
-        for key in (*state.quotas.whole, *state.quotas.counted):
-            if state.quotas.members.queue_of(key) == queue:
-                state.waiting.look_again(key)
-        reopened = shortfalls.reopen(queue, None if evicts else state.quotas.is_there(queue))
+        for key in (*self._quotas.whole, *self._quotas.counted):
+            if self._quotas.members.queue_of(key) == queue:
+                self._waiting.look_again(key)
+        reopened = shortfalls.reopen(queue, None if evicts else self._quotas.is_there(queue))
         if evicts or (held_up is not None and not self._known_of(held_up.first, queue, shortfalls)):
             self.strict.look_again(queue)
         elif reopened:
@@ -271,28 +299,28 @@ class Queued:
     def _reopened(self, queue: ClusterQueue, shapes: Mapping[Shape, Amounts | None]) -> None:
         """Such workloads of the queue may get quota: ``shapes`` says how much they wait for, if they wait for nothing
         else. Those that are parked come to the pass together, and stay parked if others have it by then."""
-        state, waiting, alone = self._state, self._state.waiting, list[Shape]()
+        waiting, alone = self._waiting, list[Shape]()
         for shape, waits_for in shapes.items():
             if waits_for is None or queue.strategy is Strategy.STRICT:
                 alone.append(shape)
             else:
                 self._hopeful.setdefault((queue.name, waits_for), []).append(shape)
         again = [entry[-1] for entry in waiting.parked.of(queue.name, alone)]
-        for key in state.quotas.members.of(queue.name):
+        for key in self._quotas.members.of(queue.name):
             if key in waiting.keys and key not in waiting.parked:
-                demand = state.workloads[key].asked
+                demand = self._store.workloads[key].asked
                 if demand is not None and demand.shape in shapes:
-                    again.append(state.workloads[key])
+                    again.append(self._store.workloads[key])
         for workload in again:
             if self.strict.held_up(queue.name, workload) is None:
                 waiting.look_again(workload.key)
 
     def _known_of(self, key: GroupKey, queue: str, shortfalls: Shortfalls) -> bool:
         """Whether it is known why that one cannot be admitted."""
-        workload = self._state.workloads.get(key)
+        workload = self._store.workloads.get(key)
         demand = None if workload is None else workload.asked
         return demand is not None and demand.shape is not None and shortfalls.get(demand.shape, queue) is not None
 
     def _may_evict(self, queue: ClusterQueue) -> bool:
         """Whether quota may be had by evicting others: whom is another question whenever somebody uses less."""
-        return self._state.limits.preemption is not Preempts.OFF and evicts(queue)
+        return self._limits.preemption is not Preempts.OFF and evicts(queue)

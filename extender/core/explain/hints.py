@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from extender.core.effects import Hint
-from extender.core.ledger.state import State
-from policies.model import Job, Pod
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.process import Counts, Process
+from extender.core.workload.workload import Workload
+from policies.model import GroupKey, Job, Pod
 from policies.steps import AT_ONCE, Steps
 
 UNPINNED = (
@@ -22,17 +26,29 @@ class Hints:
     """Tells of pods of our schedulers that wait; those that run have been told, or Muster was not there, unless
     what they say has changed."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(
+        self,
+        schedulers: tuple[str, ...],
+        process: Process,
+        counts: Counts,
+        pods: Mapping[str, Pod],
+        workloads: Mapping[GroupKey, Workload],
+        outbox: Outbox,
+    ) -> None:
+        self._schedulers = schedulers
+        self._process = process
+        self._counts = counts
+        self._pods = pods
+        self._workloads = workloads
+        self._outbox = outbox
         self._told: dict[tuple[str, str], None] = {}
         self._left, self._as_of = _AT_ONCE, 0.0
 
     def see(self, pod: Pod, now: float, *, changed: bool = False) -> None:
         """The pod is new, or what it says has ``changed``."""
-        state = self._state
         if pod.unpinned and not changed:
             self._see_unpinned(pod, now)
-        if pod.hint is None or not pod.live or not state.synced or pod.scheduler not in state.schedulers:
+        if pod.hint is None or not pod.live or not self._process.synced or pod.scheduler not in self._schedulers:
             return
         if pod.node and not changed:
             return
@@ -41,18 +57,17 @@ class Hints:
 
     def _see_unpinned(self, pod: Pod, now: float) -> None:
         """Count a new pod that lacks its pin, and report it by an Event on the pod."""
-        state = self._state
-        if not (pod.live and state.synced):
+        if not (pod.live and self._process.synced):
             return
-        state.unpinned += 1
+        self._counts.unpinned += 1
         if self._may(now):
-            led = _LED if pod.scheduler in state.schedulers else _NOT_LED.format(pod.scheduler)
+            led = _LED if pod.scheduler in self._schedulers else _NOT_LED.format(pod.scheduler)
             text = UNPINNED.format(led)
-            state.out.append(Hint(pod.uid, pod.namespace, pod.name, text, None, "Unpinned", once=True))
+            self._outbox.append(Hint(pod.uid, pod.namespace, pod.name, text, None, "Unpinned", once=True))
 
     def see_job(self, job: Job, now: float) -> None:
         """The job is new or has changed: its pods are yet to come, or do not say what it says."""
-        if job.hint is not None and job.suspended and self._state.synced:
+        if job.hint is not None and job.suspended and self._process.synced:
             self._tell((job.uid, job.hint), Hint("", job.key.namespace, job.owner.name, job.hint, job.owner), now)
 
     def _tell(self, template: tuple[str, str], hint: Hint, now: float) -> None:
@@ -61,17 +76,17 @@ class Hints:
         self._told[template] = None
         if len(self._told) > _REMEMBERED:
             del self._told[next(iter(self._told))]
-        self._state.out.append(hint)
+        self._outbox.append(hint)
 
     def recover(self, now: float) -> Steps[None]:
         """Give hints once every pod is known after a restart. Bound pods had theirs before the restart."""
-        pods = list(self._state.pods)
+        pods = list(self._pods)
         for at in range(0, len(pods), AT_ONCE):
             for uid in pods[at : at + AT_ONCE]:
-                if (pod := self._state.pods.get(uid)) is not None and not pod.node:
+                if (pod := self._pods.get(uid)) is not None and not pod.node:
                     self.see(pod, now)
             yield AT_ONCE // 8
-        for workload in list(self._state.workloads.values()):
+        for workload in list(self._workloads.values()):
             if workload.job is not None:
                 self.see_job(workload.job.seen, now)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from extender.core.explain.words import incomplete, kept_for_it
-from extender.core.ledger.expected import to_be_created
-from extender.core.ledger.state import State
-from extender.core.ledger.waiting import put_off
-from extender.core.limits import Preempts
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.namespaces import Namespaces
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.volumes import Volumes
+from extender.core.ledger.waiting import Waiting
+from extender.core.limits import Limits
 from extender.core.reasons import Reason
-from extender.core.workload.job import JobRecord
 from extender.core.workload.shape import Role
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
@@ -20,49 +20,62 @@ from policies.placement.matching import nodes_named, pinned_to
 from policies.words import counted, listed, many
 
 
-def pinned_to_lost(workload: Workload, state: State) -> list[Pod]:
+def pinned_to_lost(workload: Workload, pods: Mapping[str, Pod], claims: Claims) -> list[Pod]:
     """Those of its pods that wait and may run on nodes alone that are not there. Slots without a pod do not count."""
-    nodes = state.claims.nodes
+    nodes = claims.nodes
     return [
         pod
         for pod in workload.members.unplaced()
-        if (named := nodes_named(pod.selection)) and pod.uid in state.pods and not any(one in nodes for one in named)
+        if (named := nodes_named(pod.selection)) and pod.uid in pods and not any(one in nodes for one in named)
     ]
 
 
-def told_of_pins(workload: Workload, state: State) -> str:
+def told_of_pins(workload: Workload, pods: Mapping[str, Pod], claims: Claims) -> str:
     """Empty if there are none."""
-    if not (lost := pinned_to_lost(workload, state)):
+    if not (lost := pinned_to_lost(workload, pods, claims)):
         return ""
     nodes = list(dict.fromkeys(node for pod in lost for node in nodes_named(pod.selection)))
-    pods = f"pods {listed([pod.name for pod in lost])} are" if len(lost) > 1 else f"pod {lost[0].name} is"
+    named = f"pods {listed([pod.name for pod in lost])} are" if len(lost) > 1 else f"pod {lost[0].name} is"
     gone = f"nodes {listed(nodes)}, which are" if len(nodes) > 1 else f"node {nodes[0]}, which is"
-    return f"{pods} pinned to {gone} gone: only deleting {'them' if len(lost) > 1 else 'it'} helps"
+    return f"{named} pinned to {gone} gone: only deleting {'them' if len(lost) > 1 else 'it'} helps"
 
 
-_PUT_OFF = (
-    "it goes after workloads of other namespaces, because pods of jobs of this namespace were not created when those "
-    "were started"
-)
+class Problems:
+    """What keeps a workload from being planned, whatever nodes there are."""
 
+    def __init__(
+        self,
+        schedulers: tuple[str, ...],
+        limits: Limits,
+        quotas: Quotas,
+        volumes: Volumes,
+        namespaces: Namespaces,
+        waiting: Waiting,
+    ) -> None:
+        self._schedulers = schedulers
+        self._limits = limits
+        self._quotas = quotas
+        self._volumes = volumes
+        self._namespaces = namespaces
+        self._waiting = waiting
 
-def problem(workload: Workload, state: State, owner: str = "") -> Reason | None:
-    """The first thing that somebody has to fix or that has to happen; None when the gang can be planned.
+    def problem(self, workload: Workload, owner: str = "") -> Reason | None:
+        """The first thing that somebody has to fix or that has to happen; None when the gang can be planned.
 
-    ``owner``: only members of this one are to be planned; what is wrong with others matters to these alone.
-    """
-    return (
-        state.namespaces.ending(workload.key.namespace)
-        or _stopping(workload)
-        or foreign(workload, state.schedulers)
-        or _contradiction(workload, state.schedulers, owner)
-        or _no_quorum_stated(workload)
-        or _not_in_queue(workload, state)
-        or _too_many(workload, state)
-        or _unsupported(workload, state.volumes.lacking, owner)
-        or _gated(workload, owner)
-        or too_few(workload)
-    )
+        ``owner``: only members of this one are to be planned; what is wrong with others matters to these alone.
+        """
+        return (
+            self._namespaces.ending(workload.key.namespace)
+            or _stopping(workload)
+            or foreign(workload, self._schedulers)
+            or _contradiction(workload, self._schedulers, owner)
+            or _no_quorum_stated(workload)
+            or _not_in_queue(workload, self._quotas)
+            or _too_many(workload, self._limits, self._waiting)
+            or _unsupported(workload, self._volumes.lacking, owner)
+            or _gated(workload, owner)
+            or too_few(workload)
+        )
 
 
 def _stopping(workload: Workload) -> Reason | None:
@@ -85,77 +98,6 @@ def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:
         f"set schedulerName: {schedulers[0]} in the pod template"
     )
     return Reason("OtherScheduler", text, quiet=quiet)
-
-
-def worded(workload: Workload, why: Reason, state: State) -> Reason:
-    """Why it waits for room, with what is known beside that."""
-    why = _with_hints(workload, why, state)
-    if why.code in ("NoRoom", "Refused") and workload.job is not None:
-        differs = state.additions.difference(workload.job.seen.podsets)
-        if differs and differs not in why.message:
-            return why._replace(message=f"{differs}: {why.message}")
-    return why
-
-
-def _with_hints(workload: Workload, why: Reason, state: State) -> Reason:
-    """The reason with what kube-scheduler, the settings and an earlier search for victims add to it."""
-    retries = workload.retries
-    if why.code == "NoRoom" and put_off(state.failed_creation, workload) and _PUT_OFF not in why.message:
-        why = Reason("NoRoom", f"{why.message}; {_PUT_OFF}")
-    if why.code in ("NoRoom", "NoQuota") and workload.incomplete and not workload.grows:
-        why = why._replace(message=f"{why.message}; {incomplete(state, workload)}")
-    if why.code == "NoRoom" and (lost := told_of_pins(workload, state)) and lost not in why.message:
-        why = Reason("NoRoom", f"{why.message}; {lost}")
-    if why.code == "NoRoom" and retries.nodes and retries.words:
-        text = f"kube-scheduler refused it, and says: {retries.words}; without those nodes, {why.message}"
-        return Reason("Refused", text)
-    if why.code == "NoRoom" and workload.priority > 0 and state.limits.preemption is Preempts.OFF:
-        text = f"{why.message}; its priority is {workload.priority}, but preemption is off"
-        return Reason("NoRoom", text)
-    if why.code == "NoRoom" and (demand := workload.demand) is not None:
-        spared = state.preemptions.spares(workload.key, demand.shape)
-        if spared is not None and spared.why not in why.message:
-            return Reason("NoRoom", f"{why.message}; {spared.why}")
-    return why
-
-
-def not_suspended(record: JobRecord) -> Reason:
-    """Why it goes on although it is to be suspended."""
-    return Reason("Stopping", f"it is to be suspended: {record.stop}; that was refused: {record.refused}")
-
-
-def running(workload: Workload, state: State) -> Reason:
-    """Say what is bound of a gang that has started, and why the others wait."""
-    if (job := workload.job) is not None and job.stop and job.refused:
-        return not_suspended(job)
-    if workload.grows:
-        return Reason("Running", _growing(workload, state), warning=False)
-    if workload.incomplete and not workload.admitted:
-        return Reason("Running", incomplete(state, workload), warning=False)
-    text = f"{counted(workload.reached(Stage.BOUND), 'member', 'is', 'are')} bound{to_be_created(workload)}"
-    waiting = len(workload.members.slots.lacking)
-    if waiting and workload.telling.surplus is not None:
-        text += f"; {counted(waiting, 'more member', 'waits', 'wait')}: {workload.telling.surplus.message}"
-        if job is not None and any(map(_is_led, workload.members.unplaced())):
-            text += "; its pod template names the nodes of the plan: suspend the job to have all of it planned anew"
-    return Reason("Running", text, warning=False)
-
-
-def _growing(workload: Workload, state: State) -> str:
-    """``"3 of 5 run; 2 wait for room: ..."``."""
-    text = f"{workload.reached(Stage.BOUND)} of {workload.min_member} run"
-    waiting, why = len(workload.members.slots.lacking), workload.telling.surplus
-    if waiting and why is not None:
-        for_room = " for room" if why.code == "NoRoom" else ""
-        text += f"; {waiting} {'waits' if waiting == 1 else 'wait'}{for_room}: {why.message}"
-    if (missing := (workload.min_member or 0) - workload.reached(Stage.THERE)) > 0:
-        text += f"; {counted(missing, 'more pod', 'is', 'are')} yet to be made"
-    return f"{text}; {kept_for_it(state, workload)}" if workload.reserved else text
-
-
-def _is_led(pod: Pod) -> bool:
-    """Its affinity names nodes."""
-    return any(one.key == "metadata.name" for term in pod.selection.affinity or () for one in term)
 
 
 def _contradiction(workload: Workload, schedulers: Collection[str], owner: str) -> Reason | None:
@@ -222,9 +164,9 @@ def _no_quorum_stated(workload: Workload) -> Reason | None:
     return Reason("MinMemberMissing", f"no member says {key}: the size of the gang is never guessed")
 
 
-def _not_in_queue(workload: Workload, state: State) -> Reason | None:
+def _not_in_queue(workload: Workload, quotas: Quotas) -> Reason | None:
     """Its queue admits nothing, or is none. What has started goes on, and what is half released is completed."""
-    why = state.quotas.route(workload).why
+    why = quotas.route(workload).why
     started = workload.release.complete or workload.members.started
     broken = workload.release.partial_since is not None and not workload.seated
     if broken or (started and why is not None and why.code == "QueueStopped"):
@@ -232,33 +174,33 @@ def _not_in_queue(workload: Workload, state: State) -> Reason | None:
     return why
 
 
-def _too_many(workload: Workload, state: State) -> Reason | None:
+def _too_many(workload: Workload, limits: Limits, waiting: Waiting) -> Reason | None:
     """More than the settings allow. What has started goes on."""
     if workload.release.complete or workload.members.started:
         return None
-    most, size = state.limits.members, max(len(workload.live), workload.min_member or 0)
+    most, size = limits.members, max(len(workload.live), workload.min_member or 0)
     if size > most:
         said = f"it has {many(len(workload.live), 'member')} and minMember {workload.min_member or 'unknown'}"
         return Reason("TooManyMembers", f"{said}; a gang may have at most {most} (max_gang_members)")
-    if state.waiting.keeps_out(workload.key):
-        waiting = counted(state.limits.waiting, "earlier gang", "waits", "wait")
-        text = f"{waiting} in namespace {workload.key.namespace}, the most that are looked at (max_waiting_gangs)"
+    if waiting.keeps_out(workload.key):
+        others = counted(limits.waiting, "earlier gang", "waits", "wait")
+        text = f"{others} in namespace {workload.key.namespace}, the most that are looked at (max_waiting_gangs)"
         return Reason("TooManyGangs", text)
     return None
 
 
-def too_many_shapes(members: Iterable[Role], state: State) -> Reason | None:
+def too_many_shapes(members: Iterable[Role], limits: Limits) -> Reason | None:
     """Members of each shape are placed by themselves. A pin to one node, or volumes that few nodes reach, count for
     nothing: there is no choice."""
     found = {
         (requests, Selection() if selection.held or pinned_to(selection) else selection, *others)
         for requests, selection, *others in members
     }
-    if len(found) <= state.limits.shapes:
+    if len(found) <= limits.shapes:
         return None
     text = (
         f"its members have {len(found)} different shapes (requests, node selector, affinity, tolerations, topology, "
-        f"host ports or spread), and a gang may have at most {state.limits.shapes} (max_gang_shapes); use one pod "
+        f"host ports or spread), and a gang may have at most {limits.shapes} (max_gang_shapes); use one pod "
         "template for each role"
     )
     return Reason("TooManyShapes", text)

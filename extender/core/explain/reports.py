@@ -12,9 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from extender.core.explain.telling import for_namespace
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.queues import ObjectKey, Picture, Queues, key_of
-from extender.core.ledger.state import State
-from extender.core.ledger.waiting import QueueView, put_off
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.waiting import QueueView, Waiting, put_off
+from extender.core.limits import Limits
 from extender.core.reasons import Reason
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError, QueuePolicy, SortKey
@@ -47,8 +50,22 @@ Reports = dict[ObjectKey, QueueReport]
 class QueueReports:
     """What was said of a queue, and of the cohorts above it, is said again until something of it has changed."""
 
-    def __init__(self, state: State, policy: QueuePolicy) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        workloads: Mapping[GroupKey, Workload],
+        claims: Claims,
+        quotas: Quotas,
+        failed_creation: FailedCreation,
+        waiting: Waiting,
+        policy: QueuePolicy,
+    ) -> None:
+        self._limits = limits
+        self._workloads = workloads
+        self._claims = claims
+        self._quotas = quotas
+        self._failed_creation = failed_creation
+        self._waiting = waiting
         self._policy = policy
         self._picture = Picture()
         self._locals: dict[str, list[LocalQueue]] = {}
@@ -58,7 +75,7 @@ class QueueReports:
 
     def all(self) -> Mapping[ObjectKey, QueueReport]:
         """Of every ClusterQueue, LocalQueue and Cohort that there is an object of."""
-        picture, found = self._state.quotas.queues.picture, Reports()
+        picture, found = self._quotas.queues.picture, Reports()
         if self._picture is not picture:
             self._picture, self._known, self._locals = picture, {}, {}
             for local in picture.locals.values():
@@ -74,7 +91,7 @@ class QueueReports:
 
     def _said(self, key: ObjectKey, queues: Sequence[str], say: Callable[[], Reports]) -> Reports:
         """Past usage changes with time: what rests on it is not kept."""
-        known, version = self._known.get(key), self._state.quotas.members.version(queues)
+        known, version = self._known.get(key), self._quotas.members.version(queues)
         if known is not None and known[0] == version:
             return known[1]
         found = say()
@@ -84,37 +101,72 @@ class QueueReports:
 
     def _of_queue(self, queue: ClusterQueue) -> Reports:
         """And of the LocalQueues that point to it."""
-        state, quotas, some = self._state, self._state.quotas, self._members([queue.name])
+        quotas, some = self._quotas, self._members([queue.name])
         by_local: dict[tuple[str, str], list[Workload]] = {}
         for one in some:
             by_local.setdefault((one.key.namespace, quotas.local_of(one.key)), []).append(one)
         problems = (*self._picture.problems.get(queue.name, ()), *_stopped(queue.stop, queue.open))
-        warnings = _running_on(state, queue, some)
-        report = _report(state, self._policy, some, quotas.node_of(queue.name), problems, warnings)
+        warnings = _running_on(self._limits, self._claims, self._quotas, queue, some)
+        report = _report(
+            self._limits,
+            self._quotas,
+            self._failed_creation,
+            self._waiting,
+            self._policy,
+            some,
+            quotas.node_of(queue.name),
+            problems,
+            warnings,
+        )
         return {key_of(queue): report, **self._of_locals(queue.name, by_local)}
 
     def _of_locals(self, queue: str, by_local: Mapping[tuple[str, str], Sequence[Workload]]) -> Reports:
-        state, found = self._state, Reports()
+        found = Reports()
         for local in self._locals.get(queue, ()):
             at = local.namespace, local.name
-            why = state.quotas.queues.route(*at).why
+            why = self._quotas.queues.route(*at).why
             problems = () if why is None else (why.message,)
-            report = _report(state, self._policy, by_local.get(at, ()), None, problems, _said(state, local))
-            found[key_of(local)] = replace(report, past=state.quotas.past.stored(at))
+            report = _report(
+                self._limits,
+                self._quotas,
+                self._failed_creation,
+                self._waiting,
+                self._policy,
+                by_local.get(at, ()),
+                None,
+                problems,
+                _said(self._quotas, local),
+            )
+            found[key_of(local)] = replace(report, past=self._quotas.past.stored(at))
         return found
 
     def _of_cohort(self, cohort: Cohort, below: Sequence[str]) -> Reports:
         node, problems = self._picture.tree.cohorts[cohort.name], self._picture.said[key_of(cohort)].problems
-        warnings = _said(self._state, cohort)
-        return {key_of(cohort): _report(self._state, self._policy, self._members(below), node, problems, warnings)}
+        warnings = _said(self._quotas, cohort)
+        return {
+            key_of(cohort): _report(
+                self._limits,
+                self._quotas,
+                self._failed_creation,
+                self._waiting,
+                self._policy,
+                self._members(below),
+                node,
+                problems,
+                warnings,
+            )
+        }
 
     def _members(self, queues: Sequence[str]) -> list[Workload]:
-        members, workloads = self._state.quotas.members, self._state.workloads
+        members, workloads = self._quotas.members, self._workloads
         return [one for queue in queues for key in members.of(queue) if (one := workloads.get(key)) is not None]
 
 
 def _report(
-    state: State,
+    limits: Limits,
+    quotas: Quotas,
+    failed_creation: FailedCreation,
+    waiting: Waiting,
     policy: QueuePolicy,
     some: Iterable[Workload],
     node: QuotaNode | None,
@@ -125,25 +177,29 @@ def _report(
     reserving = admitted = 0
     pending: list[Workload] = []
     for workload in some:
-        if uses := state.quotas.uses.of(workload.key):
+        if uses := quotas.uses.of(workload.key):
             reserving += 1
             admitted += workload.release.complete or workload.whole
             for use in uses.values():
                 used.update(use.usage)
-        if workload.key in state.waiting.keys and not workload.seated:
+        if workload.key in waiting.keys and not workload.seated:
             pending.append(workload)
     borrowed = {} if node is None else {what: much for what in used if (much := node.borrowed(what))}
     share = None
-    if node is not None and state.limits.fair_sharing:
+    if node is not None and limits.fair_sharing:
         found = share_of(node)
         share = UNLIMITED if found.endless else int(found.value)
-    keys = tuple(workload.key for workload in sorted(pending, key=lambda one: _place(state, policy, one)))
+    keys = tuple(
+        workload.key for workload in sorted(pending, key=lambda one: _place(quotas, failed_creation, policy, one))
+    )
     return QueueReport(keys, reserving, admitted, dict(+used), borrowed, share, problems, warnings)
 
 
-def _place(state: State, policy: QueuePolicy, workload: Workload) -> tuple[int, float, bool, SortKey, GroupKey]:
+def _place(
+    quotas: Quotas, failed_creation: FailedCreation, policy: QueuePolicy, workload: Workload
+) -> tuple[int, float, bool, SortKey, GroupKey]:
     """Those of whom the policy cannot say it come last."""
-    before = put_off(state.failed_creation, workload), state.quotas.past_of(workload.key)
+    before = put_off(failed_creation, workload), quotas.past_of(workload.key)
     try:
         return *before, False, policy.order(QueueView(workload)), workload.key
     except PolicyError:
@@ -162,17 +218,19 @@ def _stopped(stop: Stop, of_volcano: bool = False) -> tuple[str, ...]:
     return ("it is closed",) if of_volcano else (f"it is stopped (stopPolicy {stop})",)
 
 
-def _said(state: State, thing: ClusterQueue | LocalQueue | Cohort) -> tuple[str, ...]:
-    return state.quotas.queues.picture.said[key_of(thing)].warnings
+def _said(quotas: Quotas, thing: ClusterQueue | LocalQueue | Cohort) -> tuple[str, ...]:
+    return quotas.queues.picture.said[key_of(thing)].warnings
 
 
-def _running_on(state: State, queue: ClusterQueue, some: Iterable[Workload]) -> tuple[str, ...]:
+def _running_on(
+    limits: Limits, claims: Claims, quotas: Quotas, queue: ClusterQueue, some: Iterable[Workload]
+) -> tuple[str, ...]:
     """What was said of the queue, and whether gangs run on in it although it is drained: only jobs can be stopped."""
-    running = sum(one.job is None and one.key in state.quotas.uses for one in some) if queue.stop is Stop.DRAIN else 0
+    running = sum(one.job is None and one.key in quotas.uses for one in some) if queue.stop is Stop.DRAIN else 0
     text = f"{many(running, 'gang')} of pods still running: HoldAndDrain stops jobs only"
-    forgotten = queue.by_past_usage and not state.limits.past_usage.half_life_s
-    odd = odd_levels(state, queue)
-    return (*_said(state, queue), *odd, *((text,) if running else ()), *((_NO_HALF_LIFE,) if forgotten else ()))
+    forgotten = queue.by_past_usage and not limits.past_usage.half_life_s
+    odd = odd_levels(claims, quotas, queue)
+    return (*_said(quotas, queue), *odd, *((text,) if running else ()), *((_NO_HALF_LIFE,) if forgotten else ()))
 
 
 Keys = tuple[str, ...]
@@ -184,9 +242,9 @@ def declared(queues: Queues) -> tuple[Keys, ...]:
     return tuple(keys for name in names if (keys := _keys(queues, name)))
 
 
-def odd_levels(state: State, queue: ClusterQueue) -> Iterator[str]:
+def odd_levels(claims: Claims, quotas: Quotas, queue: ClusterQueue) -> Iterator[str]:
     """What is wrong with the levels of the Topologies that its flavors name, beside the levels of Muster."""
-    queues, configured = state.quotas.queues, state.claims.configured
+    queues, configured = quotas.queues, claims.configured
     flavors = [queues.picture.flavors.get(name) for group in queue.groups for name, _ in group.flavors]
     for name in dict.fromkeys(flavor.topology for flavor in flavors if flavor is not None and flavor.topology):
         keys = _keys(queues, name)
@@ -237,14 +295,16 @@ class WorkloadReport:
     reason: Reason
 
 
-def workload_report(state: State, key: GroupKey) -> WorkloadReport | None:
+def workload_report(
+    limits: Limits, workloads: Mapping[GroupKey, Workload], quotas: Quotas, key: GroupKey
+) -> WorkloadReport | None:
     """None of what is not there, is no job, or names no LocalQueue. Its reason is the one that was reported, as long as
     that is of the same sort: the numbers in it change more often than anybody wants to read."""
-    workload, local = state.workloads.get(key), state.quotas.local_of(key)
+    workload, local = workloads.get(key), quotas.local_of(key)
     job = workload.job if workload is not None else None
     if workload is None or job is None or not local or local.startswith(VOLCANO) or not job.seen.managed:
         return None
-    queue, reserved = state.quotas.queue_of(key), key in state.quotas.uses
+    queue, reserved = quotas.queue_of(key), key in quotas.uses
     now, told = workload.telling.reason, workload.telling.told.reason
     return WorkloadReport(
         key,
@@ -252,23 +312,23 @@ def workload_report(state: State, key: GroupKey) -> WorkloadReport | None:
         local,
         "" if queue is None else queue.name,
         workload.priority,
-        tuple(_podsets(state, workload, job.seen.podsets.podsets)),
+        tuple(_podsets(quotas, workload, job.seen.podsets.podsets)),
         reserved,
         reserved and not job.seen.suspended and not job.awaits_nodes,
         job.seen.finished,
-        _for_readers(state, key, told if told.code == now.code else now),
+        _for_readers(limits, key, told if told.code == now.code else now),
     )
 
 
-def _for_readers(state: State, key: GroupKey, reason: Reason) -> Reason:
+def _for_readers(limits: Limits, key: GroupKey, reason: Reason) -> Reason:
     """Render the reason for an object of the namespace."""
-    return reason._replace(message=for_namespace(reason.message, key.namespace, state.limits))
+    return reason._replace(message=for_namespace(reason.message, key.namespace, limits))
 
 
-def _podsets(state: State, workload: Workload, podsets: tuple[PodSet, ...]) -> Iterator[PodSetReport]:
+def _podsets(quotas: Quotas, workload: Workload, podsets: tuple[PodSet, ...]) -> Iterator[PodSetReport]:
     flavors: dict[object, dict[str, str]] = {}
     used: dict[object, Counter[str]] = {}
-    for use in state.quotas.uses.of(workload.key).values():
+    for use in quotas.uses.of(workload.key).values():
         flavors.setdefault(use.part, {}).update(use.flavors)
         some = used.setdefault(use.part, Counter())
         for (_, resource), amount in use.usage.items():

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from extender.core.answers import Untold
 from extender.core.effects import AnswerBind, Cause, Effect, Evict, Milestone, Reached, Report, SuspendJob
-from extender.core.ledger.state import State
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.store import Store
 from extender.core.limits import Limits
 from extender.core.reasons import Reason
 from extender.core.workload.workload import Workload
@@ -21,57 +22,61 @@ _TOLD_IN_STATUS = Dialect.COSCHEDULING, Dialect.KAI
 """Of other projects' PodGroups the status is theirs to write."""
 
 
-def explain(state: State, workload: Workload, reason: Reason, now: float, *, noted: bool = False) -> None:
-    """Make this its one current reason. It is reported once it has lasted. ``noted``: its story says it already."""
-    if workload.telling.explain(reason, now, noted=noted):
-        tell(state, workload, now)
-        state.touch(workload)
+class Reporter:
+    """Keeps the one current reason of each workload, and reports it."""
 
+    def __init__(self, limits: Limits, store: Store, outbox: Outbox) -> None:
+        self._limits = limits
+        self._store = store
+        self._outbox = outbox
 
-def tell(state: State, workload: Workload, now: float) -> None:
-    """Report its reason if the time has come."""
-    if now >= workload.telling.when(state.limits.report_s):
-        report(state, workload, now)
+    def explain(self, workload: Workload, reason: Reason, now: float, *, noted: bool = False) -> None:
+        """Make this its one current reason. It is reported once it has lasted. ``noted``: its story says it already."""
+        if workload.telling.explain(reason, now, noted=noted):
+            self.tell(workload, now)
+            self._store.touch(workload)
 
+    def tell(self, workload: Workload, now: float) -> None:
+        """Report its reason if the time has come."""
+        if now >= workload.telling.when(self._limits.report_s):
+            self.report(workload, now)
 
-def report(state: State, workload: Workload, now: float) -> None:
-    """Report its reason at once."""
-    telling, members = workload.telling, workload.members
-    telling.reported(now)
-    # What is said of those that wait is said on one of them.
-    about = (telling.surplus is not None and members.unplaced()) or workload.live
-    first = min(about, key=lambda pod: pod.rank, default=None)
-    member, owner = ((first.uid, first.name), first.controller) if first else (None, None)
-    if first is None and workload.group is not None:
-        owner = workload.group.job
-    if workload.job is not None:
-        # People look at the job, and an Event costs the API server half of what a Binding does.
-        member, owner = None, workload.job.seen.owner
-    said = telling.reason.code, telling.reason.message, telling.reason.warning
-    counts = len(members.live), len(members.bound)
-    if (group := workload.group) is not None and (group.dialect in _TOLD_IN_STATUS or group.job is not None):
-        report = Report(workload.key, group.uid, member, *said, *counts, owner, group.dialect, group.pending)
-    else:
-        report = Report(workload.key, None, member, *said, *counts, owner)
-    state.out.append(report)
+    def report(self, workload: Workload, now: float) -> None:
+        """Report its reason at once."""
+        telling, members = workload.telling, workload.members
+        telling.reported(now)
+        # What is said of those that wait is said on one of them.
+        about = (telling.surplus is not None and members.unplaced()) or workload.live
+        first = min(about, key=lambda pod: pod.rank, default=None)
+        member, owner = ((first.uid, first.name), first.controller) if first else (None, None)
+        if first is None and workload.group is not None:
+            owner = workload.group.job
+        if workload.job is not None:
+            # People look at the job, and an Event costs the API server half of what a Binding does.
+            member, owner = None, workload.job.seen.owner
+        said = telling.reason.code, telling.reason.message, telling.reason.warning
+        counts = len(members.live), len(members.bound)
+        if (group := workload.group) is not None and (group.dialect in _TOLD_IN_STATUS or group.job is not None):
+            report = Report(workload.key, group.uid, member, *said, *counts, owner, group.dialect, group.pending)
+        else:
+            report = Report(workload.key, None, member, *said, *counts, owner)
+        self._outbox.append(report)
 
+    def untold(self, event: Untold, _now: float) -> None:
+        """What was reported of it has not reached anybody."""
+        if (workload := self._store.workloads.get(event.key)) is not None:
+            workload.telling.untold()
+            self._store.touch(workload)
 
-def untold(state: State, event: Untold, _now: float) -> None:
-    """What was reported of it has not reached anybody."""
-    if (workload := state.workloads.get(event.key)) is not None:
-        workload.telling.untold()
-        state.touch(workload)
-
-
-def reached(
-    state: State, workload: Workload, milestone: Milestone, now: float, *, since: float | None = None,
-    cause: Cause | None = None, detail: str = "", rules: tuple[Why, ...] = (),
-) -> None:  # fmt: skip
-    """It has come to a milestone; ``since`` is the instant that is counted from, unless its first one."""
-    began = workload.seen_at if since is None else since
-    size = workload.min_member or len(workload.members.live)
-    after_s = 0.0 if began is None else now - began
-    state.out.append(Reached(workload.key, milestone, size, after_s, cause, detail, rules=rules))
+    def reached(
+        self, workload: Workload, milestone: Milestone, now: float, *, since: float | None = None,
+        cause: Cause | None = None, detail: str = "", rules: tuple[Why, ...] = (),
+    ) -> None:  # fmt: skip
+        """It has come to a milestone; ``since`` is the instant that is counted from, unless its first one."""
+        began = workload.seen_at if since is None else since
+        size = workload.min_member or len(workload.members.live)
+        after_s = 0.0 if began is None else now - began
+        self._outbox.append(Reached(workload.key, milestone, size, after_s, cause, detail, rules=rules))
 
 
 def told(workload: Workload) -> str:

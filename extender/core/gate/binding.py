@@ -13,18 +13,25 @@ from math import inf
 from extender.core.answers import BindingPosted, Outcome
 from extender.core.effects import Cause, Milestone
 from extender.core.events import BindArrived
-from extender.core.explain.telling import explain, reached
+from extender.core.explain.telling import Reporter
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.stamps import DOMAIN, NODE, RANK, costs_of, gang_to_stamp, marks_of, ranks_of
 from extender.core.gate.steering import Steering
+from extender.core.ledger.claims import Claims
 from extender.core.ledger.expected import to_be_created, uncreated
 from extender.core.ledger.kube_scheduler import carrying_out
-from extender.core.ledger.preemptions import key_of, room_of
-from extender.core.ledger.state import State
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.preemptions import Preemptions, key_of, room_of
+from extender.core.ledger.process import Process
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.records import Records
+from extender.core.ledger.room import Room
+from extender.core.ledger.store import Store
+from extender.core.ledger.waiting import Changes
 from extender.core.limits import Limits
 from extender.core.reasons import Reason
 from extender.core.workload.members import Member, MemberState, Step
-from extender.core.workload.release import Binding, Hold
+from extender.core.workload.release import BindCalls, Binding, Hold
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import Pod, Stamp
@@ -61,39 +68,66 @@ Doubt = tuple[str, float]
 class Bindings:
     """Who may bind, and what the outcomes make of the workload. ``progress`` is called when it is settled."""
 
-    def __init__(self, state: State, steering: Steering, revocations: Revocations) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        process: Process,
+        store: Store,
+        room: Room,
+        records: Records,
+        outbox: Outbox,
+        claims: Claims,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        changes: Changes,
+        binds: BindCalls,
+        reporter: Reporter,
+        steering: Steering,
+        revocations: Revocations,
+    ) -> None:
+        self._limits = limits
+        self._process = process
+        self._store = store
+        self._room = room
+        self._records = records
+        self._outbox = outbox
+        self._claims = claims
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._changes = changes
+        self._binds = binds
+        self._reporter = reporter
         self._steering = steering
         self._revocations = revocations
 
     def arrived(self, event: BindArrived, now: float) -> None:
         """kube-scheduler asks for a Binding of a pod that may be bound: hold it, or post it if it is in no gang."""
-        state, pod = self._state, self._state.pods[event.uid]
-        found = state.member(event.uid)
+        pod = self._store.pods[event.uid]
+        found = self._store.member(event.uid)
         if found is None:
             return self._bind_alone(pod, event)
         workload, member = found
         if not member.placed or member.node != event.node:
-            return state.answer(event.call, "the gang has no placement with this pod on this node any more")
-        state.answer_hold(workload, member, "superseded by a newer bind request")
+            return self._outbox.answer(event.call, "the gang has no placement with this pod on this node any more")
+        self._outbox.answer_hold(workload, member, "superseded by a newer bind request")
         if member.step is Step.LATER:
             workload.members.step(member, Step.LED)  # it was let in before its turn
         workload.members.hold(member, Hold(event.call, event.node, now, event.expires))
-        state.binds.hold(event.call, pod.uid)
-        state.touch(workload)
+        self._binds.hold(event.call, pod.uid)
+        self._store.touch(workload)
         return workload.status.hold(now)
 
     def asked_again(self, event: BindArrived, binding: Binding) -> None:
         """Its Binding is being written: this call waits for the same answer, or asks for another node."""
         if binding.node != event.node:
-            return self._state.answer(event.call, f"a Binding to {binding.node} is being posted")
+            return self._outbox.answer(event.call, f"a Binding to {binding.node} is being posted")
         if (superseded := binding.await_by(event.call)) is not None:
-            self._state.answer(superseded, "superseded by a newer bind request")
+            self._outbox.answer(superseded, "superseded by a newer bind request")
         return None
 
     def disconnected(self, call: int, now: float) -> None:
         """kube-scheduler gave up on a held call; its pod will come back through a new cycle."""
-        found = self._state.member(self._state.binds.let_go(call))
+        found = self._store.member(self._binds.let_go(call))
         if found is None or found[1].hold is None:
             return
         workload, member = found
@@ -103,31 +137,31 @@ class Bindings:
             # Nobody is at the gate any more whose deadline would end it.
             self._revocations.extend(workload, now)
         workload.release.wait_no_more_for(member.uid)
-        self._state.touch(workload)
+        self._store.touch(workload)
 
     def posted(self, event: BindingPosted, now: float) -> None:
         """A Binding has ended: tell the calls that wait for it, and take its outcome over."""
-        state, uid = self._state, event.uid
-        binding = state.binds.written(uid)
+        uid = event.uid
+        binding = self._binds.written(uid)
         if binding is None:
             return
         done = event.outcome is Outcome.DONE
         for call in binding.calls:
-            state.answer(call, "" if done else event.detail or "the Binding failed")
+            self._outbox.answer(call, "" if done else event.detail or "the Binding failed")
         if done:
-            state.mark_bound(uid, binding)
-        if (found := state.member(uid)) is not None:
+            self._records.mark_bound(uid, binding)
+        if (found := self._store.member(uid)) is not None:
             self._outcome(*found, event, now)
-            state.touch(found[0])
-        elif (pod := state.pods.get(uid)) is None or not pod.node:
+            self._store.touch(found[0])
+        elif (pod := self._store.pods.get(uid)) is None or not pod.node:
             self._outcome_alone(uid, event, now)
 
     def _outcome_alone(self, uid: str, event: BindingPosted, now: float) -> None:
         """Of a pod in no gang that is not known to be bound."""
         if event.outcome is Outcome.REFUSED:
-            self._state.free(uid)
-        elif uid in self._state.pods:
-            self._state.binds.doubt(uid, now + self._state.limits.plan_s)
+            self._room.free(uid)
+        elif uid in self._store.pods:
+            self._binds.doubt(uid, now + self._limits.plan_s)
 
     def _outcome(self, workload: Workload, member: Member, event: BindingPosted, now: float) -> None:
         """Take over how the Binding of a member ended.
@@ -144,16 +178,16 @@ class Bindings:
                 self._revocations.lose(workload, member, now)
             case Outcome.REFUSED if member.state is MemberState.UNKNOWN:
                 self._steering.sweep_later(workload, now)
-                self._state.unassume(workload, member)
+                self._room.unassume(workload, member)
             case Outcome.UNKNOWN if member.state is MemberState.BINDING:
                 workload.telling.note(now, f"the Binding of {member.uid} may or may not have been written")
                 self._revocations.extend(workload, now)
                 if member.pod.live:
-                    workload.members.doubt(member, now + self._state.limits.plan_s)
+                    workload.members.doubt(member, now + self._limits.plan_s)
                 else:
-                    self._state.unassume(workload, member)
+                    self._room.unassume(workload, member)
             case Outcome.UNKNOWN if member.state is MemberState.UNKNOWN:
-                workload.members.doubt(member, now + self._state.limits.plan_s)
+                workload.members.doubt(member, now + self._limits.plan_s)
         workload.members.show(member)
 
     def bound(self, workload: Workload, member: Member) -> None:
@@ -161,15 +195,15 @@ class Bindings:
         hold, node = member.hold, member.pod.node
         if hold is not None:
             said = "" if hold.node == node else f"the pod is already on {node}"
-            self._state.answer_hold(workload, member, said)
+            self._outbox.answer_hold(workload, member, said)
         workload.release.wait_no_more_for(member.uid)
         workload.members.show(member)
         self._steering.settle(workload, member)
 
     def doubt_of(self, uid: str) -> Doubt | None:
         """Where the pod may have been bound by a Binding that is not under way any more."""
-        claim, found = self._state.claims.get(uid), self._state.member(uid)
-        if claim is not None and (until := self._state.binds.doubted.get(uid)) is not None:
+        claim, found = self._claims.get(uid), self._store.member(uid)
+        if claim is not None and (until := self._binds.doubted.get(uid)) is not None:
             return claim.node, until
         if found is not None and found[1].state is MemberState.UNKNOWN:
             return found[1].node, found[1].doubt_ends
@@ -177,7 +211,7 @@ class Bindings:
 
     def taken_over(self, workload: Workload, member: Member, now: float, doubt: Doubt | None) -> None:
         """The member was in another gang or in none when its Binding was asked for: the room stays promised."""
-        binding = self._state.binds.writing.get(member.uid)
+        binding = self._binds.writing.get(member.uid)
         if member.pod.node or not member.pod.live:
             return
         if binding is not None and binding.workload == workload.key:
@@ -186,13 +220,13 @@ class Bindings:
             workload.members.doubt(member, until=where[1], node=where[0])
         else:
             return
-        self._state.claims.assume(member.pod, member.node)
+        self._claims.assume(member.pod, member.node)
         workload.status.plan(now)
         self._revocations.extend(workload, now)
 
     def taken_over_alone(self, pod: Pod, doubt: Doubt | None) -> None:
         """The same for a pod that is in no gang any more."""
-        binds, claims = self._state.binds, self._state.claims
+        binds, claims = self._binds, self._claims
         if (binding := binds.writing.get(pod.uid)) is not None and not pod.node and pod.live:
             claims.assume(pod, binding.node)
         elif doubt is not None and not pod.node and pod.live:
@@ -214,7 +248,7 @@ class Bindings:
         if release.last is None:
             if members.holds:
                 self._begin(workload, now)
-        elif not workload.doubtful or is_late(workload, self._state.limits, now):
+        elif not workload.doubtful or is_late(workload, self._limits, now):
             self._post_last(workload, release.last, now)
 
     def _goes_on(self, workload: Workload) -> bool:
@@ -230,8 +264,8 @@ class Bindings:
         members, release = workload.members, workload.release
         if not workload.has_quorum(Stage.ARRIVED):
             held = f"{workload.share(Stage.ARRIVED)} reached bind{to_be_created(workload)}"
-            return explain(self._state, workload, Reason("Holding", held, warning=False), now)
-        if now >= deadline(workload, self._state.limits):
+            return self._reporter.explain(workload, Reason("Holding", held, warning=False), now)
+        if now >= deadline(workload, self._limits):
             self._revocations.run_out(workload, "the gang became complete too late to bind it in time", now)
             return None
         if (spoiled := self._spoiled(workload)) is not None:
@@ -241,8 +275,8 @@ class Bindings:
         release.begin(members.continued or last, now)
         workload.status.release(now)
         workload.telling.note(now, f"released with {many(len(members.holds), 'member')}")
-        reached(self._state, workload, Milestone.RELEASED, now, since=since)
-        explain(self._state, workload, Reason("Releasing", "its members are being bound", warning=False), now)
+        self._reporter.reached(workload, Milestone.RELEASED, now, since=since)
+        self._reporter.explain(workload, Reason("Releasing", "its members are being bound", warning=False), now)
         return self._post_held(workload, complete=len(members.holds) == 1)
 
     def _spoiled(self, workload: Workload) -> str | None:
@@ -252,10 +286,10 @@ class Bindings:
             pod = workload.members[uid].pod
             if not pod.live or pod.node:
                 return "a held member changed before the release"
-            if (unfit := self._state.claims.unfit(pod, hold.node)) is not None:
+            if (unfit := self._claims.unfit(pod, hold.node)) is not None:
                 return unfit
             placed.append((workload.asking(pod), hold.node))
-        view = self._state.claims.snapshot()
+        view = self._claims.snapshot()
         if not keeps(placed, view):
             return "labels of its nodes have changed: the planned nodes do not have the topology that it requires"
         return crowded(placed, view, [one.pod for one in workload.members if not one.pod.live])
@@ -286,35 +320,36 @@ class Bindings:
 
     def _marks(self, workload: Workload, uids: Sequence[str]) -> dict[str, dict[str, str]]:
         """What only the gang as a whole tells of each of these members."""
-        costs = costs_of(workload, uids, self._state.claims)
+        costs = costs_of(workload, uids, self._claims)
         return {uid: {RANK: str(rank), **costs.get(uid, {})} for uid, rank in ranks_of(workload, uids).items()}
 
     def _post(self, workload: Workload, uid: str, said: Mapping[str, str], *, complete: bool) -> None:
-        state, members, release = self._state, workload.members, workload.release
+        members, release = workload.members, workload.release
         member, quorum, size = members[uid], workload.min_member or 0, workload.reached(Stage.ARRIVED)
         node, again = member.node, member.state is MemberState.UNKNOWN
         members.move(member, MemberState.BINDING)
         if (hold := members.let_go(member)) is None:
             return
-        state.binds.let_go(hold.call)
-        at = 0.0 if release.began is None else release.began - state.epoch
-        queue = state.quotas.local_of(workload.key)
+        self._binds.let_go(hold.call)
+        at = 0.0 if release.began is None else release.began - self._process.epoch
+        queue = self._quotas.local_of(workload.key)
         stamp = Stamp(
             gang_to_stamp(workload), release.name or uid, complete, quorum, size, at, workload.key.name, queue
         )
         marks = {**marks_of(stamp), NODE: node, **said}
-        if (nearest := next(state.claims.domains(node), None)) is not None:
+        if (nearest := next(self._claims.domains(node), None)) is not None:
             marks[DOMAIN] = nearest[1]
-        state.post(member.pod, Binding(node, [hold.call], workload.key, stamp), hold.expires, marks, again=again)
+        self._room.crowd_out(node)
+        self._outbox.post(member.pod, Binding(node, [hold.call], workload.key, stamp), hold.expires, marks, again=again)
 
     def _bind_alone(self, pod: Pod, event: BindArrived) -> None:
         """A pod of no gang: at once, unless the room was promised after it had passed filter."""
-        state = self._state
-        if state.preemptions.keeps_out(pod, event.node):
-            return state.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
-        state.changes.taken = True
-        state.end_kept(pod.uid)
-        state.claims.release(room_of(key_of(pod), event.node))
-        state.claims.assume(pod, event.node)
-        again = pod.uid in state.binds.doubted
-        return state.post(pod, Binding(event.node, [event.call]), event.expires, {}, again=again)
+        if self._preemptions.keeps_out(pod, event.node):
+            return self._outbox.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
+        self._changes.taken = True
+        self._room.end_kept(pod.uid)
+        self._claims.release(room_of(key_of(pod), event.node))
+        self._claims.assume(pod, event.node)
+        again = pod.uid in self._binds.doubted
+        self._room.crowd_out(event.node)
+        return self._outbox.post(pod, Binding(event.node, [event.call]), event.expires, {}, again=again)

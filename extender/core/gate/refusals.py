@@ -9,11 +9,14 @@ import numpy as np
 
 from extender.core.effects import Cause
 from extender.core.events import FilterCalled
-from extender.core.explain.problems import worded
-from extender.core.explain.telling import explain
+from extender.core.explain.telling import Reporter
+from extender.core.explain.words import Words
 from extender.core.gate.revocations import Revocations
-from extender.core.ledger.kube_scheduler import is_still_queued, parked, part_of_plugins, words_of
-from extender.core.ledger.state import State
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.kube_scheduler import KubeQueue, Refusing, is_still_queued, parked, part_of_plugins, words_of
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.store import Store
+from extender.core.limits import Limits
 from extender.core.reasons import Reason
 from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.slots import Stage
@@ -64,8 +67,26 @@ def refused_by_filter(member: Member, event: FilterCalled) -> bool:
 class Refusals:
     """Plans around nodes that refuse. Only after room was given back there: that tells nothing new of a node."""
 
-    def __init__(self, state: State, revocations: Revocations) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        store: Store,
+        outbox: Outbox,
+        claims: Claims,
+        kube_queue: KubeQueue,
+        refusing: Refusing,
+        reporter: Reporter,
+        words: Words,
+        revocations: Revocations,
+    ) -> None:
+        self._limits = limits
+        self._store = store
+        self._outbox = outbox
+        self._claims = claims
+        self._kube_queue = kube_queue
+        self._refusing = refusing
+        self._reporter = reporter
+        self._words = words
         self._revocations = revocations
 
     def refused(self, workload: Workload, member: Member, now: float, candidates: Sequence[str] = ()) -> None:
@@ -73,13 +94,13 @@ class Refusals:
 
         ``candidates``: where its plugins let the member go to, if it has asked.
         """
-        state, node, releasing = self._state, member.node, workload.releasing
+        node, releasing = member.node, workload.releasing
         caps = _caps(workload, [member]) + self._elsewhere(workload, member, candidates)
         why = f"kube-scheduler refused node {node} for pod {member.pod.name}"
         if not releasing:
             self._revocations.revoke(workload, why, now, Cause.NODE_REFUSED)
         elif member.state not in (MemberState.BINDING, MemberState.UNKNOWN):
-            state.answer_hold(workload, member, why)
+            self._outbox.answer_hold(workload, member, why)
             if workload.release.last == member.uid:
                 workload.release.wait_for(None)
             if workload.has_quorum(Stage.ARRIVED):
@@ -95,7 +116,7 @@ class Refusals:
         """Nodes with room that plugins do not let it go to, for whatever reason: of its siblings it would be one."""
         if not 0 < len(candidates) < _ALL_SEEN or workload.releasing:
             return []
-        pod, view = workload.asking(member.pod), self._state.claims.snapshot()
+        pod, view = workload.asking(member.pod), self._claims.snapshot()
         known = {*candidates, *workload.seats, *workload.members.slots.planned.values()}
         rows = np.flatnonzero(view.room(pod.requests, pod.selection))
         found = [name for name in (view.names[row] for row in rows.tolist()) if name not in known]
@@ -112,18 +133,18 @@ class Refusals:
         closed = {node for (node, what), (most, _) in known.items() if what in shapes and not most}
         for node in [node for node in candidates if node in closed] if closed else ():
             workload.retries.forgive(node)
-            self._state.touch(workload)
+            self._store.touch(workload)
 
     def heard(self, workload: Workload, member: Member, now: float) -> None:
         """What its condition says may come after its question to filter has shown that its node was refused."""
         if workload.retries.nodes and workload.retries.hear(part_of_plugins(member.pod)) and not workload.whole:
-            explain(self._state, workload, worded(workload, workload.telling.reason, self._state), now)
+            self._reporter.explain(workload, self._words.worded(workload, workload.telling.reason), now)
 
     def not_taken_up(self, workload: Workload, now: float) -> None:
         """kube-scheduler has not taken the placement up in time. While it takes pods that are before these in its
         queue, or tries no pod at all and others are given up, they get more. If its plugins refuse the pods, their
         nodes have refused."""
-        queue, plan_s = self._state.kube_queue, self._state.limits.plan_s
+        queue, plan_s = self._kube_queue, self._limits.plan_s
         if now < (until := queue.taken_at + plan_s) and is_still_queued(workload, queue):
             return workload.wait_until(until)
         why = "kube-scheduler did not take up the placement in time"
@@ -149,21 +170,21 @@ class Refusals:
 
     def _remember(self, workload: Workload, caps: Sequence[Cap], now: float) -> None:
         first_s = _JOB_S if workload.job is not None else _GANG_S
-        repelled = self._state.claims.tenants.repels(workload.key.namespace)
+        repelled = self._claims.tenants.repels(workload.key.namespace)
         related = repelled or any(constraints for _, (*_, constraints), _ in caps)
-        workload.retries.refuse(caps, now, self._state.limits.retry_max_s, first_s, related=related)
+        workload.retries.refuse(caps, now, self._limits.retry_max_s, first_s, related=related)
         for cap in caps:
-            self._state.refusing.remember(cap.node, workload.key)
-        self._state.touch(workload)
+            self._refusing.remember(cap.node, workload.key)
+        self._store.touch(workload)
 
     def _rest(self, workload: Workload, why: str, words: str, now: float) -> None:
         """One that is refused again and again holds no room for a while: others may start with it."""
         retries = workload.retries
-        if retries.rest(words, now, self._state.limits.retry_max_s) and not workload.whole:
+        if retries.rest(words, now, self._limits.retry_max_s) and not workload.whole:
             said = f", and says: {retries.words}" if retries.words else ""
             text = f"{why}{said}; refused {retries.refusals} times in a row, it is planned again ever less often"
             if workload.members.slots.lacking:
-                explain(self._state, workload, Reason("Refused", text), now)
+                self._reporter.explain(workload, Reason("Refused", text), now)
 
 
 def _caps(workload: Workload, refused: Sequence[Member]) -> list[Cap]:

@@ -13,7 +13,10 @@ from extender.core.answers import Unwritten
 from extender.core.effects import Confirm, Hint, Nominate, Reserve, Ungate, Wake
 from extender.core.gate.steering import Steering
 from extender.core.instants import pause_s
-from extender.core.ledger.state import State
+from extender.core.ledger.namespaces import Namespaces
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.store import Store
 from extender.core.workload.members import Step
 from policies.model import GANG_GATE, GroupKey
 
@@ -35,8 +38,19 @@ class _Later:
 class Repeats:
     """``lets_go``: whether this pod is to lose its gate though it has no node."""
 
-    def __init__(self, state: State, steering: Steering, lets_go: Callable[[GroupKey, str], bool]) -> None:
-        self._state = state
+    def __init__(
+        self,
+        store: Store,
+        outbox: Outbox,
+        preemptions: Preemptions,
+        namespaces: Namespaces,
+        steering: Steering,
+        lets_go: Callable[[GroupKey, str], bool],
+    ) -> None:
+        self._store = store
+        self._outbox = outbox
+        self._preemptions = preemptions
+        self._namespaces = namespaces
         self._steering = steering
         self._lets_go = lets_go
         self._later: dict[tuple[type, object], _Later] = {}
@@ -78,21 +92,20 @@ class Repeats:
 
     def _ask(self, effect: Repeatable) -> bool:
         """Whether it is wanted still: then it is asked for as things are now."""
-        found = self._state.member(effect.uid) if isinstance(effect, Nominate | Ungate) else None
+        found = self._store.member(effect.uid) if isinstance(effect, Nominate | Ungate) else None
         if found is not None and found[0].admitted and found[1].step in (Step.NOMINATING, Step.UNGATING):
             self._steering.again(*found)
             return True
         if (wanted := self._wanted(effect)) is not None:
-            self._state.out.append(wanted)
+            self._outbox.append(wanted)
         return wanted is not None
 
     def _wanted(self, effect: Repeatable) -> Repeatable | None:
-        state = self._state
         if isinstance(effect, Reserve):
             return self._left_over(effect)
         if isinstance(effect, Hint) and not effect.uid:
-            return effect if state.namespaces.ending(effect.namespace) is None else None
-        found, pod = state.member(effect.uid), state.pods.get(effect.uid)
+            return effect if self._namespaces.ending(effect.namespace) is None else None
+        found, pod = self._store.member(effect.uid), self._store.pods.get(effect.uid)
         if pod is None or not pod.live:
             return None
         match effect:
@@ -112,12 +125,12 @@ class Repeats:
 
     def _left_over(self, effect: Reserve) -> Reserve | None:
         """Return the write that takes a reservation off, if it is there still and its workload evicts no victims."""
-        state, key = self._state, effect.key
-        workload = state.workloads.get(key)
-        if key in state.preemptions.under_way:
+        key = effect.key
+        workload = self._store.workloads.get(key)
+        if key in self._preemptions.under_way:
             return None
         if effect.pod is not None:
-            pod = state.pods.get(effect.pod.uid)
+            pod = self._store.pods.get(effect.pod.uid)
             return None if pod is None or pod.reservation is None else replace(effect, pod=pod)
         record = None if workload is None else workload.job
         if record is None or effect.job is None or record.seen.uid != effect.job.uid or record.writing is not None:

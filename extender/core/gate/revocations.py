@@ -8,10 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from extender.core.effects import DEADLINES, Cause, Milestone
-from extender.core.explain.telling import explain, reached, report
+from extender.core.explain.telling import Reporter
 from extender.core.gate.steering import Steering
-from extender.core.ledger.claims import Claim, Owner, SlotOf
-from extender.core.ledger.state import State
+from extender.core.ledger.claims import Claim, Claims, Owner, SlotOf
+from extender.core.ledger.namespaces import Namespaces
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.room import Room
+from extender.core.ledger.store import Store
+from extender.core.limits import Limits
 from extender.core.queue.demands import siblings
 from extender.core.reasons import Reason
 from extender.core.workload.members import Member, MemberState, Step, ended_well
@@ -61,8 +67,28 @@ _STOPS = (Cause.JOB_SUSPENDED, Cause.PREEMPTED)
 class Revocations:
     """Takes room back."""
 
-    def __init__(self, state: State, steering: Steering) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        store: Store,
+        room: Room,
+        outbox: Outbox,
+        claims: Claims,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        namespaces: Namespaces,
+        reporter: Reporter,
+        steering: Steering,
+    ) -> None:
+        self._limits = limits
+        self._store = store
+        self._room = room
+        self._outbox = outbox
+        self._claims = claims
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._namespaces = namespaces
+        self._reporter = reporter
         self._steering = steering
 
     def revoke(
@@ -70,37 +96,37 @@ class Revocations:
     ) -> None:
         """Take every promise back: held binds fail, assumed room is free, nominations are cleared. ``noted``: its
         history says why already."""
-        state, members = self._state, workload.members
+        members = workload.members
         take_job_back(workload, why)
         if members.placed or members.holds:
             # Whoever is to clear their nominations, we or kube-scheduler, may fail: time to look.
             self._steering.sweep_later(workload, now)
         if members.placed or members.holds or (members.slots.planned and not workload.release.complete):
-            reached(state, workload, Milestone.FORGOTTEN, now, cause=cause, detail=why)
+            self._reporter.reached(workload, Milestone.FORGOTTEN, now, cause=cause, detail=why)
         for member in list(members.placed.values()):
             if not _is_on_its_way(member, now):
-                claim = state.claims.get(member.uid)
+                claim = self._claims.get(member.uid)
                 self._steering.stop(workload, member)
-                state.answer_hold(workload, member, why)
-                state.unassume(workload, member)
+                self._outbox.answer_hold(workload, member, why)
+                self._room.unassume(workload, member)
                 self._keep_promised(workload, member.pod, claim, now)
         for uid in list(members.holds):
-            state.answer_hold(workload, members[uid], why)
+            self._outbox.answer_hold(workload, members[uid], why)
         for slot in list(members.slots.planned):
-            claim = state.claims.get(SlotOf(workload.key, slot))
-            state.assume_slot(workload, slot, "")
+            claim = self._claims.get(SlotOf(workload.key, slot))
+            self._room.assume_slot(workload, slot, "")
             self._keep_promised(workload, members.slots.templates[slot], claim, now)
         workload.release.wait_for(None)
         if penalty:
-            workload.retries.fail(now, state.limits.retry_max_s)
+            workload.retries.fail(now, self._limits.retry_max_s)
         self._say(workload, why, now, cause, noted=noted)
-        state.touch(workload)
+        self._store.touch(workload)
 
     def _say(self, workload: Workload, why: str, now: float, cause: Cause, *, noted: bool) -> None:
         if workload.members.slots.lacking and not workload.whole:
-            explain(self._state, workload, Reason("Forgotten", why), now)
+            self._reporter.explain(workload, Reason("Forgotten", why), now)
             if cause in DEADLINES:
-                report(self._state, workload, now)
+                self._reporter.report(workload, now)
         elif not noted:
             workload.telling.note(now, why if cause in _STOPS else f"forgotten: {why}")
 
@@ -108,14 +134,14 @@ class Revocations:
         """Take the room of a lost member back, unless part of its gang is bound, or may be by now: then its replacement
         gets the room. The slots of an admitted job keep their nodes by themselves, a suspended one replaces no pod.
         """
-        state, members = self._state, workload.members
+        members = workload.members
         others = (*members.binding.values(), *members.unknown.values())
         started = members.started or any(one is not member for one in others)
-        claim = state.claims.get(member.uid) if member.placed else None
+        claim = self._claims.get(member.uid) if member.placed else None
         self.take_back(workload, member, now)
         self._keep_promised(workload, member.pod, claim, now)
         if claim is not None and started and not (workload.release.complete or workload.admitted or workload.paused):
-            state.reserve(workload, member.pod, claim, now + state.limits.partial_s)
+            self._room.reserve(workload, member.pod, claim, now + self._limits.partial_s)
 
     def keep_room(self, workload: Workload, lost: Pod, claim: Claim, now: float) -> None:
         """Keep the room of a member that has ended, from now on: its gang runs, and is to run whole again.
@@ -123,59 +149,59 @@ class Revocations:
         A job that was started by a plan keeps its nodes slot by slot. Nothing is kept for what Muster itself has
         evicted, nor for a gang of which nothing runs any more, unless its owner makes all of it anew.
         """
-        state, release = self._state, workload.release
+        release = workload.release
         ours = lost.stamp is not None and workload.members.is_ours(lost)
-        if ours and lost.uid not in state.preemptions.pods and not ended_well(lost):
-            release.keep(now + state.limits.replacement_s)
+        if ours and lost.uid not in self._preemptions.pods and not ended_well(lost):
+            release.keep(now + self._limits.replacement_s)
             self._keep_promised(workload, lost, claim, now)
 
     def _keep_promised(self, workload: Workload, lost: Pod, claim: Claim | None, now: float) -> None:
         """Keep it as long as that of the last lost member: a replacement that loses its promise gets no more time."""
-        state, release = self._state, workload.release
+        release = workload.release
         goes_on = (workload.members.started and release.complete) or (release.gone_whole and bool(workload.remade))
         runs = goes_on and not (workload.admitted or workload.paused or release.given_back)
-        ends = workload.key in state.preemptions.leaving or (workload.group is not None and workload.group.deleting)
+        ends = workload.key in self._preemptions.leaving or (workload.group is not None and workload.group.deleting)
         if claim is None or not runs or ends or now >= release.kept_until:
             return
-        if state.claims.fits(claim.node, claim.requests) and len(workload.reserved) < workload.missing:
-            state.reserve(workload, lost, claim, release.kept_until)
+        if self._claims.fits(claim.node, claim.requests) and len(workload.reserved) < workload.missing:
+            self._room.reserve(workload, lost, claim, release.kept_until)
             workload.telling.note(now, f"the room of {lost.name} on {claim.node} is kept for its replacement")
-            state.touch(workload)
+            self._store.touch(workload)
 
     def drop_kept(self, workload: Workload) -> None:
         """Give up room that is kept for more members than are missing, on a node that is gone, or taken by others. A
         cordoned node counts: it may be drained, and open again before the replacement comes."""
-        claims = self._state.claims
+        claims = self._claims
         while (surplus := workload.surplus_reserved) is not None:
-            self._state.unreserve(workload, surplus)
+            self._room.unreserve(workload, surplus)
         for slot in list(workload.reserved):
             claim = claims.get(SlotOf(workload.key, slot))
             if claim is None or claim.node not in claims.nodes or claims.overcommitted(claim.node, claim.requests):
-                self._state.unreserve(workload, slot)
+                self._room.unreserve(workload, slot)
 
     def take_back(self, workload: Workload, member: Member, now: float) -> None:
         """Take the room of one member back, for whoever comes first."""
         self._steering.stop(workload, member)
         self._steering.sweep_later(workload, now)
-        self._state.unassume(workload, member)
+        self._room.unassume(workload, member)
 
     def take_back_unlike_bound(self, workload: Workload, now: float) -> None:
         """Its start broke off: whoever completes it gets the flavors of its bound members, and some had others."""
         if workload.job is None:
-            for member in map(workload.members.__getitem__, self._state.quotas.unlike_bound(workload)):
+            for member in map(workload.members.__getitem__, self._quotas.unlike_bound(workload)):
                 if not _is_on_its_way(member, now):
-                    self._state.answer_hold(workload, member, "its gang is completed with the flavors of those bound")
+                    self._outbox.answer_hold(workload, member, "its gang is completed with the flavors of those bound")
                     self.take_back(workload, member, now)
 
     def leave_namespace(self, workload: Workload, now: float) -> bool:
         """Take every promise back if its namespace is being deleted: no pod comes to that room. What its pods use on
         nodes is theirs until they end, so a job of which some are bound is not suspended. Returns whether it is."""
         members, job = workload.members, workload.job
-        if (why := self._state.namespaces.ending(workload.key.namespace)) is None:
+        if (why := self._namespaces.ending(workload.key.namespace)) is None:
             return False
         if workload.releasing:
             return True
-        self._state.unreserve_all(workload)
+        self._room.unreserve_all(workload)
         promised = [one for one in members.placed.values() if not _is_on_its_way(one, now)]
         if not (promised or members.holds or members.slots.planned):
             return True
@@ -184,9 +210,9 @@ class Revocations:
             return True
         job.let_go([*members.slots.planned, *(one.pod.identity for one in promised)])
         for slot in list(members.slots.planned):
-            self._state.assume_slot(workload, slot, "")
+            self._room.assume_slot(workload, slot, "")
         for one in promised:
-            self._state.answer_hold(workload, one, why.message)
+            self._outbox.answer_hold(workload, one, why.message)
             self.take_back(workload, one, now)
         return True
 
@@ -202,15 +228,14 @@ class Revocations:
         self, node: str, now: float, why: str = "was taken by another pod", cause: Cause = Cause.ROOM_TAKEN
     ) -> None:
         """Planned room is gone (to a pod of higher priority, another scheduler): the youngest promises give way."""
-        state = self._state
-        for owner, claim in reversed(list(state.claims.promised_on(node))):
-            workload = state.workloads.get(claim.workload) if claim.workload is not None else None
+        for owner, claim in reversed(list(self._claims.promised_on(node))):
+            workload = self._store.workloads.get(claim.workload) if claim.workload is not None else None
             if workload is not None and isinstance(owner, SlotOf) and owner.slot in workload.reserved:
                 self.drop_kept(workload)
                 continue
             if workload is None or not self._is_promised(workload, owner):
                 continue
-            if not state.claims.overcommitted(node, claim.requests):
+            if not self._claims.overcommitted(node, claim.requests):
                 continue
             if workload.releasing or self._in_doubt(workload, owner):
                 workload.unsettled[node] = None
@@ -223,7 +248,7 @@ class Revocations:
         member = None if isinstance(owner, SlotOf) else workload.members[owner]
         if plan is None or member is None or member.pod.identity in plan:
             return self.revoke(workload, why, now, cause)
-        self._state.answer_hold(workload, member, why)
+        self._outbox.answer_hold(workload, member, why)
         self.take_back(workload, member, now)
 
     def check(self, node: str, now: float, *, relabelled: bool = False) -> None:
@@ -233,29 +258,28 @@ class Revocations:
         that. Of a gang that has started a member that comes later is bound without one, so it is found out now. A job
         is not started over for a label, which may be back in seconds.
         """
-        state = self._state
-        for owner, claim in list(state.claims.promised_on(node)):
-            workload = state.workloads.get(claim.workload) if claim.workload is not None else None
+        for owner, claim in list(self._claims.promised_on(node)):
+            workload = self._store.workloads.get(claim.workload) if claim.workload is not None else None
             if workload is None or not self._is_promised(workload, owner):
                 continue
             selection = self._pod_of(workload, owner).selection
-            if state.claims.admits(node, selection):
+            if self._claims.admits(node, selection):
                 if relabelled and workload.release.complete and not workload.admitted:
                     workload.unsettled[node] = None
-                    state.touch(workload)
+                    self._store.touch(workload)
                 continue
             if workload.releasing or self._in_doubt(workload, owner):
                 workload.unsettled[node] = None
             else:
-                why = f"node {node} {state.claims.why_closed(node, selection)}"
+                why = f"node {node} {self._claims.why_closed(node, selection)}"
                 self._revoke_for(workload, owner, why, now, Cause.NODE_CHANGED)
         self.give_way(node, now, "is gone: the node has less than before", Cause.NODE_CHANGED)
 
     def recheck(self, workload: Workload, member: Member) -> None:
         """It asks for other nodes than when it was promised one: the pin of a plan that was taken back came late."""
-        if not self._state.claims.admits(member.node, member.pod.selection):
+        if not self._claims.admits(member.node, member.pod.selection):
             workload.unsettled[member.node] = None
-            self._state.touch(workload)
+            self._store.touch(workload)
 
     def note_bound(self, workload: Workload, member: Member, node: str) -> None:
         """If it was not promised that node, somebody else has bound it, an earlier leader say: what the others are
@@ -270,7 +294,7 @@ class Revocations:
         """
         if not workload.unsettled or not uids:
             return set()
-        claims, looked_at = self._state.claims, workload.unsettled
+        claims, looked_at = self._claims, workload.unsettled
         there = [(pod, node) for pod, node in finish(siblings(workload)) if node in claims.nodes]
         apart = not keeps(there, claims.snapshot())
         sure = [one for one in map(workload.members.__getitem__, uids) if one.state is not MemberState.UNKNOWN]
@@ -300,7 +324,7 @@ class Revocations:
 
     def _drop_unfit(self, workload: Workload, now: float) -> None:
         """The nodes that have changed, or that members are bound on who were not promised them."""
-        members, claims = workload.members, self._state.claims
+        members, claims = workload.members, self._claims
         for node in list(workload.unsettled):
             for owner, claim in list(claims.promised_on(node)):
                 if claim.workload != workload.key or not self._is_promised(workload, owner):
@@ -330,13 +354,13 @@ class Revocations:
     def let_go(self, workload: Workload, why: str, now: float) -> None:
         """The binds that are held fail, and have to come again: the nodes stay promised."""
         for uid in list(workload.members.holds):
-            self._state.answer_hold(workload, workload.members[uid], why)
+            self._outbox.answer_hold(workload, workload.members[uid], why)
         workload.release.wait_for(None)
         self.extend(workload, now)
 
     def extend(self, workload: Workload, now: float) -> None:
         """kube-scheduler has a full plan's time again to take the placement up."""
-        workload.wait_until(now + self._state.limits.plan_s)
+        workload.wait_until(now + self._limits.plan_s)
 
     @staticmethod
     def _pod_of(workload: Workload, owner: Owner) -> Pod:

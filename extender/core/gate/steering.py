@@ -15,7 +15,11 @@ from extender.core.answers import Nominated, Ungated
 from extender.core.effects import Confirm, Nominate, Ungate
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.kube_scheduler import carrying_out, parked
-from extender.core.ledger.state import State
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.records import Records
+from extender.core.ledger.room import Room
+from extender.core.ledger.store import Store
+from extender.core.limits import Limits
 from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.workload import Workload
 from policies.model import GANG_GATE, UNCONSTRAINED, Pod
@@ -101,14 +105,30 @@ class Steering:
 
     outlook = "kube-scheduler is carrying it out"
 
-    def __init__(self, state: State, mode: SteeringMode = SteeringMode.NOMINATE) -> None:
-        self._state = state
-        self._ways = Ways(state.claims, mode)
+    def __init__(
+        self,
+        schedulers: tuple[str, ...],
+        limits: Limits,
+        store: Store,
+        room: Room,
+        records: Records,
+        outbox: Outbox,
+        claims: Claims,
+        mode: SteeringMode = SteeringMode.NOMINATE,
+    ) -> None:
+        self._schedulers = schedulers
+        self._limits = limits
+        self._store = store
+        self._room = room
+        self._records = records
+        self._outbox = outbox
+        self._claims = claims
+        self._ways = Ways(claims, mode)
 
     def lead(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None:
         """Promise a member a node, and have kube-scheduler told: at once, or when its turn has come."""
-        state, pod = self._state, member.pod
-        state.assume(workload, member, node)
+        pod = member.pod
+        self._room.assume(workload, member, node)
         if not turn:
             if workload.job is not None and workload.job.leads(pod):
                 return workload.members.step(member, Step.LED, "")
@@ -116,7 +136,7 @@ class Steering:
         workload.members.step(member, Step.LATER, "", turn)
         if pod.nominated_node:
             # Left over from an earlier plan, it would be in the way of those before it.
-            state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
+            self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
         return None
 
     def lead_next(self, workload: Workload, now: float) -> None:
@@ -136,22 +156,22 @@ class Steering:
 
     def tell(self, workload: Workload, member: Member) -> None:
         """Have kube-scheduler told of its node, and woken where plugins have refused the member."""
-        state, pod, node = self._state, member.pod, member.node
+        pod, node = member.pod, member.node
         if self._ways.need_no_nomination(workload, pod, node):
             workload.members.step(member, Step.READY, "")
             return
         workload.members.step(member, Step.NOMINATING, node)
         # The nomination wakes a pod that was tried and refused. One that already reads so would change nothing.
         renew = pod.nominated_node == node and not pod.gates
-        wakes = not (pod.gates or renew) and parked(pod, state.claims.tenants)
+        wakes = not (pod.gates or renew) and parked(pod, self._claims.tenants)
         if member.clears is not (renew or wakes):
             workload.members.expect_clearing(member, clears=renew or wakes)
-        state.out.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, workload.key, wakes))
+        self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, node, renew, workload.key, wakes))
 
     def nominated(self, event: Nominated, now: float) -> Workload | None:
         """A nomination was written, or could not be: then the workload that cannot go on is returned, unless the watch
         shows that it was written."""
-        found = self._state.member(event.uid)
+        found = self._store.member(event.uid)
         if found is None or found[1].step is not Step.NOMINATING or found[1].nominated != event.node:
             return None
         workload, member = found
@@ -180,7 +200,7 @@ class Steering:
     def ungated(self, event: Ungated, now: float) -> Workload | None:
         """A gate came off, or could not be taken off: then the workload that cannot go on is returned, unless the watch
         shows that it is off."""
-        found = self._state.member(event.uid)
+        found = self._store.member(event.uid)
         if found is None or found[1].step is not Step.UNGATING:
             return None
         workload, member = found
@@ -200,27 +220,27 @@ class Steering:
         """So long may kube-scheduler take to take the placement up. Of one that it has refused before it may say
         nothing, as the words would be the same: that is not waited for as long.
         """
-        limits = self._state.limits
+        limits = self._limits
         workload.wait_until(now + (min(limits.again_s, limits.plan_s) if workload.retries.words else limits.plan_s))
 
     def _go_on(self, workload: Workload) -> None:
         """It is settled when no write of its members is under way."""
         if not carrying_out(workload):
-            self._state.touch(workload)
+            self._store.touch(workload)
 
     def failed(self, workload: Workload, member: Member) -> None:
         """A write could not be made while the gang is being released, when no promise is taken back."""
         taken_up = member.state is not MemberState.ASSUMED
         # If so, kube-scheduler has taken the member up without it.
         workload.members.step(member, Step.LED if taken_up else Step.FAILED)
-        self._state.touch(workload)
+        self._store.touch(workload)
 
     def again(self, workload: Workload, member: Member) -> None:
         """Ask once more for the write that leads it on."""
         if member.step is Step.NOMINATING:
             return self.tell(workload, member)
         workload.members.step(member, Step.READY)
-        return self._state.touch(workload)
+        return self._store.touch(workload)
 
     def ungate(self, workload: Workload) -> None:
         """Take our gate off every placed member, once all nominations are known to be written."""
@@ -236,7 +256,7 @@ class Steering:
                 continue
             pin = self._ways.pin(workload, pod, member.node)
             members.step(member, Step.UNGATING)
-            self._state.out.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key, pin))
+            self._outbox.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key, pin))
 
     def settle(self, workload: Workload, member: Member) -> None:
         """A member is bound, and is led nowhere any more."""
@@ -250,7 +270,7 @@ class Steering:
         left = member.hold is None or member.step is Step.NOMINATING
         workload.members.step(member, Step.NONE, "")
         if nominated and left and pod.live and not pod.node:
-            self._state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
+            self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
 
     def sweep(self, workload: Workload, now: float) -> None:
         """Take back nominations of members that are promised nothing: each keeps room from others.
@@ -258,19 +278,18 @@ class Steering:
         kube-scheduler tries once to clear that of a failed bind, and a write of ours may fail for as long as it is
         repeated. Others are left over from an earlier life of ours.
         """
-        state = self._state
         workload.sweep(0.0)
         for member in workload.members.live.values():
             pod = member.pod
-            if pod.nominated_node and not pod.node and not member.placed and pod.scheduler in state.schedulers:
-                state.out.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
+            if pod.nominated_node and not pod.node and not member.placed and pod.scheduler in self._schedulers:
+                self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, None, group=workload.key))
                 # Even this may fail.
                 self.sweep_later(workload, now)
 
     def sweep_later(self, workload: Workload, now: float) -> None:
         """Have a look, after a while, whether nominations that were to be cleared are."""
-        workload.sweep(workload.sweep_at or now + self._state.limits.plan_s)
-        self._state.touch(workload)
+        workload.sweep(workload.sweep_at or now + self._limits.plan_s)
+        self._store.touch(workload)
 
     def confirm(self, workload: Workload) -> None:
         """Have it stand on two bound members, on two nodes if there are, that their release is whole.
@@ -293,7 +312,7 @@ class Steering:
                 one
                 for uid, one in members.bound.items()
                 if uid not in known
-                and uid not in self._state.bound_by_us
+                and uid not in self._records.bound_by_us
                 and one.pod.stamp
                 and one.pod.stamp.release == workload.release.name
             ]
@@ -303,7 +322,7 @@ class Steering:
                 return
             members.step(chosen, Step.CONFIRMING, "")
             pod = chosen.pod
-            self._state.out.append(Confirm(pod.uid, pod.namespace, pod.name, workload.key))
+            self._outbox.append(Confirm(pod.uid, pod.namespace, pod.name, workload.key))
 
 
 def _uncreated_before(workload: Workload, told: Sequence[Member], turn: int) -> bool:

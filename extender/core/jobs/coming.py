@@ -13,12 +13,18 @@ from extender.core.effects import Enqueue
 from extender.core.events import GroupJobGone, GroupJobSeen
 from extender.core.gate.steering import Steering
 from extender.core.instants import pause_s
-from extender.core.ledger.creation import PROBATION_S
-from extender.core.ledger.expected import expect
-from extender.core.ledger.state import State
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.creation import PROBATION_S, Creation, FailedCreation
+from extender.core.ledger.expected import ExpectedPods
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.process import Process
+from extender.core.ledger.room import Room
+from extender.core.ledger.store import Store
 from extender.core.ledger.waiting import Timers
+from extender.core.limits import Limits
 from extender.core.workload.additions import carried_over
 from extender.core.workload.members import MemberState
+from extender.core.workload.names import Astray
 from extender.core.workload.workload import Workload
 from policies.model import Dialect, GangOwner, GroupJob, GroupKey, GroupRef, Pod, PodGroup, PodSets, SlotKey
 from policies.model.node import ANY_NODE
@@ -32,8 +38,27 @@ _SHOWN_S = 60.0
 class Enqueues:
     """``advising``: nothing is planned for others to keep to, so that each is taken up at once."""
 
-    def __init__(self, state: State, *, advising: bool = False) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        process: Process,
+        store: Store,
+        outbox: Outbox,
+        creation: Creation,
+        failed_creation: FailedCreation,
+        astray: Astray,
+        expected: ExpectedPods,
+        *,
+        advising: bool = False,
+    ) -> None:
+        self._limits = limits
+        self._process = process
+        self._store = store
+        self._outbox = outbox
+        self._creation = creation
+        self._failed_creation = failed_creation
+        self._astray = astray
+        self._expected = expected
         self._advising = advising
         self.jobs: dict[str, GroupJob] = {}
         """By UID."""
@@ -68,7 +93,7 @@ class Enqueues:
             self._await_pods(group.key, now)
         if not group.pending or self._asked.get(group.key) != group.uid:
             self._asked.pop(group.key, None)
-        if self._state.synced:
+        if self._process.synced:
             self._look_at(group)
 
     def _look_at(self, group: PodGroup) -> None:
@@ -77,7 +102,7 @@ class Enqueues:
             return
         if self._podsets(group) is not None:
             if group.pending or group.key in self._coming:
-                workload = self._state.workloads.get(group.key) or self._state.add(group.key)
+                workload = self._store.workloads.get(group.key) or self._store.add(group.key)
                 if workload.group is None:
                     workload.follow(group)
             self._touch(group.key)
@@ -86,7 +111,7 @@ class Enqueues:
 
     def begin(self, now: float) -> None:
         """Every list is in, nothing is settled yet. What was taken up before this life may still get its pods."""
-        for group in self._state.groups.values():
+        for group in self._store.groups.values():
             if group.starting and self._job(group) is not None:
                 self._await_pods(group.key, now)
             self._look_at(group)
@@ -99,7 +124,7 @@ class Enqueues:
             self._coming.pop(group.key, None)
             self._resting.pop(group.key, None)
             self._failures.pop(group.key, None)
-            self._state.creation.forget(group.key)
+            self._creation.forget(group.key)
 
     def to_come(self, workload: Workload, now: float) -> PodSets | None:
         """The pods that are to be expected: until the gang has started, or the next of them has not come in time. None
@@ -107,14 +132,14 @@ class Enqueues:
         group = workload.group
         if group is None or group.key in self._resting or (podsets := self._podsets(group)) is None:
             return None
-        if (group.job is not None and self._state.astray.of(group.job.uid, group.key)) or _has_former(workload):
+        if (group.job is not None and self._astray.of(group.job.uid, group.key)) or _has_former(workload):
             return None
         started = workload.release.complete or workload.members.started
         if not group.pending and (started or now >= self._coming.get(workload.key, now)):
             if self._coming.pop(workload.key, None) is not None and not started:
                 if workload.members.slots.planned:
-                    in_full = not self._state.failed_creation.on_probation(workload.key.namespace)
-                    self._state.fail_creation(workload, now, in_full=in_full)
+                    in_full = not self._failed_creation.on_probation(workload.key.namespace)
+                    self._expected.fail_creation(workload, now, in_full=in_full)
                 workload.telling.note(now, "some of its pods have not come in time: those that come are planned then")
             return None
         return podsets
@@ -125,18 +150,18 @@ class Enqueues:
         if group is None or group.job is None:
             return
         whole = bool(slots.planned) and workload.seated and not workload.filling
-        if group.pending and whole and self._state.recovered:
+        if group.pending and whole and self._process.recovered:
             self._ask(group)
         awaited = group.key in self._asked or group.key in self._coming
-        doubtful = self._state.failed_creation.on_probation(workload.key.namespace)
-        self._state.creation.wait_for(workload.key, len(slots.planned) if awaited else 0, now, doubtful=doubtful)
+        doubtful = self._failed_creation.on_probation(workload.key.namespace)
+        self._creation.wait_for(workload.key, len(slots.planned) if awaited else 0, now, doubtful=doubtful)
 
     def came(self, workload: Workload, now: float) -> None:
         """A pod has filled a slot."""
         if workload.key in self._coming:
-            self._state.creation.came(now)
+            self._creation.came(now)
             if not workload.members.slots.planned:
-                self._state.cure_creation(workload)
+                self._expected.cure_creation(workload)
             self._await_pods(workload.key, now)
 
     def deadlines(self, workload: Workload, now: float) -> list[float]:
@@ -174,12 +199,11 @@ class Enqueues:
     def _ask(self, group: PodGroup) -> None:
         if group.key not in self._asked and group.key not in self._resting:
             self._asked[group.key] = group.uid
-            self._state.out.append(Enqueue(group.key, group.uid))
+            self._outbox.append(Enqueue(group.key, group.uid))
 
     def _await_pods(self, key: GroupKey, now: float) -> None:
-        state = self._state
-        doubtful = state.failed_creation.on_probation(key.namespace)
-        self._coming[key] = now + state.creation.takes_s() + (PROBATION_S if doubtful else state.limits.creation_s)
+        doubtful = self._failed_creation.on_probation(key.namespace)
+        self._coming[key] = now + self._creation.takes_s() + (PROBATION_S if doubtful else self._limits.creation_s)
 
     def _job(self, group: PodGroup) -> GroupJob | None:
         """What makes its pods, if those are ours to start."""
@@ -196,11 +220,11 @@ class Enqueues:
         return None if key is None else self._group(key)
 
     def _group(self, key: GroupKey) -> PodGroup | None:
-        return self._state.groups.get((key, Dialect.VOLCANO))
+        return self._store.groups.get((key, Dialect.VOLCANO))
 
     def _touch(self, key: GroupKey) -> None:
-        if (workload := self._state.workloads.get(key)) is not None:
-            self._state.touch(workload)
+        if (workload := self._store.workloads.get(key)) is not None:
+            self._store.touch(workload)
 
 
 def _has_former(workload: Workload) -> bool:
@@ -214,8 +238,10 @@ class Owners:
     Deployment has another ReplicaSet after each rollout, that of a LeaderWorkerSet one of two StatefulSets.
     """
 
-    def __init__(self, state: State, steering: Steering) -> None:
-        self._state = state
+    def __init__(self, store: Store, room: Room, claims: Claims, steering: Steering) -> None:
+        self._store = store
+        self._room = room
+        self._claims = claims
         self._steering = steering
         self.known: dict[GroupKey, GangOwner] = {}
         self._gangs: dict[GroupKey, dict[GroupKey, tuple[str, PodSets] | None]] = {}
@@ -262,14 +288,14 @@ class Owners:
             kept = self._kept_later(workload, slot, pod) if waits else None
             if member is not None and kept is not None:
                 node, turn = slots.planned[kept], slots.turns.get(kept, 0)
-                self._state.assume_slot(workload, kept, "")
+                self._room.assume_slot(workload, kept, "")
                 self._steering.await_uptake(workload, now)
                 self._steering.lead(workload, member, node, turn)
 
     def _kept_later(self, workload: Workload, slot: SlotKey, pod: Pod) -> SlotKey | None:
         """The last of the slots that room is kept for whose pods, which ask for the same, come after that pod. It may
         be pinned to some nodes by now, and they are not: the node is to be open to it."""
-        slots, claims, asks = workload.members.slots, self._state.claims, workload.asking(pod)
+        slots, claims, asks = workload.members.slots, self._claims, workload.asking(pod)
         if slot not in slots.templates:
             return None
         later = [one for one in slots.planned if slots.templates[one].wave > slots.templates[slot].wave]
@@ -287,10 +313,10 @@ class Owners:
     def _renewed(self, key: GroupKey) -> list[Workload]:
         """The gangs of an owner that has changed: what was worked out for them is of the past."""
         gangs = self._gangs.get(key, {})
-        found = [workload for one in gangs if (workload := self._state.workloads.get(one)) is not None]
+        found = [workload for one in gangs if (workload := self._store.workloads.get(one)) is not None]
         for workload in found:
             gangs[workload.key] = None
-            self._state.nudge(workload)
+            self._store.nudge(workload)
         return found
 
     def remakes(self, workload: Workload) -> bool:
@@ -344,8 +370,8 @@ def _without(pod: Pod, problem: str) -> Pod:
 class Coming:
     """Each of those that know it is asked, whenever the workload is settled."""
 
-    def __init__(self, state: State, owners: Owners, enqueues: Enqueues) -> None:
-        self._state = state
+    def __init__(self, expected: ExpectedPods, owners: Owners, enqueues: Enqueues) -> None:
+        self._expected = expected
         self._owners = owners
         self._enqueues = enqueues
 
@@ -355,7 +381,7 @@ class Coming:
             return
         workload.follow_owner(remakes=self._owners.remakes(workload))
         podsets = self._owners.to_come(workload) or self._enqueues.to_come(workload, now)
-        expect(self._state, workload, podsets)
+        self._expected.expect(workload, podsets)
         self._owners.move_up(workload, now)
         self._enqueues.settle(workload, now)
 

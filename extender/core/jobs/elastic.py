@@ -24,13 +24,20 @@ from math import ceil
 from extender.core.answers import CapacityAnswered, Ungated
 from extender.core.effects import Ungate
 from extender.core.events import CapacityServed
-from extender.core.explain.telling import explain
+from extender.core.explain.telling import Reporter
 from extender.core.instants import pause_s
 from extender.core.jobs.start import HELD, start_of, to_come
 from extender.core.jobs.upkeep import REMOVED, misled
-from extender.core.ledger.claims import Owner
-from extender.core.ledger.expected import expect
-from extender.core.ledger.state import State
+from extender.core.ledger.claims import Claims, Owner
+from extender.core.ledger.expected import ExpectedPods
+from extender.core.ledger.namespaces import Namespaces
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.process import Process
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.store import Store
+from extender.core.ledger.waiting import Waiting
+from extender.core.limits import Limits
 from extender.core.queue.demands import Asked
 from extender.core.reasons import Reason
 from extender.core.workload.job import JobRecord, JobWrite
@@ -123,26 +130,34 @@ _IN_WAVES = (
 )
 
 
-def let_go(state: State, workload: Workload, pods: Sequence[Pod], shown: frozenset[str]) -> frozenset[str]:
+def let_go(outbox: Outbox, workload: Workload, pods: Sequence[Pod], shown: frozenset[str]) -> frozenset[str]:
     """Take our gate off those of these pods that have it, once: ``shown`` were let go before (by UID). Returns who is
     by now. One that takes the place of another comes later."""
     for pod in pods:
         if GANG_GATE in pod.gates and pod.uid not in shown:
-            state.out.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key))
+            outbox.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key))
     return shown.union(pod.uid for pod in pods)
 
 
-def let_in(state: State, event: Ungated) -> Pod | None:
+def let_in(store: Store, event: Ungated) -> Pod | None:
     """A pod of a job that was let go, as it is when its gate has come off: the watch may be late to show that, and a
     gate does not come off once more, with a pin to the nodes of its plan."""
-    found = None if event.detail else state.member(event.uid)
+    found = None if event.detail else store.member(event.uid)
     if found is None or found[0].job is None or event.uid not in found[0].job.shown:
         return None
     pod = found[1].pod
     return replace(pod, gates=tuple(gate for gate in pod.gates if gate != GANG_GATE))
 
 
-def let_job_go(state: State, workload: Workload, made: Mapping[PartKey, Flavoring], until: LetGo, now: float) -> None:
+def let_job_go(
+    limits: Limits,
+    store: Store,
+    outbox: Outbox,
+    workload: Workload,
+    made: Mapping[PartKey, Flavoring],
+    until: LetGo,
+    now: float,
+) -> None:
     """Have it started with these flavors, and no nodes."""
     if (record := workload.job) is None or workload.podsets is None:
         return
@@ -150,8 +165,8 @@ def let_job_go(state: State, workload: Workload, made: Mapping[PartKey, Flavorin
     record.write(JobWrite.START)
     workload.status.start(now)
     start = start_of(workload, record.seen, workload.podsets, {}, until)
-    state.out.append(replace(start, awaits_s=state.limits.elastic.within_s))
-    state.touch(workload)
+    outbox.append(replace(start, awaits_s=limits.elastic.within_s))
+    store.touch(workload)
 
 
 def unseen(pods: Sequence[Pod], made: Mapping[PartKey, Flavoring], elastic: frozenset[str]) -> str:
@@ -258,9 +273,27 @@ class AskNodes:
 class Elastic:
     """``instead`` and ``pending`` are asked in a turn of the cycle; ``follow`` is called after every event."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._limits = state.limits.elastic
+    def __init__(
+        self,
+        limits: Limits,
+        process: Process,
+        store: Store,
+        outbox: Outbox,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        namespaces: Namespaces,
+        waiting: Waiting,
+        reporter: Reporter,
+    ) -> None:
+        self._process = process
+        self._store = store
+        self._outbox = outbox
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._namespaces = namespaces
+        self._waiting = waiting
+        self._reporter = reporter
+        self._limits = limits
         self._served: bool | None = None
         """Whether nodes can be asked for; None: nobody has said so yet."""
         self._asking: dict[GroupKey, Asking] = {}
@@ -275,7 +308,7 @@ class Elastic:
 
     def lets_go(self, key: GroupKey, uid: str) -> bool:
         """Whether this pod is to be tried without a plan, for whoever makes nodes to see."""
-        asking, workload = self._asking.get(key), self._state.workloads.get(key)
+        asking, workload = self._asking.get(key), self._store.workloads.get(key)
         record = None if workload is None else workload.job
         return (asking is not None and uid in asking.shown) or (record is not None and uid in record.shown)
 
@@ -283,7 +316,7 @@ class Elastic:
         """What it waits for, if it has asked for nodes. One that asks for other pods by now has to ask anew."""
         asking, record = self._asking.get(workload.key), workload.job
         if record is not None and record.awaits_nodes:
-            queue = self._state.quotas.members.queue_of(workload.key) or ""
+            queue = self._quotas.members.queue_of(workload.key) or ""
             what = shown(workload.members.slots.templates.values())
             return awaiting(queue, record.seen.flavor_names, what) if asking is None else asking.reason
         if asking is not None and asking.shape != shape:
@@ -295,9 +328,9 @@ class Elastic:
 
     def instead(self, workload: Workload, why: Reason, now: float) -> AskNodes | Reason:
         """It has no room, and nobody gives way to it: whether nodes are asked for, or what else is to be said."""
-        demand, queue = workload.asked, self._state.quotas.queue_of(workload.key)
+        demand, queue = workload.asked, self._quotas.queue_of(workload.key)
         if (
-            not self._limits.flavors
+            not self._limits.elastic.flavors
             or why.code != "NoRoom"
             or demand is None
             or queue is None
@@ -307,7 +340,7 @@ class Elastic:
         denied = self._denied.get(workload.key) or self._recall(workload, now)
         if denied is not None and now < denied.until:
             return why._replace(message=f"{why.message}; {denied.text}")
-        asked = Asked(workload, demand.pods, queue, self._state.quotas.queues.picture)
+        asked = Asked(workload, demand.pods, queue, self._quotas.queues.picture)
         found = self._choice(asked, demand, queue)
         if found is None:
             return why
@@ -323,8 +356,8 @@ class Elastic:
         self._served = event.served
         for key in [one.key for one in self.asks] if not event.served else ():
             self._end(key)
-        for key in self._state.waiting.keys:
-            self._state.waiting.look_again(key)
+        for key in self._waiting.keys:
+            self._waiting.look_again(key)
 
     def answered(self, event: CapacityAnswered, now: float) -> None:
         """What has become of it."""
@@ -334,25 +367,25 @@ class Elastic:
         if not event.granted:
             self._deny(event.key, asking, event.detail, now)
         elif not asking.granted:
-            until = now + self._limits.within_s
+            until = now + self._limits.elastic.within_s
             self._asking[event.key] = replace(asking, granted=True, until=until)
-            self._state.waiting.look_again(event.key)
+            self._waiting.look_again(event.key)
 
     def follow(self, now: float) -> None:
         """Who has its nodes, or waits for them no more, asks no longer."""
         for key, asking in list(self._asking.items()):
-            workload = self._state.workloads.get(key)
+            workload = self._store.workloads.get(key)
             if workload is None or not self._goes_on(workload, asking):
                 self._end(key)
             elif asking.until and now >= asking.until:
                 late = "they were granted, and it has no plan on them" if asking.granted else "not enough came"
-                self._deny(key, asking, f"{late} within {self._limits.within_s:.0f} s", now)
+                self._deny(key, asking, f"{late} within {self._limits.elastic.within_s:.0f} s", now)
         for key, denied in list(self._denied.items()):
-            if key not in self._state.waiting.keys and not _comes_back(self._state.workloads.get(key)):
+            if key not in self._waiting.keys and not _comes_back(self._store.workloads.get(key)):
                 del self._denied[key]
             elif denied.until and now >= denied.until:
                 self._denied[key] = replace(denied, until=0.0)
-                self._state.waiting.look_again(key)
+                self._waiting.look_again(key)
 
     def next_end(self) -> float | None:
         """When something is given up, or asked for again."""
@@ -361,13 +394,13 @@ class Elastic:
 
     def _choice(self, asked: Asked, demand: Demand, queue: ClusterQueue) -> Assignment | None:
         """The first flavors with quota for all of its pods of which one is elastic."""
-        picture, podsets = self._state.quotas.queues.picture, asked.podsets(demand.pods)
+        picture, podsets = self._quotas.queues.picture, asked.podsets(demand.pods)
         choices = Choices(picture.tree, picture.flavors, queue, asked.closed())
         found = choices.first(podsets)
         for _ in range(_TRIES):
             if found.fit is not Fit.FITS:
                 return None
-            if any(name in self._limits.flavors for some in found.flavors.values() for name in some.values()):
+            if any(name in self._limits.elastic.flavors for some in found.flavors.values() for name in some.values()):
                 return found
             found = choices.after(found, podsets, "no node of it has room")
         return None
@@ -375,7 +408,7 @@ class Elastic:
     def begin(self, workload: Workload, shape: Shape, ask_nodes: AskNodes, now: float) -> Reason:
         """Keep the quota, and ask. Returns what the workload waits for."""
         asked, found = ask_nodes.asked, ask_nodes.assignment
-        state, demand, key = self._state, workload.asked, workload.key
+        demand, key = workload.asked, workload.key
         assert demand is not None  # noqa: S101
         denied = self._denied.get(key)
         attempt, ask, made = 1 if denied is None else denied.attempts + 1, None, asked.flavorings(found)
@@ -385,10 +418,10 @@ class Elastic:
         for one in asked.podsets(demand.pods):
             for resource, flavor in found.flavors[one.name].items():
                 usage[flavor, resource] = usage.get((flavor, resource), 0) + one.requests.get(resource, 0)
-        state.quotas.reserve(key, usage)
+        self._quotas.reserve(key, usage)
         names = tuple(dict.fromkeys(flavor for flavor, _ in usage))
-        queue = state.quotas.members.queue_of(key) or ""
-        until = now + self._limits.within_s
+        queue = self._quotas.members.queue_of(key) or ""
+        until = now + self._limits.elastic.within_s
         lets_go = workload.job is not None and ask is None
         # However late its start is answered, it may have been done: until then its quota is for nobody else.
         ends = 0.0 if lets_go else until
@@ -397,23 +430,33 @@ class Elastic:
         if workload.job is None:
             self._show(workload, asking)
         elif lets_go:
-            let_job_go(state, workload, made, LetGo(float(ceil(until - state.epoch)), attempt), now)
+            let_job_go(
+                self._limits,
+                self._store,
+                self._outbox,
+                workload,
+                made,
+                LetGo(float(ceil(until - self._process.epoch)), attempt),
+                now,
+            )
         return asking.reason
 
     def _show(self, workload: Workload, asking: Asking) -> None:
         pods = [] if workload.asked is None else _there(workload, workload.asked)
-        shown = let_go(self._state, workload, pods, asking.shown)
+        shown = let_go(self._outbox, workload, pods, asking.shown)
         self._asking[workload.key] = replace(asking, shown=shown)
 
     def _keeps(self, workload: Workload, demand: Demand, made: Mapping[PartKey, Flavoring]) -> str:
         """What keeps it from asking; empty for nothing."""
-        flavors = self._state.quotas.queues.picture.flavors
+        flavors = self._quotas.queues.picture.flavors
         if workload.job is None:
             return lacking(_there(workload, demand), made, flavors, of_job=False, to_come=False)
         if self._served is not False:
             return ""
         pods = [workload.members.stands_for(pod.identity) for pod in demand.pods]
-        return unseen(pods, made, self._limits.flavors) or lacking(pods, made, flavors, of_job=True, to_come=True)
+        return unseen(pods, made, self._limits.elastic.flavors) or lacking(
+            pods, made, flavors, of_job=True, to_come=True
+        )
 
     def _may(self, workload: Workload) -> bool:
         """It has yet to start, nobody gives way to it, and all that it needs nodes for can be asked for: a job, or pods
@@ -422,13 +465,13 @@ class Elastic:
         ready = workload.podsets is None if record is None else record.plannable
         if not ready or workload.seated or workload.members.bound:
             return False
-        if self._state.namespaces.ending(key.namespace) is not None:
+        if self._namespaces.ending(key.namespace) is not None:
             return False
-        return key not in self._state.preemptions.under_way and key in self._state.waiting.keys
+        return key not in self._preemptions.under_way and key in self._waiting.keys
 
     def _goes_on(self, workload: Workload, asking: Asking) -> bool:
         """Whether it has yet to get its nodes, and its queue and flavors are there still."""
-        quotas = self._state.quotas
+        quotas = self._quotas
         if asking.ask is None and workload.job is not None:
             return workload.job.awaits_nodes and workload.job.writing is not None  # else it is looked after by itself
         known = all(name in quotas.queues.picture.flavors for name in asking.flavors)
@@ -439,9 +482,9 @@ class Elastic:
         """It gives its quota back, and asks again after a pause that grows."""
         self._end(key)
         text = self.in_vain(key, asking.attempt, asking.flavors, detail, now)
-        if (workload := self._state.workloads.get(key)) is not None:
+        if (workload := self._store.workloads.get(key)) is not None:
             workload.telling.note(now, text)
-            explain(self._state, workload, Reason("NoRoom", text), now)
+            self._reporter.explain(workload, Reason("NoRoom", text), now)
 
     def in_vain(self, key: GroupKey, attempts: int, flavors: Sequence[str], detail: str, now: float) -> str:
         """It has asked for so long: it rests. Returns what is to be said."""
@@ -455,14 +498,14 @@ class Elastic:
         denied = self._denied.get(key)
         if denied is None or not denied.until:
             return None
-        return InVain(float(ceil(denied.until - self._state.epoch)), denied.attempts)
+        return InVain(float(ceil(denied.until - self._process.epoch)), denied.attempts)
 
     def _recall(self, workload: Workload, now: float) -> _Denied | None:
         """As an earlier life of ours has written it on its job."""
         said = None if workload.job is None else workload.job.seen.in_vain
         if said is None:
             return None
-        left = min(said.until + self._state.epoch - now, _LONGEST_PAUSE_S)
+        left = min(said.until + self._process.epoch - now, _LONGEST_PAUSE_S)
         text = f"nodes were asked for in vain, {many(said.attempts, 'time')} in a row; it asks again {left:.0f} s later"
         denied = self._denied[workload.key] = _Denied(said.attempts, now + left if left > 0 else 0.0, text)
         return denied
@@ -470,9 +513,9 @@ class Elastic:
     def _end(self, key: GroupKey) -> None:
         """It asks no more."""
         if self._asking.pop(key, None) is not None:
-            self._state.quotas.unreserve(key)
+            self._quotas.unreserve(key)
             for one in (key, *self._aside):
-                self._state.waiting.look_again(one)
+                self._waiting.look_again(one)
             self._aside.clear()
 
 
@@ -488,21 +531,23 @@ def _there(workload: Workload, demand: Demand) -> list[Pod]:
     return [live[pod.uid].pod for pod in demand.pods if pod.uid in live]
 
 
-def kept_nodes(state: State) -> dict[str, None]:
+def kept_nodes(limits: Limits, claims: Claims, quotas: Quotas) -> dict[str, None]:
     """Nodes on which somebody has room by such a flavor who is not there yet: whoever makes nodes also takes empty ones
     away, and knows of no plan of ours."""
-    if not state.limits.elastic.flavors:
+    if not limits.elastic.flavors:
         return {}
-    promised = state.claims.promised_nodes.items()
-    return {node: None for node, owners in promised if any(_is_elastic(state, owner) for owner in owners)}
+    promised = claims.promised_nodes.items()
+    return {
+        node: None for node, owners in promised if any(_is_elastic(limits, claims, quotas, owner) for owner in owners)
+    }
 
 
-def _is_elastic(state: State, owner: Owner) -> bool:
-    claim = state.claims.get(owner)
+def _is_elastic(limits: Limits, claims: Claims, quotas: Quotas, owner: Owner) -> bool:
+    claim = claims.get(owner)
     if claim is None or claim.workload is None:
         return False
-    use = state.quotas.uses.of(claim.workload).get(owner)
-    return use is not None and not state.limits.elastic.flavors.isdisjoint(use.flavors.values())
+    use = quotas.uses.of(claim.workload).get(owner)
+    return use is not None and not limits.elastic.flavors.isdisjoint(use.flavors.values())
 
 
 _LOOK_S = 5.0
@@ -514,49 +559,64 @@ _NOT_PLANNED = Reason("NotPlanned", f"{_UNPLANNED}; it is planned when it is sus
 class Unplanned:
     """``failure`` is asked for such a job whenever it is settled, ``nodes`` after that."""
 
-    def __init__(self, state: State, elastic: Elastic) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        process: Process,
+        outbox: Outbox,
+        quotas: Quotas,
+        namespaces: Namespaces,
+        reporter: Reporter,
+        expected: ExpectedPods,
+        elastic: Elastic,
+    ) -> None:
+        self._limits = limits
+        self._process = process
+        self._outbox = outbox
+        self._quotas = quotas
+        self._namespaces = namespaces
+        self._reporter = reporter
+        self._expected = expected
         self._elastic = elastic
 
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str:
         """What it has to be suspended for; empty if it goes on."""
-        self._state.quotas.restore(workload)
+        self._quotas.restore(workload)
         if record.stop:
             return record.stop
         if record.seen.let_go is not None:
             return self._await_nodes(workload, record, record.seen.let_go, now)
-        expect(self._state, workload, None)
+        self._expected.expect(workload, None)
         if misled(workload, record.seen):
             return REMOVED
         if not (record.seen.running or workload.members.bound):
             return _UNPLANNED
         # What runs already is left alone, and in its flavors.
         if not workload.members.live:  # else they are a gang, which says itself whether it runs or what is lacking
-            explain(self._state, workload, _NOT_PLANNED, now)
+            self._reporter.explain(workload, _NOT_PLANNED, now)
         return ""
 
     def nodes(self, workload: Workload, record: JobRecord) -> Mapping[SlotKey, str]:
         """The plan to be written on it, if it was let go and there is a node for all of it that has to start. It is
         written again if nobody knows whether it was and the watch does not show it."""
-        if record.seen.let_go is None or record.stop or not self._state.recovered:
+        if record.seen.let_go is None or record.stop or not self._process.recovered:
             return {}
         if record.plan is not None:
             return record.plan
         return _nodes_of(workload) if workload.seated and not workload.filling else {}
 
     def _await_nodes(self, workload: Workload, record: JobRecord, said: LetGo, now: float) -> str:
-        state = self._state
-        expect(state, workload, to_come(workload, record.seen))
-        if workload.seated or not state.recovered:
+        self._expected.expect(workload, to_come(workload, record.seen))
+        if workload.seated or not self._process.recovered:
             return ""
-        if (why := state.quotas.route(workload).why) is not None:
+        if (why := self._quotas.route(workload).why) is not None:
             return why.message
         if record.seen.held:
             return HELD.message
-        if (ending := state.namespaces.ending(workload.key.namespace)) is not None:
+        if (ending := self._namespaces.ending(workload.key.namespace)) is not None:
             return ending.message
         if not record.coming_until:
-            end = min(said.until + state.epoch, now + state.limits.elastic.within_s)
+            end = min(said.until + self._process.epoch, now + self._limits.elastic.within_s)
             record.expect(max(end, now + _LOOK_S))
         unlike = self._unlike(workload, record, said)
         if now < record.coming_until and not unlike:
@@ -568,9 +628,9 @@ class Unplanned:
     def _unlike(self, workload: Workload, record: JobRecord, said: LetGo) -> str:
         """Why its pods would not get nodes of its flavors, although what they are made of says so. One of an
         earlier start may be seen late."""
-        began = said.until - self._state.limits.elastic.within_s - 1.0
+        began = said.until - self._limits.elastic.within_s - 1.0
         pods = (pod for pod in workload.live if pod.created >= began and pod.uid not in record.shown)
-        flavors = self._state.quotas.queues.picture.flavors
+        flavors = self._quotas.queues.picture.flavors
         why = lacking(pods, workload.flavoring, flavors, of_job=True, to_come=False)
         return (
             why and f"{why}, and got none: is the component job-admission installed as this version of Muster has it?"
@@ -580,15 +640,15 @@ class Unplanned:
         slots, first = workload.members.slots, record.seen.podsets.first
         missing = sum(pod.wave == first and not slots.pods(slot) for slot, pod in slots.templates.items())
         more = f"; {counted(missing, 'pod', 'was', 'were')} not even created" if missing > 0 else ""
-        if why := apart(record.seen, self._state.quotas.queues.picture.flavors):
+        if why := apart(record.seen, self._quotas.queues.picture.flavors):
             more += f"; {why}"
-        return f"not enough came within {self._state.limits.elastic.within_s:.0f} s{more}"
+        return f"not enough came within {self._limits.elastic.within_s:.0f} s{more}"
 
     def _show(self, workload: Workload, record: JobRecord) -> None:
         """As soon as enough are there to start: for a part of it no nodes should be made."""
         if self._there(workload) < (workload.min_member or 0):
             return
-        record.show(let_go(self._state, workload, workload.live, record.shown))
+        record.show(let_go(self._outbox, workload, workload.live, record.shown))
 
     @staticmethod
     def _there(workload: Workload) -> int:

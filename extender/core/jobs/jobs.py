@@ -16,18 +16,27 @@ from dataclasses import replace
 
 from extender.core.answers import JobWritten, Outcome, PodTried, Verdict
 from extender.core.effects import Cause, CleanJob, SuspendJob, TryPod
-from extender.core.explain.problems import not_suspended
-from extender.core.explain.telling import explain
+from extender.core.explain.telling import Reporter
+from extender.core.explain.words import not_suspended
 from extender.core.gate.revocations import Revocations
-from extender.core.gate.steering import Steering
 from extender.core.instants import pause_s
 from extender.core.jobs.elastic import Elastic, Unplanned
 from extender.core.jobs.start import HELD, hindrance, start_of, to_come
 from extender.core.jobs.upkeep import Upkeep
-from extender.core.ledger.expected import await_pods, close_up, expect, finish, still_planned, there_first, uncreated
-from extender.core.ledger.state import State
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.creation import Creation, FailedCreation, Trials
+from extender.core.ledger.expected import ExpectedPods, there_first, uncreated
+from extender.core.ledger.namespaces import Namespaces
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.process import Process
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.room import Room
+from extender.core.ledger.store import Store
+from extender.core.ledger.waiting import Waiting
+from extender.core.limits import Limits
 from extender.core.reasons import Reason
-from extender.core.workload.additions import TRIED, Source
+from extender.core.workload.additions import TRIED, Additions, Source
 from extender.core.workload.job import JobRecord, JobWrite
 from extender.core.workload.names import Names, aside, is_over, strangers, taken_by
 from extender.core.workload.shape import Flavoring
@@ -38,8 +47,21 @@ from policies.model import GroupKey, Job, Pod, PodSet, PodSets, SlotKey, Victim
 class JobNaming:
     """One job has the name of its gang; others that name it wait beside it, as workloads of their own."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        store: Store,
+        preemptions: Preemptions,
+        creation: Creation,
+        failed_creation: FailedCreation,
+        expected: ExpectedPods,
+    ) -> None:
+        self._limits = limits
+        self._store = store
+        self._preemptions = preemptions
+        self._creation = creation
+        self._failed_creation = failed_creation
+        self._expected = expected
         self._names = Names()
 
     def contested(self, key: GroupKey) -> bool:
@@ -49,14 +71,14 @@ class JobNaming:
     def seen(self, job: Job, now: float) -> None:
         """The watch shows a job. One that is not ours to admit is forgotten."""
         # Anybody can write what stands there for a plan: without an elastic flavor none was let go.
-        if job.let_go is not None and self._state.limits.elastic.flavors.isdisjoint(job.flavor_names):
+        if job.let_go is not None and self._limits.elastic.flavors.isdisjoint(job.flavor_names):
             job = replace(job, let_go=None)
         if not job.managed:
             return self.gone(job.key, job.uid, now, left_alone=True)
         if (former := self._names.former(job)) is not None:
             self.gone(former.key, former.uid, now)
         self._names.put(job)
-        if (holder := self._state.workloads.get(job.key)) and holder.job and holder.job.seen.uid == job.uid:
+        if (holder := self._store.workloads.get(job.key)) and holder.job and holder.job.seen.uid == job.uid:
             self._follow(job.key, job, "")
         self.share(job.key, now)
 
@@ -70,7 +92,7 @@ class JobNaming:
 
     def share(self, key: GroupKey, now: float) -> None:
         """One job has the name of its gang, or pods that are there already; the others wait beside it."""
-        names, workload = self._names, self._state.workloads.get(key)
+        names, workload = self._names, self._store.workloads.get(key)
         if not (jobs := names.wanted_by(key)):
             return
         record = workload.job if workload is not None else None
@@ -91,32 +113,31 @@ class JobNaming:
 
     def _follow(self, key: GroupKey, job: Job, taken: str) -> None:
         """``taken``: why it has to wait for the name of its gang."""
-        state = self._state
-        workload = state.workloads.get(key) or state.add(key)
+        workload = self._store.workloads.get(key) or self._store.add(key)
         known = workload.job
         if known is not None and known.seen == job and known.taken == taken:
             return
-        state.preemptions.edited(job.eviction if known is None else known.seen.eviction, job.eviction)
+        self._preemptions.edited(job.eviction if known is None else known.seen.eviction, job.eviction)
         if known is not None and (known.seen.uid != job.uid or known.asks_otherwise(job)):
-            state.failed_creation.forget(key)  # what kept its pods from being created may be fixed
+            self._failed_creation.forget(key)  # what kept its pods from being created may be fixed
         if known is not None and known.seen.uid == job.uid and known.seen.requeued != job.requeued:
-            state.failed_creation.forget(key)
+            self._failed_creation.forget(key)
             workload.retries.forget()
         workload.follow_job(job, taken)
-        finish(state, workload)
-        state.nudge(workload)
+        self._expected.finish(workload)
+        self._store.nudge(workload)
 
     def _part(self, key: GroupKey, uid: str, now: float, queue: str = "") -> None:
         """The workload has that job no more; its pods are left in that queue."""
-        workload = self._state.workloads.get(key)
+        workload = self._store.workloads.get(key)
         if workload is None or workload.job is None or workload.job.seen.uid != uid:
             return
-        expect(self._state, workload, None)
+        self._expected.expect(workload, None)
         workload.telling.note(now, "its job is gone")
         workload.follow_job(None, left_in=queue)
-        self._state.creation.forget(key)
-        self._state.failed_creation.forget(key)
-        self._state.touch(workload)
+        self._creation.forget(key)
+        self._failed_creation.forget(key)
+        self._store.touch(workload)
 
 
 _SHOWN_S = 60.0
@@ -132,51 +153,94 @@ _STARTED = Reason("Placed", "it is started with the plan that is written on it",
 class Jobs:
     """``settle`` is called for a workload that has a job, before anything else of it is settled."""
 
-    def __init__(self, state: State, steering: Steering, revocations: Revocations, elastic: Elastic) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        process: Process,
+        store: Store,
+        room: Room,
+        outbox: Outbox,
+        claims: Claims,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        namespaces: Namespaces,
+        creation: Creation,
+        failed_creation: FailedCreation,
+        trials: Trials,
+        additions: Additions,
+        waiting: Waiting,
+        reporter: Reporter,
+        expected: ExpectedPods,
+        revocations: Revocations,
+        elastic: Elastic,
+        unplanned: Unplanned,
+        upkeep: Upkeep,
+        naming: JobNaming,
+    ) -> None:
+        self._limits = limits
+        self._process = process
+        self._store = store
+        self._room = room
+        self._outbox = outbox
+        self._claims = claims
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._namespaces = namespaces
+        self._creation = creation
+        self._failed_creation = failed_creation
+        self._trials = trials
+        self._additions = additions
+        self._waiting = waiting
+        self._reporter = reporter
+        self._expected = expected
         self._elastic = elastic
-        self._unplanned = Unplanned(state, elastic)
-        self.upkeep = Upkeep(state, steering, revocations)
+        self._unplanned = unplanned
+        self.upkeep = upkeep
         self._revocations = revocations
-        self.naming = JobNaming(state)
+        self.naming = naming
 
     def node_changed(self, node: str, now: float) -> None:
         """Pods of a job on a node that is silent may be lost, those on one that is gone are."""
-        state, known = self._state, self._state.claims.nodes.get(node)
-        for _, claim in state.claims.on(node):
-            workload = state.workloads.get(claim.workload) if claim.workload is not None else None
+        known = self._claims.nodes.get(node)
+        for _, claim in self._claims.on(node):
+            workload = self._store.workloads.get(claim.workload) if claim.workload is not None else None
             if workload is None or workload.job is None:
                 continue
             if known is not None and known.ready:
                 workload.job.regain(node)
             elif workload.admitted:
-                workload.job.lose(node, now - (state.limits.node_loss_s if known is None else 0.0))
-            state.touch(workload)  # one that is not admitted may wait for pods of an earlier start to go from there
+                workload.job.lose(node, now - (self._limits.node_loss_s if known is None else 0.0))
+            self._store.touch(
+                workload
+            )  # one that is not admitted may wait for pods of an earlier start to go from there
 
     def written(self, event: JobWritten, now: float) -> None:
         """A write to the job has ended. The watch shows what has become of it."""
-        workload = self._state.workloads.get(event.key)
+        workload = self._store.workloads.get(event.key)
         record = workload.job if workload is not None else None
         if workload is None or record is None or record.seen.uid != event.uid or record.writing is None:
             return
-        self._state.touch(workload)
+        self._store.touch(workload)
         if event.outcome is Outcome.UNSENT and record.take_write_back():
             workload.nudge()  # its nodes may have been taken back meanwhile: then it waits like any other
             self.upkeep.look_again(workload, record, now)
             return
         if event.outcome in (Outcome.DONE, Outcome.UNKNOWN):
             done = event.outcome is Outcome.DONE
-            record.wrote(now + (_SHOWN_S if done else self._state.limits.plan_s))
+            record.wrote(now + (_SHOWN_S if done else self._limits.plan_s))
             if record.writing is JobWrite.START and record.plan is not None:
-                await_pods(self._state, record, now)
+                self._expected.await_pods(record, now)
             return
         what, started = record.writing.value, record.writing is JobWrite.START
-        record.fail(event.detail, now + pause_s(record.failures + 1, 1.0, self._state.limits.retry_max_s))
+        record.fail(event.detail, now + pause_s(record.failures + 1, 1.0, self._limits.retry_max_s))
         workload.telling.note(now, f"could not {what} its job: {event.detail}")
-        if record.seen.suspended and (hindered := hindrance(self._state, workload, record)) is not None:
-            explain(self._state, workload, hindered, now)
+        if (
+            record.seen.suspended
+            and (hindered := hindrance(self._claims, self._namespaces, workload, record)) is not None
+        ):
+            self._reporter.explain(workload, hindered, now)
         elif record.stop:
-            explain(self._state, workload, not_suspended(record), now)
+            self._reporter.explain(workload, not_suspended(record), now)
         if started:
             record.dismiss()
             why = f"its job could not be started: {event.detail}"
@@ -185,11 +249,11 @@ class Jobs:
     def came(self, workload: Workload, now: float) -> None:
         """A pod has filled a slot."""
         if workload.job is not None:
-            self._state.creation.came(now)
+            self._creation.came(now)
             if not (lacking := uncreated(workload)):
-                self._state.cure_creation(workload)
+                self._expected.cure_creation(workload)
             if workload.job.come(now, lacking) and workload.job.plan is not None:
-                await_pods(self._state, workload.job, now)
+                self._expected.await_pods(workload.job, now)
 
     def created(self, workload: Workload, pod: Pod) -> None:
         """The watch shows a pod for the first time: podsets of its shape are planned with what it asks for, also those
@@ -203,46 +267,45 @@ class Jobs:
 
     def tried(self, event: PodTried, now: float) -> None:
         """A dry run has ended: what it tells of the pods counts like that of pods that were created."""
-        state, verdict = self._state, event.verdict
+        verdict = event.verdict
         if event.pod is not None:
             podset = next(self._podsets_of(event.key, event.shape), None)
             if podset is not None:
                 self._learn(podset, event.pod, None, TRIED)
             else:
                 verdict = Verdict.UNANSWERED  # the job that it was asked with has gone
-        for key in state.trials.answered(event.shape, verdict, event.detail, now):
-            if (waiting := state.workloads.get(key)) is not None:
-                state.nudge(waiting)
+        for key in self._trials.answered(event.shape, verdict, event.detail, now):
+            if (waiting := self._store.workloads.get(key)) is not None:
+                self._store.nudge(waiting)
 
     def namespace_changed(self, namespace: str, now: float) -> None:
         """Forget the additions of the API server to pods there. Jobs that wait have their pods tried again."""
-        state = self._state
-        state.trials.namespace_changed(namespace, now)
-        for key, workload in state.workloads.items():
+        self._trials.namespace_changed(namespace, now)
+        for key, workload in self._store.workloads.items():
             if key.namespace != namespace or workload.job is None or not workload.job.waits:
                 continue
             for podset in workload.job.seen.podsets.podsets:
-                state.additions.forget(podset.shape)
-            state.touch(workload)
+                self._additions.forget(podset.shape)
+            self._store.touch(workload)
 
     def follow_trials(self, now: float) -> None:
         """Have pods tried whose turn it is. Called after every event."""
-        state, trials = self._state, self._state.trials
-        if trials.idle or now < state.paused_until:
+        trials = self._trials
+        if trials.idle or now < self._process.paused_until:
             return
         for key in trials.expired(now):
-            if (waiting := state.workloads.get(key)) is not None:
-                state.touch(waiting)
+            if (waiting := self._store.workloads.get(key)) is not None:
+                self._store.touch(waiting)
         for shape, keys in trials.due(now):
             if (asked := self._asked_with(shape, keys)) is None:
                 trials.nobody_wants(shape)
             else:
-                state.out.append(asked)
+                self._outbox.append(asked)
 
     def _asked_with(self, shape: str, keys: Iterable[GroupKey]) -> TryPod | None:
         """The dry run, with the first of these jobs that still waits, or is being stopped, and has such pods."""
         for key in keys:
-            workload = self._state.workloads.get(key)
+            workload = self._store.workloads.get(key)
             podset = next(self._podsets_of(key, shape), None)
             record = workload.job if workload is not None else None
             if podset is not None and record is not None and (record.waits or record.stop):
@@ -251,18 +314,18 @@ class Jobs:
 
     def _podsets_of(self, key: GroupKey, shape: str) -> Iterator[PodSet]:
         """Return the podsets of this shape that the job of the workload has."""
-        workload = self._state.workloads.get(key)
+        workload = self._store.workloads.get(key)
         podsets = workload.job.seen.podsets.podsets if workload is not None and workload.job is not None else ()
         return (one for one in podsets if one.shape == shape)
 
     def _learn(self, podset: PodSet, pod: Pod, flavoring: Flavoring | None, source: Source) -> None:
-        if self._state.additions.learn(podset, pod, flavoring, source):
+        if self._additions.learn(podset, pod, flavoring, source):
             self._replan(podset.shape)
 
     def _replan(self, shape: str) -> None:
-        for key, workload in self._state.workloads.items():
+        for key, workload in self._store.workloads.items():
             if any(self._podsets_of(key, shape)):
-                self._state.touch(workload)
+                self._store.touch(workload)
 
     def settle(self, workload: Workload, now: float) -> None:
         """What follows for the job; for the workload, what is to be expected of it."""
@@ -296,8 +359,8 @@ class Jobs:
     def _count_uncreated(self, workload: Workload, record: JobRecord, now: float) -> None:
         """Others wait until its pods are created. They may come before the watch shows its start."""
         vacant = len(workload.members.slots.planned) if record.plan is not None else 0
-        doubtful = self._state.failed_creation.on_probation(workload.key.namespace)
-        self._state.creation.wait_for(workload.key, vacant, now, doubtful=doubtful)
+        doubtful = self._failed_creation.on_probation(workload.key.namespace)
+        self._creation.wait_for(workload.key, vacant, now, doubtful=doubtful)
 
     def _meanwhile(self, workload: Workload, record: JobRecord, now: float) -> None:
         """Its pods may come, end and go before the watch shows its start. Others may start it with the plan that is yet
@@ -307,39 +370,39 @@ class Jobs:
             self._note_end(workload, record)
         if record.writing is not JobWrite.SUSPEND:
             # What is being started stays as it was planned, even if the job was edited since.
-            expect(self._state, workload, None if record.over else workload.podsets or record.planned)
+            self._expected.expect(workload, None if record.over else workload.podsets or record.planned)
             self.upkeep.keep(workload, record, now)
 
     def _dismiss(self, workload: Workload, record: JobRecord) -> None:
         """No more pods come of it."""
         record.dismiss()
-        expect(self._state, workload, None)
-        self._state.creation.forget(workload.key)
+        self._expected.expect(workload, None)
+        self._creation.forget(workload.key)
 
     def _wait(self, workload: Workload, record: JobRecord, now: float) -> None:
-        job, why = record.seen, hindrance(self._state, workload, record)
-        self._state.unreserve_all(workload)  # no pod is replaced
+        job, why = record.seen, hindrance(self._claims, self._namespaces, workload, record)
+        self._room.unreserve_all(workload)  # no pod is replaced
         if strangers(workload, job):
             self.naming.share(workload.key, now)
             return
         if why is not None:
-            expect(self._state, workload, None)
-            explain(self._state, workload, why, now)
+            self._expected.expect(workload, None)
+            self._reporter.explain(workload, why, now)
             if job.stopped:
                 self._clean(record)
             return
         if record.stopped_for and workload.telling.reason.code == "Stopping" and now < workload.retries.not_before:
             text = f"{record.stopped_for}; it rests before it is tried again"
             rests = Reason("Refused", text) if workload.retries.resting else Reason("Forgotten", text)
-            explain(self._state, workload, rests, now, noted=True)
+            self._reporter.explain(workload, rests, now, noted=True)
         podsets, planned = to_come(workload, job), bool(workload.members.slots.planned)
-        recovered = self._state.recovered
-        keeps = self._state.trials.keeps(workload.key, podsets, now, planned=planned, recovered=recovered)
+        recovered = self._process.recovered
+        keeps = self._trials.keeps(workload.key, podsets, now, planned=planned, recovered=recovered)
         if keeps is not None:
-            expect(self._state, workload, None)
-            explain(self._state, workload, keeps, now)
+            self._expected.expect(workload, None)
+            self._reporter.explain(workload, keeps, now)
             return
-        expect(self._state, workload, podsets)
+        self._expected.expect(workload, podsets)
         if workload.seated and not workload.filling and recovered:
             self._start(workload, record, podsets, workload.members.slots.planned, now)
 
@@ -349,37 +412,37 @@ class Jobs:
         record.write(JobWrite.START)
         record.admit(nodes)
         workload.status.start(now)
-        self._state.out.append(start_of(workload, record.seen, podsets, nodes))
-        expect(self._state, workload, record.planned)
+        self._outbox.append(start_of(workload, record.seen, podsets, nodes))
+        self._expected.expect(workload, record.planned)
 
     def _clean(self, record: JobRecord) -> None:
         """Nothing of ours outlives its use."""
         if record.seen.marked and not record.seen.bare:
             record.write(JobWrite.CLEAN)
-            self._state.out.append(CleanJob(record.seen))
+            self._outbox.append(CleanJob(record.seen))
 
     def _run(self, workload: Workload, record: JobRecord, now: float) -> None:
         self.adopt(workload, now)
-        if unfounded := self._disproved(workload, record, now) or self._state.quotas.route(workload).drained:
+        if unfounded := self._disproved(workload, record, now) or self._quotas.route(workload).drained:
             return self._stop(workload, record, unfounded, now)
         if record.plan is None and (failed := self._unplanned.failure(workload, record, now)):
             return self._stop(workload, record, failed, now)
         nodes = None if record.seen.bare else self._unplanned.nodes(workload, record)
         if nodes and self.upkeep.look_again(workload, record, now):
             self._start(workload, record, to_come(workload, record.seen), nodes, now)
-            return await_pods(self._state, record, now)
+            return self._expected.await_pods(record, now)
         if record.plan is None:
             return
         self._note_end(workload, record)
-        expect(self._state, workload, still_planned(self._state, workload, record))
-        close_up(self._state, workload, record)
+        self._expected.expect(workload, self._expected.still_planned(workload, record))
+        self._expected.close_up(workload, record)
         self.upkeep.keep(workload, record, now)
         if record.over:
             return
         if workload.release.complete or not uncreated(workload):
             record.expect(0.0)
         elif not record.coming_until:
-            await_pods(self._state, record, now)
+            self._expected.await_pods(record, now)
         if not record.stop and (why := self.upkeep.failure(workload, record, now)) is not None:
             record.take_back(why)
         if record.stop:
@@ -404,8 +467,8 @@ class Jobs:
         record = workload.job
         if record is None or record.plan is not None or record.stop or not record.runs_by_plan:
             return
-        expect(self._state, workload, None)  # and with it what was planned otherwise
-        self._state.quotas.restore(workload)
+        self._expected.expect(workload, None)  # and with it what was planned otherwise
+        self._quotas.restore(workload)
         job, plan = record.seen, dict(record.seen.plan or {})
         for name in (one.name for one in job.podsets.podsets if not one.indexed):
             there = (pod.node for pod in workload.bound if pod.series == name)
@@ -421,9 +484,9 @@ class Jobs:
             record.take_back("the plan that is written on its job is not one for its podsets")
         for node in dict.fromkeys(pod.node for pod in workload.bound if pod.node):
             self.node_changed(node, now)
-        await_pods(self._state, record, now)
-        expect(self._state, workload, record.planned)
-        explain(self._state, workload, _STARTED, now)
+        self._expected.await_pods(record, now)
+        self._expected.expect(workload, record.planned)
+        self._reporter.explain(workload, _STARTED, now)
 
     def _disproved(self, workload: Workload, record: JobRecord, now: float) -> str:
         """Why the start that is written on its job is not believed; empty where it is.
@@ -432,8 +495,8 @@ class Jobs:
         the workloads before it allow. What Muster has bound is believed; a job that runs gives back slots beyond its
         quota.
         """
-        state, quotas, job = self._state, self._state.quotas, record.seen
-        if not record.unproven or job.bare or not state.recovered or quotas.queues.stale:
+        quotas, job = self._quotas, record.seen
+        if not record.unproven or job.bare or not self._process.recovered or quotas.queues.stale:
             return ""  # it is proven, or asked again when all of it is known and counted
         record.unproven = False
         if job.plan is None and job.let_go is None:
@@ -450,7 +513,7 @@ class Jobs:
             return ""
         why = quotas.route(workload).why or (HELD if job.held else None)
         # A restart hides when it was started: others may have come since, and a hold or a stop of its queue.
-        inherited = not record.began_suspended or now < state.synced_at + _INHERITED_S
+        inherited = not record.began_suspended or now < self._process.synced_at + _INHERITED_S
         if inherited and why is not None and why.code in _KEEP_NO_START:
             why = None
         first = why.message if why is not None else lacks or ("" if inherited else self._passed_by(workload))
@@ -459,7 +522,7 @@ class Jobs:
     def _passed_by(self, workload: Workload) -> str:
         """Whether others that wait come before it."""
         rank = -workload.priority, workload.created
-        others = (self._state.workloads.get(key) for key in self._state.waiting.keys if key != workload.key)
+        others = (self._store.workloads.get(key) for key in self._waiting.keys if key != workload.key)
         before = any(other is not None and (-other.priority, other.created) <= rank for other in others)
         return "others that wait come before it" if before else ""
 
@@ -469,7 +532,7 @@ class Jobs:
         record.take_back(why)
         workload.nudge()
         record.write(JobWrite.SUSPEND)
-        evicted = self._state.preemptions.evictions.recent(Victim(workload.key), record.seen, now - self._state.epoch)
-        self._state.out.append(SuspendJob(record.seen, why, evicted, self._elastic.rest(workload.key)))
+        evicted = self._preemptions.evictions.recent(Victim(workload.key), record.seen, now - self._process.epoch)
+        self._outbox.append(SuspendJob(record.seen, why, evicted, self._elastic.rest(workload.key)))
         if not workload.releasing:
             self._revocations.revoke(workload, why, now, Cause.JOB_SUSPENDED, penalty=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extender.core.effects import StartJob
-from extender.core.ledger.state import State
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.namespaces import Namespaces
 from extender.core.reasons import Reason
 from extender.core.workload.job import JobRecord
 from extender.core.workload.workload import Workload
@@ -33,19 +34,19 @@ def start_of(
     return StartJob(job, {}, podsets.first_wave, flavors, tolerations, let_go, labels)
 
 
-def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | None:
+def hindrance(claims: Claims, namespaces: Namespaces, workload: Workload, record: JobRecord) -> Reason | None:
     """None: it waits for nodes alone."""
     job = record.seen
     if not job.stopped:
         there = [one.pod for one in workload.members if not one.pod.terminal]
-        return _stopping("it is suspended, and its pods have yet to go", state, there)
+        return _stopping("it is suspended, and its pods have yet to go", claims, there)
     if job.marked:
         refused = f", which was refused: {record.refused}" if record.refused else ""
         text = f"it is suspended; what Muster wrote on it is being taken off{refused}"
         return Reason("Stopping", text, warning=bool(refused))
-    if left := _left_over(state, workload, job):
-        return _stopping(f"{counted(len(left), 'pod', 'has', 'have')} yet to go of an earlier start", state, left)
-    if (why := state.namespaces.ending(workload.key.namespace)) is not None:
+    if left := _left_over(claims, workload, job):
+        return _stopping(f"{counted(len(left), 'pod', 'has', 'have')} yet to go of an earlier start", claims, left)
+    if (why := namespaces.ending(workload.key.namespace)) is not None:
         return why
     if record.taken:
         return Reason("NameTaken", record.taken)
@@ -54,39 +55,39 @@ def hindrance(state: State, workload: Workload, record: JobRecord) -> Reason | N
     return Reason("InvalidJob", job.problem) if job.problem else None
 
 
-def _stopping(text: str, state: State, left: list[Pod]) -> Reason:
+def _stopping(text: str, claims: Claims, left: list[Pod]) -> Reason:
     """Say which node has to be dealt with if all pods that are left are on silent nodes."""
-    if not (silent := _silent(state, left)):
+    if not (silent := _silent(claims, left)):
         return Reason("Stopping", text, warning=False)
     return Reason("Stopping", f"{text}: give node {silent}, which is silent, the out-of-service taint, or delete it")
 
 
-def silent_node(state: State, workload: Workload) -> str:
+def silent_node(claims: Claims, workload: Workload) -> str:
     """The silent node that the pods are on which keep a job from being planned; empty if they go by themselves."""
     if (record := workload.job) is None:
         return ""
     if not record.seen.stopped:
-        return _silent(state, [one.pod for one in workload.members if not one.pod.terminal])
-    return "" if record.seen.marked else _silent(state, _left_over(state, workload, record.seen))
+        return _silent(claims, [one.pod for one in workload.members if not one.pod.terminal])
+    return "" if record.seen.marked else _silent(claims, _left_over(claims, workload, record.seen))
 
 
-def _silent(state: State, left: list[Pod]) -> str:
+def _silent(claims: Claims, left: list[Pod]) -> str:
     """Nobody tells of the pods that are left when all of them are on silent nodes."""
-    nodes = [node for pod in left if (node := _node_of(state, pod))]
+    nodes = [node for pod in left if (node := _node_of(claims, pod))]
     silent = next((node.name for node in nodes if not node.ready), "")
     return "" if any(node.ready for node in nodes) else silent
 
 
-def _left_over(state: State, workload: Workload, job: Job) -> list[Pod]:
+def _left_over(claims: Claims, workload: Workload, job: Job) -> list[Pod]:
     """Pods of an earlier start that have yet to go. Those that are told to go, on a node that is gone or silent, may
     be shown for ever, and are awaited where none can come beside them: also when they have failed, as what collects
     them writes before it removes them."""
     pods = [one.pod for one in workload.members if not one.pod.terminal or (job.same_names and one.pod.deleting)]
-    return [pod for pod in pods if pod.live or job.same_names or ((node := _node_of(state, pod)) and node.ready)]
+    return [pod for pod in pods if pod.live or job.same_names or ((node := _node_of(claims, pod)) and node.ready)]
 
 
-def _node_of(state: State, pod: Pod) -> Node | None:
-    return state.claims.nodes.get(pod.node or "")
+def _node_of(claims: Claims, pod: Pod) -> Node | None:
+    return claims.nodes.get(pod.node or "")
 
 
 def to_come(workload: Workload, job: Job) -> PodSets:

@@ -5,19 +5,26 @@ done needs no node, even when its pod has gone: the status of the job says so.""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from extender.core.effects import Cause
 from extender.core.gate.revocations import Revocations, needs
 from extender.core.gate.steering import Steering
-from extender.core.ledger.claims import ClaimState, SlotOf
-from extender.core.ledger.creation import PROBATION_S
-from extender.core.ledger.expected import await_pods, uncreated
-from extender.core.ledger.state import State
-from extender.core.limits import STOOD_STILL_S
+from extender.core.ledger.claims import Claims, ClaimState, SlotOf
+from extender.core.ledger.creation import PROBATION_S, FailedCreation
+from extender.core.ledger.expected import ExpectedPods, uncreated
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.process import Process
+from extender.core.ledger.room import Room
+from extender.core.ledger.singles import KeptOut
+from extender.core.ledger.waiting import Waiting
+from extender.core.limits import STOOD_STILL_S, Limits
 from extender.core.queue.line import others_wait
+from extender.core.workload.additions import Additions
 from extender.core.workload.job import JobRecord
 from extender.core.workload.members import Member, MemberState
 from extender.core.workload.workload import Workload
-from policies.model import Job, Pod, SlotKey
+from policies.model import GroupKey, Job, Pod, SlotKey
 from policies.placement.fitting import crowded, lets_in
 from policies.words import counted
 
@@ -28,31 +35,56 @@ _LET_GO = "none of its pods is on a node any more, and its plan has a node for t
 class Upkeep:
     """Called for each job that was started, whenever its workload is settled."""
 
-    def __init__(self, state: State, steering: Steering, revocations: Revocations) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        process: Process,
+        workloads: Mapping[GroupKey, Workload],
+        room: Room,
+        outbox: Outbox,
+        claims: Claims,
+        failed_creation: FailedCreation,
+        additions: Additions,
+        waiting: Waiting,
+        kept_out: KeptOut,
+        expected: ExpectedPods,
+        steering: Steering,
+        revocations: Revocations,
+    ) -> None:
+        self._limits = limits
+        self._process = process
+        self._workloads = workloads
+        self._room = room
+        self._outbox = outbox
+        self._claims = claims
+        self._failed_creation = failed_creation
+        self._additions = additions
+        self._waiting = waiting
+        self._kept_out = kept_out
+        self._expected = expected
         self._steering = steering
         self._revocations = revocations
 
     def keep(self, workload: Workload, record: JobRecord, now: float) -> None:
         """A slot keeps its node as long as the job is admitted, whatever becomes of the pod in it."""
-        state, plan, slots = self._state, record.plan or {}, workload.members.slots
+        plan, slots = record.plan or {}, workload.members.slots
         if record.stop or self._revocations.leave_namespace(workload, now):
             return
         for slot in list(slots.lacking):
             node = plan.get(slot, "")
             if slot not in slots.templates or not node:
                 continue
-            if not state.recovered and self._makes_room(workload, node):
+            if not self._process.recovered and self._makes_room(workload, node):
                 continue  # beside its predecessor it may have had no room: other plans come first (``Recovery.end``)
             pod = workload.asking(workload.members.stands_for(slot))
-            needed, admitted = needs(workload, slot), state.claims.admits(node, pod.selection)
-            known = state.claims.nodes.get(node)
+            needed, admitted = needs(workload, slot), self._claims.admits(node, pod.selection)
+            known = self._claims.nodes.get(node)
             # What is left of a node that is left out nobody knows: the life before has planned there with all of it.
-            if (known is not None and known.bare and not state.recovered) or (
+            if (known is not None and known.bare and not self._process.recovered) or (
                 admitted
-                and state.claims.fits(node, pod.requests)
+                and self._claims.fits(node, pod.requests)
                 and (
-                    lets_in([(pod, node)], state.claims.snapshot(), (pod,))
+                    lets_in([(pod, node)], self._claims.snapshot(), (pod,))
                     or (needed and not self._makes_room(workload, node))
                 )
             ):
@@ -62,10 +94,10 @@ class Upkeep:
             elif not needed or record.over or record.closed:
                 record.let_go((slot,))
             elif not self._may_stay_empty(workload, slot):
-                closed = state.claims.why_closed(node, pod.selection)
+                closed = self._claims.why_closed(node, pod.selection)
                 room, now_is = ("the room on ", "is gone") if admitted else ("", closed)
                 why = f"{room}node {node}, on which a pod of it was to run, {now_is}"
-                if differs := state.additions.difference(record.seen.podsets):
+                if differs := self._additions.difference(record.seen.podsets):
                     why = (
                         f"{differs}: node {node}, on which one was to run, {'has no room' if admitted else 'is closed'}"
                     )
@@ -85,9 +117,9 @@ class Upkeep:
         other = min(free, key=lambda slot: len(slots.pods(slot)))
         record.exchange(pod.identity, other)
         if other in slots.planned:
-            self._state.assume_slot(workload, other, "")
+            self._room.assume_slot(workload, other, "")
         for one in self._standing(workload, other):
-            self._state.answer_hold(workload, one, f"another pod was bound to {pod.node}")
+            self._outbox.answer_hold(workload, one, f"another pod was bound to {pod.node}")
             self._revocations.take_back(workload, one, now)
 
     @staticmethod
@@ -101,7 +133,7 @@ class Upkeep:
 
     def _makes_room(self, workload: Workload, node: str) -> bool:
         """Whether pods of it have yet to go there, or a Binding of one that is gone has yet to end."""
-        for owner, claim in self._state.claims.on(node):
+        for owner, claim in self._claims.on(node):
             if claim.workload != workload.key or isinstance(owner, SlotOf):
                 continue
             member = workload.members.get(owner)
@@ -122,7 +154,7 @@ class Upkeep:
     def _seat(self, workload: Workload, slot: SlotKey, pod: Pod, node: str, now: float) -> None:
         member = workload.members.get(pod.uid)  # None for the template of a slot that is vacant
         if member is None:
-            self._state.assume_slot(workload, slot, node)
+            self._room.assume_slot(workload, slot, node)
         else:
             self._steering.await_uptake(workload, now)
             self._steering.lead(workload, member, node)
@@ -135,7 +167,7 @@ class Upkeep:
         members = workload.members
         promised = [*((one.pod, one.node) for one in members.placed.values()), *members.slots.promises()]
         seated = [(workload.asking(pod), node) for pod, node in promised]
-        view = self._state.claims.snapshot()
+        view = self._claims.snapshot()
         if lets_in(seated, view, [pod for pod, _ in seated]):
             return True
         why = crowded(seated, view) or "its nodes are no longer what its pods demand with regard to other pods"
@@ -144,13 +176,13 @@ class Upkeep:
 
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
         """What the job has to be started over for."""
-        limits, plan = self._state.limits, record.plan or {}
+        limits, plan = self._limits, record.plan or {}
         for node, since in list(record.lost.items()):
             if now < since + limits.node_loss_s:
                 continue
             # Whoever has no slot of the plan is replaced one by one.
             if not record.closed and any(pod.node == node and pod.identity in plan for pod in workload.bound):
-                there = node in self._state.claims.nodes
+                there = node in self._claims.nodes
                 lost = f"has been silent for {limits.node_loss_s:.0f} s" if there else "is gone"
                 return f"node {node}, on which pods of it run, {lost}"
             # Who is being bound there is looked at when that has ended.
@@ -174,17 +206,20 @@ class Upkeep:
         if not lacking or workload.release.complete or not 0.0 < until <= now:
             return None
         if until < now - STOOD_STILL_S:
-            await_pods(self._state, record, now)
+            self._expected.await_pods(record, now)
             return None
         in_full = now >= record.full_until
-        may_fail_early = refused or self._state.failed_creation.on_probation(workload.key.namespace)
-        if not in_full and not (may_fail_early and others_wait(self._state, workload, now)):
+        may_fail_early = refused or self._failed_creation.on_probation(workload.key.namespace)
+        if not in_full and not (
+            may_fail_early
+            and others_wait(self._workloads, self._failed_creation, self._waiting, self._kept_out, workload, now)
+        ):
             record.expect(min(record.full_until, now + PROBATION_S), record.full_until)
             return None
-        self._state.fail_creation(workload, now, in_full=in_full)
+        self._expected.fail_creation(workload, now, in_full=in_full)
         if record.seen.backs_off:
             # By then it has tried once more: each start that it does not see doubles its pause.
-            workload.retries.pause(now + self._state.limits.creation_s)
+            workload.retries.pause(now + self._limits.creation_s)
         if record.seen.delay:
             return record.seen.delay
         total = len(workload.members.slots.templates)

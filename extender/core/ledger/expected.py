@@ -5,16 +5,22 @@ Pods without an index that wait beyond the plan take slots that no pod fills."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import TypeVar
 
-from extender.core.ledger.creation import PROBATION_S
-from extender.core.ledger.state import State
-from extender.core.ledger.volumes import anywhere
-from extender.core.workload.additions import applied
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.creation import PROBATION_S, Creation, FailedCreation, Trials
+from extender.core.ledger.records import Records
+from extender.core.ledger.room import Room
+from extender.core.ledger.store import Store
+from extender.core.ledger.volumes import Volumes, anywhere
+from extender.core.ledger.waiting import Waiting
+from extender.core.limits import Limits
+from extender.core.workload.additions import Additions, applied
 from extender.core.workload.job import JobRecord
+from extender.core.workload.names import Astray
 from extender.core.workload.workload import Workload
 from policies.model import Pod, PodSets, SlotKey
 from policies.words import counted
@@ -22,77 +28,173 @@ from policies.words import counted
 T = TypeVar("T")
 
 
-def expect(state: State, workload: Workload, podsets: PodSets | None) -> None:
-    """What is planned for other podsets is taken back. Where their volumes are is kube-scheduler's to say by then."""
-    if podsets is not None:
-        podsets = state.volumes.confined_all(_as_created(state, workload, podsets))
-    if workload.podsets == podsets:
-        return
-    slots = workload.members.slots
-    before = slots.templates
-    workload.expect(podsets)
-    for slot in list(slots.planned):
-        if anywhere(slots.templates.get(slot)) != anywhere(before[slot]):
-            state.assume_slot(workload, slot, "")
-    for pod in _at_home_first(workload):
-        state.put_pod(pod)
-    finish(state, workload)
-    state.touch(workload)
+class ExpectedPods:
+    """Which pods of a job are to come, and by when."""
 
+    def __init__(
+        self,
+        limits: Limits,
+        store: Store,
+        room: Room,
+        records: Records,
+        claims: Claims,
+        volumes: Volumes,
+        creation: Creation,
+        failed_creation: FailedCreation,
+        trials: Trials,
+        additions: Additions,
+        astray: Astray,
+        waiting: Waiting,
+    ) -> None:
+        self._limits = limits
+        self._store = store
+        self._room = room
+        self._records = records
+        self._claims = claims
+        self._volumes = volumes
+        self._creation = creation
+        self._failed_creation = failed_creation
+        self._trials = trials
+        self._additions = additions
+        self._astray = astray
+        self._waiting = waiting
 
-def _as_created(state: State, workload: Workload, podsets: PodSets) -> PodSets:
-    """Return the podsets with the additions of the API server to their pods. For a job that runs, only its own pods add
-    to what was known when it started: pods of other jobs are no reason to suspend it."""
-    known, record = state.additions.of(podsets), workload.job
-    if record is None:
+    def expect(self, workload: Workload, podsets: PodSets | None) -> None:
+        """Take back what is planned for other podsets. Where their volumes are is kube-scheduler's to say by then."""
+        if podsets is not None:
+            podsets = self._volumes.confined_all(self._as_created(workload, podsets))
+        if workload.podsets == podsets:
+            return
+        slots = workload.members.slots
+        before = slots.templates
+        workload.expect(podsets)
+        for slot in list(slots.planned):
+            if anywhere(slots.templates.get(slot)) != anywhere(before[slot]):
+                self._room.assume_slot(workload, slot, "")
+        for pod in _at_home_first(workload):
+            self._records.put(pod)
+        self.finish(workload)
+        self._store.touch(workload)
+
+    def _as_created(self, workload: Workload, podsets: PodSets) -> PodSets:
+        """Return the podsets with the additions of the API server to their pods. For a job that runs, only its own pods
+        add to what was known when it started: pods of other jobs are no reason to suspend it."""
+        known, record = self._additions.of(podsets), workload.job
+        if record is None:
+            return applied(podsets, known)
+        if record.ran and workload.admitted:
+            own = {shape: one for shape, one in known.items() if one.source == record.source}
+            known = {**record.additions, **own}
+        record.learn(known)
         return applied(podsets, known)
-    if record.ran and workload.admitted:
-        own = {shape: one for shape, one in known.items() if one.source == record.source}
-        known = {**record.additions, **own}
-    record.learn(known)
-    return applied(podsets, known)
 
+    def finish(self, workload: Workload) -> None:
+        """What of the job has ended well by its status counts, and no room is kept for it, wherever its pods are."""
+        slots, record = workload.members.slots, workload.job
+        done: Collection[SlotKey] = ()
+        if record is not None:
+            done = record.seen.done
+            if record.seen.closed or slots.in_turn:
+                done = done.union(self._closed(workload, record))
+        for slot in [slot for slot in slots.planned if slot in done]:
+            self._room.assume_slot(workload, slot, "")
+        if slots.finish(done):
+            self._store.nudge(workload)
 
-def finish(state: State, workload: Workload) -> None:
-    """What of the job has ended well by its status counts, and no room is kept for it, wherever its pods are."""
-    slots, record = workload.members.slots, workload.job
-    done: Collection[SlotKey] = ()
-    if record is not None:
-        done = record.seen.done
-        if record.seen.closed or slots.in_turn:
-            done = done.union(_closed(state, workload, record))
-    for slot in [slot for slot in slots.planned if slot in done]:
-        state.assume_slot(workload, slot, "")
-    if slots.finish(done):
-        state.nudge(workload)
+    def _closed(self, workload: Workload, record: JobRecord) -> list[SlotKey]:
+        """Choose vacant slots of pods without an index that no pod fills any more. The job says how many there are, or
+        its pods do."""
+        slots, newest = workload.members.slots, dict[str, Pod]()
+        for member in workload.members.live.values():
+            if (known := newest.get(member.pod.identity[0])) is None or known.created <= member.pod.created:
+                newest[member.pod.identity[0]] = member.pod
+        podsets = dict.fromkeys(slot[0] for slot in slots.templates if slot[0] not in slots.indexed)
+        counts = ((one, max(record.seen.closed, slots.closed(one, newest.get(one)))) for one in podsets)
+        return [slot for one, count in counts if count for slot in self._closed_of(workload, record, one, count)]
 
+    def _closed_of(self, workload: Workload, record: JobRecord, podset: str, count: int) -> list[SlotKey]:
+        """Choose ``count`` vacant slots of a podset, less the number of slots whose pods have succeeded. Slots that
+        were chosen the last time come first, then slots without room."""
+        slots, claims, plan = workload.members.slots, self._claims, record.plan or {}
 
-def _closed(state: State, workload: Workload, record: JobRecord) -> list[SlotKey]:
-    """Choose vacant slots of pods without an index that no pod fills any more. The job says how many there are, or its
-    pods do."""
-    slots, newest = workload.members.slots, dict[str, Pod]()
-    for member in workload.members.live.values():
-        if (known := newest.get(member.pod.identity[0])) is None or known.created <= member.pod.created:
-            newest[member.pod.identity[0]] = member.pod
-    podsets = dict.fromkeys(slot[0] for slot in slots.templates if slot[0] not in slots.indexed)
-    counts = ((one, max(record.seen.closed, slots.closed(one, newest.get(one)))) for one in podsets)
-    return [slot for one, count in counts if count for slot in _closed_of(state, workload, record, one, count)]
+        def has_room(slot: SlotKey) -> bool:
+            node, pod = plan.get(slot, ""), workload.asking(slots.templates[slot])
+            return claims.admits(node, pod.selection) and claims.fits(node, pod.requests)
 
+        pods = {slot: slots.pods(slot) for slot in slots.templates if slot[0] == podset}
+        ended = sum(bool(uids) and not any(uid in workload.members.live for uid in uids) for uids in pods.values())
+        free = [slot for slot, uids in pods.items() if not uids]
+        free.sort(key=lambda slot: (slot not in slots.done, slot in slots.planned, has_room(slot)))
+        return free[: max(0, count - ended)]
 
-def _closed_of(state: State, workload: Workload, record: JobRecord, podset: str, count: int) -> list[SlotKey]:
-    """Choose ``count`` vacant slots of a podset, less the number of slots whose pods have succeeded. Slots that were
-    chosen the last time come first, then slots without room."""
-    slots, claims, plan = workload.members.slots, state.claims, record.plan or {}
+    def still_planned(self, workload: Workload, record: JobRecord) -> PodSets | None:
+        """What it has nodes for. Once it runs, the slots of pods that somebody has moved to another gang are left out
+        while those are there: nobody comes for them."""
+        if record.over:
+            return self._made_again(workload, record)
+        planned = record.planned
+        if planned is None or not workload.release.complete:
+            return planned  # it starts as a whole, or is suspended when pods do not come
+        left = self._left(workload, record)
+        return planned.without(left) if left else planned
 
-    def has_room(slot: SlotKey) -> bool:
-        node, pod = plan.get(slot, ""), workload.asking(slots.templates[slot])
-        return claims.admits(node, pod.selection) and claims.fits(node, pod.requests)
+    def _made_again(self, workload: Workload, record: JobRecord) -> PodSets | None:
+        """Of a job that is over if its controller says so: the planned slots whose pods have not ended well, nor were
+        moved. Else it makes these again, after minutes maybe, led to their nodes."""
+        podsets, plan = record.planned, record.plan or {}
+        if podsets is None or record.stop:
+            return None
+        done = record.done.union(self._left(workload, record))
+        return podsets.without(done) if plan.keys() - done else None
 
-    pods = {slot: slots.pods(slot) for slot in slots.templates if slot[0] == podset}
-    ended = sum(bool(uids) and not any(uid in workload.members.live for uid in uids) for uids in pods.values())
-    free = [slot for slot, uids in pods.items() if not uids]
-    free.sort(key=lambda slot: (slot not in slots.done, slot in slots.planned, has_room(slot)))
-    return free[: max(0, count - ended)]
+    def _left(self, workload: Workload, record: JobRecord) -> dict[SlotKey, None]:
+        """The slots of the pods that somebody has moved to another gang."""
+        left: dict[SlotKey, None] = {}
+        for pod in moved_away(self._store.pods, self._astray, workload):
+            left[pod.identity if pod.index is not None else _left_by(pod, workload, record, left)] = None
+        return left
+
+    def await_pods(self, record: JobRecord, now: float) -> None:
+        """Say by when the next pod has to come. In a namespace where pods of jobs were not created that is sooner while
+        others wait."""
+        before = self._creation.takes_s()
+        until = in_full = now + self._limits.creation_s + before
+        if self._failed_creation.on_probation(record.seen.key.namespace):
+            until = min(in_full, now + PROBATION_S + before)
+        record.expect(until, in_full)
+
+    def fail_creation(self, workload: Workload, now: float, *, in_full: bool) -> None:
+        """Remember that pods of it were not created in time. ``in_full``: it had the full time."""
+        self._creation.doubt(workload.key.namespace)
+        if workload.job is not None:
+            self._trials.fail_creation(workload.key, workload.job.seen.podsets, now)
+        job = workload.job is not None
+        if self._failed_creation.fail(workload.key, workload.priority, now, in_full=in_full, job=job):
+            self._waiting.reorder(workload.key.namespace)
+
+    def cure_creation(self, workload: Workload) -> None:
+        """Note that all pods of it were created."""
+        if self._failed_creation.cure(workload.key, workload.priority):
+            self._waiting.reorder(workload.key.namespace)
+
+    def close_up(self, workload: Workload, record: JobRecord) -> None:
+        """Pods without an index that are beyond the plan take the slots that are vacant: of those that a smaller job
+        has not kept, or whose pods have ended well, none may come."""
+        slots = workload.members.slots
+        if slots.in_turn or (slots.lacking and record.seen.closed):
+            self.finish(workload)
+        if not slots.surplus:
+            return
+        for podset in (one for one in record.seen.podsets.podsets if not one.indexed):
+            name, made_of = podset.prefix, (podset.template.owner, podset.template.series)
+            live = [one for one in workload.members.live.values() if (one.pod.owner, one.pod.series) == made_of]
+            for member in [one for one in live if one.pod.identity not in slots.templates]:
+                if (index := slots.vacant(name, None, {})) is None:
+                    break
+                slot = podset.slot(index)
+                self._room.assume_slot(workload, slot, "")
+                record.move(slot, member.pod.node or member.node)
+                self._records.put(replace(member.pod, index=index), seated=True)
 
 
 def _at_home_first(workload: Workload) -> list[Pod]:
@@ -104,41 +206,11 @@ def _at_home_first(workload: Workload) -> list[Pod]:
     return _first_of(pods, lambda pod: (f"{pod.owner}{pod.series}", pod.node or ""), homes)
 
 
-def moved_away(state: State, workload: Workload) -> list[Pod]:
+def moved_away(pods: Mapping[str, Pod], astray: Astray, workload: Workload) -> list[Pod]:
     """The pods of its job that somebody has moved to another gang, or to none."""
     if workload.job is None:
         return []
-    return [state.pods[uid] for uid in state.astray.of(workload.job.seen.uid, workload.key)]
-
-
-def still_planned(state: State, workload: Workload, record: JobRecord) -> PodSets | None:
-    """What it has nodes for. Once it runs, the slots of pods that somebody has moved to another gang are left out while
-    those are there: nobody comes for them."""
-    if record.over:
-        return _made_again(state, workload, record)
-    planned = record.planned
-    if planned is None or not workload.release.complete:
-        return planned  # it starts as a whole, or is suspended when pods do not come
-    left = _left(state, workload, record)
-    return planned.without(left) if left else planned
-
-
-def _made_again(state: State, workload: Workload, record: JobRecord) -> PodSets | None:
-    """Of a job that is over if its controller says so: the planned slots whose pods have not ended well, nor were
-    moved. Else it makes these again, after minutes maybe, led to their nodes."""
-    podsets, plan = record.planned, record.plan or {}
-    if podsets is None or record.stop:
-        return None
-    done = record.done.union(_left(state, workload, record))
-    return podsets.without(done) if plan.keys() - done else None
-
-
-def _left(state: State, workload: Workload, record: JobRecord) -> dict[SlotKey, None]:
-    """The slots of the pods that somebody has moved to another gang."""
-    left: dict[SlotKey, None] = {}
-    for pod in moved_away(state, workload):
-        left[pod.identity if pod.index is not None else _left_by(pod, workload, record, left)] = None
-    return left
+    return [pods[uid] for uid in astray.of(workload.job.seen.uid, workload.key)]
 
 
 def _left_by(pod: Pod, workload: Workload, record: JobRecord, but: Collection[SlotKey]) -> SlotKey:
@@ -146,16 +218,6 @@ def _left_by(pod: Pod, workload: Workload, record: JobRecord, but: Collection[Sl
     slots, plan, prefix = workload.members.slots, record.plan or {}, f"{pod.owner}{pod.series}"
     free = (slot for slot in plan if slot[0] == prefix and slot not in but and not slots.pods(slot))
     return min(free, key=lambda slot: (slot in slots.templates, plan[slot] != pod.node), default=pod.identity)
-
-
-def await_pods(state: State, record: JobRecord, now: float) -> None:
-    """Say by when the next pod has to come. In a namespace where pods of jobs were not created that is sooner while
-    others wait."""
-    before = state.creation.takes_s()
-    until = in_full = now + state.limits.creation_s + before
-    if state.failed_creation.on_probation(record.seen.key.namespace):
-        until = min(in_full, now + PROBATION_S + before)
-    record.expect(until, in_full)
 
 
 def uncreated(workload: Workload) -> int:
@@ -170,26 +232,6 @@ def to_be_created(workload: Workload) -> str:
     """What a reason says of them; empty if there are none."""
     missing = uncreated(workload)
     return f"; {counted(missing, 'pod', 'is', 'are')} yet to be created" if missing else ""
-
-
-def close_up(state: State, workload: Workload, record: JobRecord) -> None:
-    """Pods without an index that are beyond the plan take the slots that are vacant: of those that a smaller job has
-    not kept, or whose pods have ended well, none may come."""
-    slots = workload.members.slots
-    if slots.in_turn or (slots.lacking and record.seen.closed):
-        finish(state, workload)
-    if not slots.surplus:
-        return
-    for podset in (one for one in record.seen.podsets.podsets if not one.indexed):
-        name, made_of = podset.prefix, (podset.template.owner, podset.template.series)
-        live = [one for one in workload.members.live.values() if (one.pod.owner, one.pod.series) == made_of]
-        for member in [one for one in live if one.pod.identity not in slots.templates]:
-            if (index := slots.vacant(name, None, {})) is None:
-                break
-            slot = podset.slot(index)
-            state.assume_slot(workload, slot, "")
-            record.move(slot, member.pod.node or member.node)
-            state.put_pod(replace(member.pod, index=index), seated=True)
 
 
 def there_first(names: Sequence[str], there: Iterable[str | None]) -> tuple[str, ...]:

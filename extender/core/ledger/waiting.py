@@ -22,7 +22,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from extender.core.ledger.claims import Claims
@@ -97,6 +97,12 @@ class Waiting:
     def open(self) -> list[GroupKey]:
         """Those whom free room may help, in the order in which they came."""
         return sorted(self._open, key=self.keys.__getitem__)
+
+    def reorder(self, namespace: str) -> None:
+        """Have the next cycle look at all waiting workloads of a namespace whose turns have changed."""
+        for key in self.keys:
+            if key.namespace == namespace:
+                self.look_again(key)
 
     def looked_at(self, key: GroupKey) -> None:
         self.stale.pop(key, None)
@@ -224,6 +230,13 @@ class Changes:
             self.met.append(pod)
         elif old.labels != pod.labels:
             self.met += old, pod
+
+    def take(self) -> Changes:
+        """Return what has changed, and begin anew."""
+        taken = replace(self)
+        self.freed, self.ended, self.met = {}, {}, []
+        self.nodes = self.taken = False
+        return taken
 
     def will_free(self, node: str, left: Amounts) -> None:
         """Call before a node gets back room of these resources; ``left`` is what is free now. A verdict may be of any
@@ -408,7 +421,7 @@ class Timers:
 
 class Turns:
     """The turns by one queue policy. ``of`` raises PolicyError where the policy fails. Whatever changes ``put_off``
-    calls ``State.reorder``."""
+    calls ``Waiting.reorder``."""
 
     def __init__(self, failed_creation: FailedCreation, policy: QueuePolicy) -> None:
         self._failed_creation = failed_creation

@@ -11,8 +11,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
-from extender.core.ledger.claims import Owner, SlotOf
-from extender.core.ledger.state import State
+from extender.core.ledger.budgets import DisruptionBudgets
+from extender.core.ledger.claims import Claims, Owner, SlotOf
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.quotas import Quotas
+from extender.core.limits import Limits
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import EvictionTerms, GroupKey, Pod, Victim
@@ -46,9 +49,9 @@ def runs_without(workload: Workload, going: Collection[str]) -> bool:
     return all(margin >= 0 for margin in _margins(workload, going).values())
 
 
-def gang_of(state: State, victim: Victim) -> GroupKey:
+def gang_of(pods: Mapping[str, Pod], victim: Victim) -> GroupKey:
     """Whose pod it is, or all of it; of a pod of no gang, its own name."""
-    pod = state.pods.get(victim.pod) if victim.pod else None
+    pod = pods.get(victim.pod) if victim.pod else None
     return victim.key if pod is None or pod.group_key is None else pod.group_key
 
 
@@ -76,82 +79,195 @@ Concerns = Callable[[int, str], bool]
 """Whether somebody of that priority, in the ClusterQueue of that name or in none, may have to give way at all."""
 
 
-def candidates(state: State, concerns: Concerns, wall: float, *, related: bool) -> Iterator[tuple[Candidate, Victim]]:
-    """All whom that concerns, as the search wants them, and as a reservation names them. ``related``: the preemptor
-    demands something of other pods. ``wall``: now, in seconds since the epoch; clocks of replicas differ."""
-    queue_of, going = state.quotas.members.queue_of, state.preemptions.pods
-    for workload in state.workloads.values():
-        if concerns(workload.priority, queue_of(workload.key) or "") and is_evictable(state, workload):
-            spare = surplus_of(workload, going)
-            apart = going.union(pod.uid for pod in spare)
-            yield _whole(state, workload, wall, apart, related=related), named(workload)
-            for turn, pod in enumerate(spare):
-                yield _surplus(state, workload, pod, turn, wall, related=related), named_alone(pod)
-    for pod in state.pods.values():
-        if concerns(pod.priority, "") and is_evictable_alone(state, pod):
-            yield _alone(state, pod, wall, related=related), named_alone(pod)
+class Candidates:
+    """Who may be evicted."""
 
+    def __init__(
+        self,
+        schedulers: tuple[str, ...],
+        limits: Limits,
+        pods: Mapping[str, Pod],
+        workloads: Mapping[GroupKey, Workload],
+        claims: Claims,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        budgets: DisruptionBudgets,
+    ) -> None:
+        self._schedulers = schedulers
+        self._limits = limits
+        self._pods = pods
+        self._workloads = workloads
+        self._claims = claims
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._budgets = budgets
 
-def kept(state: State, wall: float) -> Iterator[Candidate]:
-    """Whole workloads with room that may not give way whoever asks, each with the reason."""
-    going = state.preemptions.pods
-    for workload in state.workloads.values():
-        if workload.members.bound and (why := keeps(state, workload)):
-            yield replace(_whole(state, workload, wall, going, related=False), protected=why)
+    def find(self, concerns: Concerns, wall: float, *, related: bool) -> Iterator[tuple[Candidate, Victim]]:
+        """All whom that concerns, as the search wants them, and as a reservation names them. ``related``: the preemptor
+        demands something of other pods. ``wall``: now, in seconds since the epoch; clocks of replicas differ."""
+        queue_of, going = self._quotas.members.queue_of, self._preemptions.pods
+        for workload in self._workloads.values():
+            if concerns(workload.priority, queue_of(workload.key) or "") and self.is_evictable(workload):
+                spare = surplus_of(workload, going)
+                apart = going.union(pod.uid for pod in spare)
+                yield self._whole(workload, wall, apart, related=related), named(workload)
+                for turn, pod in enumerate(spare):
+                    yield self._surplus(workload, pod, turn, wall, related=related), named_alone(pod)
+        for pod in self._pods.values():
+            if concerns(pod.priority, "") and self.is_evictable_alone(pod):
+                yield self._alone(pod, wall, related=related), named_alone(pod)
 
+    def kept(self, wall: float) -> Iterator[Candidate]:
+        """Whole workloads with room that may not give way whoever asks, each with the reason."""
+        going = self._preemptions.pods
+        for workload in self._workloads.values():
+            if workload.members.bound and (why := self.keeps(workload)):
+                yield replace(self._whole(workload, wall, going, related=False), protected=why)
 
-def is_evictable(state: State, workload: Workload) -> bool:
-    """It runs as a whole, by our Bindings, nothing is on its way, and nobody gives way to it or makes it give way."""
-    return not keeps(state, workload)
+    def is_evictable(self, workload: Workload) -> bool:
+        """It runs as a whole, by our Bindings, nothing is on its way, and it neither evicts nor is evicted."""
+        return not self.keeps(workload)
 
+    def keeps(self, workload: Workload) -> str:
+        """Why it may not give way whoever asks; empty if it may."""
+        members, job = workload.members, workload.job
+        preemptions = self._preemptions
+        if workload.priority >= SYSTEM_CRITICAL:
+            return "has a priority of the system"
+        if not members.bound or not (workload.whole or workload.incomplete):
+            return "does not run as a whole"
+        if workload.releasing or workload.doubtful or members.holds or workload.paused:
+            return "is being started or stopped"
+        if workload.key in preemptions.under_way or workload.key in preemptions.leaving:
+            return "has to do with another eviction"
+        unstamped = "" in members.said.releases and any(pod.stamp is None for pod in workload.bound)
+        if unstamped or not all(name in self._schedulers for name in members.said.schedulers):
+            return "was not started by Muster"
+        return "" if job is None or _stops(workload) else "has a job that cannot be suspended now"
 
-def keeps(state: State, workload: Workload) -> str:
-    """Why it may not give way whoever asks; empty if it may."""
-    members, job = workload.members, workload.job
-    preemptions = state.preemptions
-    if workload.priority >= SYSTEM_CRITICAL:
-        return "has a priority of the system"
-    if not members.bound or not (workload.whole or workload.incomplete):
-        return "does not run as a whole"
-    if workload.releasing or workload.doubtful or members.holds or workload.paused:
-        return "is being started or stopped"
-    if workload.key in preemptions.under_way or workload.key in preemptions.leaving:
-        return "has to do with another eviction"
-    unstamped = "" in members.said.releases and any(pod.stamp is None for pod in workload.bound)
-    if unstamped or not all(name in state.schedulers for name in members.said.schedulers):
-        return "was not started by Muster"
-    return "" if job is None or _stops(workload) else "has a job that cannot be suspended now"
+    def is_evictable_alone(self, pod: Pod) -> bool:
+        """A pod in no gang that runs, has a scheduler of ours, and is not made again on the same node by its maker."""
+        if pod.group_key is not None or pod.native_group or not (pod.node and pod.live):
+            return False
+        if pod.priority >= SYSTEM_CRITICAL or pod.stays or pod.scheduler not in self._schedulers:
+            return False
+        return pod.uid not in self._preemptions.pods
 
+    def budgets_left(self) -> Mapping[str, int]:
+        """How many more pods each PodDisruptionBudget lets go beside those who give way already and have yet to go."""
+        left = self._budgets.left
+        for victim in (one for each in self._preemptions.under_way.values() for one in each.left) if left else ():
+            left.subtract(dict(self._budgets.counts(self.going(victim))))
+        return left
 
-def is_evictable_alone(state: State, pod: Pod) -> bool:
-    """A pod of no gang that runs, of a scheduler of ours, and that its maker does not make again on the same node."""
-    if pod.group_key is not None or pod.native_group or not (pod.node and pod.live):
-        return False
-    if pod.priority >= SYSTEM_CRITICAL or pod.stays or pod.scheduler not in state.schedulers:
-        return False
-    return pod.uid not in state.preemptions.pods
+    def going(self, victim: Victim) -> Collection[Pod]:
+        """Its pods that are to be evicted. A surplus whose gang goes, too, is one of that."""
+        if victim.pod:
+            pod = self._pods.get(victim.pod)
+            return () if pod is None or pod.group_key in self._preemptions.leaving else [pod]
+        workload = self._workloads.get(victim.key)
+        return () if workload is None else evicted(workload)
+
+    def _whole(self, workload: Workload, wall: float, apart: Collection[str], *, related: bool) -> Candidate:
+        """All of it but those with these UIDs: its surplus, each pod of which is a candidate, and who goes already."""
+        slots, uses = workload.members.slots, self._quotas.uses.of(workload.key)
+        owners: list[Owner] = [member.uid for member in workload.members if member.uid not in apart]
+        owners += [SlotOf(workload.key, slot) for slot in slots.planned]
+        owners += [SlotOf(workload.key, slot) for slot in workload.reserved]
+        claims = [claim for owner in owners if (claim := self._claims.get(owner)) is not None]
+        pods, terms = [pod for pod in workload.bound if pod.uid not in apart], self.terms_of(workload)
+        began = [pod.stamp.at for pod in workload.bound if pod.stamp is not None and pod.stamp.at]
+        usage = self._quotas.uses.total(workload.key)
+        for use in (uses[owner] for owner in uses if owner in apart):
+            usage.subtract(use.usage)
+        return Candidate(
+            str(workload.key),
+            Unit.WORKLOAD,
+            workload.priority,
+            workload.created,
+            tuple(Held(claim.node, claim.requests) for claim in claims),
+            min(wall, *began) if began else min(wall, workload.created),
+            pods=tuple(pod for pod in pods if related or pod.constraints),
+            queue=self._quotas.members.queue_of(workload.key) or "",
+            usage=usage,
+            past=self._quotas.past_of(workload.key),
+            checkpointed=terms.checkpointed,
+            evictions=self.evictions_of(workload, wall),
+            min_runtime_s=terms.min_runtime_s,
+            budgets=self._budgets.counts(pod for pod in evicted(workload) if pod.uid not in apart),
+            protected=self._unclear(workload) or self._budgets.bars(evicted(workload)),
+            queue_priority=self._queue_priority(workload),
+        )
+
+    def _surplus(self, workload: Workload, pod: Pod, turn: int, wall: float, *, related: bool) -> Candidate:
+        use, alone = self._quotas.uses.of(workload.key).get(pod.uid), self._alone(pod, wall, related=related)
+        return replace(
+            alone,
+            unit=Unit.SURPLUS,
+            workload=str(workload.key),
+            turn=turn,
+            priority=workload.priority,
+            created=workload.created,
+            started=wall if pod.stamp is None else min(wall, pod.stamp.at or workload.created),
+            queue=self._quotas.members.queue_of(workload.key) or "",
+            usage={} if use is None else use.usage,
+            past=self._quotas.past_of(workload.key),
+            min_runtime_s=self.terms_of(workload).min_runtime_s,
+            protected=self._unclear(workload) or alone.protected,
+            queue_priority=self._queue_priority(workload),
+        )
+
+    def _unclear(self, workload: Workload) -> str:
+        """What such a queue has borrowed nobody can tell until it is corrected."""
+        queue = self._quotas.queue_of(workload.key)
+        return (
+            f"is in {queue.title}, which contradicts itself" if queue and self._quotas.queues.is_unclear(queue) else ""
+        )
+
+    def _queue_priority(self, workload: Workload) -> int:
+        queue = self._quotas.queue_of(workload.key)
+        return 0 if queue is None else queue.priority
+
+    def _alone(self, pod: Pod, wall: float, *, related: bool) -> Candidate:
+        claim = self._claims.get(pod.uid)
+        held = () if claim is None else (Held(claim.node, claim.requests),)
+        some = (pod,) if related or pod.constraints else ()
+        began = min(wall, pod.created)
+        terms = self._within(pod.eviction)
+        return Candidate(
+            f"pod {pod}",
+            Unit.POD,
+            pod.priority,
+            pod.created,
+            held,
+            began,
+            terms.checkpointed,
+            pods=some,
+            evictions=len(self._preemptions.evictions.recent(named_alone(pod), None, wall)),
+            min_runtime_s=terms.min_runtime_s,
+            budgets=self._budgets.counts((pod,)),
+            protected=self._budgets.bars((pod,)),
+        )
+
+    def evictions_of(self, workload: Workload, wall: float) -> int:
+        """How often it was evicted in the last hour."""
+        job = None if workload.job is None else workload.job.seen
+        return len(self._preemptions.evictions.recent(Victim(workload.key), job, wall))
+
+    def terms_of(self, workload: Workload) -> EvictionTerms:
+        """What it says of its eviction itself: its job, and its pods."""
+        said = [pod.eviction for pod in workload.bound]
+        return self._within(together(said if workload.job is None else [workload.job.seen.eviction, *said]))
+
+    def _within(self, terms: EvictionTerms) -> EvictionTerms:
+        """Nobody keeps his room for ever by his own word."""
+        most = self._limits.most_min_runtime_s
+        return terms if terms.min_runtime_s is None else terms._replace(min_runtime_s=min(terms.min_runtime_s, most))
 
 
 def evicted(workload: Workload) -> list[Pod]:
     """Its pods that go through the Eviction API: those of a job do not, for it is suspended."""
     return [] if workload.job is not None else [pod for pod in workload.bound if pod.stamp is not None]
-
-
-def budgets_left(state: State) -> Mapping[str, int]:
-    """How many more pods each PodDisruptionBudget lets go beside those who give way already and have yet to go."""
-    left = state.budgets.left
-    for victim in (one for each in state.preemptions.under_way.values() for one in each.left) if left else ():
-        left.subtract(dict(state.budgets.counts(going(state, victim))))
-    return left
-
-
-def going(state: State, victim: Victim) -> Collection[Pod]:
-    """Its pods that are to be evicted. A surplus whose gang goes, too, is one of that."""
-    if victim.pod:
-        pod = state.pods.get(victim.pod)
-        return () if pod is None or pod.group_key in state.preemptions.leaving else [pod]
-    workload = state.workloads.get(victim.key)
-    return () if workload is None else evicted(workload)
 
 
 def _stops(workload: Workload) -> bool:
@@ -167,108 +283,6 @@ def named(workload: Workload) -> Victim:
     return Victim(workload.key, "", tuple(sorted(filter(None, workload.members.said.releases))))
 
 
-def _whole(state: State, workload: Workload, wall: float, apart: Collection[str], *, related: bool) -> Candidate:
-    """All of it but those with these UIDs: its surplus, each pod of which is a candidate, and who goes already."""
-    slots, uses = workload.members.slots, state.quotas.uses.of(workload.key)
-    owners: list[Owner] = [member.uid for member in workload.members if member.uid not in apart]
-    owners += [SlotOf(workload.key, slot) for slot in slots.planned]
-    owners += [SlotOf(workload.key, slot) for slot in workload.reserved]
-    claims = [claim for owner in owners if (claim := state.claims.get(owner)) is not None]
-    pods, terms = [pod for pod in workload.bound if pod.uid not in apart], terms_of(state, workload)
-    began = [pod.stamp.at for pod in workload.bound if pod.stamp is not None and pod.stamp.at]
-    usage = state.quotas.uses.total(workload.key)
-    for use in (uses[owner] for owner in uses if owner in apart):
-        usage.subtract(use.usage)
-    return Candidate(
-        str(workload.key),
-        Unit.WORKLOAD,
-        workload.priority,
-        workload.created,
-        tuple(Held(claim.node, claim.requests) for claim in claims),
-        min(wall, *began) if began else min(wall, workload.created),
-        pods=tuple(pod for pod in pods if related or pod.constraints),
-        queue=state.quotas.members.queue_of(workload.key) or "",
-        usage=usage,
-        past=state.quotas.past_of(workload.key),
-        checkpointed=terms.checkpointed,
-        evictions=evictions_of(state, workload, wall),
-        min_runtime_s=terms.min_runtime_s,
-        budgets=state.budgets.counts(pod for pod in evicted(workload) if pod.uid not in apart),
-        protected=_unclear(state, workload) or state.budgets.bars(evicted(workload)),
-        queue_priority=_queue_priority(state, workload),
-    )
-
-
-def _surplus(state: State, workload: Workload, pod: Pod, turn: int, wall: float, *, related: bool) -> Candidate:
-    use, alone = state.quotas.uses.of(workload.key).get(pod.uid), _alone(state, pod, wall, related=related)
-    return replace(
-        alone,
-        unit=Unit.SURPLUS,
-        workload=str(workload.key),
-        turn=turn,
-        priority=workload.priority,
-        created=workload.created,
-        started=wall if pod.stamp is None else min(wall, pod.stamp.at or workload.created),
-        queue=state.quotas.members.queue_of(workload.key) or "",
-        usage={} if use is None else use.usage,
-        past=state.quotas.past_of(workload.key),
-        min_runtime_s=terms_of(state, workload).min_runtime_s,
-        protected=_unclear(state, workload) or alone.protected,
-        queue_priority=_queue_priority(state, workload),
-    )
-
-
-def _unclear(state: State, workload: Workload) -> str:
-    """What such a queue has borrowed nobody can tell until it is corrected."""
-    queue = state.quotas.queue_of(workload.key)
-    return f"is in {queue.title}, which contradicts itself" if queue and state.quotas.queues.is_unclear(queue) else ""
-
-
-def _queue_priority(state: State, workload: Workload) -> int:
-    queue = state.quotas.queue_of(workload.key)
-    return 0 if queue is None else queue.priority
-
-
-def _alone(state: State, pod: Pod, wall: float, *, related: bool) -> Candidate:
-    claim = state.claims.get(pod.uid)
-    held = () if claim is None else (Held(claim.node, claim.requests),)
-    some = (pod,) if related or pod.constraints else ()
-    began = min(wall, pod.created)
-    terms = _within(state, pod.eviction)
-    return Candidate(
-        f"pod {pod}",
-        Unit.POD,
-        pod.priority,
-        pod.created,
-        held,
-        began,
-        terms.checkpointed,
-        pods=some,
-        evictions=len(state.preemptions.evictions.recent(named_alone(pod), None, wall)),
-        min_runtime_s=terms.min_runtime_s,
-        budgets=state.budgets.counts((pod,)),
-        protected=state.budgets.bars((pod,)),
-    )
-
-
-def evictions_of(state: State, workload: Workload, wall: float) -> int:
-    """How often it was evicted in the last hour."""
-    job = None if workload.job is None else workload.job.seen
-    return len(state.preemptions.evictions.recent(Victim(workload.key), job, wall))
-
-
 def named_alone(pod: Pod) -> Victim:
     """Name a pod that is evicted alone, as a reservation does."""
     return Victim(GroupKey(pod.namespace, pod.name), pod.uid)
-
-
-def terms_of(state: State, workload: Workload) -> EvictionTerms:
-    """What it says of its eviction itself: its job, and its pods."""
-    said = [pod.eviction for pod in workload.bound]
-    return _within(state, together(said if workload.job is None else [workload.job.seen.eviction, *said]))
-
-
-def _within(state: State, terms: EvictionTerms) -> EvictionTerms:
-    """Nobody keeps his room for ever by his own word."""
-    most = state.limits.most_min_runtime_s
-    return terms if terms.min_runtime_s is None else terms._replace(min_runtime_s=min(terms.min_runtime_s, most))

@@ -13,19 +13,15 @@ from dataclasses import dataclass
 from math import inf
 
 from extender.core.effects import Milestone, Reached
-from extender.core.ledger.claims import Owner, SlotOf
-from extender.core.ledger.preemptions import MOST, Preemption, key_of
-from extender.core.ledger.state import State
-from extender.core.preemption.candidates import (
-    budgets_left,
-    evicted,
-    evictions_of,
-    is_evictable,
-    named,
-    named_alone,
-    surplus_of,
-    terms_of,
-)
+from extender.core.ledger.budgets import DisruptionBudgets
+from extender.core.ledger.claims import Claims, Owner, SlotOf
+from extender.core.ledger.namespaces import Namespaces
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.preemptions import MOST, Preemption, Preemptions, key_of
+from extender.core.ledger.process import Process
+from extender.core.ledger.store import Store
+from extender.core.limits import Limits
+from extender.core.preemption.candidates import Candidates, evicted, named, named_alone, surplus_of
 from extender.core.preemption.reservations import GivingWay, Reservations
 from extender.core.queue.line import Singles
 from extender.core.reasons import Reason
@@ -61,9 +57,33 @@ _LOOKS = 8
 class KubePreemption:
     """What is answered where a pod of no gang preempts."""
 
-    def __init__(self, state: State, singles: Singles, reservations: Reservations, giving_way: GivingWay) -> None:
-        self._state = state
-        self._singles = singles
+    def __init__(
+        self,
+        schedulers: tuple[str, ...],
+        limits: Limits,
+        process: Process,
+        store: Store,
+        outbox: Outbox,
+        claims: Claims,
+        preemptions: Preemptions,
+        namespaces: Namespaces,
+        budgets: DisruptionBudgets,
+        candidates: Candidates,
+        single_pods: Singles,
+        reservations: Reservations,
+        giving_way: GivingWay,
+    ) -> None:
+        self._schedulers = schedulers
+        self._limits = limits
+        self._process = process
+        self._store = store
+        self._outbox = outbox
+        self._claims = claims
+        self._preemptions = preemptions
+        self._namespaces = namespaces
+        self._budgets = budgets
+        self._candidates = candidates
+        self._single_pods = single_pods
         self._reservations = reservations
         self._giving_way = giving_way
         self._later: dict[str, tuple[Victims, float]] = {}
@@ -74,7 +94,7 @@ class KubePreemption:
         """The candidates without members of gangs; if there is none, nothing, and gangs may give way."""
         offered = self._offered(pod, asked)
         self._later.pop(pod.uid, None)
-        if (preemption := self._state.preemptions.of_pod(pod)) is not None:
+        if (preemption := self._preemptions.of_pod(pod)) is not None:
             # Room is on its way there: nobody else goes elsewhere.
             return {node: offered[node] for node, _ in preemption.reservation.rooms if node in offered}
         if not offered and self._may(pod) and not self._have_gangs_give_way(pod, asked, now):
@@ -87,7 +107,7 @@ class KubePreemption:
         if now < self._look_at:
             return
         for uid in list(self._later)[:_LOOKS]:
-            pod, (asked, since) = self._state.pods.get(uid), self._later.pop(uid)
+            pod, (asked, since) = self._store.pods.get(uid), self._later.pop(uid)
             if pod is None:
                 waits = now < since + _UNSEEN_S
             else:
@@ -119,7 +139,7 @@ class KubePreemption:
 
     def restore(self, now: float) -> None:
         """After a restart: what is written on those who wait goes on, where it can be believed."""
-        for pod in list(self._state.pods.values()):
+        for pod in list(self._store.pods.values()):
             if pod.reservation is None or pod.group_key is not None:
                 continue
             if (preemption := self._believed(pod, pod.reservation, now)) is None:
@@ -129,53 +149,52 @@ class KubePreemption:
 
     def _offered(self, pod: Pod, asked: Victims) -> Victims:
         return {
-            node: uids for node, uids in self.without_gangs(asked).items() if self._singles.may_preempt(pod, node, uids)
+            node: uids
+            for node, uids in self.without_gangs(asked).items()
+            if self._single_pods.may_preempt(pod, node, uids)
         }
 
     def _has_room(self, pod: Pod) -> bool:
-        view = self._state.claims.snapshot()
+        view = self._claims.snapshot()
         return bool(((view.slots(pod.requests) > 0) & view.eligible(pod.selection)).any())
 
     def _have_gangs_give_way(self, pod: Pod, asked: Victims, now: float) -> bool:
         """Those that matter least, if any may go. Nobody does while it is not known who a victim is, maybe a pod of
         no gang, or the pod itself is yet to be shown."""
-        known = all(uid in self._state.pods for uids in asked.values() for uid in (pod.uid, *uids))
-        if not known or len(self._state.preemptions.under_way) >= MOST:
+        known = all(uid in self._store.pods for uids in asked.values() for uid in (pod.uid, *uids))
+        if not known or len(self._preemptions.under_way) >= MOST:
             return False
         found = {node: choice for node, uids in asked.items() if (choice := self._choice_on(pod, node, uids, now))}
         rooms = {node: ((node, _positive(pod)),) for node in found}
-        spared = self._state.preemptions.spares
+        spared = self._preemptions.spares
         left = [node for node in found if not spared(key_of(pod), rooms[node])]
         if not left:
             return False
         node = min(left, key=lambda one: (found[one].whole, found[one].priority, found[one].pods, one))
         victims = found[node].victims
-        until = now + self._state.limits.preemption_s
-        reservation = Reservation(rooms[node], victims, until - self._state.epoch)
+        until = now + self._limits.preemption_s
+        reservation = Reservation(rooms[node], victims, until - self._process.epoch)
         self._reservations.keep(key_of(pod), _preemption(pod, reservation, until))
         detail = f"evicts {listed(map(str, victims))}: kube-scheduler found nobody else who may go"
         rules = (Why.PRIORITY,) * len(victims)
-        self._state.out.append(
-            Reached(key_of(pod), Milestone.PREEMPTING, 1, 0.0, detail=detail, alone=True, rules=rules)
-        )
+        self._outbox.append(Reached(key_of(pod), Milestone.PREEMPTING, 1, 0.0, detail=detail, alone=True, rules=rules))
         return True
 
     def _may(self, pod: Pod) -> bool:
         """One of ours that waits, and whose PriorityClass lets it."""
-        state = self._state
-        waits = pod.live and not pod.node and state.claims.get(pod.uid) is None
-        waits = waits and state.namespaces.ending(pod.namespace) is None
-        return state.limits.pods_preempt_gangs and waits and pod.preempts and pod.scheduler in state.schedulers
+        waits = pod.live and not pod.node and self._claims.get(pod.uid) is None
+        waits = waits and self._namespaces.ending(pod.namespace) is None
+        return self._limits.pods_preempt_gangs and waits and pod.preempts and pod.scheduler in self._schedulers
 
     def _choice_on(self, pod: Pod, node: str, uids: tuple[str, ...], now: float) -> _Choice | None:
         """Choose surplus of the gangs of these victims, else these gangs; None if one of them may not be evicted.
         kube-scheduler evicts the pods without a gang once the gangs have gone."""
         gangs: dict[GroupKey, Workload] = {}
         for uid in uids:
-            victim = self._state.pods.get(uid)
+            victim = self._store.pods.get(uid)
             if victim is None:
                 return None
-            if (workload := self._state.workload_of(victim)) is not None:
+            if (workload := self._store.workload_of(victim)) is not None:
                 if not self._may_go(workload, pod.priority, now):
                     return None
                 gangs[workload.key] = workload
@@ -183,7 +202,7 @@ class KubePreemption:
             highest = max(one.priority for one in gangs.values())
             return _Choice(tuple(map(named_alone, spare)), whole=False, priority=highest, pods=len(spare))
         pods = [pod for workload in gangs.values() for pod in evicted(workload)]
-        if not gangs or self._state.budgets.forbids(pods, budgets_left(self._state)):
+        if not gangs or self._budgets.forbids(pods, self._candidates.budgets_left()):
             return None
         leaving: list[Owner] = [*uids]
         for workload in gangs.values():
@@ -199,7 +218,7 @@ class KubePreemption:
     ) -> list[Pod]:
         """Choose surplus of these gangs on that node, no more than is needed, the highest ranks first. Returns nothing
         if all of it makes too little room. Where more than room is asked for, kube-scheduler's own choice counts."""
-        state, going = self._state, self._state.preemptions.pods
+        going = self._preemptions.pods
         spare = [
             one
             for gang in gangs
@@ -208,12 +227,12 @@ class KubePreemption:
         ]
         alone: list[Owner] = [uid for uid in uids if self._is_single(uid)]
         by_name = [one for one in spare if one.uid in uids]
-        related = any(one.constraints is not UNCONSTRAINED for one in (pod, *(state.pods[uid] for uid in uids)))
+        related = any(one.constraints is not UNCONSTRAINED for one in (pod, *(self._store.pods[uid] for uid in uids)))
         chosen = [] if related else self._highest(pod, node, spare, alone)
         if not chosen and len(alone) + len(by_name) == len(uids):
             chosen = by_name
         fits = self._fits_without(pod, node, [*alone, *(one.uid for one in chosen)])
-        return chosen if fits and not state.budgets.forbids(chosen, budgets_left(state)) else []
+        return chosen if fits and not self._budgets.forbids(chosen, self._candidates.budgets_left()) else []
 
     def _highest(self, pod: Pod, node: str, spare: Sequence[Pod], alone: Sequence[Owner]) -> list[Pod]:
         """Choose the first of these that make room, and drop each that the others make needless."""
@@ -230,28 +249,27 @@ class KubePreemption:
 
     def _fits_without(self, pod: Pod, node: str, leaving: Sequence[Owner]) -> bool:
         """Say whether it fits. kube-scheduler may know more than Muster, or less if it has asked some time ago."""
-        return self._singles.may_preempt(pod, node, leaving, surely=True)
+        return self._single_pods.may_preempt(pod, node, leaving, surely=True)
 
     def _may_go(self, workload: Workload, below: int, now: float) -> bool:
-        if workload.priority >= below or not is_evictable(self._state, workload):
+        if workload.priority >= below or not self._candidates.is_evictable(workload):
             return False
-        wall, most = now - self._state.epoch, self._state.limits.evictions_per_hour
-        if most and evictions_of(self._state, workload, wall) >= most:
+        wall, most = now - self._process.epoch, self._limits.evictions_per_hour
+        if most and self._candidates.evictions_of(workload, wall) >= most:
             return False
         return self._has_run(workload, workload.bound, now)
 
     def _has_run(self, workload: Workload, pods: Sequence[Pod], now: float) -> bool:
         """Say whether the first of these pods of it has run for its minimum."""
         began = [one.stamp.at for one in pods if one.stamp is not None and one.stamp.at]
-        ran = now - self._state.epoch - min(began, default=workload.created)
-        least = terms_of(self._state, workload).min_runtime_s
-        return ran >= (self._state.limits.min_runtime_s if least is None else least)
+        ran = now - self._process.epoch - min(began, default=workload.created)
+        least = self._candidates.terms_of(workload).min_runtime_s
+        return ran >= (self._limits.min_runtime_s if least is None else least)
 
     def _believed(self, pod: Pod, written: Reservation, now: float) -> Preemption | None:
         """Anybody can write it on a pod of his own: it may be for no more than the pod asks for, on one node."""
-        state = self._state
-        until = min(written.until + state.epoch, now + state.limits.preemption_s)
-        if until <= now or not self._may(pod) or len(written.rooms) != 1 or key_of(pod) in state.preemptions.under_way:
+        until = min(written.until + self._process.epoch, now + self._limits.preemption_s)
+        if until <= now or not self._may(pod) or len(written.rooms) != 1 or key_of(pod) in self._preemptions.under_way:
             return None
         ((node, requests),) = written.rooms
         asked = dict(pod.requests)
@@ -263,19 +281,19 @@ class KubePreemption:
     def _goes_on(self, victim: Victim, below: int, node: str) -> bool:
         """Say whether the victim is still to be evicted. Of a gang that is broken in part, pods on that node may have
         gone before. A pod without a gang is kube-scheduler's to evict."""
-        if victim.pod and ((pod := self._state.pods.get(victim.pod)) is None or pod.group_key is None):
+        if victim.pod and ((pod := self._store.pods.get(victim.pod)) is None or pod.group_key is None):
             return False
-        nodes, workload = {node}, self._state.workloads.get(victim.key)
+        nodes, workload = {node}, self._store.workloads.get(victim.key)
         if workload is not None and not workload.whole:
             nodes |= {member.pod.node for member in workload.members if member.pod.node}
         return self._giving_way.may(victim, below, nodes)
 
     def _may_be_on(self, uid: str, node: str) -> bool:
         """A pod that is being bound has a node in kube-scheduler before the watch shows it."""
-        return self._state.pods[uid].node in (None, "", node)
+        return self._store.pods[uid].node in (None, "", node)
 
     def _is_single(self, uid: str) -> bool:
-        pod = self._state.pods.get(uid)
+        pod = self._store.pods.get(uid)
         return pod is not None and pod.group_key is None
 
 

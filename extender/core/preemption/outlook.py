@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
-from extender.core.ledger.state import State
-from extender.core.limits import Preempts
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.process import Process
+from extender.core.ledger.quotas import Quotas
+from extender.core.limits import Limits, Preempts
 from extender.core.preemption.preempt import LACKS, may_not_preempt
 from extender.core.preemption.reservations import preempted_by
 from extender.core.preemption.search import Found, VictimSearch
-from extender.core.queue.demands import Demands
-from extender.core.queue.planner import Planner
 from extender.core.workload.shape import Shape
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
+from policies.model import Pod
 from policies.preemption.victims import Choice, Refusal
 from policies.steps import finish
 from policies.words import listed
@@ -33,13 +35,25 @@ class Outlook:
 class Foresight:
     """``of`` takes as long as a search for victims, and leaves everything as it is."""
 
-    def __init__(self, state: State, planner: Planner, demands: Demands) -> None:
-        self._state = state
-        self._victims = VictimSearch(state, planner, demands, tells=True)
+    def __init__(
+        self,
+        limits: Limits,
+        process: Process,
+        pods: Mapping[str, Pod],
+        quotas: Quotas,
+        preemptions: Preemptions,
+        victims: VictimSearch,
+    ) -> None:
+        self._limits = limits
+        self._process = process
+        self._pods = pods
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._victims = victims
 
     def of(self, workload: Workload, now: float) -> Outlook | None:
         """None where preemption has nothing to do with it: it lacks neither room nor quota."""
-        if (preemption := self._state.preemptions.under_way.get(workload.key)) is not None:
+        if (preemption := self._preemptions.under_way.get(workload.key)) is not None:
             told = ((str(victim), preemption.why[victim]) for victim in preemption.reservation.victims)
             return Outlook("others give way to it already, and it starts when they have gone", tuple(told))
         demand = workload.asked
@@ -56,7 +70,7 @@ class Foresight:
     def _told(self, workload: Workload, shape: Shape, found: Found, now: float) -> Outlook | None:
         match found.chosen:
             case None:
-                queue = self._state.quotas.queue_of(workload.key)
+                queue = self._quotas.queue_of(workload.key)
                 named = "its queue" if queue is None else queue.title
                 if queue is not None and queue.open:
                     return Outlook(f"nobody would give way to it: {named} gets no quota of others")
@@ -67,21 +81,24 @@ class Foresight:
                 return None
             case Choice(victims=victims, why=rules):
                 names = listed(one.name for one in victims)
-                wall = now - self._state.epoch
+                wall = now - self._process.epoch
                 lost = sum(one.lost(wall) for one in victims) / _HOUR_S
                 pairs = zip(found.victims, victims, strict=True)
-                told = ((str(who), preempted_by(self._state, workload, who, rules[one.name])) for who, one in pairs)
+                told = (
+                    (str(who), preempted_by(self._pods, self._quotas, workload, who, rules[one.name]))
+                    for who, one in pairs
+                )
                 return Outlook(
                     f"{self._when(workload, shape, names)}; {lost:.1f} device-hours would be lost", tuple(told)
                 )
 
     def _when(self, workload: Workload, shape: Shape, names: str) -> str:
-        match self._state.limits.preemption:
+        match self._limits.preemption:
             case Preempts.OFF:
                 return f"preemption is off; on, {names} would give way to it"
             case Preempts.DRY_RUN:
                 return f"preemption is a dry run; on, {names} would give way to it"
-            case Preempts.ON if (spared := self._state.preemptions.spares(workload.key, shape)) is not None:
+            case Preempts.ON if (spared := self._preemptions.spares(workload.key, shape)) is not None:
                 again = "not again until something changes" if spared.rests_until == inf else "it is tried again"
                 return f"{names} would give way to it, which came to nothing before: {again}"
             case Preempts.ON:

@@ -11,16 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extender.core.effects import Milestone
-from extender.core.explain.telling import reached
-from extender.core.ledger.preemptions import MOST
-from extender.core.ledger.state import State
-from extender.core.limits import Preempts
+from extender.core.explain.telling import Reporter
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.creation import FailedCreation, Trials
+from extender.core.ledger.preemptions import MOST, Preemptions
+from extender.core.ledger.process import Process
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.waiting import Waiting
+from extender.core.limits import Limits, Preempts
 from extender.core.preemption.reclaim import evicts
 from extender.core.preemption.reservations import Reservations
 from extender.core.preemption.search import Found, VictimSearch
-from extender.core.queue.demands import Demands, to_complete
+from extender.core.queue.demands import to_complete
 from extender.core.queue.line import Line
-from extender.core.queue.planner import Planner
 from extender.core.reasons import Reason
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
@@ -79,11 +82,31 @@ class Later:
 class Preempting:
     """What the cycle asks about preemption."""
 
-    def __init__(self, state: State, planner: Planner, demands: Demands, reservations: Reservations) -> None:
-        self._state = state
-        self._victims = VictimSearch(state, planner, demands)
+    def __init__(
+        self,
+        limits: Limits,
+        process: Process,
+        claims: Claims,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        failed_creation: FailedCreation,
+        trials: Trials,
+        waiting: Waiting,
+        reporter: Reporter,
+        victims: VictimSearch,
+        reservations: Reservations,
+    ) -> None:
+        self._process = process
+        self._claims = claims
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._failed_creation = failed_creation
+        self._trials = trials
+        self._waiting = waiting
+        self._reporter = reporter
+        self._victims = victims
         self._reservations = reservations
-        self._mode = state.limits.preemption
+        self._mode = limits.preemption
         self._vain: dict[_Asks, str] = {}
         """What was found for workloads that ask for the same, as of this epoch."""
         self._as_of = -1
@@ -99,7 +122,7 @@ class Preempting:
         """When somebody is to be looked at who may give way by then, no sooner than ``at``; None for nobody."""
         if self._mode is Preempts.OFF:
             return None
-        if self._looked_at == self._state.preemptions.epoch:
+        if self._looked_at == self._preemptions.epoch:
             at = max(at, self._ripe_at)
         return None if at == math.inf else max(at, self._rest_until)
 
@@ -111,16 +134,16 @@ class Preempting:
             return False
         if now >= self._ripe_at:
             self._ripe_at = math.inf
-            self._state.preemptions.ripen()
-        self._state.waiting.unpark()
-        self._looked_at, self._rest_until = self._state.preemptions.epoch, now + _REST_S
+            self._preemptions.ripen()
+        self._waiting.unpark()
+        self._looked_at, self._rest_until = self._preemptions.epoch, now + _REST_S
         return True
 
     def wants(self, workload: Workload, shape: Shape) -> bool:
         """Whether somebody may give way to it, as far as is known."""
         if self._mode is Preempts.OFF:
             return False
-        preemptions, queue = self._state.preemptions, self._state.quotas.queue_of(workload.key)
+        preemptions, queue = self._preemptions, self._quotas.queue_of(workload.key)
         by_rules = queue is not None and evicts(queue)
         if workload.priority <= preemptions.lowest and not by_rules:
             return False
@@ -130,7 +153,7 @@ class Preempting:
 
     def is_ready(self, key: GroupKey) -> bool:
         """Whether its victims have gone."""
-        return self._state.preemptions.is_ready(key)
+        return self._preemptions.is_ready(key)
 
     def instead(
         self, workload: Workload, shape: Shape, why: Reason, line: Line, now: float
@@ -147,7 +170,7 @@ class Preempting:
             self._postponed[workload.key] = self._stamp(demand), found
             return Later()
         if found.lowest is not None:
-            self._state.preemptions.looked(found.lowest)
+            self._preemptions.looked(found.lowest)
         said = self._conclude(workload, self._asks(workload, shape), found, now)
         return why._replace(message=f"{why.message}{said}") if isinstance(said, str) else said
 
@@ -156,7 +179,7 @@ class Preempting:
         demand, key = workload.asked, workload.key
         if self._mode is Preempts.OFF or why.code not in LACKS:
             return why
-        if (preemption := self._state.preemptions.under_way.get(key)) is not None:
+        if (preemption := self._preemptions.under_way.get(key)) is not None:
             if preemption.ready:
                 text = f"its victims have gone, and yet {why.message}"
                 return self._reservations.fail(workload, why._replace(message=text), now)
@@ -165,8 +188,8 @@ class Preempting:
             return why
         if workload.job is not None and (doubt := self._creation_doubt(workload)):
             return why._replace(message=f"{why.message}; {doubt}")
-        if self._as_of != self._state.preemptions.epoch:
-            self._vain, self._as_of = {}, self._state.preemptions.epoch
+        if self._as_of != self._preemptions.epoch:
+            self._vain, self._as_of = {}, self._preemptions.epoch
         asks, busy = self._asks(workload, shape), self._searches >= _SEARCHES and key not in self._postponed
         if asks in self._vain or busy or not self.wants(workload, shape):
             return why._replace(message=f"{why.message}{self._vain.get(asks, '')}")
@@ -174,7 +197,7 @@ class Preempting:
 
     def _creation_doubt(self, workload: Workload) -> str:
         """Why its pods may never be created, so that nobody is evicted for them; empty if nothing says so."""
-        failed, key = self._state.failed_creation, workload.key
+        failed, key = self._failed_creation, workload.key
         if failed.has_failed(key):
             return _UNCREATED
         return "" if workload.members.live or failed.may_evict(key.namespace, workload.priority) else _UNCREATED_THERE
@@ -183,7 +206,7 @@ class Preempting:
         """Whether a member that is to be replaced terminates on an open node: its room is about to be free."""
         pods = (member.pod for member in workload.members) if workload.incomplete else ()
         going = (pod for pod in pods if pod.deleting and pod.node and not pod.terminal)
-        return any(self._state.claims.admits(pod.node or "", pod.selection) for pod in going)
+        return any(self._claims.admits(pod.node or "", pod.selection) for pod in going)
 
     def _find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Found | None]:
         """What was found before its turn stands if nothing has changed since."""
@@ -193,17 +216,16 @@ class Preempting:
         return (yield from self._victims.find(workload, demand, shape, now))
 
     def _stamp(self, demand: Demand) -> _Stamp:
-        state = self._state
-        counts = demand.version, state.preemptions.epoch, state.claims.changes, state.quotas.version
-        return counts, tuple(state.preemptions.under_way)
+        counts = demand.version, self._preemptions.epoch, self._claims.changes, self._quotas.version
+        return counts, tuple(self._preemptions.under_way)
 
     def _conclude(self, workload: Workload, asks: _Asks, found: Found, now: float) -> Evict | str:
         """Whether others are to give way; or why not, to be said after why it waits."""
-        state, chosen = self._state, found.chosen
+        chosen = found.chosen
         if not isinstance(chosen, Choice):
             self._vain[asks] = "" if chosen is None else f"; {chosen.beside or chosen.text}"
-            self._ripe_at = min(self._ripe_at, found.ripe_at + state.epoch)
-        elif not chosen.victims or (self._mode is Preempts.ON and len(state.preemptions.under_way) >= MOST):
+            self._ripe_at = min(self._ripe_at, found.ripe_at + self._process.epoch)
+        elif not chosen.victims or (self._mode is Preempts.ON and len(self._preemptions.under_way) >= MOST):
             return ""
         elif self._mode is Preempts.ON:
             if spares := self._spares(workload, now):
@@ -211,7 +233,7 @@ class Preempting:
             return Evict(found, chosen)
         else:
             self._vain[asks] = f"; preemption is a dry run: on, it {_evicts(found.victims)}"
-            reached(state, workload, Milestone.WOULD_PREEMPT, now, detail=chosen.text)
+            self._reporter.reached(workload, Milestone.WOULD_PREEMPT, now, detail=chosen.text)
         return self._vain[asks]
 
     def _spares(self, workload: Workload, now: float) -> str:
@@ -219,11 +241,11 @@ class Preempting:
         job = workload.job
         if job is None or not job.seen.suspended:
             return ""
-        return self._state.trials.spares(workload.key, job.seen.podsets, now)
+        return self._trials.spares(workload.key, job.seen.podsets, now)
 
     def _asks(self, workload: Workload, shape: Shape) -> _Asks:
         """In a queue that lets newer ones of the same priority be evicted, its age counts."""
-        queue = self._state.quotas.queue_of(workload.key)
+        queue = self._quotas.queue_of(workload.key)
         if queue is None:
             return shape, "", 0.0
         aged = queue.preemption.within is Evicts.LOWER_OR_NEWER

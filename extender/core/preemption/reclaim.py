@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from extender.core.ledger.preemptions import Preemption
-from extender.core.ledger.quotas import Use
-from extender.core.ledger.state import State
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.preemptions import Preemption, Preemptions
+from extender.core.ledger.quotas import Quotas, Use
+from extender.core.ledger.waiting import Waiting
+from extender.core.limits import Limits
 from extender.core.preemption.candidates import gang_of
 from extender.core.queue.demands import Asked, Demands, in_whole_slices
 from extender.core.queue.line import requested
@@ -18,7 +20,8 @@ from policies.model import GroupKey, Pod, Requests, Victim
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, FlavorResource, Usage
 from policies.placement.snapshot import no_nodes
 from policies.preemption.allowed import forbids
-from policies.preemption.candidates import Candidate, Limits, Request, Unit
+from policies.preemption.candidates import Candidate, Request, Unit
+from policies.preemption.candidates import Limits as Protection
 from policies.preemption.reclaim import Queues, Reclaim
 from policies.preemption.victims import Choice, Refusal, offered
 from policies.quota.flavors import Assignment, Choices, Fit
@@ -49,20 +52,33 @@ class Reclaiming:
     """The options of one workload, from the one that is tried first on. ``by_quota``: who would go for that quota."""
 
     def __init__(
-        self, state: State, demands: Demands, workload: Workload, demand: Demand, queue: ClusterQueue, by_quota: ByQuota
+        self,
+        limits: Limits,
+        pods: Mapping[str, Pod],
+        workloads: Mapping[GroupKey, Workload],
+        quotas: Quotas,
+        preemptions: Preemptions,
+        waiting: Waiting,
+        demands: Demands,
+        workload: Workload,
+        demand: Demand,
+        queue: ClusterQueue,
+        by_quota: ByQuota,
     ) -> None:
-        self._state = state
+        self._limits = limits
+        self._workloads = workloads
+        self._quotas = quotas
         self._by_quota = by_quota
         self._demands = demands
         self._workload = workload
         self._demand = demand
         self._queue = queue
-        picture, self._fair = state.quotas.queues.picture, state.limits.fair_sharing
-        self._tree = tree_without_leaving(state, queue.name)
+        picture, self._fair = quotas.queues.picture, limits.fair_sharing
+        self._tree = tree_without_leaving(pods, quotas, preemptions, queue.name)
         self.statement = Statement(no_nodes(), self._tree)
         if queue.open:
-            deserve(self._tree, picture.tree, requested(state))
-        free_uses(self._tree, (use for use in state.quotas.uses.of(workload.key).values() if use.unseen))
+            deserve(self._tree, picture.tree, requested(workloads, quotas, waiting))
+        free_uses(self._tree, (use for use in quotas.uses.of(workload.key).values() if use.unseen))
         self._asked = Asked(workload, demand.pods, queue, picture)
         self._choices = Choices(
             self._tree, picture.flavors, queue, self._asked.closed(), self._preempts, fair=self._fair
@@ -72,8 +88,8 @@ class Reclaiming:
     @property
     def queues(self) -> Queues:
         """What the search for victims has to know."""
-        known = self._state.quotas.queues.picture.queues
-        queues, saturation = {name: known[name] for name in self._tree.queues}, self._state.limits.saturation
+        known = self._quotas.queues.picture.queues
+        queues, saturation = {name: known[name] for name in self._tree.queues}, self._limits.saturation
         return Queues(queues, _FAIR if self._fair else (), saturation)
 
     def next(self, shape: Shape, why: str) -> Steps[Option | None]:
@@ -99,7 +115,7 @@ class Reclaiming:
         node."""
         queues, own, pods = self.queues, self._queue, self._demand.pods
         request = Request(str(self._workload.key), pods, 0, self._workload.priority, queue=own.name, usage=usage)
-        reclaim = Reclaim(request, self.statement, queues, Limits(), fair=queues.fair)
+        reclaim = Reclaim(request, self.statement, queues, Protection(), fair=queues.fair)
         alone = not self._may_evict_in_queue(own.preemption.within)
         return {name for name in self._tree.queues if reclaim.reaches(name, alone=alone)}
 
@@ -125,7 +141,7 @@ class Reclaiming:
     def _may_evict_in_queue(self, policy: Evicts) -> bool:
         """Whether somebody in its queue has such a priority."""
         least = self._workload.priority + (policy is Evicts.LOWER_OR_NEWER)
-        workloads, members = self._state.workloads, self._state.quotas.members.of(self._queue.name)
+        workloads, members = self._workloads, self._quotas.members.of(self._queue.name)
         return policy is not Evicts.NEVER and any(workloads[key].priority < least for key in members)
 
     def _preempts(self, queue: ClusterQueue, what: FlavorResource, amount: int) -> tuple[Fit, int]:
@@ -147,9 +163,9 @@ def evicts(queue: ClusterQueue) -> bool:
     return any(one is not Evicts.NEVER for one in (rules.within, rules.reclaim, rules.borrow))
 
 
-def may_not_evict(state: State, preemptor: Workload, victim: Workload) -> str:
+def may_not_evict(quotas: Quotas, preemptor: Workload, victim: Workload) -> str:
     """Why the rules forbid it whatever quota there is; empty if they do not."""
-    quotas = state.quotas
+    quotas = quotas
     ours, theirs = (quotas.members.queue_of(one.key) or "" for one in (preemptor, victim))
     request = Request(str(preemptor.key), (), 0, preemptor.priority, since=preemptor.created, queue=ours)
     candidate = Candidate(str(victim.key), Unit.WORKLOAD, victim.priority, victim.created, queue=theirs)
@@ -157,15 +173,17 @@ def may_not_evict(state: State, preemptor: Workload, victim: Workload) -> str:
     return forbids(request, candidate, {name: known[name] for name in tree.below(tree.root_of(ours))})
 
 
-def tree_without_leaving(state: State, queue: str, besides: GroupKey | None = None) -> QuotaTree:
+def tree_without_leaving(
+    pods: Mapping[str, Pod], quotas: Quotas, preemptions: Preemptions, queue: str, besides: GroupKey | None = None
+) -> QuotaTree:
     """The hierarchy of that queue as it will be when everybody has gone who gives way to somebody now, and these have
     started. ``besides``: but for that one, who may start before that."""
-    quotas, tree = state.quotas, state.quotas.queues.picture.tree.fork(queue)
-    for key, preemption in state.preemptions.under_way.items():
+    quotas, tree = quotas, quotas.queues.picture.tree.fork(queue)
+    for key, preemption in preemptions.under_way.items():
         if key == besides:
             continue
         for victim in preemption.left:
-            free_uses(tree, _used_by(state, victim))
+            free_uses(tree, _used_by(pods, quotas, victim))
         own = quotas.members.queue_of(key)
         if own is not None and own in tree.queues:
             tree.free(own, quotas.kept(key))
@@ -173,11 +191,11 @@ def tree_without_leaving(state: State, queue: str, besides: GroupKey | None = No
     return tree
 
 
-def to_keep(state: State, preemption: Preemption) -> Usage:
+def to_keep(pods: Mapping[str, Pod], quotas: Quotas, preemption: Preemption) -> Usage:
     """Of the quota that a preemptor is to have, what its victims do not use any more."""
     left = Counter(preemption.usage)
     for victim in preemption.left:
-        for use in _used_by(state, victim):
+        for use in _used_by(pods, quotas, victim):
             left.subtract(use.usage)
     return {what: left[what] for what in preemption.usage if left[what] > 0}
 
@@ -189,16 +207,16 @@ def free_uses(tree: QuotaTree, uses: Iterable[Use]) -> None:
             tree.free(use.queue, use.usage)
 
 
-def _used_by(state: State, victim: Victim) -> list[Use]:
-    uses = state.quotas.uses.of(gang_of(state, victim))
+def _used_by(pods: Mapping[str, Pod], quotas: Quotas, victim: Victim) -> list[Use]:
+    uses = quotas.uses.of(gang_of(pods, victim))
     return [use for owner, use in uses.items() if victim.pod in ("", owner)]
 
 
-def told_by_rooms(state: State, key: GroupKey, rooms: Iterable[tuple[str, Requests]]) -> Usage:
+def told_by_rooms(claims: Claims, quotas: Quotas, key: GroupKey, rooms: Iterable[tuple[str, Requests]]) -> Usage:
     """After a restart: the quota of the room that is kept for a workload, by the flavors of the nodes."""
-    queue, picture, usage = state.quotas.queue_of(key), state.quotas.queues.picture, Counter[FlavorResource]()
+    queue, picture, usage = quotas.queue_of(key), quotas.queues.picture, Counter[FlavorResource]()
     for name, requests in rooms if queue is not None else ():
-        if queue is not None and (node := state.claims.nodes.get(name)) is not None:
+        if queue is not None and (node := claims.nodes.get(name)) is not None:
             flavors = told_by(node, queue, picture.flavors)
             usage.update({(flavors[one], one): amount for one, amount in requests if one in flavors})
     return usage

@@ -8,27 +8,28 @@ like any other workload.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import assert_never
 
 from extender.core.answers import Reserved
 from extender.core.effects import Cause, Evict, Milestone, Reached, Reserve, Wake
-from extender.core.explain.telling import explain, reached
+from extender.core.explain.telling import Reporter
 from extender.core.gate.repeats import Repeats
 from extender.core.gate.revocations import Revocations
 from extender.core.instants import pause_s
-from extender.core.ledger.claims import Owner, SlotOf
-from extender.core.ledger.preemptions import Preemption, Spared, room_of
-from extender.core.ledger.state import State
-from extender.core.limits import Preempts
-from extender.core.preemption.candidates import (
-    gang_of,
-    going,
-    is_evictable,
-    is_evictable_alone,
-    runs_without,
-    surplus_of,
-)
+from extender.core.ledger.budgets import DisruptionBudgets
+from extender.core.ledger.claims import Claims, Owner, SlotOf
+from extender.core.ledger.namespaces import Namespaces
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.preemptions import Preemption, Preemptions, Spared, room_of
+from extender.core.ledger.process import Process
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.room import Room
+from extender.core.ledger.singles import KeptOut
+from extender.core.ledger.store import Store
+from extender.core.ledger.waiting import Waiting
+from extender.core.limits import Limits, Preempts
+from extender.core.preemption.candidates import Candidates, gang_of, runs_without, surplus_of
 from extender.core.preemption.reclaim import may_not_evict, to_keep, told_by_rooms
 from extender.core.preemption.search import Found
 from extender.core.reasons import Reason
@@ -45,47 +46,62 @@ from policies.words import many
 class GivingWay:
     """Nothing of it counts as a failure: a suspended job goes back into its queue with the age that it has."""
 
-    def __init__(self, state: State, revocations: Revocations) -> None:
-        self._state = state
+    def __init__(
+        self,
+        store: Store,
+        room: Room,
+        outbox: Outbox,
+        claims: Claims,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        candidates: Candidates,
+        revocations: Revocations,
+    ) -> None:
+        self._store = store
+        self._room = room
+        self._outbox = outbox
+        self._claims = claims
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._candidates = candidates
         self._revocations = revocations
 
     def may(self, victim: Victim, priority: int, nodes: Collection[str], preemptor: Workload | None = None) -> bool:
         """After a restart: whether it is the one that was chosen, may be evicted for somebody of that priority, and has
         room on one of these nodes, or quota that the queue of the ``preemptor`` may take back. One that has started
         again since is another one."""
-        state = self._state
-        pod = state.pods.get(victim.pod)
+        pod = self._store.pods.get(victim.pod)
         if pod is not None and pod.group_key is None:
             lower = pod.node in nodes and pod.priority < priority
-            return lower and (pod.deleting or is_evictable_alone(state, pod))
-        workload = state.workloads.get(gang_of(state, victim))
+            return lower and (pod.deleting or self._candidates.is_evictable_alone(pod))
+        workload = self._store.workloads.get(gang_of(self._store.pods, victim))
         if workload is None or (preemptor is None and workload.priority >= priority):
             return False
-        if preemptor is not None and may_not_evict(state, preemptor, workload):
+        if preemptor is not None and may_not_evict(self._quotas, preemptor, workload):
             return False
         by_quota = preemptor is not None and self.rule(victim, preemptor) is not Why.PRIORITY
         if pod is not None:
             return (by_quota or pod.node in nodes) and (
-                pod.deleting or pod in surplus_of(workload, state.preemptions.pods)
+                pod.deleting or pod in surplus_of(workload, self._preemptions.pods)
             )
         stamps = [member.pod.stamp for member in workload.members if by_quota or member.pod.node in nodes]
         ours = any(stamp is not None and stamp.release in victim.releases for stamp in stamps)
-        return ours and (is_evictable(state, workload) or not workload.whole or workload.paused)
+        return ours and (self._candidates.is_evictable(workload) or not workload.whole or workload.paused)
 
     def rule(self, victim: Victim, preemptor: Workload) -> Why:
         """By which rule it may be evicted, as far as the queues of both tell."""
-        keys = preemptor.key, gang_of(self._state, victim)
-        ours, theirs = map(self._state.quotas.members.queue_of, keys)
+        keys = preemptor.key, gang_of(self._store.pods, victim)
+        ours, theirs = map(self._quotas.members.queue_of, keys)
         if ours is None or theirs is None:
             return Why.PRIORITY
         return Why.IN_QUEUE if ours == theirs else Why.RECLAIM
 
     def has_room(self, victim: Victim) -> bool:
         """Whether it has yet to go."""
-        claims = self._state.claims
+        claims = self._claims
         if victim.pod:
             return claims.get(victim.pod) is not None
-        workload = self._state.workloads.get(victim.key)
+        workload = self._store.workloads.get(victim.key)
         if workload is None:
             return False
         owners: list[Owner] = [member.uid for member in workload.members]
@@ -95,37 +111,37 @@ class GivingWay:
     def tell(self, victim: Victim, why: str, now: float) -> None:
         """Once more if it was told already."""
         if victim.pod:
-            for pod in going(self._state, victim):
+            for pod in self._candidates.going(victim):
                 if pod.live and not self.needs(victim):
                     self._evict(pod, why)
-        elif (workload := self._state.workloads.get(victim.key)) is not None:
+        elif (workload := self._store.workloads.get(victim.key)) is not None:
             self._tell_whole(workload, why, now)
 
     def needs(self, victim: Victim) -> str:
         """Why a surplus may not go alone any more; empty if it may, or is none."""
-        state, pod = self._state, self._state.pods.get(victim.pod)
-        workload = None if pod is None else state.workload_of(pod)
-        if workload is None or workload.key in state.preemptions.leaving:
+        pod = self._store.pods.get(victim.pod)
+        workload = None if pod is None else self._store.workload_of(pod)
+        if workload is None or workload.key in self._preemptions.leaving:
             return ""
-        if runs_without(workload, state.preemptions.pods):
+        if runs_without(workload, self._preemptions.pods):
             return ""
         return f"{victim.mention} is no surplus any more: its gang has too few members without it"
 
     def spare(self, victim: Victim, why: str) -> None:
         """It need not go for that any more: a job that was not suspended yet runs on."""
-        workload = None if victim.pod else self._state.workloads.get(victim.key)
+        workload = None if victim.pod else self._store.workloads.get(victim.key)
         if workload is not None and workload.job is not None:
             workload.job.spare(why)
-            self._state.nudge(workload)
+            self._store.nudge(workload)
 
     def _tell_whole(self, workload: Workload, why: str, now: float) -> None:
-        state, job = self._state, workload.job
-        state.nudge(workload)
+        job = workload.job
+        self._store.nudge(workload)
         if job is not None:
             if job.plan is not None and not job.seen.suspended and not job.stop:
                 job.take_back(why)
             return
-        state.unreserve_all(workload)
+        self._room.unreserve_all(workload)
         if not workload.releasing:
             self._revocations.revoke(workload, why, now, Cause.PREEMPTED)
         for pod in workload.bound:
@@ -133,44 +149,44 @@ class GivingWay:
                 self._evict(pod, why)
 
     def _evict(self, pod: Pod, why: str) -> None:
-        self._state.out.append(Evict(pod.uid, pod.namespace, pod.name, why))
+        self._outbox.append(Evict(pod.uid, pod.namespace, pod.name, why))
 
 
-def preempted_by(state: State, workload: Workload, victim: Victim, rule: Why) -> str:
+def preempted_by(pods: Mapping[str, Pod], quotas: Quotas, workload: Workload, victim: Victim, rule: Why) -> str:
     """What a victim is told: for whom it goes, and by which rule of whose queue."""
-    return f"preempted by {workload.key.mention}, {_why(state, workload, victim, rule)}"
+    return f"preempted by {workload.key.mention}, {_why(pods, quotas, workload, victim, rule)}"
 
 
-def _why(state: State, workload: Workload, victim: Victim, rule: Why) -> str:
-    ours, theirs = state.quotas.queue_of(workload.key), state.quotas.queue_of(gang_of(state, victim))
+def _why(pods: Mapping[str, Pod], quotas: Quotas, workload: Workload, victim: Victim, rule: Why) -> str:
+    ours, theirs = quotas.queue_of(workload.key), quotas.queue_of(gang_of(pods, victim))
     if ours is None or theirs is None or rule is Why.PRIORITY:
         return f"which has priority {workload.priority} and lacked room"
     match rule:
         case Why.IN_QUEUE:
             return f"which comes before it in {ours.title} (withinClusterQueue: {ours.preemption.within})"
         case Why.RECLAIM:
-            return f"{_lacked(state, ours, theirs)} (reclaimWithinCohort: {ours.preemption.reclaim})"
+            return f"{_lacked(quotas, ours, theirs)} (reclaimWithinCohort: {ours.preemption.reclaim})"
         case Why.WHILE_BORROWING:
-            return f"{_lacked(state, ours, theirs)} (borrowWithinCohort: {ours.preemption.borrow})"
+            return f"{_lacked(quotas, ours, theirs)} (borrowWithinCohort: {ours.preemption.borrow})"
         case Why.FAIR:
-            return f"{_lacked(state, ours, theirs)}, and has the smaller share (fair sharing)"
+            return f"{_lacked(quotas, ours, theirs)}, and has the smaller share (fair sharing)"
         case _:
             assert_never(rule)
 
 
-def _lacked(state: State, ours: ClusterQueue, theirs: ClusterQueue) -> str:
+def _lacked(quotas: Quotas, ours: ClusterQueue, theirs: ClusterQueue) -> str:
     if ours.open:
         return f"whose {ours.title} deserves what {theirs.title} uses beyond what that deserves"
     if ours.cohort == theirs.cohort:
         return f"whose ClusterQueue {ours.name} needs what {theirs.name} has borrowed in cohort {theirs.cohort}"
     # Of cohorts in each other: where both borrow.
-    paths = (_path(state, one) for one in (ours, theirs))
+    paths = (_path(quotas, one) for one in (ours, theirs))
     return "whose ClusterQueue {} needs what {} has borrowed".format(*paths)
 
 
-def _path(state: State, queue: ClusterQueue) -> str:
+def _path(quotas: Quotas, queue: ClusterQueue) -> str:
     """Its cohorts from the root down, and itself."""
-    node = state.quotas.queues.picture.tree.queues[queue.name]
+    node = quotas.queues.picture.tree.queues[queue.name]
     return "/".join(reversed([one.name for one in node.path()]))
 
 
@@ -182,34 +198,67 @@ _UNTOLD_S, _LATE_S, _LATEST_S = 1.0, 600.0, 3600.0
 class Reservations:
     """``follow`` is called after every event."""
 
-    def __init__(self, state: State, giving_way: GivingWay, repeats: Repeats) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        process: Process,
+        pods: Mapping[str, Pod],
+        workloads: Mapping[GroupKey, Workload],
+        room: Room,
+        outbox: Outbox,
+        claims: Claims,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        namespaces: Namespaces,
+        budgets: DisruptionBudgets,
+        waiting: Waiting,
+        kept_out: KeptOut,
+        reporter: Reporter,
+        candidates: Candidates,
+        giving_way: GivingWay,
+        repeats: Repeats,
+    ) -> None:
+        self._limits = limits
+        self._process = process
+        self._pods = pods
+        self._workloads = workloads
+        self._room = room
+        self._outbox = outbox
+        self._claims = claims
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._namespaces = namespaces
+        self._budgets = budgets
+        self._waiting = waiting
+        self._kept_out = kept_out
+        self._reporter = reporter
+        self._candidates = candidates
         self._giving_way = giving_way
         self._repeats = repeats
 
     def begin(self, workload: Workload, found: Found, chosen: Choice, now: float) -> Reason:
         """Keep the room of these pods, and write it down. Returns what the workload waits for."""
-        state, rooms = self._state, dict[str, Counter[str]]()
+        rooms = dict[str, Counter[str]]()
         for pod in found.pods:
             if (node := chosen.nodes.get(pod.uid)) is not None:
                 rooms.setdefault(node, Counter()).update(dict(pod.requests))
-        until = now + state.limits.preemption_s
+        until = now + self._limits.preemption_s
         kept = tuple((node, tuple(sorted(amounts.items()))) for node, amounts in rooms.items())
         first = None if workload.job is not None else workload.members.first
-        reservation = Reservation(kept, tuple(found.victims), until - state.epoch)
+        reservation = Reservation(kept, tuple(found.victims), until - self._process.epoch)
         written_on = "" if first is None else first.uid
         why = {
-            victim: preempted_by(state, workload, victim, chosen.why[one.name])
+            victim: preempted_by(self._pods, self._quotas, workload, victim, chosen.why[one.name])
             for victim, one in zip(found.victims, chosen.victims, strict=True)
         }
-        as_of = None if (demand := workload.demand) is None else (demand.shape, state.preemptions.nodes)
+        as_of = None if (demand := workload.demand) is None else (demand.shape, self._preemptions.nodes)
         waits = _waits(found.victims)
         self.keep(workload.key, Preemption(reservation, until, why, waits, written_on, usage=found.usage, as_of=as_of))
-        wall = now - state.epoch
+        wall = now - self._process.epoch
         lost = sum(one.lost(wall) for one in chosen.victims)
         detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
-        reached(state, workload, Milestone.PREEMPTING, now, detail=detail, rules=tuple(chosen.why.values()))
-        return state.preemptions.under_way[workload.key].reason
+        self._reporter.reached(workload, Milestone.PREEMPTING, now, detail=detail, rules=tuple(chosen.why.values()))
+        return self._preemptions.under_way[workload.key].reason
 
     def keep(self, key: GroupKey, preemption: Preemption) -> None:
         """Keep that room, and write it down."""
@@ -223,9 +272,9 @@ class Reservations:
             if event.detail:
                 self._repeats.put(Reserve(event.key, event.pod, event.job, None), now)
             return
-        preemption = self._state.preemptions.under_way.get(event.key)
+        preemption = self._preemptions.under_way.get(event.key)
         if preemption is None:
-            self._state.out.append(Reserve(event.key, event.pod, event.job, None))
+            self._outbox.append(Reserve(event.key, event.pod, event.job, None))
         elif preemption.reservation != event.reservation:
             return
         elif event.detail:
@@ -235,7 +284,7 @@ class Reservations:
 
     def follow(self, now: float) -> None:
         """Room that has come free is kept for whoever it is for; who needs it no more gives it up."""
-        state, preemptions = self._state, self._state.preemptions
+        preemptions = self._preemptions
         for key, uid in preemptions.take_rested(now):
             self._go_on(key, uid)
         if not preemptions.under_way:
@@ -247,28 +296,28 @@ class Reservations:
                 continue
             if moved:
                 self._see_off(key, preemption)
-                state.quotas.keep(key, to_keep(state, preemption))
+                self._quotas.keep(key, to_keep(self._pods, self._quotas, preemption))
             if now >= preemption.until:
-                self._give_up(key, preemption, f"after {state.limits.preemption_s:.0f} s {self._left(preemption)}", now)
+                self._give_up(key, preemption, f"after {self._limits.preemption_s:.0f} s {self._left(preemption)}", now)
             elif preemption.left and now >= preemption.tell_at:
                 self._tell(key, preemption, now)
         preemptions.keep()
 
     def _go_on(self, key: GroupKey, uid: str) -> None:
         """Look again at a workload whose rest is over. A pod of no gang is woken, so that kube-scheduler tries it."""
-        state, pod = self._state, self._state.pods.get(uid)
+        pod = self._pods.get(uid)
         if pod is not None and pod.live and not pod.node:
-            state.out.append(Wake(pod.uid, pod.namespace, pod.name))
-        elif key in state.waiting.keys:
-            state.waiting.look_again(key)
+            self._outbox.append(Wake(pod.uid, pod.namespace, pod.name))
+        elif key in self._waiting.keys:
+            self._waiting.look_again(key)
         else:
-            state.preemptions.stop_resting(key)
+            self._preemptions.stop_resting(key)
 
     def _left(self, preemption: Preemption) -> str:
         """Who is still there, and of a job what has kept it from being suspended."""
         some = list(preemption.left)[:_NAMED]
         said = f"{_named(some)} had yet to go"
-        gangs = [gang for one in some if not one.pod and (gang := self._state.workloads.get(one.key)) is not None]
+        gangs = [gang for one in some if not one.pod and (gang := self._workloads.get(one.key)) is not None]
         for gang in gangs:
             if gang.job is not None and gang.job.refused:
                 # What the API server says names the job.
@@ -279,7 +328,7 @@ class Reservations:
 
     def next_end(self) -> float | None:
         """When the next one ends, or its victims are told again, or another one is tried."""
-        under_way, rested = self._state.preemptions.under_way.values(), self._state.preemptions.next_rest()
+        under_way, rested = self._preemptions.under_way.values(), self._preemptions.next_rest()
         ends = [min(one.until, one.tell_at) if one.left else one.until for one in under_way]
         return min([*ends, *([] if rested is None else [rested])], default=None)
 
@@ -291,22 +340,21 @@ class Reservations:
             return why
         told = "" if preemption.told else ", before anybody was told"
         text = f"the eviction of {_named(preemption.reservation.victims)} for it has ended{told}: {why.message}"
-        preemptions, shape = self._state.preemptions, None if demand is None else demand.shape
+        preemptions, shape = self._preemptions, None if demand is None else demand.shape
         changed = preemption.ready and preemption.as_of not in (None, (shape, preemptions.nodes))
         if not preemption.ready:
             text = f"{text}; it is tried again"
         if not changed and (shape is not None or not preemption.ready):
             preemptions.spare(workload.key, self._spared(workload.key, preemption, shape, text, now))
-        reached(self._state, workload, Milestone.UNRESERVED, now, detail=why.message)
+        self._reporter.reached(workload, Milestone.UNRESERVED, now, detail=why.message)
         return why._replace(message=text)
 
     def restore(self, now: float) -> None:
         """After a restart: what is written on those who wait goes on, where it can be believed."""
-        state = self._state
-        for key in list(state.waiting.keys):
-            for written_on, reservation in _written_on(state.workloads[key]):
-                preemption = self._believed(state.workloads[key], written_on, reservation, now)
-                if preemption is None or key in state.preemptions.under_way:
+        for key in list(self._waiting.keys):
+            for written_on, reservation in _written_on(self._workloads[key]):
+                preemption = self._believed(self._workloads[key], written_on, reservation, now)
+                if preemption is None or key in self._preemptions.under_way:
                     self.write(key, written_on, None)
                 else:
                     self.resume(key, preemption, now)
@@ -315,23 +363,22 @@ class Reservations:
         """What was written down before a restart goes on, unless there is room for it by now."""
         self._keep(key, preemption)
         self._see_off(key, preemption)
-        self._state.preemptions.tell_later(key, now)
+        self._preemptions.tell_later(key, now)
 
     def write(self, key: GroupKey, written_on: str, reservation: Reservation | None) -> None:
         """On its job, or on the pod ``written_on`` of it. What starts a job takes it off as well."""
-        workload, pod = self._state.workloads.get(key), self._state.pods.get(written_on)
+        workload, pod = self._workloads.get(key), self._pods.get(written_on)
         record = None if workload is None else workload.job
         if pod is not None:
-            self._state.out.append(Reserve(key, pod, None, reservation))
+            self._outbox.append(Reserve(key, pod, None, reservation))
         elif record is not None and not written_on and record.writing is not JobWrite.START:
-            self._state.out.append(Reserve(key, None, record.seen, reservation))
+            self._outbox.append(Reserve(key, None, record.seen, reservation))
 
     def _believed(self, workload: Workload, written_on: str, reservation: Reservation, now: float) -> Preemption | None:
         """Anybody can write it on a pod of his own: it may be for no more than is asked for, and evict nobody whose
         priority is no lower or who has no room there."""
-        state = self._state
-        until = min(reservation.until + state.epoch, now + state.limits.preemption_s)
-        if state.limits.preemption is not Preempts.ON or until <= now:
+        until = min(reservation.until + self._process.epoch, now + self._limits.preemption_s)
+        if self._limits.preemption is not Preempts.ON or until <= now:
             return None
         asked, kept = Counter[str](), Counter[str]()
         for slot in workload.members.slots.lacking:
@@ -344,92 +391,92 @@ class Reservations:
         may, priority = self._giving_way.may, workload.priority
         victims = tuple(one for one in reservation.victims if may(one, priority, nodes, workload))
         found = Reservation(reservation.rooms, victims, reservation.until)
-        why = {one: preempted_by(state, workload, one, self._giving_way.rule(one, workload)) for one in victims}
-        usage = told_by_rooms(state, workload.key, reservation.rooms)
+        why = {
+            one: preempted_by(self._pods, self._quotas, workload, one, self._giving_way.rule(one, workload))
+            for one in victims
+        }
+        usage = told_by_rooms(self._claims, self._quotas, workload.key, reservation.rooms)
         return Preemption(found, until, why, _waits(victims), written_on, usage=usage)
 
     def _keep(self, key: GroupKey, preemption: Preemption) -> None:
         """Room and quota, as they come free."""
-        self._state.preemptions.begin(key, preemption)
-        self._state.quotas.keep(key, to_keep(self._state, preemption))
+        self._preemptions.begin(key, preemption)
+        self._quotas.keep(key, to_keep(self._pods, self._quotas, preemption))
 
     def _tell(self, key: GroupKey, preemption: Preemption, now: float) -> None:
-        preemptions = self._state.preemptions
+        preemptions = self._preemptions
         for victim in () if preemption.told else preemption.left:
-            workload = None if victim.pod else self._state.workloads.get(victim.key)
+            workload = None if victim.pod else self._workloads.get(victim.key)
             job = None if workload is None or workload.job is None else workload.job.seen
-            preemptions.evictions.note(victim, job, now - self._state.epoch)
+            preemptions.evictions.note(victim, job, now - self._process.epoch)
         preemptions.tell(key, now)
         for victim in list(preemption.left):
             self._giving_way.tell(victim, preemption.why[victim], now)
 
     def _tell_first(self, key: GroupKey, preemption: Preemption, now: float) -> None:
         """What a PodDisruptionBudget lets go may have changed since it was decided: no gang is to go in part."""
-        pods = [pod for victim in preemption.left for pod in going(self._state, victim)]
+        pods = [pod for victim in preemption.left for pod in self._candidates.going(victim)]
         needed = next(filter(None, map(self._giving_way.needs, preemption.left)), "")
-        if why := needed or self._state.budgets.forbids(pods, self._state.budgets.left):
+        if why := needed or self._budgets.forbids(pods, self._budgets.left):
             return self._give_up(key, preemption, why, now)
         return self._tell(key, preemption, now)
 
     def _see_off(self, key: GroupKey, preemption: Preemption) -> None:
         """Who has gone by now; when that is all of them, their preemptor is planned."""
-        state = self._state
         for victim in [one for one in preemption.left if not self._giving_way.has_room(one)]:
-            state.preemptions.gone(key, victim)
-            state.waiting.look_again(victim.key)
+            self._preemptions.gone(key, victim)
+            self._waiting.look_again(victim.key)
         if not preemption.left and not preemption.ready:
-            state.preemptions.make_ready(key)
-            state.waiting.look_again(key)
-            if (pod := state.kept_out.pods.get(preemption.written_on)) is not None:
+            self._preemptions.make_ready(key)
+            self._waiting.look_again(key)
+            if (pod := self._kept_out.pods.get(preemption.written_on)) is not None:
                 # kube-scheduler had seen them go before we did, and was told that others have room there.
-                state.kept_out.drop(pod.uid)
-                state.out.append(Wake(pod.uid, pod.namespace, pod.name))
+                self._kept_out.drop(pod.uid)
+                self._outbox.append(Wake(pod.uid, pod.namespace, pod.name))
 
     def _end(self, key: GroupKey) -> Preemption | None:
         """Its room is for everybody."""
-        state = self._state
-        if (preemption := state.preemptions.end(key)) is None:
+        if (preemption := self._preemptions.end(key)) is None:
             return None
-        state.quotas.keep(key, {})
+        self._quotas.keep(key, {})
         for node in preemption.rooms:
-            state.free(room_of(key, node))
+            self._room.free(room_of(key, node))
         for victim in preemption.left:
             self._giving_way.spare(victim, preemption.why[victim])
-            state.waiting.look_again(victim.key)
+            self._waiting.look_again(victim.key)
         self.write(key, preemption.written_on, None)
         return preemption
 
     def _waits(self, key: GroupKey, preemption: Preemption) -> bool:
         """Whether it is there, and has yet to get its room."""
-        state = self._state
-        if state.namespaces.ending(key.namespace) is not None:
+        if self._namespaces.ending(key.namespace) is not None:
             return False
         if not preemption.alone:
-            return key in state.workloads and key in state.waiting.keys
-        pod = state.pods.get(preemption.written_on)
-        return pod is not None and pod.live and not pod.node and state.claims.get(pod.uid) is None
+            return key in self._workloads and key in self._waiting.keys
+        pod = self._pods.get(preemption.written_on)
+        return pod is not None and pod.live and not pod.node and self._claims.get(pod.uid) is None
 
     def _spared(self, key: GroupKey, preemption: Preemption, shape: object, why: str, now: float) -> Spared:
         """Victims that were told and did not go in time are left alone longer than those that could not be told."""
-        preemptions, pod = self._state.preemptions, preemption.written_on if preemption.alone else ""
+        preemptions, pod = self._preemptions, preemption.written_on if preemption.alone else ""
         if preemption.ready:
             return Spared(shape, preemptions.freed, why, pod=pod)
         times = preemptions.failures(key) + 1
         if preemption.told:
             return Spared(shape, preemptions.freed, why, now + pause_s(times, _LATE_S, _LATEST_S), times, pod)
-        rests_s = pause_s(times, _UNTOLD_S, self._state.limits.retry_max_s)
+        rests_s = pause_s(times, _UNTOLD_S, self._limits.retry_max_s)
         return Spared(None, preemptions.freed, why, now + rests_s, times, pod)
 
     def _give_up(self, key: GroupKey, preemption: Preemption, why: str, now: float) -> None:
         """End it as ``fail`` does."""
-        state, workload = self._state, self._state.workloads.get(key)
+        workload = self._workloads.get(key)
         if workload is not None:
             reason, demand = self.fail(workload, Reason("NoRoom", why), now), workload.asked
             # Whatever keeps it from being planned stays what it waits for.
-            return explain(state, workload, reason if demand is None else demand.trouble or reason, now)
+            return self._reporter.explain(workload, reason if demand is None else demand.trouble or reason, now)
         self._end(key)
-        state.preemptions.spare(key, self._spared(key, preemption, preemption.reservation.rooms, "", now))
-        state.out.append(Reached(key, Milestone.UNRESERVED, 1, 0.0, detail=why, alone=preemption.alone))
+        self._preemptions.spare(key, self._spared(key, preemption, preemption.reservation.rooms, "", now))
+        self._outbox.append(Reached(key, Milestone.UNRESERVED, 1, 0.0, detail=why, alone=preemption.alone))
         return None
 
 

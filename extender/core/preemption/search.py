@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from extender.core.ledger.state import State
-from extender.core.preemption.candidates import Concerns, budgets_left, candidates, kept
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.process import Process
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.singles import WaitingSingles
+from extender.core.ledger.waiting import Waiting
+from extender.core.limits import Limits
+from extender.core.preemption.candidates import Candidates, Concerns
 from extender.core.preemption.reclaim import Option, Reclaiming
 from extender.core.queue.demands import Demands, left_short, siblings, to_complete
 from extender.core.queue.planner import Planner, view_for
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
-from policies.model import Pod, Victim
+from policies.model import GroupKey, Pod, Victim
 from policies.model.queues import ClusterQueue, Usage
 from policies.placement.request import Sibling
 from policies.preemption.candidates import Candidate, Request
@@ -47,8 +53,33 @@ class VictimSearch:
     """``find`` takes up to tens of milliseconds for each set of flavors. It evicts nobody, and nothing is noted.
     ``tells``: a refusal counts those, too, who may not be evicted at all."""
 
-    def __init__(self, state: State, planner: Planner, demands: Demands, *, tells: bool = False) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        process: Process,
+        pods: Mapping[str, Pod],
+        workloads: Mapping[GroupKey, Workload],
+        claims: Claims,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        waiting: Waiting,
+        singles: WaitingSingles,
+        candidates: Candidates,
+        planner: Planner,
+        demands: Demands,
+        *,
+        tells: bool = False,
+    ) -> None:
+        self._limits = limits
+        self._process = process
+        self._pods = pods
+        self._workloads = workloads
+        self._claims = claims
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._waiting = waiting
+        self._singles = singles
+        self._candidates = candidates
         self._tells = tells
         self._planner = planner
         self._demands = demands
@@ -63,8 +94,8 @@ class VictimSearch:
             # Nobody is evicted for a member that does not make it whole, nor for members beyond that.
             demand = demand.among({pod.identity for pod in to_complete(workload, demand.pods)})
             shape = replace(shape, needed=len(demand.pods))
-        if (queue := self._state.quotas.queue_of(workload.key)) is None:
-            yield 100 + len(self._state.pods) // 8
+        if (queue := self._quotas.queue_of(workload.key)) is None:
+            yield 100 + len(self._pods) // 8
             if workload.asked is not asked:
                 return None
             least = left_short(workload, demand.pods, ())
@@ -89,8 +120,20 @@ class VictimSearch:
         return found if again is not None and isinstance(again.chosen, Refusal) else again
 
     def _reclaiming(self, workload: Workload, demand: Demand, queue: ClusterQueue, now: float) -> Reclaiming:
-        by_quota = _ByQuota(self._state, workload, self._protection(now - self._state.epoch))
-        return Reclaiming(self._state, self._demands, workload, demand, queue, by_quota.find)
+        by_quota = _ByQuota(self._quotas, self._candidates, workload, self._protection(now - self._process.epoch))
+        return Reclaiming(
+            self._limits,
+            self._pods,
+            self._workloads,
+            self._quotas,
+            self._preemptions,
+            self._waiting,
+            self._demands,
+            workload,
+            demand,
+            queue,
+            by_quota.find,
+        )
 
     def _by_options(
         self,
@@ -102,10 +145,10 @@ class VictimSearch:
         now: float,
     ) -> Steps[Found | None]:
         """For the first of these pods that can start together, by one assignment of flavors after the other."""
-        found, why, version = Found(), "", self._state.quotas.version
+        found, why, version = Found(), "", self._quotas.version
         for _ in range(_OPTIONS):
             option = yield from reclaiming.next(shape, why)
-            if workload.version != demand.version or version != self._state.quotas.version:
+            if workload.version != demand.version or version != self._quotas.version:
                 return None
             if option is None:
                 break
@@ -119,13 +162,12 @@ class VictimSearch:
             if not isinstance(found.chosen, Refusal):
                 break
             why = found.chosen.text
-            yield 100 + len(self._state.pods) // 8
+            yield 100 + len(self._pods) // 8
         return found
 
     def _protection(self, wall: float) -> Protection:
-        state = self._state
-        often = state.limits.evictions_per_hour or None
-        return Protection(wall, state.limits.min_runtime_s, often, budgets_left(state))
+        often = self._limits.evictions_per_hour or None
+        return Protection(wall, self._limits.min_runtime_s, often, self._candidates.budgets_left())
 
     def _search(
         self,
@@ -137,28 +179,31 @@ class VictimSearch:
         reach: Container[str] = (),
     ) -> Found:
         queues, tree = (None, None) if reclaiming is None else (reclaiming.queues, reclaiming.statement.tree)
-        state, wall, shape, priority = self._state, now - self._state.epoch, option.shape, workload.priority
+        wall, shape, priority = now - self._process.epoch, option.shape, workload.priority
         concerns = (lambda *_: True) if self._tells else _concerns(priority, queues, reach)
-        some = list(candidates(state, concerns, wall, related=shape.related))
-        others = kept(state, wall) if self._tells else ()
+        some = list(self._candidates.find(concerns, wall, related=shape.related))
+        others = self._candidates.kept(wall) if self._tells else ()
         request = Request(
             str(workload.key),
             option.pods,
             option.needed,
             priority,
             since=workload.created,
-            queue=state.quotas.members.queue_of(workload.key) or "",
+            queue=self._quotas.members.queue_of(workload.key) or "",
             usage=option.usage,
             caps=shape.caps,
             beside=beside,
         )
-        least = state.limits.min_runtime_s
-        view, policies = view_for(self._state, workload), self._planner.policies
+        least = self._limits.min_runtime_s
+        view, policies = (
+            view_for(self._pods, self._claims, self._preemptions, self._singles, workload),
+            self._planner.policies,
+        )
         asked = [*(one for one, _ in some), *others]
         chosen = search(request, Statement(view, tree), asked, self._protection(wall), policies, queues)
         named = {one.name: victim for one, victim in some}
         victims = [named[one.name] for one in chosen.victims] if isinstance(chosen, Choice) else []
-        ripe_at = min(_ripe_at([one for one, _ in some], least, wall), state.preemptions.evictions.next_forgotten(wall))
+        ripe_at = min(_ripe_at([one for one, _ in some], least, wall), self._preemptions.evictions.next_forgotten(wall))
         lowest = min((one.priority for one, _ in some), default=priority) if queues is None else None
         return Found(chosen, option.pods, option.usage, victims, ripe_at, lowest)
 
@@ -167,17 +212,18 @@ class _ByQuota:
     """Who would give way to one workload for quota alone, wherever their nodes are. Who is in a queue is gathered
     when it is first asked."""
 
-    def __init__(self, state: State, workload: Workload, protection: Protection) -> None:
-        self._state = state
+    def __init__(self, quotas: Quotas, candidates: Candidates, workload: Workload, protection: Protection) -> None:
+        self._quotas = quotas
+        self._candidates = candidates
         self._workload = workload
         self._protection = protection
         self._in_queues: list[Candidate] | None = None
 
     def find(self, usage: Usage, statement: Statement, queues: Queues) -> Choice | Refusal:
-        workload, queue = self._workload, self._state.quotas.members.queue_of(self._workload.key) or ""
+        workload, queue = self._workload, self._quotas.members.queue_of(self._workload.key) or ""
         if self._in_queues is None:
             concerns = _concerns(workload.priority, queues, queues.queues)
-            everybody = candidates(self._state, concerns, self._protection.now, related=False)
+            everybody = self._candidates.find(concerns, self._protection.now, related=False)
             self._in_queues = [one for one, _ in everybody if one.queue]
         some = [one for one in self._in_queues if one.usage.keys() & usage.keys()]
         request = Request(str(workload.key), (), 0, workload.priority, since=workload.created, queue=queue, usage=usage)

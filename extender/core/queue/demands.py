@@ -14,9 +14,14 @@ from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
 
-from extender.core.explain.problems import problem, too_many_shapes
+from extender.core.explain.problems import Problems, too_many_shapes
+from extender.core.ledger.claims import Claims
 from extender.core.ledger.queues import Picture
-from extender.core.ledger.state import State
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.singles import WaitingSingles
+from extender.core.ledger.store import Store
+from extender.core.ledger.waiting import Waiting
+from extender.core.limits import Limits
 from extender.core.reasons import Reason
 from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape, is_hidden, of_gang, of_job, part_of
 from extender.core.workload.slots import lacking_roles
@@ -189,25 +194,39 @@ def _slice_of(pod: Pod) -> object:
 class Demands:
     """Workloads that ask for the same have the same shape, as one object."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        store: Store,
+        claims: Claims,
+        quotas: Quotas,
+        waiting: Waiting,
+        singles: WaitingSingles,
+        problems: Problems,
+    ) -> None:
+        self._limits = limits
+        self._store = store
+        self._claims = claims
+        self._quotas = quotas
+        self._waiting = waiting
+        self._singles = singles
+        self._problems = problems
         self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
 
     def review(self) -> None:
         """To be called before a pass: who waits in a namespace whose pods others keep away by now has to ask anew."""
-        state = self._state
-        for tenants in (state.claims.tenants, state.singles.coming):
+        for tenants in (self._claims.tenants, self._singles.coming):
             if (repelled := tenants.take_repelled()) is None:
                 continue
-            for key in [key for key in state.waiting.keys if repelled(key.namespace)]:
-                state.nudge(state.workloads[key])
-                state.waiting.look_again(key)
+            for key in [key for key in self._waiting.keys if repelled(key.namespace)]:
+                self._store.nudge(self._store.workloads[key])
+                self._waiting.look_again(key)
 
     def ask(self, workload: Workload) -> Steps[None]:
         """Work out what it asks for: ``workload.asked``, which is None if it has changed meanwhile."""
         self._flavor(workload)
         members, version = workload.members, workload.version
-        lacking, trouble = to_be_planned(workload, self._state)
+        lacking, trouble = to_be_planned(workload, self._problems)
         demand = Demand(version, trouble)
         workload.demand = demand
         if demand.trouble is not None:
@@ -234,11 +253,11 @@ class Demands:
             ranks = [pod.rank[:2] for pod in asked]
             yield AT_ONCE + len(ranks) // 4
             tied = (workload.key.namespace, *ranks, *((pod.rank, node) for pod, node in beside))
-        related = concerned(firsts, self._state.claims.tenants) or concerned(firsts, self._state.singles.coming)
+        related = concerned(firsts, self._claims.tenants) or concerned(firsts, self._singles.coming)
         tied = (*tied, *_ties(workload, asked, asked if related else ()))
         if workload.version != version:
             return
-        trouble = too_many_shapes(roles, self._state)
+        trouble = too_many_shapes(roles, self._limits)
         counts = tuple((role, len(some)) for role, some in roles.items())
         caps, kept = workload.retries.caps, tuple(workload.reserved)
         tied = (*tied, *self._parts(workload, asked))
@@ -249,7 +268,7 @@ class Demands:
     def _flavor(self, workload: Workload) -> None:
         """A gang that is half released is completed with the flavors of what is bound, which a restart knows, too. Who
         uses no quota is held to no flavor, but for a job that runs: what its pods are made of has that of its start."""
-        quotas = self._state.quotas
+        quotas = self._quotas
         if workload.job is None and workload.release.partial_since is not None:
             workload.flavor(quotas.as_bound(workload))
         elif workload.flavoring and workload.key not in quotas.uses and not workload.admitted:
@@ -273,7 +292,7 @@ class Demands:
     def _parts(self, workload: Workload, pods: Sequence[Pod]) -> tuple[object, ...]:
         """In a queue: how many get their flavors together, and which of them the same ones. That its pods are the same
         does not make it alike to one that needs no quota."""
-        if self._state.quotas.queue_of(workload.key) is None:
+        if self._quotas.queue_of(workload.key) is None:
             return ()
         of_job = workload.job is not None
         groups = Counter((part_of(pod, of_job=of_job), pod.podset_group) for pod in pods if of_job or pod.podset_group)
@@ -281,14 +300,14 @@ class Demands:
         return ("queue", broken, *groups.items())
 
 
-def to_be_planned(workload: Workload, state: State) -> tuple[list[SlotKey], Reason | None]:
+def to_be_planned(workload: Workload, problems: Problems) -> tuple[list[SlotKey], Reason | None]:
     """The slots that need a node, and what keeps them from being planned. Pods that others have brought into the gang
     of a started job may wait for something, or contradict its own: then those go on alone."""
-    lacking, trouble = list(workload.members.slots.lacking), problem(workload, state)
+    lacking, trouble = list(workload.members.slots.lacking), problems.problem(workload)
     if trouble is None or not (maker := workload.maker):
         return lacking, trouble
     own = [slot for slot in lacking if workload.members.stands_for(slot).owner == maker]
-    return (own, problem(workload, state, maker)) if own else (lacking, trouble)
+    return (own, problems.problem(workload, maker)) if own else (lacking, trouble)
 
 
 def _ties(workload: Workload, asked: Sequence[Pod], related: Sequence[Pod]) -> tuple[object, ...]:

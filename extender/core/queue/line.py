@@ -12,17 +12,23 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from extender.core.effects import AnswerFilter, Wake
 from extender.core.events import FilterCalled
-from extender.core.ledger.claims import Owner
-from extender.core.ledger.preemptions import key_of, room_of
+from extender.core.ledger.claims import Claims, Owner
+from extender.core.ledger.creation import FailedCreation
+from extender.core.ledger.devices import DeviceClasses
+from extender.core.ledger.kube_scheduler import KubeQueue
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.preemptions import Preemptions, key_of, room_of
+from extender.core.ledger.process import Counts
 from extender.core.ledger.quotas import Quotas
-from extender.core.ledger.singles import WaitingSingle
-from extender.core.ledger.state import State
-from extender.core.ledger.waiting import Entry, Turn, Turns, put_off
+from extender.core.ledger.room import Room
+from extender.core.ledger.singles import KeptOut, WaitingSingle, WaitingSingles
+from extender.core.ledger.waiting import Entry, Turn, Turns, Waiting, put_off
+from extender.core.limits import Limits
 from extender.core.queue.planner import Planner
 from extender.core.queue.shortfalls import Amounts
 from extender.core.reasons import Reason
@@ -267,15 +273,15 @@ def _head(queue: _Queue, workload: Workload, usage: Usage, level: int) -> Head:
     return Head(queue.name, usage, workload.priority, workload.created, str(workload.key), level)
 
 
-def requested(state: State) -> Requested:
+def requested(workloads: Mapping[GroupKey, Workload], quotas: Quotas, waiting: Waiting) -> Requested:
     """Who is not known to be plannable asks for nothing."""
     found: dict[str, Counter[str]] = {}
-    for name, node in state.quotas.queues.picture.tree.queues.items():
+    for name, node in quotas.queues.picture.tree.queues.items():
         total = found[name] = Counter[str]()
         for (_, resource), amount in node.used.items():
             total[resource] += amount
-        for key in state.quotas.members.of(name):
-            demand = state.workloads[key].asked if key in state.waiting.keys else None
+        for key in quotas.members.of(name):
+            demand = workloads[key].asked if key in waiting.keys else None
             for (requests, *_), count in demand.shape.roles if demand is not None and demand.shape is not None else ():
                 for resource, amount in requests:
                     total[resource] += amount * count
@@ -366,14 +372,24 @@ class HeldUp:
 class StrictOrder:
     """``first``: of each such queue, whom the others wait for."""
 
-    def __init__(self, state: State, turns: Turns) -> None:
+    def __init__(
+        self,
+        workloads: Mapping[GroupKey, Workload],
+        quotas: Quotas,
+        preemptions: Preemptions,
+        waiting: Waiting,
+        turns: Turns,
+    ) -> None:
         self.first: dict[str, HeldUp] = {}
-        self._state = state
+        self._workloads = workloads
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._waiting = waiting
         self._turns = turns
 
     def see(self, workload: Workload, now: float) -> HeldUp | None:
         """It was looked at: if it waits still, and its queue is StrictFIFO, those behind it wait for it."""
-        queue, demand = self._state.quotas.queue_of(workload.key), workload.asked
+        queue, demand = self._quotas.queue_of(workload.key), workload.asked
         if queue is None or queue.strategy is not Strategy.STRICT:
             return None
         known = self.first.get(queue.name)
@@ -391,8 +407,8 @@ class StrictOrder:
     def held_up(self, queue: str, workload: Workload) -> Reason | None:
         """Somebody before it waits, and its queue is StrictFIFO."""
         known = self.first.get(queue)
-        first = self._state.workloads.get(known.first) if known is not None else None
-        if known is None or first is None or first is workload or known.first not in self._state.waiting.keys:
+        first = self._workloads.get(known.first) if known is not None else None
+        if known is None or first is None or first is workload or known.first not in self._waiting.keys:
             return None
         try:
             return known.reason if self._place(first) < self._place(workload) else None
@@ -401,40 +417,55 @@ class StrictOrder:
 
     def waits_behind(self, queue: str, workload: Workload) -> Reason | None:
         """The same. A workload has had its turn if others are evicted for it, or room is kept for its lost members."""
-        had_turn = workload.resumes or workload.key in self._state.preemptions.under_way
+        had_turn = workload.resumes or workload.key in self._preemptions.under_way
         return None if had_turn else self.held_up(queue, workload)
 
     def look_again(self, queue: str) -> None:
         """At all who wait in it."""
         self.first.pop(queue, None)
-        for key in self._state.quotas.members.of(queue):
-            self._state.waiting.look_again(key)
+        for key in self._quotas.members.of(queue):
+            self._waiting.look_again(key)
 
     def _take_place_of(self, before: HeldUp | None, key: GroupKey) -> None:
         """Look again at all others of the queue, the one that was first too: each has to name the new first one."""
-        for other in self._state.quotas.members.of(before.queue) if before is not None else ():
+        for other in self._quotas.members.of(before.queue) if before is not None else ():
             if other != key:
-                self._state.waiting.look_again(other)
+                self._waiting.look_again(other)
 
     def _place(self, workload: Workload) -> tuple[int, float, SortKey]:
         put_off, order = self._turns.of(workload)
-        return put_off, self._state.quotas.past_of(workload.key), order
+        return put_off, self._quotas.past_of(workload.key), order
 
 
-def others_wait(state: State, workload: Workload, now: float) -> bool:
+def others_wait(
+    workloads: Mapping[GroupKey, Workload],
+    failed_creation: FailedCreation,
+    waiting: Waiting,
+    kept_out: KeptOut,
+    workload: Workload,
+    now: float,
+) -> bool:
     """Whether somebody of another namespace waits whose turn is before that of those that are put off."""
-    return any(namespace != workload.key.namespace for namespace in in_need(state, now))
+    return any(
+        namespace != workload.key.namespace for namespace in in_need(workloads, failed_creation, waiting, kept_out, now)
+    )
 
 
-def in_need(state: State, now: float) -> Iterator[str]:
+def in_need(
+    workloads: Mapping[GroupKey, Workload],
+    failed_creation: FailedCreation,
+    waiting: Waiting,
+    kept_out: KeptOut,
+    now: float,
+) -> Iterator[str]:
     """The namespace of each workload that is not put off and waits for room or quota, and of each pod of no gang that
     promised room keeps out."""
-    for pod in state.kept_out.pods.values():
+    for pod in kept_out.pods.values():
         yield pod.namespace
-    for key in state.waiting.keys:
-        waits = state.workloads[key]
+    for key in waiting.keys:
+        waits = workloads[key]
         plannable = waits.demand is None or waits.demand.shape is not None
-        if plannable and now >= waits.retries.not_before and not put_off(state.failed_creation, waits):
+        if plannable and now >= waits.retries.not_before and not put_off(failed_creation, waits):
             yield key.namespace
 
 
@@ -446,32 +477,46 @@ _LOOK = 2
 class Singles:
     """Keeps them out of promised room, and wakes those who were kept out when a promise of such room ends."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(
+        self,
+        pods: Mapping[str, Pod],
+        outbox: Outbox,
+        claims: Claims,
+        preemptions: Preemptions,
+        devices: DeviceClasses,
+        singles: WaitingSingles,
+        kept_out: KeptOut,
+    ) -> None:
+        self._pods = pods
+        self._outbox = outbox
+        self._claims = claims
+        self._preemptions = preemptions
+        self._devices = devices
+        self._singles = singles
+        self._kept_out = kept_out
 
     def filter(self, event: FilterCalled, pod: Pod) -> None:
         """Every node that has room beside what is promised; whatever else is to be said is kube-scheduler's to say."""
-        state = self._state
-        promised = state.claims.promised_nodes
+        promised = self._claims.promised_nodes
         if not promised:
-            state.out.append(AnswerFilter(event.call, event.candidates))
+            self._outbox.append(AnswerFilter(event.call, event.candidates))
             return
-        view = state.claims.snapshot()
-        roomy = (view.slots(state.devices.listed(pod.requests, view)) > 0).tolist()
-        own = state.preemptions.of_pod(pod)
+        view = self._claims.snapshot()
+        roomy = (view.slots(self._devices.listed(pod.requests, view)) > 0).tolist()
+        own = self._preemptions.of_pod(pod)
         refused = {
             node: None
             for node in event.candidates
             if node in promised
             and pod.uid not in promised[node]
             and not ((row := view.rows.get(node)) is not None and roomy[row])
-            and (own is None or state.preemptions.keeps_out(pod, node))
+            and (own is None or self._preemptions.keeps_out(pod, node))
         }
         if refused:
-            state.kept_out.add(pod)
-            state.singles.wake(pod.uid)
+            self._kept_out.add(pod)
+            self._singles.wake(pod.uid)
         passed = tuple(node for node in event.candidates if node not in refused)
-        state.out.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
+        self._outbox.append(AnswerFilter(event.call, passed, tuple(refused), ROOM_KEPT))
 
     def may_preempt(self, pod: Pod, node: str, victims: Iterable[Owner], *, surely: bool = False) -> bool:
         """Say whether the pod fits on the node, beside what is promised, once the victims are gone.
@@ -479,7 +524,7 @@ class Singles:
         Evicting them is useless where ``filter`` rejects the pod, or where another preemptor gets their room. Where
         nothing is promised to others, kube-scheduler decides about room, unless the pod has to fit ``surely``.
         """
-        claims, preemptions = self._state.claims, self._state.preemptions
+        claims, preemptions = self._claims, self._preemptions
         if not preemptions.pods.isdisjoint(uids := (pod.uid, *victims)):
             return False
         leaving: dict[Owner, None] = dict.fromkeys((*uids, room_of(key_of(pod), node)))
@@ -487,7 +532,7 @@ class Singles:
         return (unpromised or self._has_room(pod, node, leaving)) and not self._is_hindered(pod, node, leaving)
 
     def _has_room(self, pod: Pod, node: str, leaving: Iterable[Owner]) -> bool:
-        claims = self._state.claims
+        claims = self._claims
         room = claims.room(node)
         for owner in leaving:
             if (claim := claims.get(owner)) is not None and claim.node == node:
@@ -497,7 +542,7 @@ class Singles:
     def _is_hindered(self, pod: Pod, node: str, leaving: Iterable[Owner]) -> bool:
         """Say whether a pod that stays keeps it away, by ports or anti-affinity. Only this check sees promised members:
         kube-scheduler sees them once they are bound."""
-        claims = self._state.claims
+        claims = self._claims
         if not claims.promised_nodes:
             return False
         view = claims.without(leaving)
@@ -506,23 +551,22 @@ class Singles:
 
     def wake(self) -> None:
         """Touch, once, each that was kept out and that some room would take whose promise has ended."""
-        state = self._state
-        reopened = state.kept_out.take_reopened()
+        reopened = self._kept_out.take_reopened()
         takes: dict[tuple[Requests, Selection], bool] = {}
-        for uid, shown in list(state.kept_out.pods.items()) if reopened else ():
-            pod = state.pods.get(uid, shown)
+        for uid, shown in list(self._kept_out.pods.items()) if reopened else ():
+            pod = self._pods.get(uid, shown)
             if pod.node or not pod.live:
-                state.kept_out.drop(uid)
+                self._kept_out.drop(uid)
                 continue
             kind = pod.requests, pod.selection
             if kind not in takes:
                 takes[kind] = any(
-                    state.claims.fits(node, pod.requests) and state.claims.admits(node, pod.selection)
+                    self._claims.fits(node, pod.requests) and self._claims.admits(node, pod.selection)
                     for node in reopened
                 )
             if takes[kind]:
-                state.kept_out.drop(uid)
-                state.out.append(Wake(uid, pod.namespace, pod.name))
+                self._kept_out.drop(uid)
+                self._outbox.append(Wake(uid, pod.namespace, pod.name))
 
 
 class Ahead:
@@ -531,26 +575,40 @@ class Ahead:
     Muster does not know, and is left aside for a while.
     """
 
-    def __init__(self, state: State, planner: Planner) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        counts: Counts,
+        room: Room,
+        claims: Claims,
+        singles: WaitingSingles,
+        kube_queue: KubeQueue,
+        planner: Planner,
+    ) -> None:
+        self._limits = limits
+        self._counts = counts
+        self._room = room
+        self._claims = claims
+        self._singles = singles
+        self._kube_queue = kube_queue
         self._planner = planner
         self._short: dict[Role, None] = {}
         """Those that the walk has found no room for: none comes free while it lasts."""
 
     def join(self, line: Line, now: float) -> Steps[None]:
         """Those that there may be room for stand in the line. Where no gang does they are no concern of ours."""
-        state, self._short = self._state, {}
-        state.singles.line_up()
+        self._short = {}
+        self._singles.line_up()
         if not line.gangs:
             return
-        for role, pods in state.singles.roles():
+        for role, pods in self._singles.roles():
             yield AT_ONCE // 8
-            yield from state.claims.snapshot().evaluated(role[1])
-            if not state.claims.snapshot().room(role[0], role[1]).any():
+            yield from self._claims.snapshot().evaluated(role[1])
+            if not self._claims.snapshot().room(role[0], role[1]).any():
                 continue
             for at in range(0, len(pods), AT_ONCE):
                 for pod in pods[at : at + AT_ONCE]:
-                    if not state.singles.rests_at(pod.uid, now):
+                    if not self._singles.rests_at(pod.uid, now):
                         self._join(line, pod)
                 yield AT_ONCE
 
@@ -558,41 +616,41 @@ class Ahead:
         try:
             line.join(WaitingSingle(pod))
         except PolicyError as error:
-            self._state.blame(error.policy)
+            self._counts.blame(error.policy)
 
     def keep(self, uid: str, now: float) -> Steps[None]:
         """Its turn has come: the room that is kept for it, or that it finds now, is for nobody behind it. Those behind
         it lose what an earlier walk has kept for them there, if that leaves too little.
         """
-        state, pod = self._state, self._state.singles.get(uid)
-        if pod is None or state.claims.get(uid) is not None:
+        pod = self._singles.get(uid)
+        if pod is None or self._claims.get(uid) is not None:
             yield _LOOK  # it is bound, or is being bound
             return
-        state.singles.take_turn(uid)
+        self._singles.take_turn(uid)
         role = shape_of(pod)
-        if uid in state.singles.kept or role in self._short:
+        if uid in self._singles.kept or role in self._short:
             yield _LOOK
             return
         try:
             node = yield from self._planner.seat(pod)
         except PolicyError as error:
-            state.blame(error.policy)
+            self._counts.blame(error.policy)
             return
         if node is None:
             self._short[role] = None
-        elif state.singles.get(uid) is pod and state.claims.get(uid) is None:
-            state.singles.keep(pod, node, now + state.limits.plan_s)
-            state.claims.expect(pod, node)
-            state.crowd_out(node)
+        elif self._singles.get(uid) is pod and self._claims.get(uid) is None:
+            self._singles.keep(pod, node, now + self._limits.plan_s)
+            self._claims.expect(pod, node)
+            self._room.crowd_out(node)
 
     def lapse(self, now: float) -> None:
         """Give back what was kept for too long."""
-        state, plan_s, queue = self._state, self._state.limits.plan_s, self._state.kube_queue
-        for uid in state.singles.late(now):
-            pod = state.singles.get(uid)
+        plan_s, queue = self._limits.plan_s, self._kube_queue
+        for uid in self._singles.late(now):
+            pod = self._singles.get(uid)
             if pod is not None and now < queue.taken_at + plan_s and queue.has_yet_to_try(pod):
-                state.singles.keep_on(uid, now + plan_s)
+                self._singles.keep_on(uid, now + plan_s)
                 continue
-            node = state.singles.kept[uid].node
-            state.end_kept(uid)
-            state.singles.rest(uid, node, now, plan_s)
+            node = self._singles.kept[uid].node
+            self._room.end_kept(uid)
+            self._singles.rest(uid, node, now, plan_s)

@@ -9,9 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from extender.core.explain.words import Holders, kept_for_others
-from extender.core.ledger.claims import SlotOf
-from extender.core.ledger.state import State
+from extender.core.explain.words import Holders, Words
+from extender.core.ledger.claims import Claims, SlotOf
+from extender.core.ledger.devices import DeviceClasses
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.singles import WaitingSingles
+from extender.core.limits import Limits
 from extender.core.queue.demands import left_short, siblings
 from extender.core.reasons import Reason
 from extender.core.workload.members import Members
@@ -19,7 +22,7 @@ from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies
-from policies.model import UNCONSTRAINED, Placement, Pod, SlotKey
+from policies.model import UNCONSTRAINED, GroupKey, Placement, Pod, SlotKey
 from policies.model.mentions import Mention, mentioned
 from policies.placement.fitting import fits
 from policies.placement.pinned import placing_pinned
@@ -56,10 +59,28 @@ class Changed:
 class Planner:
     """Asks the policies. What one raises, or a plan that breaks a rule, is a ``PolicyError``: it costs the attempt."""
 
-    def __init__(self, state: State, policies: Policies) -> None:
-        self._state = state
+    def __init__(
+        self,
+        limits: Limits,
+        pods: Mapping[str, Pod],
+        workloads: Mapping[GroupKey, Workload],
+        claims: Claims,
+        preemptions: Preemptions,
+        devices: DeviceClasses,
+        singles: WaitingSingles,
+        words: Words,
+        policies: Policies,
+    ) -> None:
+        self._limits = limits
+        self._pods = pods
+        self._workloads = workloads
+        self._claims = claims
+        self._preemptions = preemptions
+        self._devices = devices
+        self._singles = singles
+        self._words = words
         self.policies = policies
-        self._holders = Holders(state.claims, state.pods)
+        self._holders = Holders(claims, pods)
 
     def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Reason | Changed]:
         """A plan that can be committed now, or why there is none."""
@@ -67,7 +88,10 @@ class Planner:
         beside = yield from siblings(workload)
         if workload.version != version:
             return Changed()
-        view, as_of = view_for(self._state, workload), self._as_of(workload)
+        view, as_of = (
+            view_for(self._pods, self._claims, self._preemptions, self._singles, workload),
+            self._as_of(workload),
+        )
         pods, found = yield from self._search(workload, demand.pods, shape, view, beside)
         why = (yield from self._why(found, view, workload, pods)) if isinstance(found, Shortfall) else found
         turns: Mapping[SlotKey, int] = {}
@@ -78,7 +102,7 @@ class Planner:
             turns = _one_by_one(pods, why.nodes)
         if len(pods) > AT_ONCE:
             yield len(pods) // 4
-        if workload.version != version or workload.releasing or self._state.workloads.get(workload.key) is not workload:
+        if workload.version != version or workload.releasing or self._workloads.get(workload.key) is not workload:
             return Changed()
         if isinstance(why, Reason):
             return why
@@ -92,7 +116,7 @@ class Planner:
         self, workload: Workload, pods: Sequence[Pod], shape: Shape, view: Snapshot, beside: Sequence[Sibling]
     ) -> Steps[tuple[Sequence[Pod], Placed | Shortfall | Reason]]:
         """What the policies find for these pods, or for the least of them that can start."""
-        search = placing if len(shape.roles) <= self._state.limits.shapes else placing_pinned
+        search = placing if len(shape.roles) <= self._limits.shapes else placing_pinned
         found = yield from search(pods, shape.needed, view, shape.caps, beside, self.policies)
         needed = shape.needed
         least = left_short(workload, pods, found.nodes if isinstance(found, Placed) else ())
@@ -121,8 +145,8 @@ class Planner:
     def seat(self, pod: Pod) -> Steps[str | None]:
         """A node for a pod of no gang, beside what is kept for those before it: where kube-scheduler has nominated it
         if there is room by now, for it looks there first."""
-        view = _without_those_behind(self._state, self._state.claims.without((), self._state.singles.before().values()))
-        yield 1 + len(self._state.singles.kept) // 4
+        view = _without_those_behind(self._singles, self._claims.without((), self._singles.before().values()))
+        yield 1 + len(self._singles.kept) // 4
         if pod.nominated_node and fits({pod.uid: pod.nominated_node}, [pod], view):
             return pod.nominated_node
         found = yield from placing([pod], 1, view, policies=self.policies)
@@ -139,11 +163,17 @@ class Planner:
         if len(wanted) < len(demand.pods) or workload.version != demand.version:
             return None
         plan = Plan(demand.pods, wanted)
-        return None if self._breaks(plan, view_for(self._state, workload), beside) else plan
+        return (
+            None
+            if self._breaks(
+                plan, view_for(self._pods, self._claims, self._preemptions, self._singles, workload), beside
+            )
+            else plan
+        )
 
     def holds(self, workload: Workload, plan: Plan) -> bool:
         """Whether every slot of the plan can have its node now, and nothing that is required is broken."""
-        return not self._breaks(plan, view_for(self._state, workload))
+        return not self._breaks(plan, view_for(self._pods, self._claims, self._preemptions, self._singles, workload))
 
     @staticmethod
     def _breaks(plan: Plan, view: Snapshot, beside: Sequence[Sibling] = (), *, accepted: bool = False) -> bool:
@@ -167,7 +197,7 @@ class Planner:
 
     def _as_of(self, workload: Workload) -> tuple[object, ...]:
         """What tells whether its view has changed."""
-        return self._state.claims.changes, _expected_before(self._state, workload)
+        return self._claims.changes, _expected_before(self._pods, self._preemptions, self._singles, workload)
 
     def _why(self, found: Shortfall, view: Snapshot, workload: Workload, pods: Sequence[Pod]) -> Steps[Reason]:
         if found.split:
@@ -183,19 +213,17 @@ class Planner:
             holders = yield from self._holders.told(found.nearest, view.names)
             text += f"{found.nearest.text}{holders}; "
         text += found.explanation
-        ahead = [
-            self._state.pods.get(uid) for uid in dict.fromkeys(uid for uid, _ in self._state.singles.ahead_of(workload))
-        ]
+        ahead = [self._pods.get(uid) for uid in dict.fromkeys(uid for uid, _ in self._singles.ahead_of(workload))]
         if kept := [Mention(pod.namespace, str(pod), pod.name) for pod in ahead if pod is not None]:
             text += f"; room is kept for {many(len(kept), 'pod')} in no gang ({mentioned(kept)}), ahead of it in line"
-        text += kept_for_others(self._state, workload, pods[0])
+        text += self._words.kept_for_others(workload, pods[0])
         if by_dra:
             text += f"; {by_dra}: gangs do not support DRA yet, and use what nodes list"
         return Reason("NoRoom", text)
 
     def _offered_by_dra(self, workload: Workload, view: Snapshot) -> tuple[bool, str]:
         """Whether nodes list all that it asks for, and what of that DeviceClasses offer; first what no node lists."""
-        devices, found = self._state.devices, (True, "")
+        devices, found = self._devices, (True, "")
         asked = workload.demand.pods if workload.demand is not None and devices.seen else ()
         for name, much in dict.fromkeys(one for pod in asked for one in pod.requests):
             if much and (classes := devices.offering(name)):
@@ -205,28 +233,32 @@ class Planner:
         return found
 
 
-def view_for(state: State, workload: Workload) -> Snapshot:
+def view_for(
+    pods: Mapping[str, Pod], claims: Claims, preemptions: Preemptions, singles: WaitingSingles, workload: Workload
+) -> Snapshot:
     """Return what there is for the workload: what is free and not kept for single pods, and the room that is kept
     for it. Pods that kube-scheduler has nominated, or evicts others for, count as tenants of their node."""
     slots = [SlotOf(workload.key, slot) for slot in workload.reserved]
-    slots += state.preemptions.rooms(workload.key)
-    ahead = state.singles.ahead_of(workload)
-    view = _without_those_behind(state, state.claims.without(slots, ahead.values()))
-    if not (expected := _expected_before(state, workload)):
+    slots += preemptions.rooms(workload.key)
+    ahead = singles.ahead_of(workload)
+    view = _without_those_behind(singles, claims.without(slots, ahead.values()))
+    if not (expected := _expected_before(pods, preemptions, singles, workload)):
         return view
     return view.among(BesideNominated(view.others.tenants, expected))
 
 
-def _expected_before(state: State, workload: Workload) -> list[tuple[Pod, str]]:
+def _expected_before(
+    pods: Mapping[str, Pod], preemptions: Preemptions, singles: WaitingSingles, workload: Workload
+) -> list[tuple[Pod, str]]:
     """List single pods of no lower priority, and where they are to go."""
-    nominated = state.singles.nominated_before(workload)
-    preempting = state.preemptions.preempting(workload.pods_priority, state.pods)
+    nominated = singles.nominated_before(workload)
+    preempting = preemptions.preempting(workload.pods_priority, pods)
     return nominated + [one for one in preempting if one not in nominated]
 
 
-def _without_those_behind(state: State, view: Snapshot) -> Snapshot:
+def _without_those_behind(singles: WaitingSingles, view: Snapshot) -> Snapshot:
     """Leave out single pods whose turn has yet to come: they keep no pod away from where room is kept for them."""
-    behind = state.singles.behind()
+    behind = singles.behind()
     return view.among(Apart(view.others.tenants, behind)) if behind else view
 
 

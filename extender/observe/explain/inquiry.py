@@ -8,6 +8,7 @@ from itertools import islice
 
 import numpy as np
 
+from extender.core.explain.problems import Problems
 from extender.core.ledger.claims import Claim, Owner
 from extender.core.ledger.state import State
 from extender.core.queue.demands import siblings, to_be_planned
@@ -193,7 +194,7 @@ def inquiries(state: State, gang: Workload) -> list[Inquiry]:
 
 def to_be_placed(state: State, gang: Workload) -> list[Pod]:
     """The members that lack a node."""
-    slots, _ = to_be_planned(gang, state)
+    slots, _ = to_be_planned(gang, state.make(Problems))
     pods = gang.members.unplaced(slots) if gang.min_member is not None else []
     return [gang.asking(pod) for pod in pods if not pod.foreign_gates]
 
@@ -217,7 +218,10 @@ def inquiry_with(
         return None
     members = [_held_to(gang, pod, flavoring) for pod in asked]
     beside = finish(siblings(gang))
-    view = seen_by([*members, *[pod for pod, _ in beside]], view_for(state, gang))
+    view = seen_by(
+        [*members, *[pod for pod, _ in beside]],
+        view_for(state.store.pods, state.claims, state.preemptions, state.singles, gang),
+    )
     roles = finish(roles_of(members, gang.retries.caps, view, beside))
     if isinstance(roles, Unclear) or not roles:
         return None

@@ -200,7 +200,7 @@ class QuotaQuestion:
         if own:
             tree = self._without(())
             free_uses(tree, own)
-            pods = leaving_pods(self._state, self._gang)
+            pods = leaving_pods(self._state.store.pods, self._state.claims, self._state.quotas, self._gang)
             if pods and self._fits(tree, self._queue):
                 yield Remedy(Help.DONE, _own_pods_go(pods))
         users = Counter[GroupKey]()

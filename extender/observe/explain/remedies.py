@@ -142,7 +142,7 @@ def stopping(state: State, gang: Workload) -> str:
     """Advise on a job that is being suspended, or whose pods have yet to go."""
     if gang.job is not None and gang.job.refused:
         return "let the ServiceAccount of Muster do what the message says was refused; it is tried again by itself"
-    if node := silent_node(state, gang):
+    if node := silent_node(state.claims, gang):
         return f"give node {node} the taint {_OUT_OF_SERVICE}, or delete it, if its machine is off: the pods on it stay"
     return "nothing to do: the job is planned again when its pods are gone"
 
@@ -325,7 +325,7 @@ def _room(state: State, question: Inquiry) -> Iterator[Remedy]:
         lacking = f"label nodes with {level.key}: no node has this label" if level else "add nodes: there are none"
         yield Remedy(Help.NEVER, lacking)
         return
-    if lost := pinned_to_lost(question.gang, state):
+    if lost := pinned_to_lost(question.gang, state.store.pods, state.claims):
         names = all_of([pod.name for pod in lost])
         gone = f"delete {names} and create new pods: the nodes are gone, and no pod can be unpinned from its nodes"
         yield Remedy(Help.NEVER, gone)

@@ -169,7 +169,7 @@ class Extender:
     @property
     def recovered(self) -> bool:
         """It answers calls."""
-        return self.driver.core.state.recovered
+        return self.driver.core.state.process.recovered
 
     def preempt(self, pod: Pod, victims: Mapping[str, tuple[str, ...]]) -> AnswerPreempt | None:
         answer = self._ask(PreemptCalled(next(self._numbers), pod, victims))

@@ -15,7 +15,6 @@ from extender.core.events import Event, JobSeen, QueueSeen
 from extender.core.jobs.elastic import Elastic, kept_nodes
 from extender.core.ledger import quotas
 from extender.core.ledger.quotas import Quotas, unseen_of
-from extender.core.ledger.state import State
 from extender.core.workload.shape import Shape
 from extender.core.workload.workload import Workload
 from extender.kube.queues import protection
@@ -116,15 +115,15 @@ def nodes_stay_for_ever(patch: pytest.MonkeyPatch) -> None:
     """Once a plan has asked for that."""
     told: dict[str, None] = {}
 
-    def kept(state: State) -> dict[str, None]:
-        told.update(kept_nodes(state))
+    def kept(*parts: Any) -> dict[str, None]:
+        told.update(kept_nodes(*parts))
         return told
 
     patch.setattr(protection, "kept_nodes", kept)
 
 
 def no_node_is_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(protection, "kept_nodes", lambda state: {})
+    patch.setattr(protection, "kept_nodes", lambda *_: {})
 
 
 @asks
@@ -157,7 +156,7 @@ def who_is_before_it_in_a_strict_queue_keeps_a_job_from_its_nodes(patch: pytest.
     refused = Queued.refused
 
     def held_up(self: Queued, workload: Workload, *rest: Any) -> Any:
-        queue = self._state.quotas.queue_of(workload.key)
+        queue = self._quotas.queue_of(workload.key)
         return (queue and self.strict.waits_behind(queue.name, workload)) or refused(self, workload, *rest)
 
     patch.setattr(Queued, "refused", held_up)

@@ -13,10 +13,9 @@ from extender.core.effects import Effect, Evict, Reserve, SuspendJob
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.preemptions import Evictions, Preemption, Preemptions
-from extender.core.ledger.state import State
 from extender.core.preemption import candidates as candidates_of_all
 from extender.core.preemption import search as victim_search
-from extender.core.preemption.candidates import candidates as all_candidates
+from extender.core.preemption.candidates import Candidates
 from extender.core.preemption.kube_preemption import KubePreemption
 from extender.core.queue.line import Singles
 from extender.core.workload.workload import Workload
@@ -60,21 +59,25 @@ def surplus_of_one_too_many(patch: pytest.MonkeyPatch) -> None:
 def equals_are_evicted(patch: pytest.MonkeyPatch) -> None:
     """Whoever has the same priority is looked at as if it had a lower one."""
 
-    def candidates(state, concerns, wall, *, related):  # type: ignore[no-untyped-def]
-        for candidate, victim in all_candidates(state, lambda of, _: concerns(of - 1, _), wall, related=related):
+    real = Candidates.find
+
+    def find(self, concerns, wall, *, related):  # type: ignore[no-untyped-def]
+        for candidate, victim in real(self, lambda of, _: concerns(of - 1, _), wall, related=related):
             yield replace(candidate, priority=candidate.priority - 1), victim
 
-    patch.setattr(victim_search, "candidates", candidates)
+    patch.setattr(Candidates, "find", find)
 
 
 def rules_of_queues_are_ignored(patch: pytest.MonkeyPatch) -> None:
     """Whoever is in a queue is looked at by its priority alone."""
 
-    def candidates(state, _, wall, *, related):  # type: ignore[no-untyped-def]
-        for candidate, victim in all_candidates(state, lambda *_: True, wall, related=related):
+    real = Candidates.find
+
+    def find(self, _, wall, *, related):  # type: ignore[no-untyped-def]
+        for candidate, victim in real(self, lambda *_: True, wall, related=related):
             yield replace(candidate, queue=""), victim
 
-    patch.setattr(victim_search, "candidates", candidates)
+    patch.setattr(Candidates, "find", find)
 
 
 def nobody_is_too_young(patch: pytest.MonkeyPatch) -> None:
@@ -89,13 +92,13 @@ def budgets_not_read(patch: pytest.MonkeyPatch) -> None:
 
 def nobody_says_how_long_he_runs(patch: pytest.MonkeyPatch) -> None:
     """What a workload says of its own eviction is not read."""
-    patch.setattr(candidates_of_all, "terms_of", lambda state, workload: EvictionTerms())
+    patch.setattr(Candidates, "terms_of", lambda self, workload: EvictionTerms())
 
 
 def checkpoints_ignored(patch: pytest.MonkeyPatch) -> None:
     """What is lost counts since the start, whatever was saved meanwhile."""
-    real = candidates_of_all.terms_of
-    patch.setattr(candidates_of_all, "terms_of", lambda *of: real(*of)._replace(checkpointed=None))
+    real = Candidates.terms_of
+    patch.setattr(Candidates, "terms_of", lambda *of: real(*of)._replace(checkpointed=None))
 
 
 def checkpoints_to_come_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -110,13 +113,13 @@ def checkpoints_to_come_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def unread_checkpoints_protect(patch: pytest.MonkeyPatch) -> None:
     """Whoever writes what nobody can read may not give way."""
-    real = candidates_of_all.keeps
+    real = Candidates.keeps
 
-    def keeps(state: State, workload: Workload) -> str:
+    def keeps(self: Candidates, workload: Workload) -> str:
         said = [pod.hint for pod in workload.bound] + ([] if workload.job is None else [workload.job.seen.hint])
-        return real(state, workload) or next(filter(None, said), "")
+        return real(self, workload) or next(filter(None, said), "")
 
-    patch.setattr(candidates_of_all, "keeps", keeps)
+    patch.setattr(Candidates, "keeps", keeps)
 
 
 def evictions_not_counted(patch: pytest.MonkeyPatch) -> None:
@@ -173,11 +176,13 @@ def what_a_victim_has_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
     def twice(candidate: Candidate) -> Candidate:
         return replace(candidate, claims=candidate.claims * 2)
 
-    def candidates(state, below, wall, *, related):  # type: ignore[no-untyped-def]
-        for candidate, victim in all_candidates(state, below, wall, related=related):
+    real = Candidates.find
+
+    def find(self, below, wall, *, related):  # type: ignore[no-untyped-def]
+        for candidate, victim in real(self, below, wall, related=related):
             yield twice(candidate), victim
 
-    patch.setattr(victim_search, "candidates", candidates)
+    patch.setattr(Candidates, "find", find)
 
 
 def a_write_that_was_refused_is_given_up_for_good(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,143 @@
+"""Changes of room: promises, room that is kept, and all that follows where room is given back."""
+
+from __future__ import annotations
+
+from extender.core.ledger.claims import Claim, Claims, Owner, SlotOf
+from extender.core.ledger.kube_scheduler import Refusing
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.singles import KeptOut, WaitingSingles
+from extender.core.ledger.store import Store
+from extender.core.ledger.waiting import Changes
+from extender.core.workload.members import Member, MemberState
+from extender.core.workload.workload import Workload
+from policies.model import GroupKey, Pod, Requests, SlotKey
+
+
+class Room:
+    """Moves room between its owners. ``keeping``: workloads that room is kept for until lost members are replaced."""
+
+    def __init__(
+        self,
+        store: Store,
+        claims: Claims,
+        preemptions: Preemptions,
+        singles: WaitingSingles,
+        changes: Changes,
+        refusing: Refusing,
+        kept_out: KeptOut,
+    ) -> None:
+        self._store = store
+        self._claims = claims
+        self._preemptions = preemptions
+        self._singles = singles
+        self._changes = changes
+        self._refusing = refusing
+        self._kept_out = kept_out
+        self.keeping: dict[GroupKey, None] = {}
+
+    def assume(self, workload: Workload, member: Member, node: str) -> None:
+        """Promise the member a node."""
+        workload.members.move(member, MemberState.ASSUMED, node)
+        self._changes.taken = True
+        self._claims.assume(member.pod, node)
+        self._store.touch(workload)
+
+    def unassume(self, workload: Workload, member: Member) -> None:
+        """The member is promised nothing any more. Whoever waits for its Binding has been answered."""
+        if member.placed:
+            workload.members.move(member, MemberState.WAITING)
+            if not member.pod.node:
+                self.free(member.uid)
+        self._store.touch(workload)
+
+    def assume_slot(self, workload: Workload, slot: SlotKey, node: str, turn: int = 0) -> None:
+        """Promise the pod that will come to the slot a node; an empty one takes the promise back."""
+        workload.members.slots.plan(slot, node, turn)
+        owner = SlotOf(workload.key, slot)
+        workload.nudge()
+        if node:
+            self._changes.taken = True
+            self._claims.assume(workload.members.slots.templates[slot], node, owner)
+        else:
+            self.free(owner)
+        self._store.touch(workload)
+
+    def reserve(self, workload: Workload, lost: Pod, claim: Claim, until: float) -> None:
+        """Keep the room that a lost member had for its replacement."""
+        if workload.reserve(lost):
+            self.keeping[workload.key] = None
+            self._changes.taken = True
+            self._claims.reserve(SlotOf(workload.key, lost.uid), claim, until)
+
+    def unreserve(self, workload: Workload, slot: SlotKey) -> None:
+        workload.unreserve(slot)
+        if not workload.reserved:
+            del self.keeping[workload.key]
+        self.free(SlotOf(workload.key, slot))
+        self._store.touch(workload)
+
+    def kept_rooms(self, workload: Workload) -> list[Claim]:
+        """The rooms that are kept for replacements of its lost members."""
+        claims = (self._claims.get(SlotOf(workload.key, slot)) for slot in workload.reserved)
+        return [claim for claim in claims if claim is not None]
+
+    def use_kept(self, workload: Workload, pod: Pod, node: str) -> None:
+        """Give up kept room that a member needs on its node: that of the lost member most like it. A member that fits
+        beside the kept room needs none."""
+        if self._claims.fits(node, pod.requests):
+            return
+        kept = [
+            slot
+            for slot in workload.reserved
+            if (claim := self._claims.get(SlotOf(workload.key, slot))) is not None and claim.node == node
+        ]
+        if kept:
+            self.unreserve(workload, min(kept, key=lambda slot: _unlike(workload.reserved[slot], pod)))
+
+    def unreserve_all(self, workload: Workload) -> None:
+        """No replacement is awaited any more."""
+        for slot in list(workload.reserved):
+            self.unreserve(workload, slot)
+
+    def free(self, owner: Owner) -> None:
+        """Take room back; a node with more room is a reason to try again what it refused or what waits."""
+        claim = self._claims.get(owner)
+        if claim is not None:
+            self._changes.will_free(claim.node, self._left(claim.node, claim.requests))
+            if claim.workload is not None:
+                self._changes.ended[str(claim.workload)] = None
+            self._claims.release(owner)
+            self._preemptions.changed(claim.node)
+            if claim.promised:
+                self._kept_out.reopen(claim.node)
+            self.forget_refusals(claim.node, claim)
+
+    def _left(self, node: str, requests: Requests) -> dict[str, int]:
+        """Return the free amounts of what they ask for, without room kept for single pods, as gangs are planned."""
+        return self._singles.left(node, self._claims.room(node, requests))
+
+    def end_kept(self, uid: str) -> None:
+        """No room is for this pod of no gang alone any more."""
+        pod = self._singles.get(uid)
+        for node, requests in self._singles.places(uid).items():
+            self._changes.will_free(node, self._left(node, requests))
+            if pod is not None:
+                self._changes.ended[str(pod)] = None
+        if uid in self._singles.kept:
+            self._singles.end(uid)
+            self._claims.expect_no_longer(uid)
+
+    def crowd_out(self, *nodes: str) -> None:
+        """Others have room there: pods of no gang lose what was kept for them and is not left."""
+        for uid in self._singles.crowded_out(nodes, self._claims) if self._singles.kept else ():
+            self.end_kept(uid)
+
+    def forget_refusals(self, node: str, given_back: Claim | None = None) -> None:
+        for workload in self._refusing.forget(node, given_back, self._store.workloads):
+            self._store.touch(workload)
+
+
+def _unlike(lost: Pod, pod: Pod) -> tuple[bool, bool, bool]:
+    """How little a member can be the replacement of a lost one: the less, the sooner it takes the room kept for it."""
+    roles = [one.group.role if one.group is not None else "" for one in (lost, pod)]
+    return lost.identity != pod.identity, roles[0] != roles[1], lost.requests != pod.requests
