@@ -82,10 +82,12 @@ class Apply:
         claims: Claims,
         quotas: Quotas,
         preemptions: Preemptions,
+        volumes: Volumes,
         namespaces: Namespaces,
         budgets: DisruptionBudgets,
         devices: DeviceClasses,
         failed_creation: FailedCreation,
+        waiting: Waiting,
         changes: Changes,
         singles: WaitingSingles,
         revocations: Revocations,
@@ -102,10 +104,12 @@ class Apply:
         self._claims = claims
         self._quotas = quotas
         self._preemptions = preemptions
+        self._volumes = volumes
         self._namespaces = namespaces
         self._budgets = budgets
         self._devices = devices
         self._failed_creation = failed_creation
+        self._waiting = waiting
         self._changes = changes
         self._singles = singles
         self._revocations = revocations
@@ -140,6 +144,10 @@ class Apply:
             BudgetGone: self.budget_noted,
             DeviceClassSeen: self.device_class_noted,
             DeviceClassGone: self.device_class_noted,
+            ClaimSeen: self.volume_noted,
+            ClaimGone: self.volume_noted,
+            VolumeSeen: self.volume_noted,
+            VolumeGone: self.volume_noted,
             QueueSeen: self._quotas.queues.note,
             QueueGone: self._quotas.queues.note,
         }
@@ -262,6 +270,21 @@ class Apply:
             # Whoever waits may be drawn to other pods by now, or kept away by them, or no longer.
             self._changes.nodes = True
 
+    def volume_noted(self, event: ClaimSeen | ClaimGone | VolumeSeen | VolumeGone, now: float) -> None:
+        """What waits for the claim can be planned, or in another way; pods that mount it are seen anew."""
+        if (claim := self._volumes.note(event)) is None:
+            return
+        for uid in list(self._volumes.users.get(claim, ())):
+            self._pods_seen.see(self._store.pods[uid], now)
+            found = self._store.member(uid)
+            if found is not None and found[0].key in self._waiting.keys:
+                self._store.nudge(found[0])
+        namespace, name = claim
+        for key in self._waiting.keys:
+            podsets = self._store.workloads[key].podsets if key.namespace == namespace else None
+            if podsets is not None and any(name in one.template.claims for one in podsets.podsets):
+                self._store.touch(self._store.workloads[key])
+
     def budget_noted(self, event: BudgetSeen | BudgetGone, _: float) -> None:
         if self._budgets.note(event):
             self._preemptions.redrawn()
@@ -283,61 +306,45 @@ def _followed(workload: Workload, group: PodGroup) -> bool:
 
 
 class PodFacts:
-    """Hands each fact about a pod to the member that it is, and touches its workload."""
+    """Takes over what the watch shows of pods, whatever gang they are in."""
 
     def __init__(
         self,
         schedulers: tuple[str, ...],
         process: Process,
         store: Store,
-        room: Room,
         records: Records,
         outbox: Outbox,
         claims: Claims,
         preemptions: Preemptions,
-        volumes: Volumes,
-        waiting: Waiting,
         singles: WaitingSingles,
         kube_queue: KubeQueue,
         binds: BindCalls,
-        steering: Steering,
         revocations: Revocations,
         bindings: Bindings,
-        refusals: Refusals,
-        lifecycle: Lifecycle,
         calls: Calls,
         hints: Hints,
-        enqueues: Enqueues,
-        jobs: Jobs,
         owners: Owners,
         recovery: Recovery,
-        repeats: Repeats,
+        members: MemberFacts,
     ) -> None:
         self._schedulers = schedulers
         self._process = process
         self._store = store
-        self._room = room
         self._records = records
         self._outbox = outbox
         self._claims = claims
         self._preemptions = preemptions
-        self._volumes = volumes
-        self._waiting = waiting
         self._singles = singles
         self._kube_queue = kube_queue
         self._binds = binds
-        self._steering = steering
         self._revocations = revocations
         self._bindings = bindings
-        self._refusals = refusals
-        self._lifecycle = lifecycle
         self._calls = calls
         self._hints = hints
-        self._enqueues = enqueues
-        self._jobs = jobs
         self._owners = owners
         self._recovery = recovery
-        self._repeats = repeats
+        self._members = members
 
     @property
     def handlers(self) -> Handlers:
@@ -346,12 +353,6 @@ class PodFacts:
             PodSeen: lambda event, now: self.seen(event.pod, now),
             PodsSeen: self.seen_together,
             PodGone: self.gone,
-            ClaimSeen: self.volume_noted,
-            ClaimGone: self.volume_noted,
-            VolumeSeen: self.volume_noted,
-            VolumeGone: self.volume_noted,
-            Nominated: self.nominated,
-            Ungated: self.ungated,
         }
 
     def seen_together(self, event: PodsSeen, now: float) -> None:
@@ -389,7 +390,7 @@ class PodFacts:
         if found is not None:
             if moved:
                 self._bindings.taken_over(*found, now, doubt)
-            self._member_seen(*found, old, now)
+            self._members.seen(*found, old, now)
             if pod.terminal and had is not None and not had.promised:
                 self._revocations.keep_room(found[0], pod, had, now)
             if pod.node and (old is None or not old.node) and not moved:  # a moved one tells of its former gang
@@ -434,64 +435,33 @@ class PodFacts:
         if unseen is not None:
             self._binds.await_pod(unseen[0], now)
 
-    def volume_noted(self, event: ClaimSeen | ClaimGone | VolumeSeen | VolumeGone, now: float) -> None:
-        """What waits for the claim can be planned, or in another way; pods that mount it are seen anew."""
-        if (claim := self._volumes.note(event)) is None:
-            return
-        for uid in list(self._volumes.users.get(claim, ())):
-            self.see(self._store.pods[uid], now)
-            found = self._store.member(uid)
-            if found is not None and found[0].key in self._waiting.keys:
-                self._store.nudge(found[0])
-        namespace, name = claim
-        for key in self._waiting.keys:
-            podsets = self._store.workloads[key].podsets if key.namespace == namespace else None
-            if podsets is not None and any(name in one.template.claims for one in podsets.podsets):
-                self._store.touch(self._store.workloads[key])
 
-    def nominated(self, event: Nominated, now: float) -> None:
-        self._led(event, self._steering.nominated(event, now), "nominated", now)
+class MemberFacts:
+    """Hands what a pod shows to the member that it is: the slot that it fills, its Binding, its end, its refusals."""
 
-    def ungated(self, event: Ungated, now: float) -> None:
-        self._led(event, self._steering.ungated(event, now), "ungated", now)
-        if (pod := let_in(self._store, event)) is not None:
-            self.see(pod, now)
-        elif event.detail and (pod := self._store.pods.get(event.uid)) is not None:
-            self._repeats.put(Ungate(pod.uid, pod.namespace, pod.name, pod.group_key), now)
+    def __init__(
+        self,
+        room: Room,
+        claims: Claims,
+        steering: Steering,
+        revocations: Revocations,
+        bindings: Bindings,
+        refusals: Refusals,
+        lifecycle: Lifecycle,
+        jobs: Jobs,
+        enqueues: Enqueues,
+    ) -> None:
+        self._room = room
+        self._claims = claims
+        self._steering = steering
+        self._revocations = revocations
+        self._bindings = bindings
+        self._refusals = refusals
+        self._lifecycle = lifecycle
+        self._jobs = jobs
+        self._enqueues = enqueues
 
-    def _led(self, event: Nominated | Ungated, failed: Workload | None, what: str, now: float) -> None:
-        """``failed``: the workload that cannot be led any further without this write."""
-        if failed is not None and failed.releasing:
-            self._steering.failed(failed, failed.members[event.uid])
-        elif failed is not None and failed.admitted:
-            # Its job would be suspended as a whole for one write.
-            pod = failed.members[event.uid].pod
-            named, node = (pod.uid, pod.namespace, pod.name), None if isinstance(event, Ungated) else event.node
-            again = Ungate(*named, failed.key) if node is None else Nominate(*named, node, group=failed.key)
-            self._repeats.put(again, now)
-        elif failed is not None:
-            why = f"pod {failed.members[event.uid].pod.name} could not be {what}: {event.detail}"
-            self._revocations.revoke(failed, why, now, Cause.WRITE_FAILED, penalty=True)
-
-    def _fill_slot(self, workload: Workload, member: Member, now: float) -> None:
-        """The pod has come that its slot was planned for: it gets the node, unless it is bound or asks for something
-        else, or others have taken the room. A pod of a job goes there all the same: it was made for that node."""
-        slots, slot = workload.members.slots, member.pod.identity
-        node, template = slots.planned.get(slot), slots.templates.get(slot)
-        if node is None or template is None or not member.pod.live:
-            return
-        turn = slots.turns.get(slot, 0)
-        self._room.assume_slot(workload, slot, "")
-        same = (member.pod.requests, member.pod.topology) == (template.requests, template.topology)
-        open_to_it = self._claims.admits(node, member.pod.selection)
-        roomy = workload.job is not None or self._claims.fits(node, member.pod.requests)
-        if member.state is MemberState.WAITING and not member.pod.node and same and open_to_it and roomy:
-            self._steering.await_uptake(workload, now)
-            self._steering.lead(workload, member, node, turn)
-            self._jobs.came(workload, now)
-            self._enqueues.came(workload, now)
-
-    def _member_seen(self, workload: Workload, member: Member, old: Pod | None, now: float) -> None:
+    def seen(self, workload: Workload, member: Member, old: Pod | None, now: float) -> None:
         pod = member.pod
         if old is None:
             self._jobs.created(workload, pod)
@@ -516,6 +486,24 @@ class PodFacts:
             self._nomination_seen(workload, member, old, now)
         self._steering.shown(workload, member)
 
+    def _fill_slot(self, workload: Workload, member: Member, now: float) -> None:
+        """The pod has come that its slot was planned for: it gets the node, unless it is bound or asks for something
+        else, or others have taken the room. A pod of a job goes there all the same: it was made for that node."""
+        slots, slot = workload.members.slots, member.pod.identity
+        node, template = slots.planned.get(slot), slots.templates.get(slot)
+        if node is None or template is None or not member.pod.live:
+            return
+        turn = slots.turns.get(slot, 0)
+        self._room.assume_slot(workload, slot, "")
+        same = (member.pod.requests, member.pod.topology) == (template.requests, template.topology)
+        open_to_it = self._claims.admits(node, member.pod.selection)
+        roomy = workload.job is not None or self._claims.fits(node, member.pod.requests)
+        if member.state is MemberState.WAITING and not member.pod.node and same and open_to_it and roomy:
+            self._steering.await_uptake(workload, now)
+            self._steering.lead(workload, member, node, turn)
+            self._jobs.came(workload, now)
+            self._enqueues.came(workload, now)
+
     def _nomination_seen(self, workload: Workload, member: Member, old: Pod | None, now: float) -> None:
         pod = member.pod
         if pod.nominated_node and not member.placed and (old is None or not old.nominated_node):
@@ -532,3 +520,50 @@ def _take_up_release(workload: Workload, member: Member, now: float) -> None:
     stamp = member.pod.own_stamp
     if stamp is not None and not workload.release.name and workload.members.is_ours(member.pod):
         workload.release.begin(stamp.release, now)
+
+
+class SteeringAnswers:
+    """Takes over how the writes ended that steer members."""
+
+    def __init__(
+        self,
+        store: Store,
+        steering: Steering,
+        revocations: Revocations,
+        repeats: Repeats,
+        pods_seen: PodFacts,
+    ) -> None:
+        self._store = store
+        self._steering = steering
+        self._revocations = revocations
+        self._repeats = repeats
+        self._pods_seen = pods_seen
+
+    @property
+    def handlers(self) -> Handlers:
+        """By the type of the answer."""
+        return {Nominated: self.nominated, Ungated: self.ungated}
+
+    def nominated(self, event: Nominated, now: float) -> None:
+        self._led(event, self._steering.nominated(event, now), "nominated", now)
+
+    def ungated(self, event: Ungated, now: float) -> None:
+        self._led(event, self._steering.ungated(event, now), "ungated", now)
+        if (pod := let_in(self._store, event)) is not None:
+            self._pods_seen.see(pod, now)
+        elif event.detail and (pod := self._store.pods.get(event.uid)) is not None:
+            self._repeats.put(Ungate(pod.uid, pod.namespace, pod.name, pod.group_key), now)
+
+    def _led(self, event: Nominated | Ungated, failed: Workload | None, what: str, now: float) -> None:
+        """``failed``: the workload that cannot be led any further without this write."""
+        if failed is not None and failed.releasing:
+            self._steering.failed(failed, failed.members[event.uid])
+        elif failed is not None and failed.admitted:
+            # Its job would be suspended as a whole for one write.
+            pod = failed.members[event.uid].pod
+            named, node = (pod.uid, pod.namespace, pod.name), None if isinstance(event, Ungated) else event.node
+            again = Ungate(*named, failed.key) if node is None else Nominate(*named, node, group=failed.key)
+            self._repeats.put(again, now)
+        elif failed is not None:
+            why = f"pod {failed.members[event.uid].pod.name} could not be {what}: {event.detail}"
+            self._revocations.revoke(failed, why, now, Cause.WRITE_FAILED, penalty=True)

@@ -19,7 +19,7 @@ from extender.core.answers import (
     Untold,
     Unwritten,
 )
-from extender.core.apply import Apply, PodFacts
+from extender.core.apply import Apply, MemberFacts, PodFacts, SteeringAnswers
 from extender.core.calls import Calls
 from extender.core.cycle.commit import Books, Commit
 from extender.core.cycle.cycle import Cycle
@@ -103,9 +103,9 @@ class Engine:
         expected, candidates = make(ExpectedPods), make(Candidates)
         books = make(Books, candidates=candidates)
         # Steering, and what ends it.
-        steers = make(Advisory, reporter=reporter) if advising else make(Steering, mode=steering)
-        advisory = steers if isinstance(steers, Advisory) else None
+        steers = make(Steering, mode=steering, advises=advising)
         revocations = make(Revocations, reporter=reporter, steering=steers)
+        advisory = make(Advisory, revocations=revocations) if advising else None
         bindings = make(Bindings, reporter=reporter, steering=steers, revocations=revocations)
         refusals = make(Refusals, reporter=reporter, words=words, revocations=revocations)
         # Jobs, and the nodes that are asked for them.
@@ -187,21 +187,27 @@ class Engine:
         self._recovery = recovery = make(
             Recovery, lifecycle=lifecycle, steering=steers, hints=hints, kube_preemption=kube_preemption
         )
-        pods = make(
-            PodFacts,
+        members = make(
+            MemberFacts,
             steering=steers,
             revocations=revocations,
             bindings=bindings,
             refusals=refusals,
             lifecycle=lifecycle,
+            jobs=jobs,
+            enqueues=enqueues,
+        )
+        pods = make(
+            PodFacts,
+            revocations=revocations,
+            bindings=bindings,
             calls=calls,
             hints=hints,
-            enqueues=enqueues,
-            jobs=jobs,
             owners=owners,
             recovery=recovery,
-            repeats=repeats,
+            members=members,
         )
+        answers = make(SteeringAnswers, steering=steers, revocations=revocations, repeats=repeats, pods_seen=pods)
         self._apply = apply = make(
             Apply,
             revocations=revocations,
@@ -215,6 +221,7 @@ class Engine:
         self._handlers: Handlers = {
             **pods.handlers,
             **apply.handlers,
+            **answers.handlers,
             FilterCalled: calls.filter,
             PreemptCalled: calls.preempt,
             BindArrived: calls.bind,

@@ -101,9 +101,10 @@ _CONFIRMED = 2
 
 
 class Steering:
-    """What kube-scheduler is told about promised nodes. A gate cannot be put back, so it comes off last."""
+    """What kube-scheduler is told about promised nodes. A gate cannot be put back, so it comes off last.
 
-    outlook = "kube-scheduler is carrying it out"
+    ``advises``: in advisory mode it promises nothing, writes nothing about nodes, and takes every gate off at once.
+    """
 
     def __init__(
         self,
@@ -115,7 +116,10 @@ class Steering:
         outbox: Outbox,
         claims: Claims,
         mode: SteeringMode = SteeringMode.NOMINATE,
+        *,
+        advises: bool = False,
     ) -> None:
+        self._advises = advises
         self._schedulers = schedulers
         self._limits = limits
         self._store = store
@@ -125,9 +129,20 @@ class Steering:
         self._claims = claims
         self._ways = Ways(claims, mode)
 
+    @property
+    def outlook(self) -> str:
+        """Say what is to become of a plan."""
+        return "where each goes is up to kube-scheduler" if self._advises else "kube-scheduler is carrying it out"
+
     def lead(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None:
-        """Promise a member a node, and have kube-scheduler told: at once, or when its turn has come."""
+        """Promise a member a node, and have kube-scheduler told: at once, or when its turn has come.
+
+        In advisory mode only remember the node. Members that have one by now keep it, for the comparison.
+        """
         pod = member.pod
+        if self._advises:
+            workload.advise(member.uid, node)
+            return self.shown(workload, member)
         self._room.assume(workload, member, node)
         if not turn:
             if workload.job is not None and workload.job.leads(pod):
@@ -188,8 +203,15 @@ class Steering:
         """The watch shows a member's nomination, or that its release is whole.
 
         Gates wait for that: the API server begins the next write to the pod from its watch cache, and does it twice
-        when the cache is behind.
+        when the cache is behind. In advisory mode every gate of ours comes off as soon as it is seen.
         """
+        pod = member.pod
+        if self._advises:
+            ours = pod.scheduler in self._schedulers and pod.live
+            if ours and GANG_GATE in pod.gates and member.step is Step.NONE:
+                workload.members.step(member, Step.UNGATING)
+                self._outbox.append(Ungate(pod.uid, pod.namespace, pod.name, workload.key))
+            return
         if member.step is Step.WRITTEN and member.pod.nominated_node == member.nominated:
             workload.members.step(member, Step.READY)
             if not workload.members.steps[Step.WRITTEN]:
@@ -204,6 +226,10 @@ class Steering:
         if found is None or found[1].step is not Step.UNGATING:
             return None
         workload, member = found
+        if self._advises:
+            # A gate that could not be taken off is tried again when the pod is next seen or planned for.
+            workload.members.step(member, Step.NONE if event.detail else Step.LED)
+            return None
         if event.detail and GANG_GATE in member.pod.gates:
             return workload
         workload.members.step(member, Step.LED)
@@ -220,6 +246,8 @@ class Steering:
         """So long may kube-scheduler take to take the placement up. Of one that it has refused before it may say
         nothing, as the words would be the same: that is not waited for as long.
         """
+        if self._advises:
+            return
         limits = self._limits
         workload.wait_until(now + (min(limits.again_s, limits.plan_s) if workload.retries.words else limits.plan_s))
 
@@ -237,10 +265,13 @@ class Steering:
 
     def again(self, workload: Workload, member: Member) -> None:
         """Ask once more for the write that leads it on."""
+        if self._advises:
+            return
         if member.step is Step.NOMINATING:
-            return self.tell(workload, member)
-        workload.members.step(member, Step.READY)
-        return self._store.touch(workload)
+            self.tell(workload, member)
+        else:
+            workload.members.step(member, Step.READY)
+            self._store.touch(workload)
 
     def ungate(self, workload: Workload) -> None:
         """Take our gate off every placed member, once all nominations are known to be written."""
@@ -265,6 +296,8 @@ class Steering:
 
     def stop(self, workload: Workload, member: Member) -> None:
         """The promise to this member ends: a nomination left behind would keep room from others."""
+        if self._advises:
+            return
         pod, nominated = member.pod, member.nominated
         # kube-scheduler clears the nomination of a failed bind itself, but not one that is written only afterwards.
         left = member.hold is None or member.step is Step.NOMINATING
@@ -276,8 +309,10 @@ class Steering:
         """Take back nominations of members that are promised nothing: each keeps room from others.
 
         kube-scheduler tries once to clear that of a failed bind, and a write of ours may fail for as long as it is
-        repeated. Others are left over from an earlier life of ours.
+        repeated. Others are left over from an earlier life of ours. In advisory mode all are kube-scheduler's own.
         """
+        if self._advises:
+            return
         workload.sweep(0.0)
         for member in workload.members.live.values():
             pod = member.pod
@@ -288,6 +323,8 @@ class Steering:
 
     def sweep_later(self, workload: Workload, now: float) -> None:
         """Have a look, after a while, whether nominations that were to be cleared are."""
+        if self._advises:
+            return
         workload.sweep(workload.sweep_at or now + self._limits.plan_s)
         self._store.touch(workload)
 
@@ -299,7 +336,7 @@ class Steering:
         one completes it at once, and nothing is written on its pods.
         """
         members = workload.members
-        if workload.admitted or not workload.release.complete or workload.releasing:
+        if self._advises or workload.admitted or not workload.release.complete or workload.releasing:
             return
         while len(members.confirmed) < _CONFIRMED:
             # One that has ended before the watch has shown that it says so tells nobody.

@@ -46,12 +46,8 @@ class State:
         self.schedulers, self.limits = schedulers, limits or Limits()
         self.process, self.counts = Process(), Counts()
         self.store = store = Store()
-        self.volumes, self.namespaces, self.budgets, self.devices = (
-            Volumes(),
-            Namespaces(),
-            DisruptionBudgets(),
-            DeviceClasses(),
-        )
+        self.volumes, self.namespaces = Volumes(), Namespaces()
+        self.budgets, self.devices = DisruptionBudgets(), DeviceClasses()
         self.claims = claims = Claims(levels)
         self.quotas = quotas = Quotas(self.limits, claims, store.pods, store.workloads, self.namespaces)
         self.preemptions = preemptions = Preemptions(claims)
@@ -64,21 +60,8 @@ class State:
         self.kube_queue, self.refusing, self.changes = KubeQueue(), Refusing(), Changes()
         self.binds = BindCalls()
         self.outbox = Outbox(store, self.binds)
-        self.room = Room(store, claims, preemptions, self.singles, self.changes, self.refusing, self.kept_out)
-        self.records = Records(
-            schedulers,
-            store,
-            self.room,
-            claims,
-            quotas,
-            preemptions,
-            self.volumes,
-            self.singles,
-            self.changes,
-            self.kept_out,
-            self.binds,
-            self.astray,
-        )
+        self.room = self.make(Room)
+        self.records = self.make(Records)
 
     @property
     def pods(self) -> dict[str, Pod]:

@@ -165,7 +165,6 @@ def evicts(queue: ClusterQueue) -> bool:
 
 def may_not_evict(quotas: Quotas, preemptor: Workload, victim: Workload) -> str:
     """Why the rules forbid it whatever quota there is; empty if they do not."""
-    quotas = quotas
     ours, theirs = (quotas.members.queue_of(one.key) or "" for one in (preemptor, victim))
     request = Request(str(preemptor.key), (), 0, preemptor.priority, since=preemptor.created, queue=ours)
     candidate = Candidate(str(victim.key), Unit.WORKLOAD, victim.priority, victim.created, queue=theirs)
