@@ -49,6 +49,7 @@ from extender.core.gate.refusals import Refusals
 from extender.core.gate.repeats import Repeats
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.steering import Steering, SteeringMode
+from extender.core.jobs.acts import JobActs
 from extender.core.jobs.coming import Coming, Enqueues, Owners
 from extender.core.jobs.elastic import CapacityAsk, Elastic, Unplanned
 from extender.core.jobs.jobs import JobNaming, Jobs
@@ -109,7 +110,8 @@ class Engine:
         bindings = make(Bindings, reporter=reporter, steering=steers, revocations=revocations)
         refusals = make(Refusals, reporter=reporter, words=words, revocations=revocations)
         # Jobs, and the nodes that are asked for them.
-        self._elastic = elastic = make(Elastic, reporter=reporter)
+        acts = make(JobActs, expected=expected)
+        self._elastic = elastic = make(Elastic, reporter=reporter, acts=acts)
         unplanned = make(Unplanned, reporter=reporter, expected=expected, elastic=elastic)
         upkeep = make(Upkeep, expected=expected, steering=steers, revocations=revocations)
         naming = make(JobNaming, expected=expected)
@@ -118,6 +120,7 @@ class Engine:
             reporter=reporter,
             expected=expected,
             revocations=revocations,
+            acts=acts,
             elastic=elastic,
             unplanned=unplanned,
             upkeep=upkeep,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import inf
 
 from extender.core.cycle.commit import Books
-from extender.core.effects import Evict, Milestone
+from extender.core.effects import Milestone
 from extender.core.explain.problems import foreign, of_earlier, too_few
 from extender.core.explain.telling import Reporter
 from extender.core.explain.words import Words
@@ -125,7 +125,7 @@ class Lifecycle:
         whole = workload.whole and not workload.paused  # nobody knows the podsets of a job that is being suspended
         if not release.complete and (whole or _is_declared_whole(workload)) and not self._is_shared(workload):
             # Even if a member is lost before the last answer of its release has come.
-            self._became_whole(workload, now)
+            self._complete(workload, now)
         if members.holds or release.last is not None:
             self._bindings.progress(workload, now)
         if not workload.releasing:
@@ -146,7 +146,7 @@ class Lifecycle:
             began = workload.release.began
             # A restart gives no more time than was left, except what kube-scheduler needs to complete the gang.
             least = now - max(0.0, self._limits.partial_s - self._limits.plan_s)
-            self._became_partial(workload, now if began is None else max(began, least), now)
+            self._break_off(workload, now if began is None else max(began, least), now)
         self._store.touch(workload)
 
     def lost(self, workload: Workload, member: Member, now: float) -> None:
@@ -171,7 +171,7 @@ class Lifecycle:
             claim = self._claims.get(SlotOf(workload.key, slot))
             if claim is None or (claim.until is not None and now >= claim.until):
                 self._room.unreserve(workload, slot)
-        self._give_back(workload, now)
+        self._end_incomplete(workload, now)
         workload.retries.expire(now)
         self._expire_holds(workload, now)
         if awaits_uptake(workload) and now >= workload.plan_deadline:
@@ -259,10 +259,10 @@ class Lifecycle:
         match workload.phase:
             case Phase.RUNNING | Phase.PLACED if workload.whole or workload.release.complete:
                 if workload.whole:
-                    self._became_whole(workload, now)
+                    self._complete(workload, now)
                 self._reporter.explain(workload, self._words.running(workload), now)
             case Phase.PARTIAL if not workload.doubtful:
-                self._became_partial(workload, now, now)
+                self._break_off(workload, now, now)
             case Phase.ENDED:
                 self._say_over(workload, now)
             case Phase.WAITING if not lacking and (why := too_few(workload)) is not None:
@@ -276,7 +276,8 @@ class Lifecycle:
         elif workload.release.incomplete_since is None and not workload.doubtful:
             workload.release.miss(now)
 
-    def _became_whole(self, workload: Workload, now: float) -> None:
+    def _complete(self, workload: Workload, now: float) -> None:
+        """Complete its start: the gang has its quorum of bound members, for the first time or again."""
         if not workload.release.complete and workload.members.live:
             self._reporter.reached(workload, Milestone.STARTED, now)
         if not (workload.release.complete and (workload.starting or workload.members.slots.lacking)):
@@ -286,13 +287,15 @@ class Lifecycle:
         workload.release.become_whole()
         workload.begin(None)
 
-    def _became_partial(self, workload: Workload, since: float, now: float) -> None:
+    def _break_off(self, workload: Workload, since: float, now: float) -> None:
+        """Break its start off: a part of the quorum is bound, and nothing is on its way. It is completed in time, or
+        its bound members are evicted."""
         if workload.min_member is None:
             return  # nobody says what whole is, so nobody is evicted for not being it
         count, release = workload.reached(Stage.BOUND), workload.release
         if release.partial_since is None:
             if was_whole(self._store.pods, self._astray, workload, release.name):
-                return self._became_whole(workload, now)  # of what was needed when it began, as a restart would say
+                return self._complete(workload, now)  # of what was needed when it began, as a restart would say
             self._reporter.reached(workload, Milestone.BROKEN, now)
             self._revocations.take_back_unlike_bound(workload, now)
             workload.nudge()  # whatever becomes of its queue it is to be completed now
@@ -302,9 +305,9 @@ class Lifecycle:
         message = f"its start broke off with {workload.share(Stage.BOUND)} bound; replacements are placed first"
         self._reporter.explain(workload, Reason("Partial", message), now)
 
-    def _give_back(self, workload: Workload, now: float) -> None:
-        """The bound members of a gang that stayed incomplete for too long give their room back: one whose start broke
-        off, or that has lost members since."""
+    def _end_incomplete(self, workload: Workload, now: float) -> None:
+        """End a gang that stayed incomplete for too long: its start broke off, or it has lost members since. Its job is
+        suspended, or its bound members are evicted."""
         limits, release = self._limits, workload.release
         broken, lost = release.partial_since, release.incomplete_since
         if broken is not None and not release.complete and now >= broken + limits.partial_s:
@@ -312,7 +315,7 @@ class Lifecycle:
             if workload.job is not None:
                 return end_start(workload, "its start broke off, and was not completed in time")
             if limits.evict_partial:
-                self._evict_bound(workload, "its gang never became whole", now)
+                self._evict(workload, "its gang never became whole", now)
         elif lost is not None and now >= lost + limits.incomplete_s:
             release.miss(now)
             text = f"it has run with {workload.share(Stage.BOUND)} for {now - lost:.0f} s"
@@ -322,15 +325,14 @@ class Lifecycle:
             if gives_back(workload, limits):
                 release.give_back()
                 self._room.unreserve_all(workload)
-                self._evict_bound(workload, text.replace("it has", "its gang has", 1), now)
+                self._evict(workload, text.replace("it has", "its gang has", 1), now)
         return None
 
-    def _evict_bound(self, workload: Workload, why: str, now: float) -> None:
-        if workload.releasing:
-            return
-        workload.telling.note(now, f"evicting the bound members: {why}")
-        for pod in [pod for pod in workload.bound if pod.stamp is not None]:
-            self._outbox.append(Evict(pod.uid, pod.namespace, pod.name, why))
+    def _evict(self, workload: Workload, why: str, now: float) -> None:
+        """Evict its bound members. While others of it are being bound that waits: the time counts anew."""
+        if not workload.releasing:
+            workload.telling.note(now, f"evicting the bound members: {why}")
+            self._revocations.evict_bound(workload, why)
 
     def _say_over(self, workload: Workload, now: float) -> None:
         """Nobody of it waits or runs: its pods have ended, or are those of an earlier PodGroup of its name."""

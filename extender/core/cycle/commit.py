@@ -64,6 +64,8 @@ class Commit:
         """``holds`` says whether a part of the plan can still be promised, after others were let in."""
         seats = list(zip(plan.pods, plan.nodes.values(), strict=True))
         workload.filling = len(seats) > _AT_ONCE
+        if workload.job is not None:
+            workload.job.withdraw_start()  # a plan of which a part is left does not start it meanwhile
         self._starting.begin(workload.key, plan.pods)
         for at in range(0, len(seats), _AT_ONCE):
             some = seats[at : at + _AT_ONCE]
@@ -74,10 +76,10 @@ class Commit:
                 yield _SEAT * _AT_ONCE + (len(seats) // 4 if at == _AT_ONCE else 0)
                 changed = (as_of, version) != (self._claims.changes, workload.version)
                 if changed and not (self._kept(workload, seats[:at]) and self._goes_on(workload, some, holds)):
-                    workload.filling = False
+                    self._end(workload)
                     return self._give_up(workload, now)
             self._fill(workload, some, plan.turns, now)
-        workload.filling = False
+        self._end(workload)
         if not workload.whole:
             self._reporter.reached(workload, Milestone.PLANNED, now)
             starts = workload.job is not None and workload.job.plannable
@@ -86,6 +88,13 @@ class Commit:
             self._reporter.explain(workload, Reason("Placed", text, warning=False), now)
         self._store.touch(workload)
         return None
+
+    @staticmethod
+    def _end(workload: Workload) -> None:
+        """The slots have their nodes. A job that has no plan yet is started with them."""
+        workload.filling = False
+        if workload.job is not None and workload.job.plan is None:
+            workload.job.decide_start("its plan is committed")
 
     def _kept(self, workload: Workload, promised: Sequence[Seat]) -> bool:
         """Whether each that was promised a node still has the promise, or is there."""

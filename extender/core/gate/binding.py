@@ -247,9 +247,9 @@ class Bindings:
             return
         if release.last is None:
             if members.holds:
-                self._begin(workload, now)
+                self._release(workload, now)
         elif not workload.doubtful or is_late(workload, self._limits, now):
-            self._post_last(workload, release.last, now)
+            self._end_release(workload, release.last, now)
 
     def _goes_on(self, workload: Workload) -> bool:
         """Whether a release that is under way has its quorum still, counting those whose Binding may be written. If it
@@ -259,7 +259,7 @@ class Bindings:
         unknown = (member.pod.identity for member in workload.members.unknown.values() if member.hold is None)
         return workload.has_quorum(Stage.ARRIVED, tuple(unknown))
 
-    def _begin(self, workload: Workload, now: float) -> None:
+    def _release(self, workload: Workload, now: float) -> None:
         """Start the gang: release it if its quorum is held, it is in time, and the last look finds nothing wrong."""
         members, release = workload.members, workload.release
         if not workload.has_quorum(Stage.ARRIVED):
@@ -297,7 +297,8 @@ class Bindings:
     def _last(self, workload: Workload) -> str:
         return max(workload.members.holds, key=lambda uid: workload.members[uid].pod.rank)
 
-    def _post_last(self, workload: Workload, uid: str, now: float) -> None:
+    def _end_release(self, workload: Workload, uid: str, now: float) -> None:
+        """Post the last Binding, which says that the release is whole; or revoke what is left, if nothing was bound."""
         workload.release.wait_for(None)
         if self._revocations.shut_out(workload, [uid]):
             return self._revocations.drop_broken(workload, now)

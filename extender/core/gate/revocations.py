@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from extender.core.effects import DEADLINES, Cause, Milestone
+from extender.core.effects import DEADLINES, Cause, Evict, Milestone
 from extender.core.explain.telling import Reporter
 from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import Claim, Claims, Owner, SlotOf
@@ -31,16 +31,16 @@ from policies.steps import finish
 def take_job_back(workload: Workload, why: str) -> None:
     """What its pods are made of says the plan: it has to be suspended to be planned anew. One that runs goes on if only
     pods that it can do without, which are planned one by one, lose their nodes, and so does one that makes no more."""
-    job = workload.job
-    if job is None or job.plan is None:
+    if (job := workload.job) is None:
         return
+    if job.plan is None:
+        return job.withdraw_start()
     members = workload.members
     promised = (*(member.pod.identity for member in members.placed.values()), *members.slots.planned)
     led = [slot for slot in promised if slot in job.plan]
     if not job.closed and (not workload.whole or any(needs(workload, slot) for slot in led)):
-        job.take_back(why)
-    else:
-        job.let_go(led)
+        return job.decide_stop(why)
+    return job.let_go(led)
 
 
 def end_start(workload: Workload, why: str) -> None:
@@ -48,7 +48,7 @@ def end_start(workload: Workload, why: str) -> None:
     gone: it is suspended all the same."""
     job = workload.job
     if job is not None and job.plan is None and not job.seen.suspended:
-        job.take_back(why)
+        job.decide_stop(why)
     else:
         take_job_back(workload, why)
 
@@ -215,6 +215,16 @@ class Revocations:
             self._outbox.answer_hold(workload, one, why.message)
             self.take_back(workload, one, now)
         return True
+
+    def evict_bound(self, workload: Workload, why: str) -> None:
+        """Evict all members that Muster has bound, never a part of them."""
+        for pod in workload.bound:
+            if pod.stamp is not None:
+                self.evict(pod, why)
+
+    def evict(self, pod: Pod, why: str) -> None:
+        """Evict a pod: the only way in which the core ends one."""
+        self._outbox.append(Evict(pod.uid, pod.namespace, pod.name, why))
 
     def drop_too_few(self, workload: Workload, now: float) -> None:
         """Those that are promised a node are too few to start: a member is gone, or more are asked for by now."""

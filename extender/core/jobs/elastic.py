@@ -26,7 +26,8 @@ from extender.core.effects import Ungate
 from extender.core.events import CapacityServed
 from extender.core.explain.telling import Reporter
 from extender.core.instants import pause_s
-from extender.core.jobs.start import HELD, start_of, to_come
+from extender.core.jobs.acts import JobActs
+from extender.core.jobs.start import HELD, starts_now, to_come
 from extender.core.jobs.upkeep import REMOVED, misled
 from extender.core.ledger.claims import Claims, Owner
 from extender.core.ledger.expected import ExpectedPods
@@ -40,7 +41,7 @@ from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits
 from extender.core.queue.demands import Asked
 from extender.core.reasons import Reason
-from extender.core.workload.job import JobRecord, JobWrite
+from extender.core.workload.job import JobRecord
 from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape, part_of
 from extender.core.workload.workload import Workload
 from policies.model import (
@@ -147,26 +148,6 @@ def let_in(store: Store, event: Ungated) -> Pod | None:
         return None
     pod = found[1].pod
     return replace(pod, gates=tuple(gate for gate in pod.gates if gate != GANG_GATE))
-
-
-def let_job_go(
-    limits: Limits,
-    store: Store,
-    outbox: Outbox,
-    workload: Workload,
-    made: Mapping[PartKey, Flavoring],
-    until: LetGo,
-    now: float,
-) -> None:
-    """Have it started with these flavors, and no nodes."""
-    if (record := workload.job) is None or workload.podsets is None:
-        return
-    workload.flavor(made)
-    record.write(JobWrite.START)
-    workload.status.start(now)
-    start = start_of(workload, record.seen, workload.podsets, {}, until)
-    outbox.append(replace(start, awaits_s=limits.elastic.within_s))
-    store.touch(workload)
 
 
 def unseen(pods: Sequence[Pod], made: Mapping[PartKey, Flavoring], elastic: frozenset[str]) -> str:
@@ -284,7 +265,9 @@ class Elastic:
         namespaces: Namespaces,
         waiting: Waiting,
         reporter: Reporter,
+        acts: JobActs,
     ) -> None:
+        self._acts = acts
         self._process = process
         self._store = store
         self._outbox = outbox
@@ -430,15 +413,8 @@ class Elastic:
         if workload.job is None:
             self._show(workload, asking)
         elif lets_go:
-            let_job_go(
-                self._limits,
-                self._store,
-                self._outbox,
-                workload,
-                made,
-                LetGo(float(ceil(until - self._process.epoch)), attempt),
-                now,
-            )
+            awaits = LetGo(float(ceil(until - self._process.epoch)), attempt)
+            self._acts.start_without_nodes(workload, workload.job, made, awaits, now)
         return asking.reason
 
     def _show(self, workload: Workload, asking: Asking) -> None:
@@ -603,7 +579,7 @@ class Unplanned:
             return {}
         if record.plan is not None:
             return record.plan
-        return _nodes_of(workload) if workload.seated and not workload.filling else {}
+        return _nodes_of(workload) if starts_now(self._process, workload, record) else {}
 
     def _await_nodes(self, workload: Workload, record: JobRecord, said: LetGo, now: float) -> str:
         self._expected.expect(workload, to_come(workload, record.seen))

@@ -11,17 +11,18 @@ its plan is off it, and its room is still free.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from extender.core.answers import JobWritten, Outcome, PodTried, Verdict
-from extender.core.effects import Cause, CleanJob, SuspendJob, TryPod
+from extender.core.effects import Cause, TryPod
 from extender.core.explain.telling import Reporter
 from extender.core.explain.words import not_suspended
 from extender.core.gate.revocations import Revocations
 from extender.core.instants import pause_s
+from extender.core.jobs.acts import JobActs
 from extender.core.jobs.elastic import Elastic, Unplanned
-from extender.core.jobs.start import HELD, hindrance, start_of, to_come
+from extender.core.jobs.start import HELD, hindrance, starts_now, to_come
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation, Trials
@@ -41,7 +42,7 @@ from extender.core.workload.job import JobRecord, JobWrite
 from extender.core.workload.names import Names, aside, is_over, strangers, taken_by
 from extender.core.workload.shape import Flavoring
 from extender.core.workload.workload import Workload
-from policies.model import GroupKey, Job, Pod, PodSet, PodSets, SlotKey, Victim
+from policies.model import GroupKey, Job, Pod, PodSet, PodSets
 
 
 class JobNaming:
@@ -162,7 +163,6 @@ class Jobs:
         outbox: Outbox,
         claims: Claims,
         quotas: Quotas,
-        preemptions: Preemptions,
         namespaces: Namespaces,
         creation: Creation,
         failed_creation: FailedCreation,
@@ -172,6 +172,7 @@ class Jobs:
         reporter: Reporter,
         expected: ExpectedPods,
         revocations: Revocations,
+        acts: JobActs,
         elastic: Elastic,
         unplanned: Unplanned,
         upkeep: Upkeep,
@@ -184,7 +185,6 @@ class Jobs:
         self._outbox = outbox
         self._claims = claims
         self._quotas = quotas
-        self._preemptions = preemptions
         self._namespaces = namespaces
         self._creation = creation
         self._failed_creation = failed_creation
@@ -193,6 +193,7 @@ class Jobs:
         self._waiting = waiting
         self._reporter = reporter
         self._expected = expected
+        self._acts = acts
         self._elastic = elastic
         self._unplanned = unplanned
         self.upkeep = upkeep
@@ -328,7 +329,7 @@ class Jobs:
                 self._store.touch(workload)
 
     def settle(self, workload: Workload, now: float) -> None:
-        """What follows for the job; for the workload, what is to be expected of it."""
+        """See how the job stands, and take the act that is due. What is to be expected of its workload follows."""
         record = workload.job
         if record is not None and record.seen.finished:
             self._dismiss(workload, record)  # whatever becomes of a write that is under way
@@ -343,17 +344,16 @@ class Jobs:
                 return self._count_uncreated(workload, record, now)
             record.end_write()
         if record.seen.finished:
-            self._clean(record)
+            self._acts.clean(record)
         elif record.seen.suspended:
             if record.plan is not None or record.stop:
-                noted = bool(record.stop)  # when its suspension was asked for
-                self._revocations.revoke(workload, "its job is suspended", now, Cause.JOB_SUSPENDED, noted=noted)
-                record.stopped(now)
-                self._dismiss(workload, record)
+                self._end_stop(workload, record, now)
             record.expect(0.0)
             self._wait(workload, record, now)
         else:
-            self._run(workload, record, now)
+            self.adopt(workload, now)
+            if why := self._run(workload, record, now):
+                self._stop(workload, record, why, now)
         return self._count_uncreated(workload, record, now)
 
     def _count_uncreated(self, workload: Workload, record: JobRecord, now: float) -> None:
@@ -373,9 +373,29 @@ class Jobs:
             self._expected.expect(workload, None if record.over else workload.podsets or record.planned)
             self.upkeep.keep(workload, record, now)
 
+    def _stop(self, workload: Workload, record: JobRecord, why: str, now: float) -> None:
+        """Have the job suspended, and take its promises back. What is being bound is left until that has ended."""
+        if record.seen.bare:
+            return
+        record.decide_stop(why)
+        workload.nudge()
+        self._acts.suspend(workload, record, why, now, self._elastic.rest(workload.key))
+        if not workload.releasing:
+            self._revocations.revoke(workload, why, now, Cause.JOB_SUSPENDED, penalty=True)
+
+    def _end_stop(self, workload: Workload, record: JobRecord, now: float) -> None:
+        """The watch shows the suspension, Muster's or another client's: nothing is left of the start."""
+        noted = bool(record.stop)  # when its suspension was asked for
+        self._revocations.revoke(workload, "its job is suspended", now, Cause.JOB_SUSPENDED, noted=noted)
+        record.end_stop(now)
+        self._expect_nothing(workload)
+
     def _dismiss(self, workload: Workload, record: JobRecord) -> None:
         """No more pods come of it."""
         record.dismiss()
+        self._expect_nothing(workload)
+
+    def _expect_nothing(self, workload: Workload) -> None:
         self._expected.expect(workload, None)
         self._creation.forget(workload.key)
 
@@ -389,7 +409,7 @@ class Jobs:
             self._expected.expect(workload, None)
             self._reporter.explain(workload, why, now)
             if job.stopped:
-                self._clean(record)
+                self._acts.clean(record)
             return
         if record.stopped_for and workload.telling.reason.code == "Stopping" and now < workload.retries.not_before:
             text = f"{record.stopped_for}; it rests before it is tried again"
@@ -403,50 +423,34 @@ class Jobs:
             self._reporter.explain(workload, keeps, now)
             return
         self._expected.expect(workload, podsets)
-        if workload.seated and not workload.filling and recovered:
-            self._start(workload, record, podsets, workload.members.slots.planned, now)
+        if starts_now(self._process, workload, record):
+            self._acts.start(workload, record, workload.members.slots.planned, now)
 
-    def _start(
-        self, workload: Workload, record: JobRecord, podsets: PodSets, nodes: Mapping[SlotKey, str], now: float
-    ) -> None:
-        record.write(JobWrite.START)
-        record.admit(nodes)
-        workload.status.start(now)
-        self._outbox.append(start_of(workload, record.seen, podsets, nodes))
-        self._expected.expect(workload, record.planned)
-
-    def _clean(self, record: JobRecord) -> None:
-        """Nothing of ours outlives its use."""
-        if record.seen.marked and not record.seen.bare:
-            record.write(JobWrite.CLEAN)
-            self._outbox.append(CleanJob(record.seen))
-
-    def _run(self, workload: Workload, record: JobRecord, now: float) -> None:
-        self.adopt(workload, now)
+    def _run(self, workload: Workload, record: JobRecord, now: float) -> str:
+        """Look after a job that was started: its plan is written on one that was let go, its slots keep their nodes.
+        Returns what it has to be suspended for; empty while it goes on."""
         if unfounded := self._disproved(workload, record, now) or self._quotas.route(workload).drained:
-            return self._stop(workload, record, unfounded, now)
+            return unfounded
         if record.plan is None and (failed := self._unplanned.failure(workload, record, now)):
-            return self._stop(workload, record, failed, now)
+            return failed
         nodes = None if record.seen.bare else self._unplanned.nodes(workload, record)
         if nodes and self.upkeep.look_again(workload, record, now):
-            self._start(workload, record, to_come(workload, record.seen), nodes, now)
-            return self._expected.await_pods(record, now)
+            self._acts.start(workload, record, nodes, now)
+            self._expected.await_pods(record, now)
+            return ""
         if record.plan is None:
-            return
+            return ""
         self._note_end(workload, record)
         self._expected.expect(workload, self._expected.still_planned(workload, record))
         self._expected.close_up(workload, record)
         self.upkeep.keep(workload, record, now)
         if record.over:
-            return
+            return ""
         if workload.release.complete or not uncreated(workload):
             record.expect(0.0)
         elif not record.coming_until:
             self._expected.await_pods(record, now)
-        if not record.stop and (why := self.upkeep.failure(workload, record, now)) is not None:
-            record.take_back(why)
-        if record.stop:
-            self._stop(workload, record, record.stop, now)
+        return record.stop or self.upkeep.failure(workload, record, now)
 
     @staticmethod
     def _note_end(workload: Workload, record: JobRecord) -> None:
@@ -481,7 +485,7 @@ class Jobs:
         planned = Counter(slot[0] for slot in nodes)
         short = to_come(workload, job).short(lambda one: planned[one.prefix], together=False)
         if short is not None and not workload.members.bound:
-            record.take_back("the plan that is written on its job is not one for its podsets")
+            record.decide_stop("the plan that is written on its job is not one for its podsets")
         for node in dict.fromkeys(pod.node for pod in workload.bound if pod.node):
             self.node_changed(node, now)
         self._expected.await_pods(record, now)
@@ -525,14 +529,3 @@ class Jobs:
         others = (self._store.workloads.get(key) for key in self._waiting.keys if key != workload.key)
         before = any(other is not None and (-other.priority, other.created) <= rank for other in others)
         return "others that wait come before it" if before else ""
-
-    def _stop(self, workload: Workload, record: JobRecord, why: str, now: float) -> None:
-        if record.seen.bare:
-            return
-        record.take_back(why)
-        workload.nudge()
-        record.write(JobWrite.SUSPEND)
-        evicted = self._preemptions.evictions.recent(Victim(workload.key), record.seen, now - self._process.epoch)
-        self._outbox.append(SuspendJob(record.seen, why, evicted, self._elastic.rest(workload.key)))
-        if not workload.releasing:
-            self._revocations.revoke(workload, why, now, Cause.JOB_SUSPENDED, penalty=True)

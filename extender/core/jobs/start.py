@@ -1,37 +1,17 @@
-"""Why a suspended job cannot be planned yet, whatever room there is, what of it is planned, and what starts it."""
+"""Why a suspended job cannot be planned yet, whatever room there is, and what of it is planned."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from extender.core.effects import StartJob
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.namespaces import Namespaces
+from extender.core.ledger.process import Process
 from extender.core.reasons import Reason
 from extender.core.workload.job import JobRecord
 from extender.core.workload.workload import Workload
-from policies.model import Job, LetGo, Node, Pod, PodSets, SlotKey
+from policies.model import Job, Node, Pod, PodSets
 from policies.words import counted
 
 HELD = Reason("Held", "muster.dev/hold keeps it suspended", warning=False)
-
-
-def start_of(
-    workload: Workload, job: Job, podsets: PodSets, planned: Mapping[SlotKey, str], let_go: LetGo | None = None
-) -> StartJob:
-    """The plan, and the flavors of its podsets with what their pods tolerate: written on a job whose slots are promised
-    their nodes, as ``planned``, or which is ``let_go`` without any. ``podsets``: what will come of it."""
-    flavoring = workload.flavoring
-    nodes = {
-        one.name: tuple(planned.get(one.slot(index), "") for index in range(one.count)) for one in job.podsets.podsets
-    }
-    flavors = {str(part): dict(one.flavors) for part, one in flavoring.items() if one.flavors}
-    tolerations = {str(part): one.tolerations for part, one in flavoring.items() if one.tolerations}
-    if let_go is None:
-        return StartJob(job, nodes, podsets.first_wave, flavors, tolerations)
-    # Who makes nodes has to make those of its flavors. Nodes of a plan have these labels anyway.
-    labels = {str(part): one.labels for part, one in flavoring.items() if one.labels}
-    return StartJob(job, {}, podsets.first_wave, flavors, tolerations, let_go, labels)
 
 
 def hindrance(claims: Claims, namespaces: Namespaces, workload: Workload, record: JobRecord) -> Reason | None:
@@ -88,6 +68,13 @@ def _left_over(claims: Claims, workload: Workload, job: Job) -> list[Pod]:
 
 def _node_of(claims: Claims, pod: Pod) -> Node | None:
     return claims.nodes.get(pod.node or "")
+
+
+def starts_now(process: Process, workload: Workload, record: JobRecord) -> bool:
+    """Whether a job is started now: its plan is committed, or enough of it has nodes and none is promised."""
+    members = workload.members
+    has_nodes = process.recovered and not (members.placed or members.slots.planned)
+    return workload.seated and (record.start_due or has_nodes)
 
 
 def to_come(workload: Workload, job: Job) -> PodSets:

@@ -101,7 +101,7 @@ class Upkeep:
                     why = (
                         f"{differs}: node {node}, on which one was to run, {'has no room' if admitted else 'is closed'}"
                     )
-                return record.take_back(why)
+                return record.decide_stop(why)
 
     def bound(self, workload: Workload, member: Member, now: float) -> None:
         """An earlier leader may have bound one without an index where another slot was planned, whose pod has yet to
@@ -174,8 +174,8 @@ class Upkeep:
         self._revocations.revoke(workload, why, now, Cause.LAST_LOOK)
         return False
 
-    def failure(self, workload: Workload, record: JobRecord, now: float) -> str | None:
-        """What the job has to be started over for."""
+    def failure(self, workload: Workload, record: JobRecord, now: float) -> str:
+        """What the job has to be started over for; empty while it goes on."""
         limits, plan = self._limits, record.plan or {}
         for node, since in list(record.lost.items()):
             if now < since + limits.node_loss_s:
@@ -188,26 +188,26 @@ class Upkeep:
             # Who is being bound there is looked at when that has ended.
             if not any(member.node == node for member in workload.members.placed.values()):
                 record.regain(node)
-        if (why := self._not_created(workload, record, now)) is not None:
+        if why := self._not_created(workload, record, now):
             return why
         if not record.ran or record.closed or _runs(workload, record.seen):
-            return None
+            return ""
         # As after a restart, when nobody knows the plan, or what was let go.
         if record.seen.plan is None and misled(workload, record.seen):
             return REMOVED
-        return _LET_GO if record.falls_short else None
+        return _LET_GO if record.falls_short else ""
 
-    def _not_created(self, workload: Workload, record: JobRecord, now: float) -> str | None:
-        """Why pods of it have not come in time, if they have not."""
+    def _not_created(self, workload: Workload, record: JobRecord, now: float) -> str:
+        """Why pods of it have not come in time; empty if none is late."""
         refused = record.seen.no_pods and not workload.members.live
         if refused:
             record.hurry(now + PROBATION_S)  # its controller has tried already
         lacking, until = uncreated(workload), record.coming_until
         if not lacking or workload.release.complete or not 0.0 < until <= now:
-            return None
+            return ""
         if until < now - STOOD_STILL_S:
             self._expected.await_pods(record, now)
-            return None
+            return ""
         in_full = now >= record.full_until
         may_fail_early = refused or self._failed_creation.on_probation(workload.key.namespace)
         if not in_full and not (
@@ -215,7 +215,7 @@ class Upkeep:
             and others_wait(self._workloads, self._failed_creation, self._waiting, self._kept_out, workload, now)
         ):
             record.expect(min(record.full_until, now + PROBATION_S), record.full_until)
-            return None
+            return ""
         self._expected.fail_creation(workload, now, in_full=in_full)
         if record.seen.backs_off:
             # By then it has tried once more: each start that it does not see doubles its pause.

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import assert_never
 
 from extender.core.answers import Reserved
-from extender.core.effects import Cause, Evict, Milestone, Reached, Reserve, Wake
+from extender.core.effects import Cause, Milestone, Reached, Reserve, Wake
 from extender.core.explain.telling import Reporter
 from extender.core.gate.repeats import Repeats
 from extender.core.gate.revocations import Revocations
@@ -50,7 +50,6 @@ class GivingWay:
         self,
         store: Store,
         room: Room,
-        outbox: Outbox,
         claims: Claims,
         quotas: Quotas,
         preemptions: Preemptions,
@@ -59,7 +58,6 @@ class GivingWay:
     ) -> None:
         self._store = store
         self._room = room
-        self._outbox = outbox
         self._claims = claims
         self._quotas = quotas
         self._preemptions = preemptions
@@ -113,7 +111,7 @@ class GivingWay:
         if victim.pod:
             for pod in self._candidates.going(victim):
                 if pod.live and not self.needs(victim):
-                    self._evict(pod, why)
+                    self._revocations.evict(pod, why)
         elif (workload := self._store.workloads.get(victim.key)) is not None:
             self._tell_whole(workload, why, now)
 
@@ -131,7 +129,7 @@ class GivingWay:
         """It need not go for that any more: a job that was not suspended yet runs on."""
         workload = None if victim.pod else self._store.workloads.get(victim.key)
         if workload is not None and workload.job is not None:
-            workload.job.spare(why)
+            workload.job.withdraw_stop(why)
             self._store.nudge(workload)
 
     def _tell_whole(self, workload: Workload, why: str, now: float) -> None:
@@ -139,17 +137,12 @@ class GivingWay:
         self._store.nudge(workload)
         if job is not None:
             if job.plan is not None and not job.seen.suspended and not job.stop:
-                job.take_back(why)
+                job.decide_stop(why)
             return
         self._room.unreserve_all(workload)
         if not workload.releasing:
             self._revocations.revoke(workload, why, now, Cause.PREEMPTED)
-        for pod in workload.bound:
-            if pod.stamp is not None:
-                self._evict(pod, why)
-
-    def _evict(self, pod: Pod, why: str) -> None:
-        self._outbox.append(Evict(pod.uid, pod.namespace, pod.name, why))
+        self._revocations.evict_bound(workload, why)
 
 
 def preempted_by(pods: Mapping[str, Pod], quotas: Quotas, workload: Workload, victim: Victim, rule: Why) -> str:

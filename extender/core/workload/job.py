@@ -6,17 +6,25 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import inf
+from typing import NamedTuple
 
 from extender.core.workload.additions import Addition, Source
 from policies.model import Job, Pod, PodSets, SlotKey
 
 
 class JobWrite(Enum):
-    """A write to a job that the watch has yet to show."""
+    """The acts on a job. Each is one write to it."""
 
     START = "start"
     SUSPEND = "suspend"
     CLEAN = "clean"
+
+
+class Due(NamedTuple):
+    """An act that is decided and has yet to be seen (to suspend) or to be asked for (to start), and what for."""
+
+    act: JobWrite
+    why: str
 
 
 @dataclass(slots=True)
@@ -24,11 +32,12 @@ class JobRecord:
     """The state of a job in the core.
 
     ``seen``: the job as last seen.
+    ``due``: the act that is decided. It waits while another write is under way, or while the job rests after one that
+    failed. A start is due until it is asked for, a suspension until the watch shows it.
     ``writing``: the write that was asked for and that the watch has yet to show. ``written``: it was done, and
     ``until`` is when that is no longer believed.
     ``plan``: the nodes that it was started with, by slot; None while it is not admitted. ``planned``: the podsets that
     it has nodes for. ``started``: those of its start.
-    ``stop``: why it is to be suspended again.
     ``failures``: writes in a row that failed. ``refused``: what the API server said to the last one. Nothing is written
     before ``not_before``.
     ``stopped_at``: when its last plan was dropped because it was suspended, 0 if never. ``stopped_for``: why Muster
@@ -49,13 +58,13 @@ class JobRecord:
     """
 
     seen: Job
+    due: Due | None = None
     writing: JobWrite | None = None
     written: bool = False
     until: float = 0.0
     plan: Mapping[SlotKey, str] | None = None
     planned: PodSets | None = None
     started: PodSets | None = None
-    stop: str = ""
     failures: int = 0
     refused: str = ""
     not_before: float = 0.0
@@ -77,6 +86,16 @@ class JobRecord:
     fewest: float = inf
     additions: Mapping[str, Addition] = field(default_factory=dict)
     """Known additions of the API server to its pods, by shape."""
+
+    @property
+    def stop(self) -> str:
+        """Why it is to be suspended again; empty while it is not."""
+        return self.due.why if self.due is not None and self.due.act is JobWrite.SUSPEND else ""
+
+    @property
+    def start_due(self) -> bool:
+        """Whether its start is decided, and yet to be asked for."""
+        return self.due is not None and self.due.act is JobWrite.START
 
     @property
     def plannable(self) -> bool:
@@ -117,7 +136,7 @@ class JobRecord:
         """The watch shows it."""
         taken_in = self.seen.bare != job.bare
         if self.awaits_nodes and not taken_in and self.asks_otherwise(job):
-            self.take_back("it asks for other pods, or names another queue, than when it was let go without a plan")
+            self.decide_stop("it asks for other pods, or names another queue, than when it was let go without a plan")
         if self.seen.suspended and not job.suspended:
             self.unproven = self.began_suspended = self.writing is not JobWrite.START
         before, self.seen = self.seen.podsets, job
@@ -154,14 +173,15 @@ class JobRecord:
         self.writing, self.written, self.until = None, False, 0.0
 
     def take_write_back(self) -> bool:
-        """Nothing was sent, and nothing is wrong with the job: whether the same is to be asked for again, with the
-        nodes that it is planned for."""
+        """Nothing was sent, and nothing is wrong with the job: whether the same is to be asked for again, a start with
+        the nodes that it is planned for."""
         starts = self.writing is JobWrite.START
         if starts and (self.plan is None or not self.seen.suspended):
             return False
+        self.end_write()
         if starts:
             self.dismiss()
-        self.end_write()
+            self.decide_start("its start was not sent")
         return True
 
     def fail(self, why: str, not_before: float) -> None:
@@ -175,7 +195,7 @@ class JobRecord:
         planned = self._planned_by(plan)
         self.plan, self.planned, self.started = dict(plan), planned, planned
         self.admitted_by = self.queue
-        self.stop, self.failures, self.ran, self.shown = "", 0, False, frozenset()
+        self.due, self.failures, self.ran, self.shown = None, 0, False, frozenset()
         self.fewest = inf
         self.starts += 1
         self.go_on()
@@ -263,13 +283,14 @@ class JobRecord:
         self.not_before = 0.0
         return True
 
-    def stopped(self, now: float) -> None:
-        """It was suspended after a start."""
+    def end_stop(self, now: float) -> None:
+        """It is suspended after a start, by us or by others: that start is over."""
         self.stopped_at, self.stopped_for = now, self.stop
+        self.dismiss()
 
     def dismiss(self) -> None:
         """No plan is in force any more."""
-        self.plan, self.planned, self.started, self.stop, self.coming_until = None, None, None, "", 0.0
+        self.plan, self.planned, self.started, self.due, self.coming_until = None, None, None, None, 0.0
         self.admitted_by = ""
         self.lost.clear()
         self.go_on()
@@ -283,14 +304,25 @@ class JobRecord:
         """It is not over, or a pod has come again."""
         self.over, self.done = False, frozenset()
 
-    def take_back(self, why: str) -> None:
-        """Have it suspended, unless it is left out; the first reason stays."""
-        if not self.seen.bare:
-            self.stop = self.stop or why
+    def decide_start(self, why: str) -> None:
+        """Have it started, unless it is to be suspended first."""
+        if not self.stop:
+            self.due = Due(JobWrite.START, why)
 
-    def spare(self, why: str) -> None:
-        """That is no reason to suspend it any more."""
-        self.stop = "" if self.stop == why else self.stop
+    def withdraw_start(self) -> None:
+        """Have it started no more: its plan is gone, or another one is being committed."""
+        if self.start_due:
+            self.due = None
+
+    def decide_stop(self, why: str) -> None:
+        """Have it suspended, unless it is left out; the first reason stays."""
+        if not self.seen.bare and not self.stop:
+            self.due = Due(JobWrite.SUSPEND, why)
+
+    def withdraw_stop(self, why: str) -> None:
+        """Let it run on if it is to be suspended for this reason."""
+        if self.stop == why:
+            self.due = None
 
     def expect(self, until: float, in_full: float = 0.0) -> None:
         """The next of its pods, or its nodes, have to come by then. ``in_full``: or by then, while nobody waits."""

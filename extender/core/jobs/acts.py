@@ -1,0 +1,94 @@
+"""The acts on a job: start it, suspend it, clean it. Each is one write, which nothing else asks for.
+
+An act is decided where its cause is seen: a commit decides a start, and what loses the plan of a started job decides
+its suspension. It is ``due`` from then on (``JobRecord``). ``Jobs.settle`` takes it when the job can be written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extender.core.effects import CleanJob, StartJob, SuspendJob
+from extender.core.jobs.start import to_come
+from extender.core.ledger.expected import ExpectedPods
+from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.process import Process
+from extender.core.ledger.store import Store
+from extender.core.limits import Limits
+from extender.core.workload.job import JobRecord, JobWrite
+from extender.core.workload.shape import Flavoring, PartKey
+from extender.core.workload.workload import Workload
+from policies.model import InVain, LetGo, SlotKey, Victim
+
+
+class JobActs:
+    """The only code that asks for a start, a suspension or a cleaning."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        process: Process,
+        store: Store,
+        outbox: Outbox,
+        preemptions: Preemptions,
+        expected: ExpectedPods,
+    ) -> None:
+        self._limits = limits
+        self._process = process
+        self._store = store
+        self._outbox = outbox
+        self._preemptions = preemptions
+        self._expected = expected
+
+    def start(self, workload: Workload, record: JobRecord, nodes: Mapping[SlotKey, str], now: float) -> None:
+        """Start a job with the nodes that its slots are promised, or write them on one that was started without. The
+        plan is in force from now on."""
+        record.write(JobWrite.START)
+        record.admit(nodes)
+        workload.status.start(now)
+        self._outbox.append(_started(workload, record, nodes))
+        self._expected.expect(workload, record.planned)
+
+    def start_without_nodes(
+        self, workload: Workload, record: JobRecord, made: Mapping[PartKey, Flavoring], until: LetGo, now: float
+    ) -> None:
+        """Start a job with these flavors alone, so that nodes are made for its pods. It says until when it waits."""
+        workload.flavor(made)
+        record.write(JobWrite.START)
+        workload.status.start(now)
+        self._outbox.append(_started(workload, record, {}, until, self._limits.elastic.within_s))
+        self._store.touch(workload)
+
+    def suspend(self, workload: Workload, record: JobRecord, why: str, now: float, rests: InVain | None) -> None:
+        """Suspend a job as a whole. ``rests``: it has asked for nodes in vain, and asks for none before that."""
+        record.write(JobWrite.SUSPEND)
+        wall = now - self._process.epoch
+        evicted = self._preemptions.evictions.recent(Victim(workload.key), record.seen, wall)
+        self._outbox.append(SuspendJob(record.seen, why, evicted, rests))
+
+    def clean(self, record: JobRecord) -> None:
+        """Take what is ours off a job that does not run: nothing of it outlives its use."""
+        if record.seen.marked and not record.seen.bare:
+            record.write(JobWrite.CLEAN)
+            self._outbox.append(CleanJob(record.seen))
+
+
+def _started(
+    workload: Workload,
+    record: JobRecord,
+    planned: Mapping[SlotKey, str],
+    let_go: LetGo | None = None,
+    awaits_s: float = 0.0,
+) -> StartJob:
+    """Return the write: the plan, and the flavors of its podsets with what their pods tolerate."""
+    job, flavoring, first_wave = record.seen, workload.flavoring, to_come(workload, record.seen).first_wave
+    flavors = {str(part): dict(one.flavors) for part, one in flavoring.items() if one.flavors}
+    tolerations = {str(part): one.tolerations for part, one in flavoring.items() if one.tolerations}
+    if let_go is not None:
+        # The nodes that are made have to be of its flavors. Nodes of a plan have these labels anyway.
+        labels = {str(part): one.labels for part, one in flavoring.items() if one.labels}
+        return StartJob(job, {}, first_wave, flavors, tolerations, let_go, labels, awaits_s)
+    podsets = job.podsets.podsets
+    nodes = {one.name: tuple(planned.get(one.slot(index), "") for index in range(one.count)) for one in podsets}
+    return StartJob(job, nodes, first_wave, flavors, tolerations)
