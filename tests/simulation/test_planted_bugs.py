@@ -13,6 +13,7 @@ import pytest
 
 from tests.simulation.campaign import SeedError, play
 from tests.simulation.plants import (
+    acts,
     asking,
     changes,
     driving,
@@ -139,6 +140,10 @@ FOUND: list[tuple[Plant, int, str]] = [
         360001497,
         "wait, and after a restart|waits, and there is room",
     ),
+    (acts.committed_plans_start_no_job, 6, "could have been planned for"),
+    (acts.broken_starts_are_never_completed, 12, "is evicted, although its gang"),
+    (acts.jobs_that_lose_their_plan_are_not_suspended, 68, "is started, and 0 of 1 are bound"),
+    (acts.suspended_jobs_keep_their_plan, 18, "waits for no reason"),
     (jobs.plans_not_read_after_a_restart, 20, "is to be suspended without a cause"),
     (jobs.stopped_when_it_is_suspended, 18, "is cleaned while it runs|is to be started as it is"),
     (jobs.held_jobs_do_not_wait, 8, "is to be started as it is|waits for no reason"),
