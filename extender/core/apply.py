@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from extender.core.answers import Nominated, Ungated
 from extender.core.calls import Calls
@@ -47,7 +47,7 @@ from extender.core.jobs.coming import Enqueues, Owners
 from extender.core.jobs.elastic import let_in
 from extender.core.jobs.jobs import Jobs
 from extender.core.ledger.budgets import DisruptionBudgets
-from extender.core.ledger.claims import Claims
+from extender.core.ledger.claims import Claim, Claims
 from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.devices import DeviceClasses
 from extender.core.ledger.kube_scheduler import KubeQueue
@@ -56,7 +56,6 @@ from extender.core.ledger.outbox import Outbox
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
-from extender.core.ledger.records import Records
 from extender.core.ledger.room import Room
 from extender.core.ledger.singles import WaitingSingles
 from extender.core.ledger.store import Store
@@ -78,7 +77,6 @@ class Apply:
         self,
         limits: Limits,
         store: Store,
-        records: Records,
         claims: Claims,
         quotas: Quotas,
         preemptions: Preemptions,
@@ -100,7 +98,6 @@ class Apply:
     ) -> None:
         self._limits = limits
         self._store = store
-        self._records = records
         self._claims = claims
         self._quotas = quotas
         self._preemptions = preemptions
@@ -157,15 +154,11 @@ class Apply:
         if (before := self._claims.nodes.get(node.name)) == node:
             return
         self._claims.set_node(node)
-        if before is None or before.labels != node.labels:
-            self._quotas.node_seen(node.name)
-        self._records.node_changed(node.name)
         self._jobs.node_changed(node.name, now)
         self._revocations.check(node.name, now, relabelled=before is not None and before.labels != node.labels)
 
     def node_gone(self, event: NodeGone, now: float) -> None:
         self._claims.drop_node(event.name)
-        self._records.node_changed(event.name)
         self._jobs.node_changed(event.name, now)
         self._revocations.check(event.name, now)
 
@@ -305,6 +298,27 @@ def _followed(workload: Workload, group: PodGroup) -> bool:
     return workload.group is not None and workload.group.dialect is group.dialect
 
 
+@dataclass(frozen=True, slots=True)
+class PodShown:
+    """A pod as it is recorded. ``old``: as it was before, in the same gang. ``known``: as it was before, in any gang.
+
+    ``had``: its room before. ``moved``: it has left another gang, whose Binding may be in ``doubt``.
+    """
+
+    pod: Pod
+    old: Pod | None
+    known: Pod | None
+    member: tuple[Workload, Member] | None
+    had: Claim | None
+    now: float
+    moved: bool
+    doubt: Doubt | None
+
+    @property
+    def newly_bound(self) -> bool:
+        return bool(self.pod.node) and (self.old is None or not self.old.node)
+
+
 class PodFacts:
     """Takes over what the watch shows of pods, whatever gang they are in."""
 
@@ -313,10 +327,8 @@ class PodFacts:
         schedulers: tuple[str, ...],
         process: Process,
         store: Store,
-        records: Records,
         outbox: Outbox,
         claims: Claims,
-        preemptions: Preemptions,
         singles: WaitingSingles,
         kube_queue: KubeQueue,
         binds: BindCalls,
@@ -331,10 +343,8 @@ class PodFacts:
         self._schedulers = schedulers
         self._process = process
         self._store = store
-        self._records = records
         self._outbox = outbox
         self._claims = claims
-        self._preemptions = preemptions
         self._singles = singles
         self._kube_queue = kube_queue
         self._binds = binds
@@ -345,6 +355,18 @@ class PodFacts:
         self._owners = owners
         self._recovery = recovery
         self._members = members
+        self._followers = (
+            # Its gang first: the Binding that is under way for it, then the member, then the room of a lost one.
+            self._take_over,
+            self._tell_member,
+            self._keep_room,
+            self._follow_release,
+            # Others after its gang: a member that is bound as planned has the room that was promised to it.
+            self._make_way,
+            # Calls and hints last: their answers rest on all of that.
+            self._bind_unseen,
+            self._hint,
+        )
 
     @property
     def handlers(self) -> Handlers:
@@ -365,7 +387,7 @@ class PodFacts:
         """As the watch shows it."""
         if pod.node:
             self._kube_queue.shown(pod, self._store.pods.get(pod.uid), self._schedulers, now)
-            self._records.confirm_bound(pod.uid)
+            self._store.confirm_bound(pod.uid)
         self.take_up(self._owners.claimed(pod), now)
 
     def take_up(self, pod: Pod, now: float) -> None:
@@ -381,33 +403,14 @@ class PodFacts:
         """Take it over: as the watch shows it, or as it is known, with something about it that has changed."""
         self._recovery.find_out(pod.group_key, now)
         known = self._store.pods.get(pod.uid)
-        moved = known is not None and known.group_key != pod.group_key
-        doubt = self._leaves(pod, now) if moved else None
-        had = self._claims.get(pod.uid)
-        old = self._records.put(pod)
-        pod = self._store.pods[pod.uid]
-        found = self._store.member(pod.uid)
-        if found is not None:
-            if moved:
-                self._bindings.taken_over(*found, now, doubt)
-            self._members.seen(*found, old, now)
-            if pod.terminal and had is not None and not had.promised:
-                self._revocations.keep_room(found[0], pod, had, now)
-            if pod.node and (old is None or not old.node) and not moved:  # a moved one tells of its former gang
-                _take_up_release(*found, now)
-        elif moved:
-            self._bindings.taken_over_alone(pod, doubt)
-        if pod.node and (old is None or old.node != pod.node):
-            self._revocations.give_way(pod.node, now)
-        if old is not None and pod.node:
-            self._preemptions.edited((old.eviction, old.labels), (pod.eviction, pod.labels))
-        if old is None and (unseen := self._binds.stop_awaiting(pod.uid)) is not None:
-            self._calls.bind(unseen, now)
-        if known is None or known.hint != pod.hint:
-            self._hints.see(pod, now, changed=known is not None)
+        if known is not None and known.group_key != pod.group_key:
+            doubt = self._leave(pod, now)
+            self._show(pod, now, known, moved=True, doubt=doubt)
+        else:
+            self._show(pod, now, known)
 
-    def _leaves(self, pod: Pod, now: float) -> Doubt | None:
-        """Its labels or annotations were edited: the old gang has lost it. Returns where it may have been bound."""
+    def _leave(self, pod: Pod, now: float) -> Doubt | None:
+        """Have the old gang lose it, as its labels or annotations were edited. Returns where it may have been bound."""
         member, doubt = self._store.member(pod.uid), self._bindings.doubt_of(pod.uid)
         nominated = member is not None and member[1].nominated
         self._drop(pod.uid, now)
@@ -419,21 +422,69 @@ class PodFacts:
     def gone(self, event: PodGone, now: float) -> None:
         pod, had, found = self._store.pods.get(event.uid), self._claims.get(event.uid), self._store.member(event.uid)
         self._drop(event.uid, now)
-        self._records.confirm_bound(event.uid)
+        self._store.confirm_bound(event.uid)
         if pod is not None and had is not None and found is not None and not had.promised:
             self._revocations.keep_room(found[0], pod, had, now)
 
     def _drop(self, uid: str, now: float) -> None:
-        """Forget the pod; but whether it was bound by us stays known."""
+        """Forget the pod, which is lost to its gang first; but whether it was bound by us stays known."""
         if (pod := self._store.pods.get(uid)) is None:
             return
         self._recovery.find_out(pod.group_key, now)
         unseen = self._binds.unseen.get(uid)
         if pod.live:
-            self.see(replace(pod, deleting=True), now)
-        self._records.drop(uid)
+            self._show(replace(pod, deleting=True), now, pod)
+        self._store.drop_pod(uid)
         if unseen is not None:
             self._binds.await_pod(unseen[0], now)
+
+    def _show(
+        self, pod: Pod, now: float, known: Pod | None, *, moved: bool = False, doubt: Doubt | None = None
+    ) -> None:
+        """Record it, with all that follows for the ledger, then do what follows for its gang and for others."""
+        had = self._claims.get(pod.uid)
+        old = self._store.put_pod(pod)
+        pod = self._store.pods[pod.uid]
+        shown = PodShown(pod, old, known, self._store.member(pod.uid), had, now, moved, doubt)
+        for follow in self._followers:
+            follow(shown)
+
+    def _take_over(self, shown: PodShown) -> None:
+        """Go on with a Binding that the gang had asked for which the pod has left."""
+        if shown.moved and shown.member is not None:
+            self._bindings.taken_over(*shown.member, shown.now, shown.doubt)
+        elif shown.moved:
+            self._bindings.taken_over_alone(shown.pod, shown.doubt)
+
+    def _tell_member(self, shown: PodShown) -> None:
+        """Hand it to the member that it is."""
+        if shown.member is not None:
+            self._members.seen(*shown.member, shown.old, shown.now)
+
+    def _keep_room(self, shown: PodShown) -> None:
+        """Keep the room of a member that has ended for its replacement."""
+        if shown.member is not None and shown.pod.terminal and shown.had is not None and not shown.had.promised:
+            self._revocations.keep_room(shown.member[0], shown.pod, shown.had, shown.now)
+
+    def _follow_release(self, shown: PodShown) -> None:
+        """Go on with a release of an earlier life whose Binding is shown. A moved pod tells of its former gang."""
+        if shown.member is not None and shown.newly_bound and not shown.moved:
+            _take_up_release(*shown.member, shown.now)
+
+    def _make_way(self, shown: PodShown) -> None:
+        """Revoke promises on its node whose room it has taken."""
+        if shown.pod.node and (shown.old is None or shown.old.node != shown.pod.node):
+            self._revocations.give_way(shown.pod.node, shown.now)
+
+    def _bind_unseen(self, shown: PodShown) -> None:
+        """Take up the bind call that came before the watch has shown the pod."""
+        if shown.old is None and (unseen := self._binds.stop_awaiting(shown.pod.uid)) is not None:
+            self._calls.bind(unseen, shown.now)
+
+    def _hint(self, shown: PodShown) -> None:
+        """Tell its owner of mistakes in what the pod says."""
+        if shown.known is None or shown.known.hint != shown.pod.hint:
+            self._hints.see(shown.pod, shown.now, changed=shown.known is not None)
 
 
 class MemberFacts:

@@ -191,7 +191,7 @@ def _wrong_with_indexes(state: State) -> Iterator[str]:
     for key in state.waiting.keys:
         if key not in state.workloads:
             yield f"{key} waits, but is unknown"
-    for uid, done in state.records.bound_by_us.items():
+    for uid, done in state.store.bound_by_us.items():
         if uid not in state.pods or (state.pods[uid].node, state.pods[uid].stamp) != (done.node, done.stamp):
             yield f"{uid} was bound to {done.node} by us, but the pod says otherwise"
 

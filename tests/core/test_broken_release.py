@@ -380,14 +380,14 @@ def test_room_kept_on_nodes_that_the_gang_was_refused_is_given_back_once() -> No
     for one in cluster("a: 2x8"):
         state.claims.set_node(one)
     for pod in pods:
-        state.records.put(pod)
+        state.store.put_pod(pod)
     (broken_off,) = state.workloads.values()
     for pod, node in zip(pods, ("a-0", "a-1"), strict=True):
         state.room.reserve(broken_off, pod, Claim(node, pod.requests, ClaimState.ASSUMED), 60.0)
         broken_off.retries.refuse([Cap(node, shape_of(pod), 0)], 0.0, 30.0, 1.0)
         state.refusing.remember(node, broken_off.key)
     for pod in pods:
-        state.records.drop(pod.uid)
+        state.store.drop_pod(pod.uid)
     state.make(Books, candidates=state.make(Candidates)).enter(broken_off)
     assert not broken_off.reserved
     assert not len(state.claims)

@@ -24,7 +24,6 @@ from extender.core.ledger.outbox import Outbox
 from extender.core.ledger.preemptions import Preemptions, key_of, room_of
 from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
-from extender.core.ledger.records import Records
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Store
 from extender.core.ledger.waiting import Changes
@@ -74,7 +73,6 @@ class Bindings:
         process: Process,
         store: Store,
         room: Room,
-        records: Records,
         outbox: Outbox,
         claims: Claims,
         quotas: Quotas,
@@ -89,7 +87,6 @@ class Bindings:
         self._process = process
         self._store = store
         self._room = room
-        self._records = records
         self._outbox = outbox
         self._claims = claims
         self._quotas = quotas
@@ -149,7 +146,7 @@ class Bindings:
         for call in binding.calls:
             self._outbox.answer(call, "" if done else event.detail or "the Binding failed")
         if done:
-            self._records.mark_bound(uid, binding)
+            self._store.mark_bound(uid, binding)
         if (found := self._store.member(uid)) is not None:
             self._outcome(*found, event, now)
             self._store.touch(found[0])

@@ -16,7 +16,6 @@ from extender.core.effects import Confirm, Nominate, Ungate
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.kube_scheduler import carrying_out, parked
 from extender.core.ledger.outbox import Outbox
-from extender.core.ledger.records import Records
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Store
 from extender.core.limits import Limits
@@ -112,7 +111,6 @@ class Steering:
         limits: Limits,
         store: Store,
         room: Room,
-        records: Records,
         outbox: Outbox,
         claims: Claims,
         mode: SteeringMode = SteeringMode.NOMINATE,
@@ -124,7 +122,6 @@ class Steering:
         self._limits = limits
         self._store = store
         self._room = room
-        self._records = records
         self._outbox = outbox
         self._claims = claims
         self._ways = Ways(claims, mode)
@@ -349,7 +346,7 @@ class Steering:
                 one
                 for uid, one in members.bound.items()
                 if uid not in known
-                and uid not in self._records.bound_by_us
+                and uid not in self._store.bound_by_us
                 and one.pod.stamp
                 and one.pod.stamp.release == workload.release.name
             ]

@@ -77,11 +77,10 @@ class Claims:
         self._claims: dict[Owner, Claim] = {}
         self._on_node: dict[str, dict[Owner, Claim]] = {}
         self._promised_on: dict[str, dict[Owner, None]] = {}
-        self._followers: list[Callable[[Owner, Claim, bool], None]] = []
-
-    def follow(self, follower: Callable[[Owner, Claim, bool], None]) -> None:
-        """It hears of every claim that is made, and with False of every one that ends."""
-        self._followers.append(follower)
+        self.on_move: tuple[Callable[[Owner, Claim, bool], None], ...] = ()
+        """Called for every claim that is made, and with False for every one that ends."""
+        self.on_node: tuple[Callable[[str, bool], None], ...] = ()
+        """Called with a node that came, went or changed, and whether its labels did."""
 
     @property
     def nodes(self) -> dict[str, Node]:
@@ -95,7 +94,7 @@ class Claims:
     def set_node(self, node: Node) -> None:
         """Add a node or take over its new facts; pods seen before their node are counted now."""
         self.changes += 1
-        known = tuple(self._table.resources)
+        before, known = self.nodes.get(node.name), tuple(self._table.resources)
         new = self._table.put(node)
         if fresh := tuple(self._table.resources)[len(known) :]:
             for claim in self._claims.values():
@@ -104,6 +103,8 @@ class Claims:
         if new:
             for claim in self._on_node.get(node.name, {}).values():
                 self._take(claim, 1)
+        for follow in self.on_node:
+            follow(node.name, before is None or before.labels != node.labels)
 
     def declare(self, topologies: tuple[tuple[str, ...], ...]) -> bool:
         self.changes += (new := self._table.declare(topologies))
@@ -113,6 +114,8 @@ class Claims:
         """Forget a node. Claims on it stay, in case it comes back."""
         self.changes += 1
         self._table.drop(name)
+        for follow in self.on_node:
+            follow(name, False)  # noqa: FBT003
 
     def get(self, owner: Owner) -> Claim | None:
         return self._claims.get(owner)
@@ -167,8 +170,8 @@ class Claims:
                 if not there:
                     del index[claim.node]
         self._take(claim, -1)
-        for follower in self._followers:
-            follower(owner, claim, False)  # noqa: FBT003
+        for follow in self.on_move:
+            follow(owner, claim, False)  # noqa: FBT003
         return claim
 
     def note_change(self) -> None:
@@ -281,8 +284,8 @@ class Claims:
             if known is not None:
                 self.release(owner)
             self._take(claim, 1)
-            for follower in self._followers:
-                follower(owner, claim, True)  # noqa: FBT003
+            for follow in self.on_move:
+                follow(owner, claim, True)  # noqa: FBT003
         self._claims[owner] = claim
         self._on_node.setdefault(claim.node, {})[owner] = claim
         if claim.promised:

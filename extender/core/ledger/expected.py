@@ -12,7 +12,6 @@ from typing import TypeVar
 
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import PROBATION_S, Creation, FailedCreation, Trials
-from extender.core.ledger.records import Records
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Store
 from extender.core.ledger.volumes import Volumes, anywhere
@@ -36,7 +35,6 @@ class ExpectedPods:
         limits: Limits,
         store: Store,
         room: Room,
-        records: Records,
         claims: Claims,
         volumes: Volumes,
         creation: Creation,
@@ -49,7 +47,6 @@ class ExpectedPods:
         self._limits = limits
         self._store = store
         self._room = room
-        self._records = records
         self._claims = claims
         self._volumes = volumes
         self._creation = creation
@@ -72,7 +69,7 @@ class ExpectedPods:
             if anywhere(slots.templates.get(slot)) != anywhere(before[slot]):
                 self._room.assume_slot(workload, slot, "")
         for pod in _at_home_first(workload):
-            self._records.put(pod)
+            self._store.seat(pod)
         self.finish(workload)
         self._store.touch(workload)
 
@@ -194,7 +191,7 @@ class ExpectedPods:
                 slot = podset.slot(index)
                 self._room.assume_slot(workload, slot, "")
                 record.move(slot, member.pod.node or member.node)
-                self._records.put(replace(member.pod, index=index), seated=True)
+                self._store.seat(replace(member.pod, index=index), seated=True)
 
 
 def _at_home_first(workload: Workload) -> list[Pod]:

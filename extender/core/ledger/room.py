@@ -1,11 +1,11 @@
-"""Changes of room: promises, room that is kept, and all that follows where room is given back."""
+"""Changes of room: promises, room that is kept, and room that is given back."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from extender.core.ledger.claims import Claim, Claims, Owner, SlotOf
-from extender.core.ledger.kube_scheduler import Refusing
-from extender.core.ledger.preemptions import Preemptions
-from extender.core.ledger.singles import KeptOut, WaitingSingles
+from extender.core.ledger.singles import WaitingSingles
 from extender.core.ledger.store import Store
 from extender.core.ledger.waiting import Changes
 from extender.core.workload.members import Member, MemberState
@@ -20,20 +20,15 @@ class Room:
         self,
         store: Store,
         claims: Claims,
-        preemptions: Preemptions,
         singles: WaitingSingles,
         changes: Changes,
-        refusing: Refusing,
-        kept_out: KeptOut,
     ) -> None:
         self._store = store
         self._claims = claims
-        self._preemptions = preemptions
         self._singles = singles
         self._changes = changes
-        self._refusing = refusing
-        self._kept_out = kept_out
         self.keeping: dict[GroupKey, None] = {}
+        self.on_free: tuple[Callable[[Claim], None], ...] = ()
 
     def assume(self, workload: Workload, member: Member, node: str) -> None:
         """Promise the member a node."""
@@ -100,17 +95,12 @@ class Room:
             self.unreserve(workload, slot)
 
     def free(self, owner: Owner) -> None:
-        """Take room back; a node with more room is a reason to try again what it refused or what waits."""
-        claim = self._claims.get(owner)
-        if claim is not None:
+        """Take room back, and do what follows."""
+        if (claim := self._claims.get(owner)) is not None:
             self._changes.will_free(claim.node, self._left(claim.node, claim.requests))
-            if claim.workload is not None:
-                self._changes.ended[str(claim.workload)] = None
             self._claims.release(owner)
-            self._preemptions.changed(claim.node)
-            if claim.promised:
-                self._kept_out.reopen(claim.node)
-            self.forget_refusals(claim.node, claim)
+            for follow in self.on_free:
+                follow(claim)
 
     def _left(self, node: str, requests: Requests) -> dict[str, int]:
         """Return the free amounts of what they ask for, without room kept for single pods, as gangs are planned."""
@@ -131,10 +121,6 @@ class Room:
         """Others have room there: pods of no gang lose what was kept for them and is not left."""
         for uid in self._singles.crowded_out(nodes, self._claims) if self._singles.kept else ():
             self.end_kept(uid)
-
-    def forget_refusals(self, node: str, given_back: Claim | None = None) -> None:
-        for workload in self._refusing.forget(node, given_back, self._store.workloads):
-            self._store.touch(workload)
 
 
 def _unlike(lost: Pod, pod: Pod) -> tuple[bool, bool, bool]:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claims
+from extender.core.ledger.consequences import Consequences
 from extender.core.ledger.creation import Creation, FailedCreation, Trials
 from extender.core.ledger.devices import DeviceClasses
 from extender.core.ledger.kube_scheduler import KubeQueue, Refusing
@@ -17,7 +18,6 @@ from extender.core.ledger.outbox import Outbox
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.process import Counts, Process
 from extender.core.ledger.quotas import Quotas
-from extender.core.ledger.records import Records
 from extender.core.ledger.room import Room
 from extender.core.ledger.singles import KeptOut, WaitingSingles
 from extender.core.ledger.store import Store
@@ -45,14 +45,12 @@ class State:
     ) -> None:
         self.schedulers, self.limits = schedulers, limits or Limits()
         self.process, self.counts = Process(), Counts()
-        self.store = store = Store()
         self.volumes, self.namespaces = Volumes(), Namespaces()
+        self.store = store = Store(self.volumes)
         self.budgets, self.devices = DisruptionBudgets(), DeviceClasses()
         self.claims = claims = Claims(levels)
-        self.quotas = quotas = Quotas(self.limits, claims, store.pods, store.workloads, self.namespaces)
-        self.preemptions = preemptions = Preemptions(claims)
-        claims.follow(quotas.moved)
-        claims.follow(preemptions.moved)
+        self.quotas = Quotas(self.limits, claims, store.pods, store.workloads, self.namespaces)
+        self.preemptions = Preemptions(claims)
         self.creation, self.failed_creation = Creation(), FailedCreation()
         self.trials, self.additions, self.astray = Trials(enabled=self.limits.trials), Additions(), Astray()
         self.waiting, self.starting, self.timers = Waiting(self.limits.waiting), Starting(), Timers()
@@ -61,7 +59,7 @@ class State:
         self.binds = BindCalls()
         self.outbox = Outbox(store, self.binds)
         self.room = self.make(Room)
-        self.records = self.make(Records)
+        self.make(Consequences)
 
     @property
     def pods(self) -> dict[str, Pod]:

@@ -2,21 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
+from extender.core.ledger.volumes import Volumes
 from extender.core.workload.members import Member
+from extender.core.workload.release import Binding
 from extender.core.workload.workload import Workload
 from policies.model import Dialect, GroupKey, Pod, PodGroup
 
 
 class Store:
-    """``touched``: workloads that something has happened to since they were settled; none when an event ends."""
+    """``touched``: workloads that something has happened to since they were settled; none when an event ends.
 
-    def __init__(self) -> None:
+    It records, and then calls what ``extender.core.ledger.consequences`` lists. ``on_put`` gets the pod as it is and
+    as it was; ``on_drop`` gets the pod.
+    """
+
+    def __init__(self, volumes: Volumes) -> None:
+        self._volumes = volumes
         self.pods: dict[str, Pod] = {}
         self.workloads: dict[GroupKey, Workload] = {}
         self.groups: dict[tuple[GroupKey, Dialect], PodGroup] = {}
         self.touched: dict[GroupKey, None] = {}
+        self.bound_by_us: dict[str, Binding] = {}
+        """Pods that are bound, and not confirmed by the watch yet."""
+        self.on_put: tuple[Callable[[Pod, Pod | None], None], ...] = ()
+        self.on_drop: tuple[Callable[[Pod], None], ...] = ()
+
+    def put_pod(self, pod: Pod) -> Pod | None:
+        """Record a pod's new facts, and do what follows. Returns those before, None if the pod is new."""
+        old = self.pods.get(pod.uid)
+        if not pod.node and (done := self.bound_by_us.get(pod.uid)):
+            # A watch event from before our own Binding must not unbind it.
+            pod = replace(pod, node=done.node, stamp=done.stamp)
+        pod = self.seat(self._volumes.mount(pod) if pod.claims else pod)
+        for follow in self.on_put:
+            follow(pod, old)
+        return old
+
+    def seat(self, pod: Pod, *, seated: bool = False) -> Pod:
+        """Record the pod as a member of its workload, in a slot. ``seated``: its index is its slot already."""
+        if (key := pod.group_key) is not None:
+            workload = self.workloads.get(key) or self.add(key)
+            if not seated and workload.members.slots.seats(pod):
+                pod = workload.seated_as(pod, self.pods.get(pod.uid))
+            if workload.members.put(pod):
+                self.touch(workload)
+            if workload.group is None and pod.group and (group := self.groups.get((key, pod.group.dialect))):
+                workload.follow(group)
+                self.touch(workload)
+        self.pods[pod.uid] = pod
+        return pod
+
+    def drop_pod(self, uid: str) -> None:
+        """Forget a pod, and do what follows. Nothing happens if it is not known."""
+        if (pod := self.pods.pop(uid, None)) is not None:
+            for follow in self.on_drop:
+                follow(pod)
+
+    def mark_bound(self, uid: str, binding: Binding) -> None:
+        """Record that our Binding succeeded: the pod is bound before the watch says so."""
+        if (pod := self.pods.get(uid)) is not None and not pod.node:
+            self.put_pod(replace(pod, node=binding.node, stamp=binding.stamp, nominated_node=None))
+            self.bound_by_us[uid] = binding
+
+    def confirm_bound(self, uid: str) -> None:
+        """The watch shows that the pod is bound, or gone: no event from before our own Binding can follow."""
+        self.bound_by_us.pop(uid, None)
 
     def workload_of(self, pod: Pod) -> Workload | None:
         """Return the workload whose member the pod is, if it is in a gang."""
@@ -44,6 +97,11 @@ class Store:
     def touch_all(self, keys: Iterable[GroupKey]) -> None:
         """Have the workloads of these names settled before the event ends, if there are any."""
         self.touched.update(dict.fromkeys(keys))
+
+    def touch_those(self, workloads: Iterable[Workload]) -> None:
+        """Have these settled before the event ends."""
+        for workload in workloads:
+            self.touch(workload)
 
     def nudge(self, workload: Workload) -> None:
         """Note that something around the workload has changed that its plan depends on."""
