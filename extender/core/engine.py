@@ -38,11 +38,11 @@ from extender.core.events import (
     Synced,
     Tick,
 )
+from extender.core.explain.facts import Facts
 from extender.core.explain.hints import Hints
 from extender.core.explain.problems import Problems
 from extender.core.explain.reports import QueueReports, WorkloadReport, workload_report
 from extender.core.explain.telling import WITH_TEXT, Reporter, readable, told
-from extender.core.explain.words import Words
 from extender.core.gate.advisory import Advisory, Mode
 from extender.core.gate.binding import Bindings
 from extender.core.gate.refusals import Refusals
@@ -100,7 +100,7 @@ class Engine:
         self.state = state = State(schedulers, limits, levels)
         make = state.make
         # What others decide and say with.
-        reporter, problems, words = make(Reporter), make(Problems), make(Words)
+        reporter, problems, facts = make(Reporter), make(Problems), make(Facts)
         expected, candidates = make(ExpectedPods), make(Candidates)
         books = make(Books, candidates=candidates)
         # Steering, and what ends it.
@@ -108,7 +108,7 @@ class Engine:
         revocations = make(Revocations, reporter=reporter, steering=steers)
         advisory = make(Advisory, revocations=revocations) if advising else None
         bindings = make(Bindings, reporter=reporter, steering=steers, revocations=revocations)
-        refusals = make(Refusals, reporter=reporter, words=words, revocations=revocations)
+        refusals = make(Refusals, reporter=reporter, facts=facts, revocations=revocations)
         # Jobs, and the nodes that are asked for them.
         acts = make(JobActs, expected=expected)
         self._elastic = elastic = make(Elastic, reporter=reporter, acts=acts)
@@ -146,15 +146,15 @@ class Engine:
             giving_way=giving_way,
         )
         # The cycle.
-        planner, demands = make(Planner, words=words, policies=policies), make(Demands, problems=problems)
-        plans = make(QuotaPlans, words=words, planner=planner, demands=demands)
+        planner, demands = make(Planner, facts=facts, policies=policies), make(Demands, problems=problems)
+        plans = make(QuotaPlans, facts=facts, planner=planner, demands=demands)
         victims = make(VictimSearch, candidates=candidates, planner=planner, demands=demands)
         preview = make(VictimSearch, candidates=candidates, planner=planner, demands=demands, tells=True)
         self._foresight = make(Foresight, victims=preview)
         self._cycle = make(
             Cycle,
             reporter=reporter,
-            words=words,
+            facts=facts,
             planner=planner,
             demands=demands,
             ahead=make(Ahead, planner=planner),
@@ -168,7 +168,7 @@ class Engine:
         self._lifecycle = lifecycle = make(
             Lifecycle,
             reporter=reporter,
-            words=words,
+            facts=facts,
             expected=expected,
             books=books,
             steering=steers,

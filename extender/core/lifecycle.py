@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from math import inf
 
+from extender.core.causes import Ended, InvalidJob, MembersMissing, Partial, Share
 from extender.core.cycle.commit import Books
 from extender.core.effects import Milestone
+from extender.core.explain.facts import Facts
 from extender.core.explain.problems import foreign, of_earlier, too_few
 from extender.core.explain.telling import Reporter
-from extender.core.explain.words import Words
 from extender.core.gate.binding import Bindings, deadline, is_late, patience
 from extender.core.gate.refusals import Refusals
 from extender.core.gate.revocations import Revocations, end_start
@@ -28,13 +29,11 @@ from extender.core.ledger.room import Room
 from extender.core.ledger.store import Store
 from extender.core.ledger.waiting import Timers
 from extender.core.limits import Limits
-from extender.core.reasons import Reason
 from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.names import Astray
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Phase, Workload
 from policies.model.eviction import together
-from policies.words import counted
 
 
 class Lifecycle:
@@ -53,7 +52,7 @@ class Lifecycle:
         timers: Timers,
         kube_queue: KubeQueue,
         reporter: Reporter,
-        words: Words,
+        facts: Facts,
         expected: ExpectedPods,
         books: Books,
         steering: Steering,
@@ -74,7 +73,7 @@ class Lifecycle:
         self._timers = timers
         self._kube_queue = kube_queue
         self._reporter = reporter
-        self._words = words
+        self._facts = facts
         self._expected = expected
         self._books = books
         self._steering = steering
@@ -249,8 +248,8 @@ class Lifecycle:
         if workload.paused:
             return
         if self._is_shared(workload):
-            if (why := foreign(workload, self._schedulers)) is not None:
-                self._reporter.explain(workload, why, now)
+            if (elsewhere := foreign(workload, self._schedulers)) is not None:
+                self._reporter.explain(workload, elsewhere, now)
             return
         lacking = workload.members.slots.lacking
         self._note_missing(workload, now)
@@ -260,7 +259,7 @@ class Lifecycle:
             case Phase.RUNNING | Phase.PLACED if workload.whole or workload.release.complete:
                 if workload.whole:
                     self._complete(workload, now)
-                self._reporter.explain(workload, self._words.running(workload), now)
+                self._reporter.explain(workload, self._facts.running(workload), now)
             case Phase.PARTIAL if not workload.doubtful:
                 self._break_off(workload, now, now)
             case Phase.ENDED:
@@ -302,8 +301,7 @@ class Lifecycle:
         elif release.partial_count == count and (workload.starting or workload.members.slots.lacking):
             return  # that was said; what has been said since is news about its replacements
         release.break_off(since if release.partial_since is None else release.partial_since, count)
-        message = f"its start broke off with {workload.share(Stage.BOUND)} bound; replacements are placed first"
-        self._reporter.explain(workload, Reason("Partial", message), now)
+        self._reporter.explain(workload, Partial(workload.share(Stage.BOUND)), now)
 
     def _end_incomplete(self, workload: Workload, now: float) -> None:
         """End a gang that stayed incomplete for too long: its start broke off, or it has lost members since. Its job is
@@ -338,23 +336,20 @@ class Lifecycle:
         """Nobody of it waits or runs: its pods have ended, or are those of an earlier PodGroup of its name."""
         members = workload.members
         if workload.reserved:
-            kept = Reason("Ended", f"none of its members is left; {self._words.kept_for_it(workload)}", warning=False)
-            return self._reporter.explain(workload, kept, now)
+            return self._reporter.explain(workload, Ended(kept=self._facts.kept_for_it(workload)), now)
         ours = [member.pod for member in members if members.is_ours(member.pod)]
         if ended := [pod for pod in ours if pod.terminal]:
-            failed, count = sum(pod.phase == "Failed" for pod in ended), counted(len(ended), "member", "has", "have")
-            text = f"{count} ended, {failed} of them failed" if failed else f"{count} ended"
-            self._reporter.explain(workload, Reason("Ended", text, warning=False), now)
+            failed = sum(pod.phase == "Failed" for pod in ended)
+            self._reporter.explain(workload, Ended(len(ended), failed), now)
         elif len(members) and not ours:
-            text = f"0 of {workload.min_member} members exist{of_earlier(workload)}"
-            self._reporter.explain(workload, Reason("MembersMissing", text, warning=False), now)
+            missing = MembersMissing(Share(0, workload.min_member), of_earlier(workload), none_left=True)
+            self._reporter.explain(workload, missing, now)
         elif workload.job is not None and workload.job.seen.finished:
-            self._reporter.explain(workload, Reason("Ended", "its job has ended", warning=False), now)
+            self._reporter.explain(workload, Ended(), now)
         elif workload.job is not None and workload.job.seen.problem:
-            self._reporter.explain(workload, Reason("InvalidJob", workload.job.seen.problem), now)
+            self._reporter.explain(workload, InvalidJob(workload.job.seen.problem), now)
         elif ours:
-            text = f"{counted(len(ours), 'member', 'is', 'are')} being deleted"
-            self._reporter.explain(workload, Reason("Ended", text, warning=False, quiet=True), now)
+            self._reporter.explain(workload, Ended(deleting=len(ours)), now)
 
 
 def _lacks_no_pod(workload: Workload) -> bool:

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from extender.core.effects import DEADLINES, Cause, Milestone, Reached
+from extender.core.explain.reasons import code_of
 from extender.core.ledger.state import State
 from extender.core.workload.workload import Workload
 from extender.observe.quality import codes_of, gpus_of, quality
@@ -230,7 +231,7 @@ def gauges(
 
 def standing(state: State, *, leads: bool, ages: Mapping[str, float], now: float) -> Iterator[Metric]:
     """How the gangs and the process stand. ``now``: in seconds since the epoch, as pods' creation."""
-    tally = Tally(gang.telling.reason.code for gang in state.workloads.values())
+    tally = Tally(code_of(gang.telling.cause) for gang in state.workloads.values())
     yield gauges("gangs", "Gangs by the code of their current reason.", "state", dict(sorted(tally.items())))
     yield gauge(
         "oldest_waiting_gang_seconds",

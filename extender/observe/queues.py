@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from extender.api.models import QueueView, QuotaView, WaitingView
 from extender.core.engine import Engine
+from extender.core.explain.reasons import reason_of
 from policies.model import GroupKey
 from policies.model.mentions import full
 from policies.model.queues import FlavorResource, LocalQueue, QueueReport
@@ -86,7 +87,7 @@ def _waiting(core: Engine, pending: Iterable[GroupKey], now: float) -> Iterator[
         if (workload := core.state.workloads.get(key)) is not None:
             told = workload.telling
             since = round(now - told.since, 3) if told.since else 0.0
-            reason = told.reason
+            reason = reason_of(told.cause)
             yield WaitingView(
                 namespace=key.namespace,
                 name=key.name,

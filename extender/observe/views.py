@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extender.api.models import GangView, MemberView
+from extender.core.explain.reasons import reason_of, turn_text
 from extender.core.workload.members import Member, MemberState
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
@@ -13,12 +14,12 @@ from policies.words import natural
 
 def view(gang: Workload, now: float) -> GangView:
     """The gang as of ``now``; ``waiting_on_nodes``: nodes that were refused -> seconds until they are tried again."""
-    telling = gang.telling
+    telling, reason = gang.telling, reason_of(gang.telling.cause)
     return GangView(
         namespace=gang.key.namespace,
         name=gang.key.name,
-        state=telling.reason.code,
-        message=full(telling.reason.message, gang.key.namespace),
+        state=reason.code,
+        message=full(reason.message, gang.key.namespace),
         for_s=round(now - telling.since, 3) if telling.since else 0.0,
         min_member=gang.min_member,
         members=len(gang.members.live),
@@ -27,7 +28,7 @@ def view(gang: Workload, now: float) -> GangView:
         waiting=gang.reached(Stage.THERE) - gang.reached(Stage.PROMISED),
         waiting_on_nodes={cap.node: round(until - now, 1) for cap, until in gang.retries.remembered() if until > now},
         pods=[_member(member) for member in sorted(gang.members, key=lambda one: _by_rank(one.pod))],
-        story=[(round(now - at, 3), full(text, gang.key.namespace)) for at, text in telling.story],
+        story=[(round(now - at, 3), full(turn_text(turn), gang.key.namespace)) for at, turn in telling.story],
         status=gang.status.value,
         status_for_s=round(now - gang.status.since, 3),
         statuses=[(round(now - at, 3), status) for at, status in gang.status.steps],

@@ -11,6 +11,7 @@ from itertools import count
 
 from extender.core.engine import Engine
 from extender.core.events import Event, PodSeen
+from extender.core.explain.reasons import reason_of
 from extender.core.workload.names import aside
 from extender.core.workload.workload import Workload
 from extender.simulation.clock import Clock
@@ -184,7 +185,7 @@ def _answer(core: Engine, gang: Workload, bound: dict[str, str], evicted: Sequen
     wanted = 0 if gang.podsets is None else sum(one.size for one in gang.podsets.podsets)
     members = max(len(gang.live), wanted)
     gone = sum(pod.group_key == gang.key for pod in evicted)
-    reason = gang.telling.reason
+    reason = reason_of(gang.telling.cause)
     return Answer(
         str(gang.key),
         members,

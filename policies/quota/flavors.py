@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Generic, TypeVar
 
 from policies.model.node import Node, Selection
 from policies.model.queues import (
@@ -59,6 +60,7 @@ def unsuited(flavor: ResourceFlavor, selection: Selection) -> str:
     return "their required node affinity rules out its labels"
 
 
+_NO_NODES = "no node of it has room"
 _LOOKS = 64
 """How often offers for one of several podsets are asked for, once their best flavors did not fit beside each other."""
 
@@ -297,8 +299,12 @@ def _is_better(one: Offer, other: Offer, rules: Fungibility) -> bool:
     return (one.fit, -one.level) > (other.fit, -other.level)
 
 
-class Choices:
-    """``refused``: by podset and flavor, why it is not to be chosen; what is in it from the start stays there.
+W = TypeVar("W")
+
+
+class Choices(Generic[W]):
+    """``refused``: by podset and flavor, why it is not to be chosen, in whatever form the caller says it; what is in it
+    from the start stays there.
     ``preempts``: what preempting gives, where flavors will do that others have to give way for. ``fair``, ``later``: as
     in ``Flavors``."""
 
@@ -307,13 +313,13 @@ class Choices:
         tree: QuotaTree,
         flavors: Mapping[str, ResourceFlavor],
         queue: ClusterQueue,
-        refused: Mapping[tuple[str, str], str] | None = None,
+        refused: Mapping[tuple[str, str], W] | None = None,
         preempts: Preempts | None = None,
         *,
         fair: bool = False,
         later: QuotaTree | None = None,
     ) -> None:
-        self.refused = dict(refused or {})
+        self.refused: dict[tuple[str, str], W] = dict(refused or {})
         self._always = tuple(self.refused)
         self._queue = queue
         self._kept: dict[tuple[str, int], str] = {}
@@ -331,7 +337,7 @@ class Choices:
             return self._ended[1]
         return self._flavors.assign(self._queue, podsets)
 
-    def after(self, tried: Assignment, podsets: Sequence[PodSetRequest], why: str) -> Assignment:
+    def after(self, tried: Assignment, podsets: Sequence[PodSetRequest], why: W) -> Assignment:
         """The next one, because there is no room for that one: another flavor for the last podset that has one."""
         pairs = [*dict.fromkeys((name, flavor) for name, some in tried.flavors.items() for flavor in some.values())]
         found, several = tried, len(pairs) > 1
@@ -345,7 +351,7 @@ class Choices:
                 return found
             if several:
                 self._allow(podset, self._group_of[flavor])
-        end = found if not self.will_do(found) else Assignment(Fit.NO_CANDIDATES, text=why)
+        end = found if not self.will_do(found) else Assignment(Fit.NO_CANDIDATES, text=_NO_NODES)
         self._ended = _amount(podsets), end
         return end
 
@@ -356,7 +362,7 @@ class Choices:
     def _why_not(self, podset: PodSetRequest, flavor: ResourceFlavor) -> str:
         if self._kept.get((podset.name, self._group_of[flavor.name]), flavor.name) != flavor.name:
             return "another one is kept while those of later podsets change"
-        return self.refused.get((podset.name, flavor.name), "")
+        return _NO_NODES if (podset.name, flavor.name) in self.refused else ""
 
     def _allow(self, podset: str, group: int) -> None:
         """What was refused only in company with the flavors of others may be chosen again with other ones."""

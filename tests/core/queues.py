@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from extender.core.events import NamespaceSeen, QueueSeen
+from extender.core.explain.reasons import Reason, reason_of
 from extender.core.limits import Limits
-from extender.core.reasons import Reason
 from policies.model import Job, Node, Pod
 from policies.model.mentions import full
 from policies.model.queues import (
@@ -73,7 +73,7 @@ def come(script: Script, pods: list[Pod]) -> None:
 
 def reason(script: Script, name: str) -> Reason:
     """Why it is where it is, as an operator reads it."""
-    found = script.core.state.workloads[key(name)].telling.reason
+    found = reason_of(script.core.state.workloads[key(name)].telling.cause)
     return found._replace(message=full(found.message))
 
 

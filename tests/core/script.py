@@ -36,6 +36,7 @@ from extender.core.events import (
     Synced,
     Tick,
 )
+from extender.core.explain.reasons import reason_of
 from extender.core.gate import stamps
 from extender.core.gate.advisory import Mode
 from extender.core.gate.steering import SteeringMode
@@ -191,10 +192,10 @@ class Script:
         return self.core.state.workloads[key(name)]
 
     def reason(self, name: str) -> str:
-        return self.gang(name).telling.reason.code
+        return reason_of(self.gang(name).telling.cause).code
 
     def message(self, name: str) -> str:
-        return full(self.gang(name).telling.reason.message, "default")
+        return full(reason_of(self.gang(name).telling.cause).message, "default")
 
     def planned(self, pod: Pod) -> str:
         """The node promised to the pod, or nothing."""

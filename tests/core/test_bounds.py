@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
+from extender.core.causes import NOBODY, NoRoom, Short
 from extender.core.effects import Effect, Nominate
 from extender.core.events import BindArrived
 from extender.core.instants import pause_s
-from extender.core.reasons import Reason, Telling
 from extender.core.workload.release import Hold, Holds
+from extender.core.workload.telling import Telling
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
 
@@ -64,16 +65,20 @@ def test_a_thousand_holds_that_end_at_their_deadline_end_nothing() -> None:
     assert timers(script) < 20
 
 
+def lacking(number: int) -> NoRoom:
+    return NoRoom(Short(number, 2, grows=False, near="", holders=NOBODY, detail=""))
+
+
 def test_ten_thousand_reports_of_one_code_end_nothing() -> None:
     telling, now = Telling(), 0.0
     for number in range(MANY):
-        telling.explain(Reason("NoRoom", f"{number} of 2 members fit at once"), 0.0)
+        telling.explain(lacking(number), 0.0)
         at = telling.when(2.0)
         assert at is not None
         now = max(now, at)
         telling.reported(now)
     assert telling.told.times == MANY
-    telling.explain(Reason("NoRoom", "other numbers"), now)
+    telling.explain(lacking(MANY), now)
     assert telling.when(2.0) == now + 900.0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.events import GroupSeen
+from extender.core.explain.reasons import reason_of
 from tests.builders import cluster, coscheduled, gang, single
 from tests.core.script import Script
 
@@ -111,7 +112,7 @@ def test_the_steps_of_a_start_are_not_reported() -> None:
     script = Script(*cluster("a: 2x8"), *pods)
     script.bind(pods[0])
     script.advance(20)
-    assert script.gang("train").telling.reason.code == "Holding"
+    assert reason_of(script.gang("train").telling.cause).code == "Holding"
     assert not script.reports
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from extender.core.answers import CapacityAnswered, PodTried, Verdict
 from extender.core.events import CapacityServed, QueueGone, QueueSeen
+from extender.core.explain.reasons import reason_of
 from extender.core.gate.advisory import Mode
 from extender.core.jobs import elastic
 from extender.core.jobs.elastic import CapacityAsk, kept_nodes
@@ -71,7 +72,7 @@ def test_nodes_are_asked_for_with_what_the_api_server_adds_to_the_pods() -> None
 
 
 def reason(script: Script, name: str) -> tuple[str, str]:
-    found = script.core.state.workloads[key(name)].telling.reason
+    found = reason_of(script.core.state.workloads[key(name)].telling.cause)
     return found.code, full(found.message)
 
 

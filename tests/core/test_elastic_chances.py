@@ -10,6 +10,7 @@ import pytest
 from extender.core.answers import CapacityAnswered, Ungated
 from extender.core.effects import Ungate
 from extender.core.events import CapacityServed, QueueSeen
+from extender.core.explain.reasons import reason_of
 from extender.core.ledger.quotas import KEPT
 from extender.core.limits import Elasticity, Limits
 from extender.simulation.chance import Chance
@@ -204,7 +205,7 @@ class Chances:
             self.judge()
         assert not self.gangs, [self.script.message(name) for name in self.gangs]
         late = [name for name, one in self.jobs.items() if not one.seen.finished]
-        assert not late, [self.script.core.state.workloads[key(name)].telling.reason for name in late]
+        assert not late, [reason_of(self.script.core.state.workloads[key(name)].telling.cause) for name in late]
 
 
 @pytest.mark.parametrize("served", [True, False])

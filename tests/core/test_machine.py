@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from extender.core.answers import Outcome
 from extender.core.events import PodSeen
+from extender.core.explain.reasons import reason_of
 from extender.core.gate.steering import SteeringMode
 from extender.core.limits import Limits
 from extender.core.workload.slots import Stage
@@ -230,7 +231,7 @@ class Cluster(RuleBasedStateMachine):
         for found in world.core.state.workloads.values():
             whole = found.reached(Stage.BOUND) >= (found.min_member or 0)
             assert not found.members.started or whole or found.release.complete, world.stories()
-            assert not found.live or found.telling.reason.code not in ("Holding", "Releasing", "Placed"), (
+            assert not found.live or reason_of(found.telling.cause).code not in ("Holding", "Releasing", "Placed"), (
                 world.stories()
             )
         assert not world.binds, f"kube-scheduler still waits for {world.binds}\n{world.stories()}"

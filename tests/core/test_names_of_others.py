@@ -10,6 +10,7 @@ import pytest
 from extender.core.answers import JobWritten, Outcome
 from extender.core.effects import AnswerBind, Evict, Report, SuspendJob
 from extender.core.events import BudgetSeen, NamespaceSeen, QueueSeen
+from extender.core.explain.reasons import text_of, turn_text
 from extender.core.limits import Limits, Preempts
 from policies.model import CLIQUE, DisruptionBudget, GroupKey, HostPort, Pod, PodSets, Topology
 from policies.model.constraints import Constraints
@@ -160,7 +161,7 @@ def written(script: Cluster) -> list[str]:
 def told(script: Cluster) -> list[str]:
     """What an operator reads of it: reasons, what is said to jobs, and the log."""
     gang = script.core.state.workloads[key("mine")].telling
-    texts = [gang.reason.message, *(text for _, text in gang.story)]
+    texts = [text_of(gang.cause), *(turn_text(turn) for _, turn in gang.story)]
     reports = [effect.full for effect in script.effects if isinstance(effect, Report)]
     return [*(full(text, "default") for text in texts), *reports]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extender.core.events import CapacityServed, NamespaceGone, NamespaceSeen, QueueSeen
+from extender.core.explain.reasons import reason_of
 from extender.core.limits import Elasticity, Limits
 from policies.model import Dialect, GroupKey, GroupRef, Job, PodSets
 from policies.model.queues import LocalQueue, Strategy
@@ -27,7 +28,7 @@ def doomed(name: str, count: int = 2, priority: int = 0) -> Job:
 
 
 def reason(script: Script, name: str) -> str:
-    return script.core.state.workloads[GroupKey("doomed", name)].telling.reason.code
+    return reason_of(script.core.state.workloads[GroupKey("doomed", name)].telling.cause).code
 
 
 def test_waiting_jobs_of_a_namespace_that_is_being_deleted_are_not_started() -> None:
@@ -137,7 +138,7 @@ def test_who_waits_is_told_when_the_namespace_is_gone() -> None:
     script.advance(0.1)
     script.feed(NamespaceGone("doomed"))
     script.advance(0.1)
-    text = script.core.state.workloads[GroupKey("doomed", "gang")].telling.reason.message
+    text = reason_of(script.core.state.workloads[GroupKey("doomed", "gang")].telling.cause).message
     assert text.startswith("namespace doomed is deleted: ")
 
 

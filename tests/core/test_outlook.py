@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.effects import Milestone
+from extender.core.explain.reasons import reason_of
 from extender.core.limits import Limits, Preempts
 from extender.core.preemption.outlook import Outlook
 from policies.model import Node, Pod
@@ -53,7 +54,7 @@ def test_asking_changes_nothing() -> None:
         return (
             (one.epoch, one.freed, one.lowest, dict(one.under_way), dict(one.spared)),
             (state.claims.changes, script.core.next_wake(), dict(state.store.touched), state.outbox.drain()),
-            (high.asked, high.flavoring, high.telling.reason),
+            (high.asked, high.flavoring, reason_of(high.telling.cause)),
         )
 
     before = seen()

@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 
 from extender.core.events import QueueGone, QueueSeen
+from extender.core.explain.reasons import reason_of
 from extender.core.limits import Limits
 from policies.model import Node, Pod
 from policies.model.queues import ClusterQueue, LocalQueue, PastUse, QueueObject, Strategy
@@ -195,7 +196,7 @@ def test_in_a_strict_queue_who_is_first_by_usage_holds_up_the_others() -> None:
     script.feed_synced()
     script.advance(0.5)
     assert planned(script, "ac") == ""
-    assert script.core.state.workloads[key("a")].telling.reason.code == "QueueOrder"
+    assert reason_of(script.core.state.workloads[key("a")].telling.cause).code == "QueueOrder"
     for pod in large:
         script.gone(script.pods[pod.uid])
     script.advance(0.5)

@@ -11,6 +11,7 @@ from extender.core.cycle.queues import Queued
 from extender.core.effects import Effect
 from extender.core.engine import Engine
 from extender.core.events import Event, PodGone, QueueSeen, Tick
+from extender.core.explain.reasons import reason_of
 from extender.core.ledger import queues
 from extender.core.limits import Limits
 from extender.core.queue.demands import Demands
@@ -58,7 +59,7 @@ def decided(script: Script, *, why: bool) -> dict[str, object]:
         str(one.key): (
             one.placement,
             {pod.uid: pod.node for pod in one.bound},
-            codes.get(code := one.telling.reason.code, code) if why else "",
+            codes.get(code := reason_of(one.telling.cause).code, code) if why else "",
         )
         for one in script.core.state.workloads.values()
     }

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import JobSeen, QueueSeen
+from extender.core.explain.reasons import reason_of
 from policies.model import Dialect, GroupRef, Pod, PodSet, PodSets, Taint, Toleration
 from policies.model.queues import VOLCANO, ResourceFlavor, Stop, VolcanoQueue
 from policies.model.workload import Job
@@ -173,7 +174,7 @@ def test_a_queue_that_is_drained_stops_its_jobs_and_leaves_gangs_of_pods_alone()
     controlled.delete()
     controlled.show(stopped=True)
     assert used(script, "team") == 16
-    assert script.core.state.workloads[key("job")].telling.reason.code == "QueueStopped"
+    assert reason_of(script.core.state.workloads[key("job")].telling.cause).code == "QueueStopped"
 
 
 def test_a_job_of_two_podsets_each_of_which_has_a_flavor_says_what_room_they_lack_together() -> None:

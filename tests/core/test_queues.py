@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import NamespaceSeen, QueueGone, QueueSeen
+from extender.core.explain.reasons import Reason
 from extender.core.limits import Limits
-from extender.core.reasons import Reason
 from policies.model import Requirement
 from policies.model.queues import (
     ClusterQueue,

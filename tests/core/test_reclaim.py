@@ -12,6 +12,7 @@ import pytest
 
 from extender.core.effects import Evict, Milestone, Reached
 from extender.core.events import BudgetGone, JobSeen, PodGone, QueueGone, QueueSeen, Tick
+from extender.core.explain.reasons import reason_of
 from extender.core.limits import Limits, Preempts
 from extender.core.preemption import search as victim_search
 from policies.model import Topology
@@ -268,7 +269,7 @@ def test_nobody_gets_quota_that_would_be_too_much_when_others_have_given_way() -
     later = script.come("later", 1, "second", gpus=2)
     assert script.reason("later") == "NoQuota"
     assert not script.planned(later[0])
-    why = script.core.state.workloads[key("later")].telling.reason.message
+    why = reason_of(script.core.state.workloads[key("later")].telling.cause).message
     assert why == "ClusterQueue second: what is left of it is kept for those to whom others give way"
     script.leave(*borrower)
     assert script.planned(wants[0])

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from extender.core.causes import NOBODY, LaterWave, NoRoom, Short
 from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.state import State
 from extender.core.ledger.waiting import Turns
 from extender.core.queue.line import Line, QueueLines
 from extender.core.queue.shortfalls import Lack, Shortfalls
-from extender.core.reasons import Reason
 from extender.core.workload.shape import Shape
 from extender.core.workload.workload import Workload
 from policies.api import SortKey, WaitingGang
 from policies.guard import GuardedQueue
 from tests.builders import key
 
-NO_ROOM, OTHER = Reason("NoRoom", "0 of 2 members fit at once"), Reason("NoRoom", "1 of 2 members fit at once")
+NO_ROOM, OTHER = NoRoom(Short(0, 2, grows=False, near="", holders=NOBODY, detail="")), NoRoom(LaterWave())
 
 
 def shape() -> Shape:

@@ -12,6 +12,7 @@ import pytest
 from extender.core.answers import Nominated, Outcome, Ungated
 from extender.core.effects import Nominate, Ungate
 from extender.core.events import PodSeen, Synced, Tick
+from extender.core.explain.reasons import reason_of, turn_text
 from extender.core.gate.steering import SteeringMode
 from extender.core.limits import Limits
 from policies.model import CLIQUE, GANG_GATE, HOSTNAME, Constraints, Node, Requirement, Selection, Spread, Topology
@@ -201,7 +202,9 @@ def test_a_gate_that_cannot_be_taken_off_takes_the_placement_back() -> None:
     script = Script(*cluster("a: 2x8"), *pods)
     script.feed(Ungated(pods[0].uid, "403 Forbidden"))
     assert script.planned(pods[1]) == ""
-    assert any("could not be ungated: 403 Forbidden" in text for _, text in script.gang("train").telling.story)
+    assert any(
+        "could not be ungated: 403 Forbidden" in turn_text(turn) for _, turn in script.gang("train").telling.story
+    )
 
 
 def test_no_gate_comes_off_before_the_watch_has_shown_every_nomination() -> None:
@@ -394,7 +397,7 @@ def test_a_gang_whose_pinned_nodes_are_gone_is_told_that_only_deleting_its_pods_
         script.change(script.pods[effect.uid], gates=(), selection=Selection(affinity=terms))
     node = script.planned(pods[0])
     script.drop(node)
-    told = script.gang("train").telling.reason
+    told = reason_of(script.gang("train").telling.cause)
     assert told.code == "NoRoom"
     assert f"pods {pods[0].name}, {pods[1].name} are pinned to node {node}, which is gone: only deleting them" in str(
         told

@@ -10,8 +10,8 @@ import pytest
 
 from extender.core.effects import Enqueue
 from extender.core.events import GroupGone, GroupJobSeen, QueueGone, QueueSeen
+from extender.core.explain.reasons import Reason
 from extender.core.ledger.quotas import Quotas
-from extender.core.reasons import Reason
 from policies.chosen import OURS
 from policies.model import Dialect, GroupRef, Pod, PodGroup
 from policies.model.queues import VOLCANO, LocalQueue, VolcanoQueue

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.events import ClaimGone, ClaimSeen, VolumeGone, VolumeSeen
+from extender.core.explain.reasons import reason_of
 from policies.model import Constraints, Job, Pod, PodSets, Requirement, Spread, Terms
 from tests.builders import busy, cluster, gang, reborn, single
 from tests.core.jobs import Controlled, job
@@ -202,11 +203,11 @@ def test_room_is_kept_for_a_single_pod_where_its_volume_is() -> None:
 
 def test_a_claim_that_is_not_there_is_told_from_one_that_is_not_bound() -> None:
     script = Script(*cluster("a: 4x8"), *with_claims(gang("train", 1), "data"))
-    reason = script.gang("train").telling.reason
+    reason = reason_of(script.gang("train").telling.cause)
     assert reason.message == "there is no volume claim data, which pod train-0 mounts; create it"
     script.feed(ClaimSeen("default", "data", bound=False))
     script.advance(0.1)
-    reason = script.gang("train").telling.reason
+    reason = reason_of(script.gang("train").telling.cause)
     assert reason.message == "volume claim data of pod train-0 has no volume; bind it first"
     script.feed(ClaimSeen("default", "data", bound=True))
     script.advance(0.1)

@@ -29,6 +29,7 @@ from extender.cli.main import Deferred, main
 from extender.config.aliases import ALIASES
 from extender.config.settings import Settings
 from extender.core.effects import Cause, Hint
+from extender.core.explain.reasons import CODES as REASONS
 from extender.core.workload.status import Status
 from extender.http.server import _pages
 from extender.kube.reports import EVICTED, MISSPELT_KEY, SUSPENDED
@@ -101,7 +102,7 @@ def names() -> Names:
         "pages": _paths(),
         "answers": (f"{page}: {key}" for page, model in ANSWERS.items() for key in _fields(model)),
         "outputs": _outputs(),
-        "reasons": reason_codes(),
+        "reasons": REASONS,
         "reasons of Events": _event_reasons(),
         "statuses": map(str, Status),
         "metrics": (
@@ -113,11 +114,6 @@ def names() -> Names:
         "objects": _objects(),
     }
     return {kind: sorted(set(some)) for kind, some in found.items()}
-
-
-def reason_codes() -> set[str]:
-    """Return the code of every Reason that the core makes."""
-    return set(_arguments("core", "Reason", "code", 0)) - {""}
 
 
 def finding_codes() -> set[str]:
@@ -252,7 +248,7 @@ def _event_reasons() -> Iterator[str]:
 
 
 def _arguments(folder: str, function: str, keyword: str, position: int) -> Iterator[str]:
-    """The text that is given to each call of a function there; only ``Reason(...)`` has to have one."""
+    """The text that is given to each call of a function there."""
     for file in sorted((ROOT / "extender" / folder).rglob("*.py")):
         if f"{function}(" not in file.read_text():
             continue

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from extender.api.models import GangView
+from extender.core.explain.reasons import CODES as REASONS
 from extender.core.ledger.kube_scheduler import GANG_WAITS
 from extender.core.limits import Limits
 from extender.core.queue.line import ROOM_KEPT
 from extender.core.workload.status import Status
 from extender.observe.explain.remedies import CODES
 from policies.model import GANG_GATE
-from tests.documents.names import reason_codes
 from tests.documents.pages import ROOT
 
 TEXT = (ROOT / "docs" / "waiting.md").read_text()
@@ -21,7 +21,7 @@ TABLE, _, AFTER = TEXT.partition("## The gang's reason")[2].partition("On the wa
 def test_every_reason_is_told_and_no_other() -> None:
     waiting = re.findall(r"^\| `(\w+)` \|", TABLE, re.MULTILINE)
     passing = re.findall(r"`([A-Z]\w+)`", AFTER.partition("\n\n")[0])
-    assert sorted([*waiting, *passing]) == sorted(reason_codes())
+    assert sorted([*waiting, *passing]) == sorted(REASONS)
 
 
 def test_every_status_is_told_in_its_order() -> None:
@@ -30,7 +30,7 @@ def test_every_status_is_told_in_its_order() -> None:
 
 
 def test_what_would_help_is_known_for_reasons_that_there_are() -> None:
-    assert set(CODES) <= reason_codes()
+    assert {*CODES} <= {*REASONS}
 
 
 def test_what_the_pod_says_is_what_muster_answers() -> None:

@@ -15,6 +15,7 @@ import msgspec
 from extender.core.effects import SuspendJob
 from extender.core.engine import Engine
 from extender.core.events import Event, JobGone, NamespaceSeen, PodGone, QueueSeen, Tick
+from extender.core.explain.reasons import reason_of
 from extender.http.verbs import Message, Scope, Verbs
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
@@ -192,9 +193,9 @@ class Target:
         validate(state)
         for gang in state.workloads.values():
             assert {member.pod.namespace for member in gang.members} <= {gang.key.namespace}, gang.key
-            message = full(gang.telling.reason.message)
-            assert message.isprintable(), gang.telling.reason
-            assert len(message) <= LONGEST_REASON, gang.telling.reason
+            message = full(reason_of(gang.telling.cause).message)
+            assert message.isprintable(), reason_of(gang.telling.cause)
+            assert len(message) <= LONGEST_REASON, reason_of(gang.telling.cause)
         self._check_records()
         for report in self._writer.reports:
             assert report.message.isprintable(), report

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
 
+from extender.core.explain.reasons import reason_of
 from extender.core.explain.telling import told
 from extender.core.gate.steering import SteeringMode
 from extender.core.workload.workload import Phase
@@ -269,7 +270,7 @@ def _reason(world: World, referee: Referee, key: GroupKey, code: str) -> Iterato
     if workload is None:
         yield f"nobody knows the job {key}"
         return
-    reason, said = workload.telling.reason, referee.said.get(key, "New")
+    reason, said = reason_of(workload.telling.cause), referee.said.get(key, "New")
     if reason.code in _PASSING or not reason.message or (code and reason.code != code):
         yield f"{key} waits for no reason: {reason}"
     if said in _PASSING or (code and said != code):
@@ -407,15 +408,19 @@ def _gang_complaints(
         yield f"nobody knows the gang {key}"
         return
     whole = bool(sight.bound or sight.finished) and sight.enough(sight.bound)
-    if not whole and not restless and (gang.telling.reason.code in _ON_ITS_WAY or not gang.telling.reason.message):
-        yield f"{key} waits for no reason: {gang.telling.reason}\n{told(gang)}"
+    if (
+        not whole
+        and not restless
+        and (reason_of(gang.telling.cause).code in _ON_ITS_WAY or not reason_of(gang.telling.cause).message)
+    ):
+        yield f"{key} waits for no reason: {reason_of(gang.telling.cause)}\n{told(gang)}"
     if not whole and not restless and referee.said.get(key, "New") in _ON_ITS_WAY:
         yield f"{key} waits, and the last that was reported is {referee.said.get(key)}\n{told(gang)}"
-    yield from _names_complaints(world, key, gang.telling.reason.message)
+    yield from _names_complaints(world, key, reason_of(gang.telling.cause).message)
     if restless and plan.steering in (SteeringMode.PIN_DOMAIN, SteeringMode.PIN_NODE):
         # A pin is for ever: if kube-scheduler refuses its nodes for reasons of its own, only new pods help.
         return
-    if gang.telling.reason.code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
+    if reason_of(gang.telling.cause).code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
         return
     yield from _start_complaints(world, referee, room, key, sight, waiting, plan)
 

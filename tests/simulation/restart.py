@@ -37,6 +37,7 @@ from extender.core.events import (
     QueueSeen,
     Synced,
 )
+from extender.core.explain.reasons import reason_of
 from extender.core.ledger.claims import SlotOf
 from extender.core.ledger.state import State
 from extender.runtime.driver import Action, Driver
@@ -171,7 +172,7 @@ def _tree_of(state: State, key: GroupKey) -> str | None:
 
 
 def _reasons(state: State) -> dict[GroupKey, str]:
-    return {key: one.telling.reason.code for key, one in state.workloads.items()}
+    return {key: reason_of(one.telling.cause).code for key, one in state.workloads.items()}
 
 
 def _claims(state: State) -> dict[str, None]:

@@ -16,6 +16,7 @@ from functools import partial
 from extender.core.effects import Effect
 from extender.core.engine import Engine
 from extender.core.events import Event
+from extender.core.explain.reasons import reason_of
 from extender.core.limits import Limits, Preempts
 from extender.simulation.chance import Chance
 from policies.model import GroupKey, Pod
@@ -193,4 +194,8 @@ class Siege:
     def _why(self, key: GroupKey) -> str:
         extender = self.world.extender
         workload = None if extender is None else extender.core.state.workloads.get(key)
-        return "" if workload is None else f": {workload.telling.reason.code}: {workload.telling.reason.message}"
+        return (
+            ""
+            if workload is None
+            else f": {reason_of(workload.telling.cause).code}: {reason_of(workload.telling.cause).message}"
+        )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from extender.core.causes import Carrier, Placed
 from extender.core.effects import Cause, Milestone
 from extender.core.explain.telling import Reporter
 from extender.core.gate.revocations import Revocations
@@ -19,12 +20,10 @@ from extender.core.ledger.store import Store
 from extender.core.ledger.waiting import Starting, Waiting
 from extender.core.preemption.candidates import Candidates
 from extender.core.queue.planner import Plan
-from extender.core.reasons import Reason
 from extender.core.workload.workload import Workload
 from policies.model import Pod, SlotKey
 from policies.placement.request import shape_of
 from policies.steps import Steps
-from policies.words import counted
 
 _AT_ONCE = 100
 """How many slots are promised their nodes in one step."""
@@ -83,9 +82,8 @@ class Commit:
         if not workload.whole:
             self._reporter.reached(workload, Milestone.PLANNED, now)
             starts = workload.job is not None and workload.job.plannable
-            outlook = "its job is started with them, and makes its pods" if starts else self._steering.outlook
-            text = f"{counted(len(seats), 'member', 'has', 'have')} a node; {outlook}"
-            self._reporter.explain(workload, Reason("Placed", text, warning=False), now)
+            carrier = Carrier.JOB if starts else self._steering.carrier
+            self._reporter.explain(workload, Placed(len(seats), carrier), now)
         self._store.touch(workload)
         return None
 

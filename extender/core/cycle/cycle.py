@@ -20,14 +20,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Protocol, assert_never
+from typing import Protocol
 
+from extender.core.causes import Cause, Creating, OtherScheduler, PolicyFailed, Preempted, SharedSpread, Unplaced
 from extender.core.cycle.commit import Commit
 from extender.core.cycle.flavors import Refused
 from extender.core.cycle.queues import Queued
 from extender.core.effects import Milestone
+from extender.core.explain.facts import Facts
 from extender.core.explain.telling import Reporter
-from extender.core.explain.words import Words
 from extender.core.jobs.coming import fills_up
 from extender.core.jobs.elastic import AskNodes, Elastic
 from extender.core.ledger.claims import Claims
@@ -45,23 +46,20 @@ from extender.core.queue.demands import Demands
 from extender.core.queue.line import Ahead, Line, in_need
 from extender.core.queue.planner import Changed, Plan, Planner
 from extender.core.queue.shortfalls import Lack, Shortfalls
-from extender.core.reasons import Reason
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
 from policies.model import GroupKey, Pod
 from policies.steps import AT_ONCE, Steps, metered
 
-Outcome = Plan | Changed | PolicyError | Later | Evict | AskNodes | Reason
-"""What is found for a workload in its turn. A Reason: it waits, and that is why."""
+Act = Plan | Changed | PolicyError | Later | Evict | AskNodes
+Outcome = Act | Cause
+"""The outcome of the turn of a workload. A Cause: the workload waits, and that is why."""
 
 LOOK, TRY, SEAT = 2, 50, 4
 """What it costs to look at a workload, to try to place it, and for each member, in units of about 5 microseconds."""
 _REST_S, _REST_MAX_S = 2e-5, 2.0
 """After a cycle, room that comes free is not looked at for 20 us per unit that the cycle spent in vain, 2 s at most."""
-_UNPROVEN = Reason(
-    "Creating", "others wait, and pods of another job are yet to be created that may never come", warning=False
-)
 
 
 class EarlierLife(Protocol):
@@ -96,7 +94,7 @@ class Cycle:
         changes: Changes,
         kept_out: KeptOut,
         reporter: Reporter,
-        words: Words,
+        facts: Facts,
         planner: Planner,
         demands: Demands,
         ahead: Ahead,
@@ -120,7 +118,7 @@ class Cycle:
         self._changes = changes
         self._kept_out = kept_out
         self._reporter = reporter
-        self._words = words
+        self._facts = facts
         self._planner = planner
         self._ahead = ahead
         self._demands = demands
@@ -307,7 +305,7 @@ class Cycle:
         if outcome is None:
             least = TRY + SEAT * len(demand.pods)
             outcome, spent = yield from metered(self._plan(workload, demand, shape, line))
-        if isinstance(outcome, Reason):
+        if not isinstance(outcome, Act):
             self._vain += max(spent, least)
             outcome = yield from self._instead(workload, shape, outcome, line, now)
         spent += yield from self._carry_out(workload, shape, outcome, now)
@@ -334,10 +332,8 @@ class Cycle:
                 why = self._elastic.begin(workload, shape, outcome, now)
                 self._queued.quota_taken(workload, self._shortfalls)
                 self._tell(workload, why, now)
-            case Reason():
-                self._tell(workload, outcome, now)
-            case _:
-                assert_never(outcome)
+            case why:
+                self._tell(workload, why, now)
         return 0
 
     def _asked(self, workload: Workload, now: float) -> Steps[tuple[Demand, Shape] | None]:
@@ -359,20 +355,23 @@ class Cycle:
             return None
         return demand, demand.shape
 
-    def _hindrance(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Reason | None:
+    def _hindrance(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Cause | None:
         """Return why it cannot be admitted as far as is known, before anything is planned."""
         why = (
             until_created(self._limits, self._creation, workload, now)
             or self._until_proven(workload, now)
             or until_gone(self._preemptions, workload)
         )
-        if why is None and not self._preempting.is_ready(workload.key):
-            why = self._queued.refused(workload, shape, self._shortfalls)
-        return why or until_started(self._starting, workload, demand, related=shape.related)
+        if why is not None:
+            return why
+        known = None
+        if not self._preempting.is_ready(workload.key):
+            known = self._queued.refused(workload, shape, self._shortfalls)
+        return known or until_started(self._starting, workload, demand, related=shape.related)
 
     def _plan(
         self, workload: Workload, demand: Demand, shape: Shape, line: Line
-    ) -> Steps[Plan | Changed | PolicyError | Reason]:
+    ) -> Steps[Plan | Changed | PolicyError | Unplaced]:
         """Return a plan that can be committed now, or why there is none, and remember that for its shape."""
         self._changes.wary |= shape.related
         try:
@@ -382,23 +381,21 @@ class Cycle:
         if not isinstance(found, Refused):
             return found
         workload.unadvise()
-        # The same words are the same object: most often nothing is new for those who have been told.
-        reason = workload.telling.reason if found.reason == workload.telling.reason else found.reason
         # What lacks room with quota of its own says nothing of others.
         scope = f"{found.scope}/{workload.key}" if self._quotas.has_own(workload.key) else found.scope
-        self._shortfalls.put(found.lack, shape, reason, scope, found.rests_on, found.waits_for)
-        return reason
+        self._shortfalls.put(found.lack, shape, found.cause, scope, found.rests_on, found.waits_for)
+        return found.cause
 
     def _instead(
-        self, workload: Workload, shape: Shape, why: Reason, line: Line, now: float
-    ) -> Steps[Later | Evict | AskNodes | Reason]:
+        self, workload: Workload, shape: Shape, why: Cause, line: Line, now: float
+    ) -> Steps[Later | Evict | AskNodes | Cause]:
         """Return what can be done for a workload without room or quota: others give way, or nodes are asked for."""
         if (pending := self._elastic.pending(workload, shape)) is not None:
             return pending
         instead = yield from self._preempting.instead(workload, shape, why, line, now)
-        return self._elastic.instead(workload, instead, now) if isinstance(instead, Reason) else instead
+        return instead if isinstance(instead, Later | Evict) else self._elastic.instead(workload, instead, now)
 
-    def _until_proven(self, workload: Workload, now: float) -> Reason | None:
+    def _until_proven(self, workload: Workload, now: float) -> Creating | None:
         """While others wait, one job alone whose pods may never come has room at a time. Two that take turns would
         never leave the room free at once that a larger gang waits for."""
         namespace = workload.key.namespace
@@ -416,19 +413,19 @@ class Cycle:
         if all(other == namespace for other in self._in_need):
             return None
         self._creation.refuse(workload.key, now)
-        return _UNPROVEN
+        return Creating()
 
-    def _tell(self, workload: Workload, why: Reason, now: float) -> None:
+    def _tell(self, workload: Workload, why: Cause, now: float) -> None:
         """Make this why it waits, unless it says so already, or has started and grows."""
-        if why is not workload.telling.reason and (workload.whole or not workload.seated):
+        if why != workload.telling.cause and (workload.whole or not workload.seated):
             self._explain(workload, why, now)
 
-    def _explain(self, workload: Workload, why: Reason, now: float) -> None:
+    def _explain(self, workload: Workload, why: Cause, now: float) -> None:
         """Why its members wait: all of them, or those beyond the quorum of a gang that runs."""
-        why = self._words.worded(workload, why)
-        if (workload.whole or workload.grows) and why.code != "OtherScheduler":
+        why = self._facts.in_full(workload, why)
+        if (workload.whole or workload.grows) and not isinstance(why, OtherScheduler):
             workload.telling.explain_surplus(why)
-            why = self._words.running(workload)
+            why = self._facts.running(workload)
         self._reporter.explain(workload, why, now)
 
     def _blame(self, workload: Workload, error: PolicyError, now: float) -> None:
@@ -437,7 +434,7 @@ class Cycle:
         self._counts.blame(error.policy)
         self._reporter.reached(workload, Milestone.DELAYED, now, detail=str(error))
         workload.retries.fail(now, self._limits.retry_max_s)
-        self._explain(workload, Reason("PolicyFailed", str(error)), now)
+        self._explain(workload, PolicyFailed(str(error)), now)
         self._store.touch(workload)
 
     def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
@@ -464,7 +461,7 @@ class Cycle:
                 asked = other.asked
                 own = None if asked is None or asked.shape is not None else asked.trouble
                 self._vain += LOOK
-                self._tell(other, own or why.reason, self._now)
+                self._tell(other, own or why.cause, self._now)
             yield LOOK
 
     def _line(self, keys: Sequence[GroupKey]) -> Steps[Line]:
@@ -547,22 +544,22 @@ class Cycle:
             yield from self._commit.commit(workload, plan, self._planner.holds, self._now)
 
 
-def until_created(limits: Limits, creation: Creation, workload: Workload, now: float) -> Reason | None:
+def until_created(limits: Limits, creation: Creation, workload: Workload, now: float) -> Creating | None:
     """Pods of jobs that were admitted are still being created: more of them would keep room for long."""
     podsets = workload.podsets
     if podsets is None or creation.lets(workload.key, podsets.minimum, now, limits.creation_s):
         return None
-    return creation.reason
+    return creation.cause
 
 
-def until_gone(preemptions: Preemptions, workload: Workload) -> Reason | None:
+def until_gone(preemptions: Preemptions, workload: Workload) -> Preempted | None:
     """It gives way to another one, and some of it has yet to go."""
     if (preemptor := preemptions.leaving.get(workload.key)) is None:
         return None
-    return Reason("Preempted", f"it gives way to {preemptor.mention}, and its pods have yet to go", warning=False)
+    return Preempted(preemptor)
 
 
-def until_started(starting: Starting, workload: Workload, demand: Demand, *, related: bool) -> Reason | None:
+def until_started(starting: Starting, workload: Workload, demand: Demand, *, related: bool) -> SharedSpread | None:
     """The topology spread of one that is being started counts its pods, or the other way round. What is half-released
     waits for nobody."""
     if workload.release.partial_since is not None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from extender.core.explain.words import Words
+from extender.core.causes import NoQuota, NoRoom, NotThisFlavor, Uncovered, Unplaced
+from extender.core.explain.facts import Facts
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.queues import Picture
 from extender.core.ledger.quotas import Quotas
@@ -16,7 +17,6 @@ from extender.core.queue.demands import Asked, Demands, must_of
 from extender.core.queue.line import Line
 from extender.core.queue.planner import Changed, Plan, Planner
 from extender.core.queue.shortfalls import Amounts, Lack, Scope, Shortfalls
-from extender.core.reasons import Reason
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
 from policies.model import Pod
@@ -29,7 +29,6 @@ from policies.steps import Steps
 
 _TRIES = 16
 """Assignments of flavors that are tried for one workload in one pass."""
-_PROMISED = "what is left of it is kept for those to whom others give way"
 _ASSIGN = 10
 """What it costs to assign flavors, in units of ``policies.steps``."""
 
@@ -40,7 +39,7 @@ class Refused:
     ``waits_for``: as in ``Shortfall``."""
 
     lack: Lack
-    reason: Reason
+    cause: Unplaced
     scope: Scope
     rests_on: tuple[Shape, ...] = ()
     waits_for: Amounts | None = None
@@ -54,14 +53,14 @@ class QuotaPlans:
         pods: Mapping[str, Pod],
         quotas: Quotas,
         preemptions: Preemptions,
-        words: Words,
+        facts: Facts,
         planner: Planner,
         demands: Demands,
     ) -> None:
         self._pods = pods
         self._quotas = quotas
         self._preemptions = preemptions
-        self._words = words
+        self._facts = facts
         self._planner = planner
         self._demands = demands
 
@@ -89,13 +88,14 @@ class QuotaPlans:
         picture, former = self._quotas.queues.picture, workload.flavoring
         asked = Asked(workload, demand.pods, queue, picture)
         if text := uncovered(queue, asked.podsets(demand.pods)):
-            return Refused(Lack.QUOTA, Reason("NoQuota", text), queue.name, waits_for=())
+            return Refused(Lack.QUOTA, NoQuota(Uncovered(text)), queue.name, waits_for=())
         closed, later = asked.closed(), self._later(workload, queue)
-        choices = Choices(picture.tree, picture.flavors, queue, closed, later=later)
+        choices: Choices[NotThisFlavor] = Choices(picture.tree, picture.flavors, queue, closed, later=later)
         must = must_of(workload, demand.pods, shape)
         tried_as: dict[Shape, None] = {}
         pods, found = demand.pods, choices.first(asked.podsets(demand.pods))
-        lack, last, codes = Lack.QUOTA, _PROMISED if later else "", dict[str, None]()
+        last: Unplaced | None = None
+        kinds = dict[type[Unplaced], None]()
         for _ in range(_TRIES):
             if found.fit is not Fit.FITS:
                 pods, found = _fewer(demand.pods, must, lambda some: choices.first(asked.podsets(some)))
@@ -106,21 +106,21 @@ class QuotaPlans:
                 return Changed()
             workload.flavor(asked.flavorings(found))
             tried = yield from self._try(workload, demand, pods, shape, shortfalls, tried_as)
-            if not isinstance(tried, Reason):
+            if isinstance(tried, Plan | Changed):
                 return tried if self._is_there(queue, asked, tried, found) else Changed()
             workload.flavor(former)
-            lack, last = Lack.ROOM, tried.message
-            codes[tried.code] = None
-            found = choices.after(found, asked.podsets(pods), last)
-        text = self._words.shortage(workload, queue, asked.podsets(must), choices.refused, last)
-        reason = Reason("NoQuota", text) if lack is Lack.QUOTA else Reason("NoRoom", text)
-        if len(codes) == 1:
-            # What is wrong with the workload itself is so with every flavor; for want of room another one might do.
-            reason = reason._replace(code=next(iter(codes)))
+            last = tried
+            kinds[type(tried)] = None
+            found = choices.after(found, asked.podsets(pods), tried)
+        lack = Lack.QUOTA if last is None else Lack.ROOM
+        least, promised = asked.podsets(must), later is not None
+        short = self._facts.shortage(workload, queue, least, choices.refused, last, promised=promised)
+        # What is wrong with the workload itself is so with every flavor; for want of room another one might do.
+        kind = next(iter(kinds)) if len(kinds) == 1 else NoRoom if kinds else NoQuota
         held = workload.job is not None and closed
         partial = lack is Lack.ROOM and len(must) < len(demand.pods)
         known = None if held or partial else awaited(picture, queue, asked.podsets(must), choices.refused, lack)
-        return Refused(lack, reason, queue.name, (*tried_as,), known)
+        return Refused(lack, kind(short), queue.name, (*tried_as,), known)
 
     def _later(self, workload: Workload, queue: ClusterQueue) -> QuotaTree | None:
         """What will be used when others have given way to those who have asked for it; None if nobody does."""
@@ -137,7 +137,7 @@ class QuotaPlans:
         """What it would get by quota alone."""
         picture = self._quotas.queues.picture
         asked = Asked(workload, demand.pods, queue, picture)
-        choices = Choices(picture.tree, picture.flavors, queue, asked.closed())
+        choices: Choices[NotThisFlavor] = Choices(picture.tree, picture.flavors, queue, asked.closed())
         return choices.first(asked.podsets(demand.pods))
 
     def _try(
@@ -148,7 +148,7 @@ class QuotaPlans:
         shape: Shape,
         shortfalls: Shortfalls,
         tried_as: dict[Shape, None],
-    ) -> Steps[Plan | Reason | Changed]:
+    ) -> Steps[Plan | Unplaced | Changed]:
         """With the flavors that are on it now."""
         if workload.version != demand.version:
             return Changed()
@@ -160,7 +160,7 @@ class QuotaPlans:
         if not ready and (known := shortfalls.get(flavored)) is not None:
             return known
         found = yield from self._planner.plan(workload, Demand(demand.version, None, asked, flavored), flavored)
-        if isinstance(found, Reason):
+        if not isinstance(found, Plan | Changed):
             shortfalls.put(Lack.ROOM, flavored, found)
         return found
 
@@ -194,7 +194,7 @@ def awaited(
     picture: Picture,
     queue: ClusterQueue,
     podsets: Sequence[PodSetRequest],
-    refused: Mapping[tuple[str, str], str],
+    refused: Mapping[tuple[str, str], NotThisFlavor],
     lack: Lack,
 ) -> Amounts | None:
     """For podsets that have to start together. ``refused``: by podset and flavor, what cannot be had, or was tried and
@@ -218,7 +218,7 @@ def _of_flavors(
     node: QuotaNode,
     group: ResourceGroup,
     podset: PodSetRequest,
-    refused: Mapping[tuple[str, str], str],
+    refused: Mapping[tuple[str, str], NotThisFlavor],
 ) -> Iterator[tuple[bool, tuple[FlavorResource, int]]]:
     """Of each flavor that it might get with more quota: whether all that it asks for of it is there, and what it lacks
     most plainly of it."""

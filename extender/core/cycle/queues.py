@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from extender.core.causes import QueueOrder, Unplaced
 from extender.core.cycle.flavors import QuotaPlans, Refused
 from extender.core.explain.reports import declared
 from extender.core.ledger.claims import Claims
@@ -18,7 +19,6 @@ from extender.core.preemption.reclaim import evicts
 from extender.core.queue.line import Line, QueueLines, StrictOrder, requested
 from extender.core.queue.planner import Changed, Plan, Planner
 from extender.core.queue.shortfalls import EVERYBODY, Amounts, Lack, Shortfalls
-from extender.core.reasons import Reason
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
@@ -149,7 +149,7 @@ class Queued:
             if entries := self._waiting.parked.of(queue, shapes):
                 yield queue, entries, waits_for
 
-    def refused(self, workload: Workload, shape: Shape, shortfalls: Shortfalls) -> Reason | None:
+    def refused(self, workload: Workload, shape: Shape, shortfalls: Shortfalls) -> Unplaced | QueueOrder | None:
         """Why it cannot be admitted, as far as is known."""
         queue = self._quotas.queue_of(workload.key)
         if queue is None:
@@ -166,7 +166,7 @@ class Queued:
         if queue.strategy is Strategy.STRICT or self._may_evict(queue) or self._quotas.has_own(workload.key):
             return False
         why = shortfalls.confirm(demand.shape, queue.name, self._quotas.is_there(queue.name))
-        if why is None or why is not workload.telling.reason:
+        if why is None or why != workload.telling.cause:
             return False
         self._waiting.looked_at(workload.key)
         self._park(workload, queue.name, demand.shape)
@@ -210,13 +210,13 @@ class Queued:
             found = yield from self._plan_least(workload, demand, shape)
         else:
             found = yield from self._planner.plan(workload, demand, shape)
-        return Refused(Lack.ROOM, found, EVERYBODY) if isinstance(found, Reason) else found
+        return found if isinstance(found, Plan | Changed) else Refused(Lack.ROOM, found, EVERYBODY)
 
-    def _plan_least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Reason | Changed]:
+    def _plan_least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Unplaced | Changed]:
         """For no more than have to start together: the first of them, or, where these find no room, the first of those
         that do when all are tried."""
         found = yield from self._planner.plan(workload, *(yield from self._plans.least(workload, demand, shape)))
-        if not isinstance(found, Reason) or len(demand.pods) <= shape.needed:
+        if isinstance(found, Plan | Changed) or len(demand.pods) <= shape.needed:
             return found
         every = yield from self._planner.plan(workload, demand, shape)
         if not isinstance(every, Plan):

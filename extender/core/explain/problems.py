@@ -4,20 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from extender.core.causes import (
+    Cause,
+    Contradiction,
+    Disagreement,
+    Gated,
+    InvalidPodGroup,
+    LostPins,
+    MembersMissing,
+    MinMemberMissing,
+    OtherScheduler,
+    PodGroupDeleted,
+    PodGroupMissing,
+    QueueInactive,
+    QueueMissing,
+    QueueStopped,
+    ResourceClaims,
+    Share,
+    StartedOver,
+    Stopping,
+    TooManyGangs,
+    TooManyMembers,
+    TooManyShapes,
+    TwoQueues,
+    VolumeNotBound,
+)
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.volumes import Volumes
 from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits
-from extender.core.reasons import Reason
 from extender.core.workload.shape import Role
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import Dialect, Minima, Pod, Selection, Topology
 from policies.model.queues import VOLCANO, title_of
 from policies.placement.matching import nodes_named, pinned_to
-from policies.words import counted, listed, many
 
 
 def pinned_to_lost(workload: Workload, pods: Mapping[str, Pod], claims: Claims) -> list[Pod]:
@@ -30,14 +53,12 @@ def pinned_to_lost(workload: Workload, pods: Mapping[str, Pod], claims: Claims) 
     ]
 
 
-def told_of_pins(workload: Workload, pods: Mapping[str, Pod], claims: Claims) -> str:
-    """Empty if there are none."""
+def lost_pins(workload: Workload, pods: Mapping[str, Pod], claims: Claims) -> LostPins | None:
+    """The same as a fact; None if there are none."""
     if not (lost := pinned_to_lost(workload, pods, claims)):
-        return ""
-    nodes = list(dict.fromkeys(node for pod in lost for node in nodes_named(pod.selection)))
-    named = f"pods {listed([pod.name for pod in lost])} are" if len(lost) > 1 else f"pod {lost[0].name} is"
-    gone = f"nodes {listed(nodes)}, which are" if len(nodes) > 1 else f"node {nodes[0]}, which is"
-    return f"{named} pinned to {gone} gone: only deleting {'them' if len(lost) > 1 else 'it'} helps"
+        return None
+    nodes = dict.fromkeys(node for pod in lost for node in nodes_named(pod.selection))
+    return LostPins(tuple(pod.name for pod in lost), tuple(nodes))
 
 
 class Problems:
@@ -59,7 +80,7 @@ class Problems:
         self._namespaces = namespaces
         self._waiting = waiting
 
-    def problem(self, workload: Workload, owner: str = "") -> Reason | None:
+    def problem(self, workload: Workload, owner: str = "") -> Cause | None:
         """The first thing that somebody has to fix or that has to happen; None when the gang can be planned.
 
         ``owner``: only members of this one are to be planned; what is wrong with others matters to these alone.
@@ -78,34 +99,31 @@ class Problems:
         )
 
 
-def _stopping(workload: Workload) -> Reason | None:
+def _stopping(workload: Workload) -> Stopping | None:
     """Slots of a job that was started with another plan: it has to be suspended before it can be planned anew."""
     job, slots = workload.job, workload.members.slots
     if job is None or job.plannable or job.awaits_nodes or not any(slot in slots.templates for slot in slots.lacking):
         return None
-    why = job.stop or "its slots have the nodes of its plan, where others have yet to go"
-    return Reason("Stopping", f"it is started over: {why}" if job.stop else why, warning=False)
+    return Stopping(StartedOver(job.stop))
 
 
-def foreign(workload: Workload, schedulers: Sequence[str]) -> Reason | None:
+def foreign(workload: Workload, schedulers: Sequence[str]) -> OtherScheduler | None:
     """None for a gang that has members of ours. What may be another scheduler's on purpose is not written to."""
     names = sorted(workload.members.said.schedulers)
     if not names or any(name in schedulers for name in names):
         return None
-    quiet = names != ["default-scheduler"] or set(workload.members.said.dialects) != {Dialect.ANNOTATION.value}
-    text = (
-        f"its pods have schedulerName {listed(names)}, which Muster does not serve: nothing starts them together; "
-        f"set schedulerName: {schedulers[0]} in the pod template"
-    )
-    return Reason("OtherScheduler", text, quiet=quiet)
+    on_purpose = names != ["default-scheduler"] or set(workload.members.said.dialects) != {Dialect.ANNOTATION.value}
+    return OtherScheduler(tuple(names), schedulers[0], on_purpose)
 
 
-def _contradiction(workload: Workload, schedulers: Collection[str], owner: str) -> Reason | None:
+def _contradiction(
+    workload: Workload, schedulers: Collection[str], owner: str
+) -> Contradiction | InvalidPodGroup | None:
     """Among the members that have no node. What those say that run, a rolling update may have changed since."""
     members, wanted = workload.members, workload.members.wanted.of(owner)
     for pod in _odd(workload, owner):
         if pod.group is not None and pod.group.problem is not None and not pod.node:
-            return Reason("InvalidPodGroup", f"pod {pod.name}: {pod.group.problem}")
+            return InvalidPodGroup(pod.group.problem, pod.name)
     if any(name not in schedulers for name in members.said.schedulers):
         return _disagreement("schedulers", members.said.schedulers)
     if workload.group is None and workload.podsets is None and len(wanted.stated) > 1:
@@ -121,15 +139,15 @@ def _contradiction(workload: Workload, schedulers: Collection[str], owner: str) 
     return _topologies(workload, owner) if len(wanted.topologies) > 1 else None
 
 
-def _other_queue(workload: Workload, said: str) -> Reason | None:
+def _other_queue(workload: Workload, said: str) -> Contradiction | None:
     """Its pods name one Queue of Volcano and its PodGroup another one, and nobody a LocalQueue, which would count."""
     of_group = workload.group.queue if workload.group is not None else ""
     if said == of_group or workload.job is not None or not (said.startswith(VOLCANO) and of_group.startswith(VOLCANO)):
         return None
-    return Reason("Contradiction", f"its members name {title_of(said)}, and its PodGroup {title_of(of_group)}")
+    return Contradiction(TwoQueues(title_of(said), title_of(of_group)))
 
 
-def _topologies(workload: Workload, owner: str) -> Reason | None:
+def _topologies(workload: Workload, owner: str) -> Contradiction | None:
     """Members of one shape and one series are one role, which has one wish; other roles may have others."""
     wishes: dict[object, dict[Topology, None]] = {}
     for pod in _of(workload.live, owner):
@@ -140,97 +158,81 @@ def _topologies(workload: Workload, owner: str) -> Reason | None:
     return None if different is None else _disagreement("topologies for one role", different)
 
 
-def _no_quorum_stated(workload: Workload) -> Reason | None:
+def _no_quorum_stated(
+    workload: Workload,
+) -> PodGroupDeleted | InvalidPodGroup | PodGroupMissing | MinMemberMissing | None:
     if workload.group is not None and workload.group.deleting:
-        return Reason("PodGroupDeleted", "its PodGroup is being deleted")
+        return PodGroupDeleted()
     if workload.group is not None and workload.group.min_member < 1:
-        return Reason(
-            "InvalidPodGroup", f"the minMember of its PodGroup is {workload.group.min_member}, not a positive number"
-        )
+        return InvalidPodGroup(workload.group.min_member)
     if workload.group is not None and workload.group.problem is not None:
-        return Reason("InvalidPodGroup", f"its PodGroup: {workload.group.problem}")
+        return InvalidPodGroup(workload.group.problem)
     if workload.min_member is not None:
         return None
     if any(dialect and dialect.has_objects for dialect in workload.members.said.dialects):
-        text = f"there is no PodGroup named {workload.key.name} in namespace {workload.key.namespace}"
-        if Dialect.KOORDINATOR in workload.members.said.dialects:
-            text += ", and no member says gang.scheduling.koordinator.sh/min-available"
-        return Reason("PodGroupMissing", text)
+        return PodGroupMissing(workload.key, Dialect.KOORDINATOR in workload.members.said.dialects)
     first = workload.members.first
-    if first is not None and first.group is not None and (owner := first.group.owner):
-        text = f"the object that makes its pods ({owner}) has no label muster.dev/gang: true, or Muster may not read it"
-        return Reason("MinMemberMissing", f"{text}: the size of the gang is never guessed")
-    key = "yunikorn.apache.org/task-groups" if _in_yunikorns_words(workload) else "muster.dev/min-member"
-    return Reason("MinMemberMissing", f"no member says {key}: the size of the gang is never guessed")
+    owner = first.group.owner if first is not None and first.group is not None else ""
+    return MinMemberMissing(owner, _in_yunikorns_words(workload))
 
 
-def _not_in_queue(workload: Workload, quotas: Quotas) -> Reason | None:
+def _not_in_queue(workload: Workload, quotas: Quotas) -> QueueMissing | QueueInactive | QueueStopped | None:
     """Its queue admits nothing, or is none. What has started goes on, and what is half released is completed."""
     why = quotas.route(workload).why
     started = workload.release.complete or workload.members.started
     broken = workload.release.partial_since is not None and not workload.seated
-    if broken or (started and why is not None and why.code == "QueueStopped"):
+    if broken or (started and isinstance(why, QueueStopped)):
         return None
     return why
 
 
-def _too_many(workload: Workload, limits: Limits, waiting: Waiting) -> Reason | None:
+def _too_many(workload: Workload, limits: Limits, waiting: Waiting) -> TooManyMembers | TooManyGangs | None:
     """More than the settings allow. What has started goes on."""
     if workload.release.complete or workload.members.started:
         return None
     most, size = limits.members, max(len(workload.live), workload.min_member or 0)
     if size > most:
-        said = f"it has {many(len(workload.live), 'member')} and minMember {workload.min_member or 'unknown'}"
-        return Reason("TooManyMembers", f"{said}; a gang may have at most {most} (max_gang_members)")
+        return TooManyMembers(len(workload.live), workload.min_member, most)
     if waiting.keeps_out(workload.key):
-        others = counted(limits.waiting, "earlier gang", "waits", "wait")
-        text = f"{others} in namespace {workload.key.namespace}, the most that are looked at (max_waiting_gangs)"
-        return Reason("TooManyGangs", text)
+        return TooManyGangs(limits.waiting, workload.key.namespace)
     return None
 
 
-def too_many_shapes(members: Iterable[Role], limits: Limits) -> Reason | None:
+def too_many_shapes(members: Iterable[Role], limits: Limits) -> TooManyShapes | None:
     """Members of each shape are placed by themselves. A pin to one node, or volumes that few nodes reach, count for
     nothing: there is no choice."""
     found = {
         (requests, Selection() if selection.held or pinned_to(selection) else selection, *others)
         for requests, selection, *others in members
     }
-    if len(found) <= limits.shapes:
-        return None
-    text = (
-        f"its members have {len(found)} different shapes (requests, node selector, affinity, tolerations, topology, "
-        f"host ports or spread), and a gang may have at most {limits.shapes} (max_gang_shapes); use one pod "
-        "template for each role"
-    )
-    return Reason("TooManyShapes", text)
+    return TooManyShapes(len(found), limits.shapes) if len(found) > limits.shapes else None
 
 
-def _unsupported(workload: Workload, lacking: Callable[[Pod], str | None], owner: str) -> Reason | None:
+def _unsupported(
+    workload: Workload, lacking: Callable[[Pod], VolumeNotBound | None], owner: str
+) -> ResourceClaims | VolumeNotBound | None:
     """``lacking(pod)`` says which volume claim of the pod has no volume yet; None if all have one."""
     for pod in _odd(workload, owner):
         if pod.node:
             continue
         if pod.device_claims:
-            return Reason(
-                "ResourceClaims", f"pod {pod.name} uses resource claims (DRA), which gangs do not support yet"
-            )
-        if (said := lacking(pod)) is not None:
-            return Reason("VolumeNotBound", said)
+            return ResourceClaims(pod.name)
+        if (unbound := lacking(pod)) is not None:
+            return unbound
     return None
 
 
-def _gated(workload: Workload, owner: str) -> Reason | None:
+def _gated(workload: Workload, owner: str) -> Gated | None:
     """A running gang goes on with those that are not gated; one that has yet to start waits for every member."""
     found = [pod for pod in _odd(workload, owner) if pod.foreign_gates]
     waiting = _of(workload.members.unplaced(), owner) if found else []
     if not found or (workload.release.complete and any(not pod.foreign_gates for pod in waiting)):
         return None
-    gates = listed(sorted({gate for pod in found for gate in pod.foreign_gates}))
-    return Reason("Gated", f"{_share(len(found), len(workload.live), 'is', 'are')} gated by {gates}", warning=False)
+    gates = sorted({gate for pod in found for gate in pod.foreign_gates})
+    return Gated(len(found), len(workload.live), tuple(gates))
 
 
-def too_few(workload: Workload) -> Reason | None:
+def too_few(workload: Workload) -> MembersMissing | None:
     """Fewer members exist than it needs."""
     needed, there = workload.min_member or 0, workload.reached(Stage.THERE)
     if workload.release.complete:
@@ -238,29 +240,25 @@ def too_few(workload: Workload) -> Reason | None:
     if there >= needed:
         if workload.podsets is not None or workload.short(Stage.THERE) is None:
             return None
-        return Reason("MembersMissing", f"{workload.share(Stage.THERE)} exist{_in_order(workload)}", warning=False)
-    exist = _share(there, needed, "exists", "exist")
-    return Reason("MembersMissing", f"{exist}{of_earlier(workload)}{_in_order(workload)}", warning=False)
+        share, earlier = workload.share(Stage.THERE), 0
+    else:
+        share, earlier = Share(there, needed), of_earlier(workload)
+    yunikorn = _in_yunikorns_words(workload)
+    return MembersMissing(share, earlier, placeholders=yunikorn, stateful_set=_in_order(workload))
 
 
-def of_earlier(workload: Workload) -> str:
-    """Who names the gang and is no member of it: pods that an earlier PodGroup of its name has bound."""
+def of_earlier(workload: Workload) -> int:
+    """How many name the gang and are no members of it: pods that an earlier PodGroup of its name has bound."""
     members = workload.members
-    old = 0 if len(members) == len(members.live) else sum(not members.is_ours(one.pod) for one in members)
-    return f"; {counted(old, 'pod', 'belongs', 'belong')} to an earlier PodGroup of this name" if old else ""
+    return 0 if len(members) == len(members.live) else sum(not members.is_ours(one.pod) for one in members)
 
 
 def _in_order(workload: Workload) -> str:
-    """Whether the missing members may be created only when those that wait are ready, which they never are."""
-    if _in_yunikorns_words(workload):
-        return "; Muster makes no placeholders for pods that are yet to come"
+    """The StatefulSet that may create the missing members only when those that wait are ready, which they never are."""
     first = workload.members.first
     maker = first.controller if first is not None else None
     by_owner = first is not None and first.group is not None and first.group.owner
-    if maker is None or maker.kind != "StatefulSet" or by_owner:
-        return ""
-    order = "creates its pods one after the other unless its podManagementPolicy is Parallel"
-    return f"; StatefulSet {maker.name} {order}"
+    return maker.name if maker is not None and maker.kind == "StatefulSet" and not by_owner else ""
 
 
 def _in_yunikorns_words(workload: Workload) -> bool:
@@ -271,14 +269,9 @@ def _size(size: int | Minima | None) -> object:
     return " and ".join(f"{least} {role}" for role, least in size) if isinstance(size, tuple) else size
 
 
-def _share(count: int, total: int, one: str, several: str) -> str:
-    """``"2 of 4 members exist"``."""
-    return f"{count} of {counted(total, 'member', one, several)}"
-
-
-def _disagreement(what: str, values: Iterable[object]) -> Reason:
-    named = listed(sorted("none" if value is None else str(value) for value in values))
-    return Reason("Contradiction", f"its members have different {what}: {named}")
+def _disagreement(subject: str, values: Iterable[object]) -> Contradiction:
+    named = sorted("none" if value is None else str(value) for value in values)
+    return Contradiction(Disagreement(subject, tuple(named)))
 
 
 def _odd(workload: Workload, owner: str) -> list[Pod]:

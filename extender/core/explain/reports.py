@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from extender.core.explain.reasons import Reason, reason_of, text_of
 from extender.core.explain.telling import for_namespace
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import FailedCreation
@@ -18,7 +19,6 @@ from extender.core.ledger.queues import ObjectKey, Picture, Queues, key_of
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.waiting import QueueView, Waiting, put_off
 from extender.core.limits import Limits
-from extender.core.reasons import Reason
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError, QueuePolicy, SortKey
 from policies.model import GroupKey, PodSet, Requests
@@ -125,7 +125,7 @@ class QueueReports:
         for local in self._locals.get(queue, ()):
             at = local.namespace, local.name
             why = self._quotas.queues.route(*at).why
-            problems = () if why is None else (why.message,)
+            problems = () if why is None else (text_of(why),)
             report = _report(
                 self._limits,
                 self._quotas,
@@ -305,7 +305,7 @@ def workload_report(
     if workload is None or job is None or not local or local.startswith(VOLCANO) or not job.seen.managed:
         return None
     queue, reserved = quotas.queue_of(key), key in quotas.uses
-    now, told = workload.telling.reason, workload.telling.told.reason
+    now, told = workload.telling.cause, workload.telling.told.cause
     return WorkloadReport(
         key,
         job.seen.owner,
@@ -316,7 +316,7 @@ def workload_report(
         reserved,
         reserved and not job.seen.suspended and not job.awaits_nodes,
         job.seen.finished,
-        _for_readers(limits, key, told if told.code == now.code else now),
+        _for_readers(limits, key, reason_of(told if told is not None and type(told) is type(now) else now)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Tell where a workload stands: its one current reason, the reports of it, and the milestones of its life.
+"""Tell where a workload stands: its one current cause, the reports of it, and the milestones of its life.
 
 Texts that leave the core are rendered for their readers: operators read all names, namespaces their own.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from extender.core import causes
 from extender.core.answers import Untold
 from extender.core.effects import AnswerBind, Cause, Effect, Evict, Milestone, Reached, Report, SuspendJob
+from extender.core.explain.reasons import reason_of, turn_text
 from extender.core.ledger.outbox import Outbox
 from extender.core.ledger.store import Store
 from extender.core.limits import Limits
-from extender.core.reasons import Reason
 from extender.core.workload.workload import Workload
 from policies.model import Dialect
 from policies.model.mentions import discreet, full
@@ -30,9 +31,9 @@ class Reporter:
         self._store = store
         self._outbox = outbox
 
-    def explain(self, workload: Workload, reason: Reason, now: float, *, noted: bool = False) -> None:
+    def explain(self, workload: Workload, cause: causes.Cause, now: float, *, noted: bool = False) -> None:
         """Make this its one current reason. It is reported once it has lasted. ``noted``: its story says it already."""
-        if workload.telling.explain(reason, now, noted=noted):
+        if workload.telling.explain(cause, now, noted=noted):
             self.tell(workload, now)
             self._store.touch(workload)
 
@@ -54,7 +55,7 @@ class Reporter:
         if workload.job is not None:
             # People look at the job, and an Event costs the API server half of what a Binding does.
             member, owner = None, workload.job.seen.owner
-        said = telling.reason.code, telling.reason.message, telling.reason.warning
+        said = reason_of(telling.cause)
         counts = len(members.live), len(members.bound)
         if (group := workload.group) is not None and (group.dialect in _TOLD_IN_STATUS or group.job is not None):
             report = Report(workload.key, group.uid, member, *said, *counts, owner, group.dialect, group.pending)
@@ -87,9 +88,9 @@ def told(workload: Workload) -> str:
         f"workload {workload.key}: minMember {workload.min_member}, {workload.phase.value}, {states}, "
         f"status {workload.status.value} by {[step.value for _, step in workload.status.steps]}, "
         f"holds {sorted(members.holds)}, reserved {sorted(map(str, workload.reserved))}, {release}, "
-        f"reason {workload.telling.reason}"
+        f"reason {reason_of(workload.telling.cause)}"
     )
-    return full("\n".join([head, *(f"  {at:.3f} {text}" for at, text in workload.telling.story)]))
+    return full("\n".join([head, *(f"  {at:.3f} {turn_text(turn)}" for at, turn in workload.telling.story)]))
 
 
 WITH_TEXT = frozenset((AnswerBind, Evict, Reached, Report, SuspendJob))

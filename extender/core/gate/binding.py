@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 from extender.core.answers import BindingPosted, Outcome
+from extender.core.causes import Holding, Releasing
 from extender.core.effects import Cause, Milestone
 from extender.core.events import BindArrived
 from extender.core.explain.telling import Reporter
@@ -18,7 +19,7 @@ from extender.core.gate.revocations import Revocations
 from extender.core.gate.stamps import DOMAIN, NODE, RANK, costs_of, gang_to_stamp, marks_of, ranks_of
 from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import Claims
-from extender.core.ledger.expected import to_be_created, uncreated
+from extender.core.ledger.expected import uncreated
 from extender.core.ledger.kube_scheduler import carrying_out
 from extender.core.ledger.outbox import Outbox
 from extender.core.ledger.preemptions import Preemptions, key_of, room_of
@@ -28,7 +29,6 @@ from extender.core.ledger.room import Room
 from extender.core.ledger.store import Store
 from extender.core.ledger.waiting import Changes
 from extender.core.limits import Limits
-from extender.core.reasons import Reason
 from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.release import BindCalls, Binding, Hold
 from extender.core.workload.slots import Stage
@@ -260,8 +260,7 @@ class Bindings:
         """Start the gang: release it if its quorum is held, it is in time, and the last look finds nothing wrong."""
         members, release = workload.members, workload.release
         if not workload.has_quorum(Stage.ARRIVED):
-            held = f"{workload.share(Stage.ARRIVED)} reached bind{to_be_created(workload)}"
-            return self._reporter.explain(workload, Reason("Holding", held, warning=False), now)
+            return self._reporter.explain(workload, Holding(workload.share(Stage.ARRIVED), uncreated(workload)), now)
         if now >= deadline(workload, self._limits):
             self._revocations.run_out(workload, "the gang became complete too late to bind it in time", now)
             return None
@@ -273,7 +272,7 @@ class Bindings:
         workload.status.release(now)
         workload.telling.note(now, f"released with {many(len(members.holds), 'member')}")
         self._reporter.reached(workload, Milestone.RELEASED, now, since=since)
-        self._reporter.explain(workload, Reason("Releasing", "its members are being bound", warning=False), now)
+        self._reporter.explain(workload, Releasing(), now)
         return self._post_held(workload, complete=len(members.holds) == 1)
 
     def _spoiled(self, workload: Workload) -> str | None:

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from extender.core.causes import Refused, TurnedDown
 from extender.core.effects import Cause
 from extender.core.events import FilterCalled
+from extender.core.explain.facts import Facts
 from extender.core.explain.telling import Reporter
-from extender.core.explain.words import Words
 from extender.core.gate.revocations import Revocations
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.kube_scheduler import KubeQueue, Refusing, is_still_queued, parked, part_of_plugins, words_of
 from extender.core.ledger.outbox import Outbox
 from extender.core.ledger.store import Store
 from extender.core.limits import Limits
-from extender.core.reasons import Reason
 from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
@@ -76,7 +76,7 @@ class Refusals:
         kube_queue: KubeQueue,
         refusing: Refusing,
         reporter: Reporter,
-        words: Words,
+        facts: Facts,
         revocations: Revocations,
     ) -> None:
         self._limits = limits
@@ -86,7 +86,7 @@ class Refusals:
         self._kube_queue = kube_queue
         self._refusing = refusing
         self._reporter = reporter
-        self._words = words
+        self._facts = facts
         self._revocations = revocations
 
     def refused(self, workload: Workload, member: Member, now: float, candidates: Sequence[str] = ()) -> None:
@@ -138,7 +138,7 @@ class Refusals:
     def heard(self, workload: Workload, member: Member, now: float) -> None:
         """What its condition says may come after its question to filter has shown that its node was refused."""
         if workload.retries.nodes and workload.retries.hear(part_of_plugins(member.pod)) and not workload.whole:
-            self._reporter.explain(workload, self._words.worded(workload, workload.telling.reason), now)
+            self._reporter.explain(workload, self._facts.in_full(workload, workload.telling.cause), now)
 
     def not_taken_up(self, workload: Workload, now: float) -> None:
         """kube-scheduler has not taken the placement up in time. While it takes pods that are before these in its
@@ -180,11 +180,9 @@ class Refusals:
     def _rest(self, workload: Workload, why: str, words: str, now: float) -> None:
         """One that is refused again and again holds no room for a while: others may start with it."""
         retries = workload.retries
-        if retries.rest(words, now, self._limits.retry_max_s) and not workload.whole:
-            said = f", and says: {retries.words}" if retries.words else ""
-            text = f"{why}{said}; refused {retries.refusals} times in a row, it is planned again ever less often"
-            if workload.members.slots.lacking:
-                self._reporter.explain(workload, Reason("Refused", text), now)
+        rests = retries.rest(words, now, self._limits.retry_max_s)
+        if rests and not workload.whole and workload.members.slots.lacking:
+            self._reporter.explain(workload, Refused(TurnedDown(why, retries.words, retries.refusals)), now)
 
 
 def _caps(workload: Workload, refused: Sequence[Member]) -> list[Cap]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from extender.core.causes import Forgotten
 from extender.core.effects import DEADLINES, Cause, Evict, Milestone
+from extender.core.explain.reasons import text_of
 from extender.core.explain.telling import Reporter
 from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import Claim, Claims, Owner, SlotOf
@@ -19,7 +21,6 @@ from extender.core.ledger.room import Room
 from extender.core.ledger.store import Store
 from extender.core.limits import Limits
 from extender.core.queue.demands import siblings
-from extender.core.reasons import Reason
 from extender.core.workload.members import Member, MemberState, Step, ended_well
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
@@ -124,7 +125,7 @@ class Revocations:
 
     def _say(self, workload: Workload, why: str, now: float, cause: Cause, *, noted: bool) -> None:
         if workload.members.slots.lacking and not workload.whole:
-            self._reporter.explain(workload, Reason("Forgotten", why), now)
+            self._reporter.explain(workload, Forgotten(why), now)
             if cause in DEADLINES:
                 self._reporter.report(workload, now)
         elif not noted:
@@ -206,13 +207,13 @@ class Revocations:
         if not (promised or members.holds or members.slots.planned):
             return True
         if job is None or job.plan is None or not members.bound:
-            self.revoke(workload, why.message, now, Cause.NAMESPACE_DELETED)
+            self.revoke(workload, text_of(why), now, Cause.NAMESPACE_DELETED)
             return True
         job.let_go([*members.slots.planned, *(one.pod.identity for one in promised)])
         for slot in list(members.slots.planned):
             self._room.assume_slot(workload, slot, "")
         for one in promised:
-            self._outbox.answer_hold(workload, one, why.message)
+            self._outbox.answer_hold(workload, one, text_of(why))
             self.take_back(workload, one, now)
         return True
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from extender.core.answers import Nominated, Ungated
+from extender.core.causes import Carrier
 from extender.core.effects import Confirm, Nominate, Ungate
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.kube_scheduler import carrying_out, parked
@@ -127,9 +128,9 @@ class Steering:
         self._ways = Ways(claims, mode)
 
     @property
-    def outlook(self) -> str:
-        """Say what is to become of a plan."""
-        return "where each goes is up to kube-scheduler" if self._advises else "kube-scheduler is carrying it out"
+    def carrier(self) -> Carrier:
+        """What carries a plan out."""
+        return Carrier.ADVISED if self._advises else Carrier.KUBE_SCHEDULER
 
     def lead(self, workload: Workload, member: Member, node: str, turn: int = 0) -> None:
         """Promise a member a node, and have kube-scheduler told: at once, or when its turn has come.

@@ -22,12 +22,25 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from extender.core.answers import CapacityAnswered, Ungated
+from extender.core.causes import (
+    AskedInVain,
+    AwaitingNodes,
+    Call,
+    Cause,
+    Held,
+    NoNodesAsked,
+    NoRoom,
+    NotPlanned,
+    NotThisFlavor,
+    with_facts,
+)
 from extender.core.effects import Ungate
 from extender.core.events import CapacityServed
+from extender.core.explain.reasons import text_of
 from extender.core.explain.telling import Reporter
 from extender.core.instants import pause_s
 from extender.core.jobs.acts import JobActs
-from extender.core.jobs.start import HELD, starts_now, to_come
+from extender.core.jobs.start import starts_now, to_come
 from extender.core.jobs.upkeep import REMOVED, misled
 from extender.core.ledger.claims import Claims, Owner
 from extender.core.ledger.expected import ExpectedPods
@@ -40,7 +53,6 @@ from extender.core.ledger.store import Store
 from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits
 from extender.core.queue.demands import Asked
-from extender.core.reasons import Reason
 from extender.core.workload.job import JobRecord
 from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape, part_of
 from extender.core.workload.workload import Workload
@@ -61,7 +73,7 @@ from policies.model import (
 from policies.model.queues import ClusterQueue, ResourceFlavor
 from policies.placement.matching import admits
 from policies.quota.flavors import Assignment, Choices, Fit
-from policies.words import counted, listed, many
+from policies.words import counted, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +115,12 @@ class Asking:
     shown: frozenset[str] = frozenset()
 
     @property
-    def reason(self) -> Reason:
-        pods = many(len(self.pods), "pod")
-        text = shown(self.pods) if self.ask is None else f"a ProvisioningRequest asks for nodes for {pods}"
+    def cause(self) -> AwaitingNodes:
         if self.granted:
-            text = "those that it asked for are granted, and yet to be seen"
-        return awaiting(self.queue, self.flavors, text)
+            return AwaitingNodes(self.queue, self.flavors, len(self.pods), Call.GRANTED)
+        if self.ask is None:
+            return shown(self.queue, self.flavors, self.pods)
+        return AwaitingNodes(self.queue, self.flavors, len(self.pods), Call.REQUESTED)
 
 
 def asked_pods(demand: Demand, made: Mapping[PartKey, Flavoring]) -> tuple[AskedPods, ...]:
@@ -123,7 +135,6 @@ def asked_pods(demand: Demand, made: Mapping[PartKey, Flavoring]) -> tuple[Asked
     return tuple(found)
 
 
-_SHOWN = "kube-scheduler has its {} without a plan, so that an autoscaler sees them"
 _IN_WAVES = (
     "those of its pods that need such nodes are made one after the other, so that no autoscaler sees all of them: have "
     "them made together (a JobSet without startupPolicy InOrder and dependsOn, an MPIJob with launcherCreationPolicy "
@@ -158,20 +169,14 @@ def unseen(pods: Sequence[Pod], made: Mapping[PartKey, Flavoring], elastic: froz
     return _IN_WAVES if needy else ""
 
 
-def shown(pods: Collection[Pod]) -> str:
-    """That is done with them: those that are made when others run are not there yet."""
+def shown(queue: str, flavors: Sequence[str], pods: Collection[Pod]) -> AwaitingNodes:
+    """It waits for nodes while an autoscaler sees its pods: those that are made when others run are not there yet."""
     first = _first_wave(pods)
-    return _SHOWN.format(many(sum(pod.wave == first for pod in pods), "pod"))
+    return AwaitingNodes(queue, tuple(flavors), sum(pod.wave == first for pod in pods), Call.SHOWN)
 
 
 def _first_wave(pods: Iterable[Pod]) -> int:
     return min((pod.wave for pod in pods), default=0)
-
-
-def awaiting(queue: str, flavors: Sequence[str], text: str) -> Reason:
-    """What it waits for, and what is done about it."""
-    said = f"it has quota of {listed(flavors)} in ClusterQueue {queue}, and no nodes: {text}"
-    return Reason("AwaitingNodes", said, warning=False)
 
 
 def lacking(
@@ -240,7 +245,7 @@ class _Denied:
 
     attempts: int
     until: float
-    text: str
+    what: AskedInVain
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,26 +300,26 @@ class Elastic:
         record = None if workload is None else workload.job
         return (asking is not None and uid in asking.shown) or (record is not None and uid in record.shown)
 
-    def pending(self, workload: Workload, shape: Shape) -> Reason | None:
+    def pending(self, workload: Workload, shape: Shape) -> AwaitingNodes | None:
         """What it waits for, if it has asked for nodes. One that asks for other pods by now has to ask anew."""
         asking, record = self._asking.get(workload.key), workload.job
         if record is not None and record.awaits_nodes:
             queue = self._quotas.members.queue_of(workload.key) or ""
-            what = shown(workload.members.slots.templates.values())
-            return awaiting(queue, record.seen.flavor_names, what) if asking is None else asking.reason
+            pods = workload.members.slots.templates.values()
+            return shown(queue, record.seen.flavor_names, pods) if asking is None else asking.cause
         if asking is not None and asking.shape != shape:
             self._end(workload.key)
             return None
         if asking is not None and record is None:
             self._show(workload, asking)
-        return None if asking is None else asking.reason
+        return None if asking is None else asking.cause
 
-    def instead(self, workload: Workload, why: Reason, now: float) -> AskNodes | Reason:
+    def instead(self, workload: Workload, why: Cause, now: float) -> AskNodes | Cause:
         """It has no room, and nobody gives way to it: whether nodes are asked for, or what else is to be said."""
         demand, queue = workload.asked, self._quotas.queue_of(workload.key)
         if (
             not self._limits.elastic.flavors
-            or why.code != "NoRoom"
+            or not isinstance(why, NoRoom)
             or demand is None
             or queue is None
             or not self._may(workload)
@@ -322,13 +327,13 @@ class Elastic:
             return why
         denied = self._denied.get(workload.key) or self._recall(workload, now)
         if denied is not None and now < denied.until:
-            return why._replace(message=f"{why.message}; {denied.text}")
+            return with_facts(why, denied.what)
         asked = Asked(workload, demand.pods, queue, self._quotas.queues.picture)
         found = self._choice(asked, demand, queue)
         if found is None:
             return why
         if keeps := self._keeps(workload, demand, asked.flavorings(found)):
-            return why._replace(message=f"{why.message}; no nodes are asked for: {keeps}")
+            return with_facts(why, NoNodesAsked(keeps))
         if len(self._asking) >= MOST:
             self._aside[workload.key] = None
         can = (self._served is not None or workload.job is None) and len(self._asking) < MOST
@@ -378,7 +383,7 @@ class Elastic:
     def _choice(self, asked: Asked, demand: Demand, queue: ClusterQueue) -> Assignment | None:
         """The first flavors with quota for all of its pods of which one is elastic."""
         picture, podsets = self._quotas.queues.picture, asked.podsets(demand.pods)
-        choices = Choices(picture.tree, picture.flavors, queue, asked.closed())
+        choices: Choices[NotThisFlavor | str] = Choices(picture.tree, picture.flavors, queue, asked.closed())
         found = choices.first(podsets)
         for _ in range(_TRIES):
             if found.fit is not Fit.FITS:
@@ -388,7 +393,7 @@ class Elastic:
             found = choices.after(found, podsets, "no node of it has room")
         return None
 
-    def begin(self, workload: Workload, shape: Shape, ask_nodes: AskNodes, now: float) -> Reason:
+    def begin(self, workload: Workload, shape: Shape, ask_nodes: AskNodes, now: float) -> AwaitingNodes:
         """Keep the quota, and ask. Returns what the workload waits for."""
         asked, found = ask_nodes.asked, ask_nodes.assignment
         demand, key = workload.asked, workload.key
@@ -415,7 +420,7 @@ class Elastic:
         elif lets_go:
             awaits = LetGo(float(ceil(until - self._process.epoch)), attempt)
             self._acts.start_without_nodes(workload, workload.job, made, awaits, now)
-        return asking.reason
+        return asking.cause
 
     def _show(self, workload: Workload, asking: Asking) -> None:
         pods = [] if workload.asked is None else _there(workload, workload.asked)
@@ -457,17 +462,18 @@ class Elastic:
     def _deny(self, key: GroupKey, asking: Asking, detail: str, now: float) -> None:
         """It gives its quota back, and asks again after a pause that grows."""
         self._end(key)
-        text = self.in_vain(key, asking.attempt, asking.flavors, detail, now)
+        what = self.in_vain(key, asking.attempt, asking.flavors, detail, now)
         if (workload := self._store.workloads.get(key)) is not None:
-            workload.telling.note(now, text)
-            self._reporter.explain(workload, Reason("NoRoom", text), now)
+            why = NoRoom(what)
+            workload.telling.note(now, text_of(why))
+            self._reporter.explain(workload, why, now)
 
-    def in_vain(self, key: GroupKey, attempts: int, flavors: Sequence[str], detail: str, now: float) -> str:
+    def in_vain(self, key: GroupKey, attempts: int, flavors: Sequence[str], detail: str, now: float) -> AskedInVain:
         """It has asked for so long: it rests. Returns what is to be said."""
         pause = pause_s(attempts, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
-        text = f"nodes of {listed(flavors)} were asked for in vain: {detail}; it asks again {pause:.0f} s later"
-        self._denied[key] = _Denied(attempts, now + pause, text)
-        return text
+        what = AskedInVain(tuple(flavors), detail, round(pause))
+        self._denied[key] = _Denied(attempts, now + pause, what)
+        return what
 
     def rest(self, key: GroupKey) -> InVain | None:
         """So long it asks for nothing, to be written on its job."""
@@ -482,8 +488,8 @@ class Elastic:
         if said is None:
             return None
         left = min(said.until + self._process.epoch - now, _LONGEST_PAUSE_S)
-        text = f"nodes were asked for in vain, {many(said.attempts, 'time')} in a row; it asks again {left:.0f} s later"
-        denied = self._denied[workload.key] = _Denied(said.attempts, now + left if left > 0 else 0.0, text)
+        what = AskedInVain((), "", round(left), said.attempts)
+        denied = self._denied[workload.key] = _Denied(said.attempts, now + left if left > 0 else 0.0, what)
         return denied
 
     def _end(self, key: GroupKey) -> None:
@@ -529,7 +535,6 @@ def _is_elastic(limits: Limits, claims: Claims, quotas: Quotas, owner: Owner) ->
 _LOOK_S = 5.0
 """So long has a new leader to plan it, however late it is: its nodes may have come meanwhile."""
 _UNPLANNED = "it was started without a plan of Muster's"
-_NOT_PLANNED = Reason("NotPlanned", f"{_UNPLANNED}; it is planned when it is suspended the next time")
 
 
 class Unplanned:
@@ -569,7 +574,7 @@ class Unplanned:
             return _UNPLANNED
         # What runs already is left alone, and in its flavors.
         if not workload.members.live:  # else they are a gang, which says itself whether it runs or what is lacking
-            self._reporter.explain(workload, _NOT_PLANNED, now)
+            self._reporter.explain(workload, NotPlanned(), now)
         return ""
 
     def nodes(self, workload: Workload, record: JobRecord) -> Mapping[SlotKey, str]:
@@ -586,11 +591,11 @@ class Unplanned:
         if workload.seated or not self._process.recovered:
             return ""
         if (why := self._quotas.route(workload).why) is not None:
-            return why.message
+            return text_of(why)
         if record.seen.held:
-            return HELD.message
+            return text_of(Held())
         if (ending := self._namespaces.ending(workload.key.namespace)) is not None:
-            return ending.message
+            return text_of(ending)
         if not record.coming_until:
             end = min(said.until + self._process.epoch, now + self._limits.elastic.within_s)
             record.expect(max(end, now + _LOOK_S))
@@ -599,7 +604,8 @@ class Unplanned:
             self._show(workload, record)
             return ""
         detail = unlike or self._late(workload, record)
-        return self._elastic.in_vain(workload.key, said.attempt, record.seen.flavor_names, detail, now)
+        flavors = record.seen.flavor_names
+        return text_of(NoRoom(self._elastic.in_vain(workload.key, said.attempt, flavors, detail, now)))
 
     def _unlike(self, workload: Workload, record: JobRecord, said: LetGo) -> str:
         """Why its pods would not get nodes of its flavors, although what they are made of says so. One of an

@@ -15,14 +15,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from extender.core.answers import JobWritten, Outcome, PodTried, Verdict
+from extender.core.causes import Carrier, Forgotten, Held, NameTaken, Placed, QueueStopped, Refused, Rests, Stopping
 from extender.core.effects import Cause, TryPod
+from extender.core.explain.facts import not_suspended
+from extender.core.explain.reasons import text_of
 from extender.core.explain.telling import Reporter
-from extender.core.explain.words import not_suspended
 from extender.core.gate.revocations import Revocations
 from extender.core.instants import pause_s
 from extender.core.jobs.acts import JobActs
 from extender.core.jobs.elastic import Elastic, Unplanned
-from extender.core.jobs.start import HELD, hindrance, starts_now, to_come
+from extender.core.jobs.start import hindrance, starts_now, to_come
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation, Trials
@@ -36,7 +38,6 @@ from extender.core.ledger.room import Room
 from extender.core.ledger.store import Store
 from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits
-from extender.core.reasons import Reason
 from extender.core.workload.additions import TRIED, Additions, Source
 from extender.core.workload.job import JobRecord, JobWrite
 from extender.core.workload.names import Names, aside, is_over, strangers, taken_by
@@ -80,7 +81,7 @@ class JobNaming:
             self.gone(former.key, former.uid, now)
         self._names.put(job)
         if (holder := self._store.workloads.get(job.key)) and holder.job and holder.job.seen.uid == job.uid:
-            self._follow(job.key, job, "")
+            self._follow(job.key, job, None)
         self.share(job.key, now)
 
     def gone(self, key: GroupKey, uid: str, now: float, *, left_alone: bool = False) -> None:
@@ -103,7 +104,7 @@ class JobNaming:
         for job in list(jobs):
             if job.uid == first.uid and not pods:
                 self._part(aside(job), job.uid, now)
-                self._follow(key, job, "")
+                self._follow(key, job, None)
             elif len(jobs) > 1 or pods:
                 self._part(key, job.uid, now)
                 if is_over(job):
@@ -112,7 +113,7 @@ class JobNaming:
                     beside = replace(job, podsets=PodSets(aside(job), ()))
                     self._follow(beside.key, beside, taken_by(job, first, pods))
 
-    def _follow(self, key: GroupKey, job: Job, taken: str) -> None:
+    def _follow(self, key: GroupKey, job: Job, taken: NameTaken | None) -> None:
         """``taken``: why it has to wait for the name of its gang."""
         workload = self._store.workloads.get(key) or self._store.add(key)
         known = workload.job
@@ -145,10 +146,7 @@ _SHOWN_S = 60.0
 """By then the watch shows a write that is known to be done, even if it had to be opened anew."""
 _INHERITED_S = 5.0
 """A start that the life before had under way may be shown this long after a restart or the begin of a term."""
-_KEEP_NO_START = ("Held", "QueueStopped")
-"""Reasons that keep a job from being started, and none that stop one that was started before."""
 _UNFOUNDED = "the start that is written on it does not hold"
-_STARTED = Reason("Placed", "it is started with the plan that is written on it", warning=False)
 
 
 class Jobs:
@@ -411,9 +409,10 @@ class Jobs:
             if job.stopped:
                 self._acts.clean(record)
             return
-        if record.stopped_for and workload.telling.reason.code == "Stopping" and now < workload.retries.not_before:
-            text = f"{record.stopped_for}; it rests before it is tried again"
-            rests = Reason("Refused", text) if workload.retries.resting else Reason("Forgotten", text)
+        stopping = isinstance(workload.telling.cause, Stopping)
+        if record.stopped_for and stopping and now < workload.retries.not_before:
+            why_not_yet = Rests(record.stopped_for)
+            rests = Refused(why_not_yet) if workload.retries.resting else Forgotten(why_not_yet)
             self._reporter.explain(workload, rests, now, noted=True)
         podsets, planned = to_come(workload, job), bool(workload.members.slots.planned)
         recovered = self._process.recovered
@@ -490,7 +489,7 @@ class Jobs:
             self.node_changed(node, now)
         self._expected.await_pods(record, now)
         self._expected.expect(workload, record.planned)
-        self._reporter.explain(workload, _STARTED, now)
+        self._reporter.explain(workload, Placed(0, Carrier.STARTED_JOB), now)
 
     def _disproved(self, workload: Workload, record: JobRecord, now: float) -> str:
         """Why the start that is written on its job is not believed; empty where it is.
@@ -515,12 +514,12 @@ class Jobs:
             if lacks and workload.release.complete and record.plan is not None:
                 record.let_go([slot for slot in record.plan if slot not in there])
             return ""
-        why = quotas.route(workload).why or (HELD if job.held else None)
+        why = quotas.route(workload).why or (Held() if job.held else None)
         # A restart hides when it was started: others may have come since, and a hold or a stop of its queue.
         inherited = not record.began_suspended or now < self._process.synced_at + _INHERITED_S
-        if inherited and why is not None and why.code in _KEEP_NO_START:
-            why = None
-        first = why.message if why is not None else lacks or ("" if inherited else self._passed_by(workload))
+        if inherited and isinstance(why, Held | QueueStopped):
+            why = None  # that keeps a job from being started, and does not stop one that was started before
+        first = text_of(why) if why is not None else lacks or ("" if inherited else self._passed_by(workload))
         return first and f"{_UNFOUNDED}: {first}"
 
     def _passed_by(self, workload: Workload) -> str:

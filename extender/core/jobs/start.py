@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
+from extender.core.causes import Held, InvalidJob, NamespaceTerminating, NameTaken, PodsLeft, Stopping, TakingOff
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.process import Process
-from extender.core.reasons import Reason
 from extender.core.workload.job import JobRecord
 from extender.core.workload.workload import Workload
 from policies.model import Job, Node, Pod, PodSets
-from policies.words import counted
-
-HELD = Reason("Held", "muster.dev/hold keeps it suspended", warning=False)
 
 
-def hindrance(claims: Claims, namespaces: Namespaces, workload: Workload, record: JobRecord) -> Reason | None:
+def hindrance(
+    claims: Claims, namespaces: Namespaces, workload: Workload, record: JobRecord
+) -> Stopping | NamespaceTerminating | NameTaken | Held | InvalidJob | None:
     """None: it waits for nodes alone."""
     job = record.seen
     if not job.stopped:
         there = [one.pod for one in workload.members if not one.pod.terminal]
-        return _stopping("it is suspended, and its pods have yet to go", claims, there)
+        return Stopping(PodsLeft(None, _silent(claims, there)))
     if job.marked:
-        refused = f", which was refused: {record.refused}" if record.refused else ""
-        text = f"it is suspended; what Muster wrote on it is being taken off{refused}"
-        return Reason("Stopping", text, warning=bool(refused))
+        return Stopping(TakingOff(record.refused))
     if left := _left_over(claims, workload, job):
-        return _stopping(f"{counted(len(left), 'pod', 'has', 'have')} yet to go of an earlier start", claims, left)
+        return Stopping(PodsLeft(len(left), _silent(claims, left)))
     if (why := namespaces.ending(workload.key.namespace)) is not None:
         return why
-    if record.taken:
-        return Reason("NameTaken", record.taken)
+    if record.taken is not None:
+        return record.taken
     if job.held:
-        return HELD
-    return Reason("InvalidJob", job.problem) if job.problem else None
-
-
-def _stopping(text: str, claims: Claims, left: list[Pod]) -> Reason:
-    """Say which node has to be dealt with if all pods that are left are on silent nodes."""
-    if not (silent := _silent(claims, left)):
-        return Reason("Stopping", text, warning=False)
-    return Reason("Stopping", f"{text}: give node {silent}, which is silent, the out-of-service taint, or delete it")
+        return Held()
+    return InvalidJob(job.problem) if job.problem else None
 
 
 def silent_node(claims: Claims, workload: Workload) -> str:

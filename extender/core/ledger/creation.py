@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from extender.core.answers import Verdict
-from extender.core.reasons import Reason
+from extender.core.causes import Creating, PodsRefused, Trying, Untried
 from policies.model import GroupKey, PodSets
 
 _TRIAL_EACH_S = 0.2
@@ -35,20 +35,7 @@ _TAKEN_UP_S = 0.5
 _FRESH_S = 30.0
 """Before others are evicted, pods are tried again whose last trial is longer ago."""
 _REMEMBERED = 10_000
-TRYING = Reason("Trying", "the API server is asked by a dry run what it makes of its pods", warning=False)
-_FIRST = "nobody is evicted for it before the API server has been asked about its pods"
-_REMEDIES = (
-    ("there is a pod muster-trial", "delete that pod"),
-    ("PodSecurity", "change its pod template, or the pod-security labels of its namespace"),
-    ("service account", "create the ServiceAccount, or name another one in its pod template"),
-    ("usage per", "ask for what the LimitRanges of its namespace allow"),
-    ("exceeded quota", "it is tried again when other pods of its namespace may have ended; or raise the quota"),
-    ("failed quota", "say in its pod template what the ResourceQuota counts, or have a LimitRange say it"),
-    ("tolerations", "take the toleration out of its pod template, or let the namespace have it"),
-    ("calling webhook", "the webhook has to answer, or to be taken out"),
-)
 _KEPT = (Verdict.REFUSED, Verdict.NOT_NOW)
-_REMEDY = "change its pod template, or what refuses it"
 
 
 @dataclass(slots=True)
@@ -88,36 +75,39 @@ class Trials:
         """Whether there is nothing to ask for, and nothing to wait for."""
         return not (self._urgent or self._line or self._ends)
 
-    def keeps(self, key: GroupKey, podsets: PodSets, now: float, *, planned: bool, recovered: bool) -> Reason | None:
+    def keeps(
+        self, key: GroupKey, podsets: PodSets, now: float, *, planned: bool, recovered: bool
+    ) -> PodsRefused | Trying | None:
         """Why the workload is not planned: the API server refuses its pods, or is being asked. Asks where nobody has.
         ``planned``: it has nodes already, so it is not held up by a question. Nor does it wait for one that is asked
         before the core has ``recovered``: another workload would get the room that is kept for it, or its turn.
         """
-        why, refused = None, None
+        why: Trying | None = None
+        refused: PodsRefused | None = None
         for shape, trial in self._shapes(key, podsets, now, recovered=recovered):
             if trial.verdict is None or trial.verdict in _KEPT or now >= trial.again:
                 trial.wanted[key] = None
             if trial.verdict is None or now >= trial.again:
                 self._urge(shape, trial)
             if trial.verdict in _KEPT and refused is None:
-                refused = _refused(trial.detail)
+                refused = PodsRefused(trial.detail)
             if trial.verdict is None and now < trial.begun + _WAIT_S and self._answers and not planned:
-                why = TRYING
+                why = Trying()
         return refused or why
 
-    def spares(self, key: GroupKey, podsets: PodSets, now: float) -> str:
-        """Why nobody is evicted for the workload now; empty if others may be. Its pods are tried for it once more if
+    def spares(self, key: GroupKey, podsets: PodSets, now: float) -> Untried | None:
+        """Why nobody is evicted for the workload now; None if others may be. Its pods are tried for it once more if
         that was long ago."""
-        pending = ""
+        pending = None
         for shape, trial in self._shapes(key, podsets, now):
             if trial.verdict in _KEPT:
                 trial.wanted[key] = None
-                return f"nobody is evicted for it, because the API server would refuse its pods: {trial.detail}"
+                return Untried(trial.detail)
             if trial.verdict is not None and now < trial.at + _FRESH_S:
                 continue
             trial.wanted[key] = None
             self._urge(shape, trial)
-            pending = _FIRST
+            pending = Untried("")
         return pending
 
     def fail_creation(self, key: GroupKey, podsets: PodSets, now: float) -> None:
@@ -239,11 +229,6 @@ class Trials:
         return tuple(waiting)
 
 
-def _refused(detail: str) -> Reason:
-    remedy = next((text for word, text in _REMEDIES if word in detail), _REMEDY)
-    return Reason("PodsRefused", f"the API server refuses its pods: {detail}; {remedy}")
-
-
 DEFAULT_RATE = 20.0
 """Pods a second, until it has been observed otherwise."""
 _WINDOW_S = 5.0
@@ -329,10 +314,9 @@ class Creation:
             self._began, self._came = now, 0
 
     @property
-    def reason(self) -> Reason:
+    def cause(self) -> Creating:
         """Why another job waits."""
-        text = f"{self.awaited} pods of jobs that were started before it are yet to be created"
-        return Reason("Creating", f"{text}, at {self.rate:.0f} a second", warning=False)
+        return Creating(self.awaited, round(self.rate))
 
     def takes_s(self) -> float:
         """How long it takes until all are there."""

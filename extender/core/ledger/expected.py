@@ -22,7 +22,6 @@ from extender.core.workload.job import JobRecord
 from extender.core.workload.names import Astray
 from extender.core.workload.workload import Workload
 from policies.model import Pod, PodSets, SlotKey
-from policies.words import counted
 
 T = TypeVar("T")
 
@@ -223,12 +222,6 @@ def uncreated(workload: Workload) -> int:
     started = workload.release.complete or (workload.job is not None and workload.job.ran)
     first = inf if started or workload.podsets is None else workload.podsets.first
     return workload.members.slots.uncreated(first)
-
-
-def to_be_created(workload: Workload) -> str:
-    """What a reason says of them; empty if there are none."""
-    missing = uncreated(workload)
-    return f"; {counted(missing, 'pod', 'is', 'are')} yet to be created" if missing else ""
 
 
 def there_first(names: Sequence[str], there: Iterable[str | None]) -> tuple[str, ...]:

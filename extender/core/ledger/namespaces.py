@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from extender.core.causes import NamespaceTerminating
 from extender.core.events import NamespaceGone, NamespaceSeen
-from extender.core.reasons import Reason
 from policies.model import Labels
 
 _REMEMBERED = 1_000
@@ -17,7 +17,7 @@ class Namespaces:
     def __init__(self) -> None:
         self.labels: dict[str, Labels] = {}
         self._annotations: dict[str, Labels] = {}
-        self._ending: dict[str, Reason] = {}
+        self._ending: dict[str, NamespaceTerminating] = {}
         """Why nothing starts there. Namespaces that are gone are among them: watches of their objects may lag."""
 
     def changes(self, event: NamespaceSeen | NamespaceGone) -> bool:
@@ -28,13 +28,13 @@ class Namespaces:
         return isinstance(event, NamespaceGone) or known != (event.labels, event.annotations)
 
     def note(self, event: NamespaceSeen | NamespaceGone) -> bool:
-        """Take over what the watch shows. Returns whether the reason why nothing starts there has changed."""
+        """Take over what the watch shows. Returns whether the cause why nothing starts there has changed."""
         name = event.name
         before = self._ending.pop(name, None)
         if isinstance(event, NamespaceGone):
             self.labels.pop(name, None)
             self._annotations.pop(name, None)
-            self._ending[name] = _reason(f"namespace {name} is deleted")
+            self._ending[name] = NamespaceTerminating(name, gone=True)
             gone = [one for one in self._ending if one not in self.labels]
             for one in gone[:-_REMEMBERED]:
                 del self._ending[one]
@@ -42,16 +42,9 @@ class Namespaces:
             self.labels[name] = event.labels
             self._annotations[name] = event.annotations
             if event.terminating:
-                self._ending[name] = _reason(f"namespace {name} is being deleted")
+                self._ending[name] = NamespaceTerminating(name, gone=False)
         return before != self._ending.get(name)
 
-    def ending(self, namespace: str) -> Reason | None:
+    def ending(self, namespace: str) -> NamespaceTerminating | None:
         """Why no workload of that namespace starts: it is being deleted, so no pod can be created in it."""
         return self._ending.get(namespace)
-
-
-def _reason(text: str) -> Reason:
-    """The API server takes no Event in such a namespace."""
-    return Reason(
-        "NamespaceTerminating", f"{text}: no pod can be created in it, so nothing of it is started", quiet=True
-    )

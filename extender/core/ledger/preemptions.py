@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from extender.core.causes import EvictionEnded, Preempting
 from extender.core.ledger.claims import Claim, Claims, Owner, SlotOf
-from extender.core.reasons import Reason
 from policies.model import GroupKey, Job, Pod, Requests, Reservation, Victim
 from policies.model.queues import Usage
 
@@ -65,7 +65,7 @@ _AGAIN_S = 15.0
 @dataclass(slots=True)
 class Preemption:
     """``rooms``: what its owner is to have yet, by node. ``left``: victims who have yet to go. ``until``: when it ends,
-    by the core's clock. ``why``: what each of its victims is told. ``reason``: what it waits for itself.
+    by the core's clock. ``why``: what each of its victims is told. ``cause``: what it waits for itself.
     ``written_on``: the UID of the pod that it is written on; empty for a job. ``told``: the victims know. ``tell_at``:
     when they are told, once more if they know. ``ready``: all of them have gone. ``alone``: it is for the pod of no
     gang that it is written on. ``usage``: the quota that its owner is to have yet, where it needs any. ``as_of``: what
@@ -75,7 +75,7 @@ class Preemption:
     reservation: Reservation
     until: float
     why: Mapping[Victim, str]
-    reason: Reason
+    cause: Preempting
     written_on: str
     rooms: dict[str, Counter[str]] = field(default_factory=dict)
     left: dict[Victim, None] = field(default_factory=dict)
@@ -98,8 +98,8 @@ class Spared:
 
     shape: object
     freed: int
-    why: str
-    """In words for whoever waits, empty for a pod of no gang, which has no reason of ours."""
+    why: EvictionEnded | None
+    """What the workload that waits is told; None for a pod of no gang, which has no reason of ours."""
     rests_until: float = math.inf
     times: int = 0
     pod: str = ""

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from extender.core.causes import Missing, QueueInactive, QueueMissing, QueueStopped, Unusable
 from extender.core.events import QueueGone, QueueSeen
 from extender.core.ledger.namespaces import Namespaces
-from extender.core.reasons import Reason
 from policies.model.constraints import selects
 from policies.model.queues import (
     VOLCANO,
@@ -44,7 +44,7 @@ class Route:
     ``why``: what keeps it from being admitted there. ``drained``: what runs is to stop, for that reason."""
 
     queue: str
-    why: Reason | None = None
+    why: QueueMissing | QueueInactive | QueueStopped | None = None
     drained: str = ""
 
 
@@ -173,34 +173,32 @@ class Queues:
             return self._find_volcanos(name)
         local = self.local(namespace, name)
         if local is None:
-            return Route("", Reason("QueueMissing", f"there is no LocalQueue {name} in namespace {namespace}"))
+            return Route("", QueueMissing(Missing.LOCAL, name, namespace))
         queue = self.picture.queues.get(local.queue)
         if queue is None:
-            text = f"LocalQueue {name} points to ClusterQueue {local.queue or 'of no name'}, which does not exist"
-            return Route("", Reason("QueueMissing", text))
+            return Route("", QueueMissing(Missing.CLUSTER, name, local.queue))
         where = f"ClusterQueue {queue.name}"
         said_of_local = self.picture.said[key_of(local)].problems
         for what, said in ((f"LocalQueue {name}", said_of_local), (where, self.picture.problems.get(queue.name))):
             if said:
-                return Route(queue.name, Reason("QueueInactive", f"{what} cannot be used: {said[0]}"))
+                return Route(queue.name, QueueInactive(what, Unusable.BROKEN, said[0]))
         for what, stop in ((f"LocalQueue {name}", local.stop), (where, queue.stop)):
             if stop is not Stop.NONE:
                 drained = f"{what} is stopped (HoldAndDrain)" if stop is Stop.DRAIN else ""
-                return Route(queue.name, Reason("QueueStopped", f"{what} is stopped (stopPolicy {stop})"), drained)
+                return Route(queue.name, QueueStopped(what, str(stop)), drained)
         if not selects(queue.namespaces, dict(self._namespaces.labels.get(namespace, ()))):
-            text = f"the namespaceSelector of {where} does not select namespace {namespace}"
-            return Route(queue.name, Reason("QueueInactive", text))
+            return Route(queue.name, QueueInactive(where, Unusable.NOT_SELECTED, namespace))
         return Route(queue.name)
 
     def _find_volcanos(self, name: str) -> Route:
         title, queue = title_of(name), self.picture.queues.get(name)
         if queue is None and name in self.picture.cohorts:
-            return Route("", Reason("QueueInactive", f"{title} has queues below it: only those have workloads"))
+            return Route("", QueueInactive(title, Unusable.PARENT))
         if queue is None:
-            return Route("", Reason("QueueMissing", f"there is no {title} of Volcano"))
+            return Route("", QueueMissing(Missing.VOLCANO, title))
         if said := self.picture.problems.get(name):
-            return Route(name, Reason("QueueInactive", f"{title} cannot be used: {said[0]}"))
-        return Route(name, None if queue.stop is Stop.NONE else Reason("QueueStopped", f"{title} is closed"))
+            return Route(name, QueueInactive(title, Unusable.BROKEN, said[0]))
+        return Route(name, None if queue.stop is Stop.NONE else QueueStopped(title))
 
     def _of_flavors(self, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> Iterator[str]:
         """What is wrong with the flavors that it names: there is none, or no Topology of the name that it says."""

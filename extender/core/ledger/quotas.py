@@ -14,11 +14,11 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import dataclass
 from operator import attrgetter
 
+from extender.core.causes import Missing, QueueMissing
 from extender.core.ledger.claims import Claim, Claims, ClaimState, Owner, SlotOf
 from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.queues import Queues, Route
 from extender.core.limits import Limits
-from extender.core.reasons import Reason
 from extender.core.workload.shape import (
     Flavoring,
     PartKey,
@@ -538,7 +538,7 @@ class Quotas:
         """Where it belongs, and why it is not admitted there. Without a queue nothing keeps it, unless one is asked."""
         if not (name := self.local_of(workload.key)):
             if self._limits.require_queue:
-                return Route("", Reason("QueueMissing", "it names no queue, and every workload has to (require_queue)"))
+                return Route("", QueueMissing(Missing.NAME))
             return _FREE
         return self.queues.route(workload.key.namespace, name) if self.queues.in_force(name) else _FREE
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from extender.core.causes import VolumeNotBound
 from extender.core.events import ClaimGone, ClaimSeen, VolumeGone, VolumeSeen
 from policies.model import Pod, PodSets, Terms
 
@@ -44,14 +45,12 @@ class Volumes:
                     del self.places[claim]
         return claim if changed else None
 
-    def lacking(self, pod: Pod) -> str | None:
-        """What is said of the first of its claims that has no volume; None if all have one."""
+    def lacking(self, pod: Pod) -> VolumeNotBound | None:
+        """The first of its claims that has no volume; None if all have one."""
         for name in pod.claims:
             bound = self.bound.get((pod.namespace, name))
-            if bound is None:
-                return f"there is no volume claim {name}, which pod {pod.name} mounts; create it"
             if not bound:
-                return f"volume claim {name} of pod {pod.name} has no volume; bind it first"
+                return VolumeNotBound(name, pod.name, exists=bound is not None)
         return None
 
     def mount(self, pod: Pod) -> Pod:

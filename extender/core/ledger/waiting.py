@@ -25,10 +25,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
+from extender.core.causes import SharedSpread
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.singles import WaitingSingle, gpus_of
-from extender.core.reasons import Reason
 from extender.core.workload.shape import Shape
 from extender.core.workload.workload import Workload
 from policies.api import QueuePolicy, SortKey
@@ -344,7 +344,7 @@ class Starting:
         self._spread.pop(key, None)
         return self._behind.pop(key, ())
 
-    def ahead(self, key: GroupKey, pods: Sequence[Pod], *, related: bool) -> Reason | None:
+    def ahead(self, key: GroupKey, pods: Sequence[Pod], *, related: bool) -> SharedSpread | None:
         """Why these stand back, if they do: the spread of another counts them, or theirs its pods."""
         others = self.pods if related and any(map(_spread_of, pods)) else self._spread
         mine = _kinds(pods) if others else []
@@ -352,8 +352,7 @@ class Starting:
             theirs = _kinds(self.pods[other]) if other != key and other.namespace == key.namespace else []
             if _counts(mine, theirs) or _counts(theirs, mine):
                 self._behind.setdefault(other, {})[key] = None
-                text = f"a topology spread counts its members and those of {other.name}, which is being started"
-                return Reason("SharedSpread", text, warning=False)
+                return SharedSpread(other.name)
         return None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from extender.core.causes import Preempting
 from extender.core.effects import Milestone, Reached
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claims, Owner, SlotOf
@@ -24,10 +25,8 @@ from extender.core.limits import Limits
 from extender.core.preemption.candidates import Candidates, evicted, named, named_alone, surplus_of
 from extender.core.preemption.reservations import GivingWay, Reservations
 from extender.core.queue.line import Singles
-from extender.core.reasons import Reason
 from extender.core.workload.workload import Workload
 from policies.model import UNCONSTRAINED, GroupKey, Pod, Requests, Reservation, Victim
-from policies.model.mentions import Mention, mentioned
 from policies.preemption.allowed import Why
 from policies.words import listed
 
@@ -298,10 +297,9 @@ class KubePreemption:
 
 
 def _preemption(pod: Pod, reservation: Reservation, until: float) -> Preemption:
-    names = mentioned([Mention(one.key.namespace, str(one)) for one in reservation.victims])
     why = f"preempted by {key_of(pod).mention}, which has priority {pod.priority} and lacked room"
-    reason = Reason("Preempting", f"{names} give way to it", warning=False)
-    return Preemption(reservation, until, dict.fromkeys(reservation.victims, why), reason, pod.uid, alone=True)
+    whys = dict.fromkeys(reservation.victims, why)
+    return Preemption(reservation, until, whys, Preempting(reservation.victims), pod.uid, alone=True)
 
 
 def _positive(pod: Pod) -> Requests:

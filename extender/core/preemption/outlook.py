@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
+from extender.core.causes import Lacks
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
 from extender.core.limits import Limits, Preempts
-from extender.core.preemption.preempt import LACKS, may_not_preempt
+from extender.core.preemption.preempt import may_not_preempt
 from extender.core.preemption.reservations import preempted_by
 from extender.core.preemption.search import Found, VictimSearch
 from extender.core.workload.shape import Shape
@@ -57,7 +58,7 @@ class Foresight:
             told = ((str(victim), preemption.why[victim]) for victim in preemption.reservation.victims)
             return Outlook("others give way to it already, and it starts when they have gone", tuple(told))
         demand = workload.asked
-        if workload.telling.reason.code not in LACKS or demand is None or demand.shape is None:
+        if not isinstance(workload.telling.cause, Lacks) or demand is None or demand.shape is None:
             return None
         if why := may_not_preempt(workload, demand):
             return Outlook(f"nobody would give way to it: {why}")

@@ -7,9 +7,20 @@ planned like any other. What is written lets a restart go on.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from extender.core import causes
+from extender.core.causes import (
+    Beside,
+    Cause,
+    Lacks,
+    NoVictims,
+    Uncreated,
+    Untried,
+    VictimsGone,
+    WouldEvict,
+    with_facts,
+)
 from extender.core.effects import Milestone
 from extender.core.explain.telling import Reporter
 from extender.core.ledger.claims import Claims
@@ -24,29 +35,19 @@ from extender.core.preemption.reservations import Reservations
 from extender.core.preemption.search import Found, VictimSearch
 from extender.core.queue.demands import to_complete
 from extender.core.queue.line import Line
-from extender.core.reasons import Reason
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
-from policies.model import GroupKey, Victim
-from policies.model.mentions import Mention, mentioned
+from policies.model import GroupKey
 from policies.model.queues import Evicts
 from policies.preemption.victims import Choice
 from policies.steps import Steps
-from policies.words import many
 
 _Asks = tuple[Shape, str, float]
 """What tells apart for whom others have to give way: their shape, their ClusterQueue, and their age where it counts."""
 _Stamp = tuple[tuple[int, ...], tuple[GroupKey, ...]]
 """As of what victims were found: what has changed so often, and to whom others gave way."""
-LACKS = ("NoRoom", "NoQuota")
-"""What may be had by evicting."""
-
 _SEARCHES = 4
 """In one pass: each may take tens of milliseconds."""
-_UNCREATED = "nobody is evicted for it: when it was started last, its pods were not created in time"
-_UNCREATED_THERE = (
-    "nobody is evicted for it: pods of another job of its namespace, of no higher priority, were not created in time"
-)
 _REST_S = 1.0
 """Whoever has begun to run may give way: that is looked at so often."""
 
@@ -107,7 +108,7 @@ class Preempting:
         self._victims = victims
         self._reservations = reservations
         self._mode = limits.preemption
-        self._vain: dict[_Asks, str] = {}
+        self._vain: dict[_Asks, Beside | None] = {}
         """What was found for workloads that ask for the same, as of this epoch."""
         self._as_of = -1
         self._postponed: dict[GroupKey, tuple[_Stamp, Found]] = {}
@@ -156,9 +157,11 @@ class Preempting:
         return self._preemptions.is_ready(key)
 
     def instead(
-        self, workload: Workload, shape: Shape, why: Reason, line: Line, now: float
-    ) -> Steps[Evict | Later | Reason]:
+        self, workload: Workload, shape: Shape, why: Cause, line: Line, now: float
+    ) -> Steps[Evict | Later | Cause]:
         """It cannot be admitted: whether others give way, or what else is to be said."""
+        if self._mode is Preempts.OFF or not isinstance(why, Lacks):
+            return why
         demand, known = workload.asked, self._without_search(workload, shape, why, now)
         if known is not None or demand is None:
             return known or why
@@ -172,35 +175,35 @@ class Preempting:
         if found.lowest is not None:
             self._preemptions.looked(found.lowest)
         said = self._conclude(workload, self._asks(workload, shape), found, now)
-        return why._replace(message=f"{why.message}{said}") if isinstance(said, str) else said
+        return said if isinstance(said, Evict) else why if said is None else with_facts(why, said)
 
-    def _without_search(self, workload: Workload, shape: Shape, why: Reason, now: float) -> Reason | None:
+    def _without_search(
+        self, workload: Workload, shape: Shape, why: Lacks, now: float
+    ) -> Lacks | causes.Preempting | None:
         """What is to be said where nobody is looked for who gives way; None if somebody is to be."""
         demand, key = workload.asked, workload.key
-        if self._mode is Preempts.OFF or why.code not in LACKS:
-            return why
         if (preemption := self._preemptions.under_way.get(key)) is not None:
             if preemption.ready:
-                text = f"its victims have gone, and yet {why.message}"
-                return self._reservations.fail(workload, why._replace(message=text), now)
-            return preemption.reason
+                return self._reservations.fail(workload, type(why)(VictimsGone(why)), now)
+            return preemption.cause
         if demand is None or may_not_preempt(workload, demand) or self._awaits_own_room(workload):
             return why
         if workload.job is not None and (doubt := self._creation_doubt(workload)):
-            return why._replace(message=f"{why.message}; {doubt}")
+            return with_facts(why, doubt)
         if self._as_of != self._preemptions.epoch:
             self._vain, self._as_of = {}, self._preemptions.epoch
         asks, busy = self._asks(workload, shape), self._searches >= _SEARCHES and key not in self._postponed
         if asks in self._vain or busy or not self.wants(workload, shape):
-            return why._replace(message=f"{why.message}{self._vain.get(asks, '')}")
+            return why if (known := self._vain.get(asks)) is None else with_facts(why, known)
         return None
 
-    def _creation_doubt(self, workload: Workload) -> str:
-        """Why its pods may never be created, so that nobody is evicted for them; empty if nothing says so."""
+    def _creation_doubt(self, workload: Workload) -> Uncreated | None:
+        """Why its pods may never be created, so that nobody is evicted for them; None if nothing says so."""
         failed, key = self._failed_creation, workload.key
         if failed.has_failed(key):
-            return _UNCREATED
-        return "" if workload.members.live or failed.may_evict(key.namespace, workload.priority) else _UNCREATED_THERE
+            return Uncreated(of_others=False)
+        may = workload.members.live or failed.may_evict(key.namespace, workload.priority)
+        return None if may else Uncreated(of_others=True)
 
     def _awaits_own_room(self, workload: Workload) -> bool:
         """Whether a member that is to be replaced terminates on an open node: its room is about to be free."""
@@ -219,28 +222,26 @@ class Preempting:
         counts = demand.version, self._preemptions.epoch, self._claims.changes, self._quotas.version
         return counts, tuple(self._preemptions.under_way)
 
-    def _conclude(self, workload: Workload, asks: _Asks, found: Found, now: float) -> Evict | str:
-        """Whether others are to give way; or why not, to be said after why it waits."""
+    def _conclude(self, workload: Workload, asks: _Asks, found: Found, now: float) -> Evict | Beside | None:
+        """Whether others are to give way; or why not, to be said beside why it waits."""
         chosen = found.chosen
         if not isinstance(chosen, Choice):
-            self._vain[asks] = "" if chosen is None else f"; {chosen.beside or chosen.text}"
+            self._vain[asks] = None if chosen is None else NoVictims(chosen.beside or chosen.text)
             self._ripe_at = min(self._ripe_at, found.ripe_at + self._process.epoch)
         elif not chosen.victims or (self._mode is Preempts.ON and len(self._preemptions.under_way) >= MOST):
-            return ""
+            return None
         elif self._mode is Preempts.ON:
-            if spares := self._spares(workload, now):
-                return f"; {spares}"
-            return Evict(found, chosen)
+            return self._spares(workload, now) or Evict(found, chosen)
         else:
-            self._vain[asks] = f"; preemption is a dry run: on, it {_evicts(found.victims)}"
+            self._vain[asks] = WouldEvict(tuple(found.victims))
             self._reporter.reached(workload, Milestone.WOULD_PREEMPT, now, detail=chosen.text)
         return self._vain[asks]
 
-    def _spares(self, workload: Workload, now: float) -> str:
+    def _spares(self, workload: Workload, now: float) -> Untried | None:
         """Why nobody is evicted yet for a job whose pods do not exist: the API server might refuse them."""
         job = workload.job
         if job is None or not job.seen.suspended:
-            return ""
+            return None
         return self._trials.spares(workload.key, job.seen.podsets, now)
 
     def _asks(self, workload: Workload, shape: Shape) -> _Asks:
@@ -250,8 +251,3 @@ class Preempting:
             return shape, "", 0.0
         aged = queue.preemption.within is Evicts.LOWER_OR_NEWER
         return shape, queue.name, workload.created if aged else 0.0
-
-
-def _evicts(victims: Sequence[Victim]) -> str:
-    named = mentioned([Mention(one.key.namespace, str(one)) for one in victims])
-    return f"evicts {many(len(victims), 'victim')}: {named}"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from extender.core.causes import NotThisFlavor
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.preemptions import Preemption, Preemptions
 from extender.core.ledger.quotas import Quotas, Use
@@ -80,7 +81,7 @@ class Reclaiming:
             deserve(self._tree, picture.tree, requested(workloads, quotas, waiting))
         free_uses(self._tree, (use for use in quotas.uses.of(workload.key).values() if use.unseen))
         self._asked = Asked(workload, demand.pods, queue, picture)
-        self._choices = Choices(
+        self._choices: Choices[NotThisFlavor | str] = Choices(
             self._tree, picture.flavors, queue, self._asked.closed(), self._preempts, fair=self._fair
         )
         self._tried: Assignment | None = None

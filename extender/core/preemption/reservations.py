@@ -8,11 +8,13 @@ like any other workload.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import assert_never
 
 from extender.core.answers import Reserved
+from extender.core.causes import EvictionEnded, Lacks, Late, NoRoom, Preempting, Protected, Unwritten
 from extender.core.effects import Cause, Milestone, Reached, Reserve, Wake
+from extender.core.explain.reasons import text_of
 from extender.core.explain.telling import Reporter
 from extender.core.gate.repeats import Repeats
 from extender.core.gate.revocations import Revocations
@@ -32,15 +34,12 @@ from extender.core.limits import Limits, Preempts
 from extender.core.preemption.candidates import Candidates, gang_of, runs_without, surplus_of
 from extender.core.preemption.reclaim import may_not_evict, to_keep, told_by_rooms
 from extender.core.preemption.search import Found
-from extender.core.reasons import Reason
 from extender.core.workload.job import JobWrite
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod, Reservation, Victim
-from policies.model.mentions import Mention, mentioned
 from policies.model.queues import ClusterQueue
 from policies.preemption.allowed import Why
 from policies.preemption.victims import Choice
-from policies.words import many
 
 
 class GivingWay:
@@ -229,7 +228,7 @@ class Reservations:
         self._giving_way = giving_way
         self._repeats = repeats
 
-    def begin(self, workload: Workload, found: Found, chosen: Choice, now: float) -> Reason:
+    def begin(self, workload: Workload, found: Found, chosen: Choice, now: float) -> Preempting:
         """Keep the room of these pods, and write it down. Returns what the workload waits for."""
         rooms = dict[str, Counter[str]]()
         for pod in found.pods:
@@ -245,13 +244,13 @@ class Reservations:
             for victim, one in zip(found.victims, chosen.victims, strict=True)
         }
         as_of = None if (demand := workload.demand) is None else (demand.shape, self._preemptions.nodes)
-        waits = _waits(found.victims)
+        waits = Preempting(tuple(found.victims))
         self.keep(workload.key, Preemption(reservation, until, why, waits, written_on, usage=found.usage, as_of=as_of))
         wall = now - self._process.epoch
         lost = sum(one.lost(wall) for one in chosen.victims)
         detail = f"{chosen.text}; that loses {lost:.0f} device-seconds of their work"
         self._reporter.reached(workload, Milestone.PREEMPTING, now, detail=detail, rules=tuple(chosen.why.values()))
-        return self._preemptions.under_way[workload.key].reason
+        return self._preemptions.under_way[workload.key].cause
 
     def keep(self, key: GroupKey, preemption: Preemption) -> None:
         """Keep that room, and write it down."""
@@ -271,7 +270,7 @@ class Reservations:
         elif preemption.reservation != event.reservation:
             return
         elif event.detail:
-            self._give_up(event.key, preemption, f"it could not be written down: {event.detail}", now)
+            self._give_up(event.key, preemption, Unwritten(event.detail), now)
         elif not preemption.told:
             self._tell_first(event.key, preemption, now)
 
@@ -291,7 +290,7 @@ class Reservations:
                 self._see_off(key, preemption)
                 self._quotas.keep(key, to_keep(self._pods, self._quotas, preemption))
             if now >= preemption.until:
-                self._give_up(key, preemption, f"after {self._limits.preemption_s:.0f} s {self._left(preemption)}", now)
+                self._give_up(key, preemption, self._late(preemption), now)
             elif preemption.left and now >= preemption.tell_at:
                 self._tell(key, preemption, now)
         preemptions.keep()
@@ -306,18 +305,12 @@ class Reservations:
         else:
             self._preemptions.stop_resting(key)
 
-    def _left(self, preemption: Preemption) -> str:
+    def _late(self, preemption: Preemption) -> Late:
         """Who is still there, and of a job what has kept it from being suspended."""
-        some = list(preemption.left)[:_NAMED]
-        said = f"{_named(some)} had yet to go"
-        gangs = [gang for one in some if not one.pod and (gang := self._workloads.get(one.key)) is not None]
-        for gang in gangs:
-            if gang.job is not None and gang.job.refused:
-                # What the API server says names the job.
-                why = "the suspension was refused"
-                told = mentioned([Mention(gang.key.namespace, f"{why}: {gang.job.refused}", other=why)])
-                return f"{said}: {told}"
-        return said
+        left = tuple(preemption.left)[:_NAMED]
+        gangs = [gang for one in left if not one.pod and (gang := self._workloads.get(one.key)) is not None]
+        refused = ((gang.key, gang.job.refused) for gang in gangs if gang.job is not None and gang.job.refused)
+        return Late(round(self._limits.preemption_s), left, next(refused, None))
 
     def next_end(self) -> float | None:
         """When the next one ends, or its victims are told again, or another one is tried."""
@@ -325,22 +318,19 @@ class Reservations:
         ends = [min(one.until, one.tell_at) if one.left else one.until for one in under_way]
         return min([*ends, *([] if rested is None else [rested])], default=None)
 
-    def fail(self, workload: Workload, why: Reason, now: float) -> Reason:
+    def fail(self, workload: Workload, why: Lacks, now: float) -> Lacks:
         """End it. If its victims have gone, no pod is evicted again for that workload until something has changed: it
         asks for something else, or the nodes are others. If they have not gone, it is tried again after a rest."""
         preemption, demand = self._end(workload.key), workload.demand
         if preemption is None:
             return why
-        told = "" if preemption.told else ", before anybody was told"
-        text = f"the eviction of {_named(preemption.reservation.victims)} for it has ended{told}: {why.message}"
+        ended = EvictionEnded(preemption.reservation.victims, preemption.told, why, again=not preemption.ready)
         preemptions, shape = self._preemptions, None if demand is None else demand.shape
         changed = preemption.ready and preemption.as_of not in (None, (shape, preemptions.nodes))
-        if not preemption.ready:
-            text = f"{text}; it is tried again"
         if not changed and (shape is not None or not preemption.ready):
-            preemptions.spare(workload.key, self._spared(workload.key, preemption, shape, text, now))
-        self._reporter.reached(workload, Milestone.UNRESERVED, now, detail=why.message)
-        return why._replace(message=text)
+            preemptions.spare(workload.key, self._spared(workload.key, preemption, shape, ended, now))
+        self._reporter.reached(workload, Milestone.UNRESERVED, now, detail=text_of(why))
+        return type(why)(ended)
 
     def restore(self, now: float) -> None:
         """After a restart: what is written on those who wait goes on, where it can be believed."""
@@ -389,7 +379,7 @@ class Reservations:
             for one in victims
         }
         usage = told_by_rooms(self._claims, self._quotas, workload.key, reservation.rooms)
-        return Preemption(found, until, why, _waits(victims), written_on, usage=usage)
+        return Preemption(found, until, why, Preempting(victims), written_on, usage=usage)
 
     def _keep(self, key: GroupKey, preemption: Preemption) -> None:
         """Room and quota, as they come free."""
@@ -411,7 +401,7 @@ class Reservations:
         pods = [pod for victim in preemption.left for pod in self._candidates.going(victim)]
         needed = next(filter(None, map(self._giving_way.needs, preemption.left)), "")
         if why := needed or self._budgets.forbids(pods, self._budgets.left):
-            return self._give_up(key, preemption, why, now)
+            return self._give_up(key, preemption, Protected(why), now)
         return self._tell(key, preemption, now)
 
     def _see_off(self, key: GroupKey, preemption: Preemption) -> None:
@@ -449,7 +439,9 @@ class Reservations:
         pod = self._pods.get(preemption.written_on)
         return pod is not None and pod.live and not pod.node and self._claims.get(pod.uid) is None
 
-    def _spared(self, key: GroupKey, preemption: Preemption, shape: object, why: str, now: float) -> Spared:
+    def _spared(
+        self, key: GroupKey, preemption: Preemption, shape: object, why: EvictionEnded | None, now: float
+    ) -> Spared:
         """Victims that were told and did not go in time are left alone longer than those that could not be told."""
         preemptions, pod = self._preemptions, preemption.written_on if preemption.alone else ""
         if preemption.ready:
@@ -460,16 +452,17 @@ class Reservations:
         rests_s = pause_s(times, _UNTOLD_S, self._limits.retry_max_s)
         return Spared(None, preemptions.freed, why, now + rests_s, times, pod)
 
-    def _give_up(self, key: GroupKey, preemption: Preemption, why: str, now: float) -> None:
+    def _give_up(self, key: GroupKey, preemption: Preemption, what: Unwritten | Protected | Late, now: float) -> None:
         """End it as ``fail`` does."""
         workload = self._workloads.get(key)
         if workload is not None:
-            reason, demand = self.fail(workload, Reason("NoRoom", why), now), workload.asked
+            why, demand = self.fail(workload, NoRoom(what), now), workload.asked
             # Whatever keeps it from being planned stays what it waits for.
-            return self._reporter.explain(workload, reason if demand is None else demand.trouble or reason, now)
+            return self._reporter.explain(workload, why if demand is None else demand.trouble or why, now)
         self._end(key)
-        self._preemptions.spare(key, self._spared(key, preemption, preemption.reservation.rooms, "", now))
-        self._outbox.append(Reached(key, Milestone.UNRESERVED, 1, 0.0, detail=why, alone=preemption.alone))
+        self._preemptions.spare(key, self._spared(key, preemption, preemption.reservation.rooms, None, now))
+        detail = text_of(NoRoom(what))
+        self._outbox.append(Reached(key, Milestone.UNRESERVED, 1, 0.0, detail=detail, alone=preemption.alone))
         return None
 
 
@@ -479,15 +472,3 @@ def _written_on(workload: Workload) -> list[tuple[str, Reservation]]:
         found = workload.job.seen.reservation
         return [] if found is None else [("", found)]
     return [(pod.uid, pod.reservation) for pod in workload.live if pod.reservation is not None]
-
-
-def _waits(victims: Sequence[Victim]) -> Reason:
-    way, gone = ("give", "they have") if len(victims) > 1 else ("gives", "that has")
-    text = f"{_named(victims)} {way} way to it; it starts when {gone} gone"
-    return Reason("Preempting", text, warning=False)
-
-
-def _named(victims: Sequence[Victim]) -> str:
-    named = mentioned([Mention(one.key.namespace, str(one)) for one in victims[:_NAMED]])
-    more = len(victims) - _NAMED
-    return f"{named} and {many(more, 'more victim')}" if more > 0 else named or "nobody"

@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Any
 from weakref import WeakValueDictionary
 
+from extender.core.causes import Cause, CountedAs, NotThisFlavor, StartedWith
 from extender.core.explain.problems import Problems, too_many_shapes
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.queues import Picture
@@ -22,7 +23,6 @@ from extender.core.ledger.singles import WaitingSingles
 from extender.core.ledger.store import Store
 from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits
-from extender.core.reasons import Reason
 from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape, is_hidden, of_gang, of_job, part_of
 from extender.core.workload.slots import lacking_roles
 from extender.core.workload.workload import Workload
@@ -152,9 +152,9 @@ class Asked:
             made = {part: of_gang(self._queue, self._flavors, some) for part, some in chosen}
         return dict(self._workload.flavoring) | made
 
-    def closed(self) -> dict[tuple[str, str], str]:
+    def closed(self) -> dict[tuple[str, str], NotThisFlavor]:
         """Flavors that a part cannot have, whatever quota there is of them."""
-        closed: dict[tuple[str, str], str] = {}
+        closed: dict[tuple[str, str], NotThisFlavor] = {}
         queue, flavors = self._queue, self._flavors
         of_job = self._workload.job is not None
         started = of_job or self._workload.release.partial_since is not None
@@ -163,11 +163,9 @@ class Asked:
             for group in queue.groups:
                 for name, _ in group.flavors:
                     if held is not None and held.flavors and name not in held.flavors.values():
-                        closed[one.name, name] = (
-                            f"it was started with flavor {', '.join(dict.fromkeys(held.flavors.values()))}"
-                        )
+                        closed[one.name, name] = StartedWith(tuple(dict.fromkeys(held.flavors.values())))
                     elif not of_job and name in flavors and (first := is_hidden(queue, flavors, name)):
-                        closed[one.name, name] = f"its nodes count as those of flavor {first}, which comes first"
+                        closed[one.name, name] = CountedAs(first)
         return closed
 
 
@@ -300,7 +298,7 @@ class Demands:
         return ("queue", broken, *groups.items())
 
 
-def to_be_planned(workload: Workload, problems: Problems) -> tuple[list[SlotKey], Reason | None]:
+def to_be_planned(workload: Workload, problems: Problems) -> tuple[list[SlotKey], Cause | None]:
     """The slots that need a node, and what keeps them from being planned. Pods that others have brought into the gang
     of a started job may wait for something, or contradict its own: then those go on alone."""
     lacking, trouble = list(workload.members.slots.lacking), problems.problem(workload)

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from extender.core.causes import QueueOrder
 from extender.core.effects import AnswerFilter, Wake
 from extender.core.events import FilterCalled
 from extender.core.ledger.claims import Claims, Owner
@@ -31,7 +32,6 @@ from extender.core.ledger.waiting import Entry, Turn, Turns, Waiting, put_off
 from extender.core.limits import Limits
 from extender.core.queue.planner import Planner
 from extender.core.queue.shortfalls import Amounts
-from extender.core.reasons import Reason
 from extender.core.workload.shape import Role
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError, SortKey
@@ -366,7 +366,7 @@ class HeldUp:
 
     queue: str
     first: GroupKey
-    reason: Reason
+    cause: QueueOrder
 
 
 class StrictOrder:
@@ -399,23 +399,22 @@ class StrictOrder:
                 self.look_again(queue.name)
             return None
         if self.held_up(queue.name, workload) is None and (known is None or known.first != workload.key):
-            text = f"{workload.key.mention} is before it in {queue.title}, which is {Strategy.STRICT}"
             self._take_place_of(known, workload.key)
-            known = self.first[queue.name] = HeldUp(queue.name, workload.key, Reason("QueueOrder", text))
+            known = self.first[queue.name] = HeldUp(queue.name, workload.key, QueueOrder(workload.key, queue.title))
         return known
 
-    def held_up(self, queue: str, workload: Workload) -> Reason | None:
+    def held_up(self, queue: str, workload: Workload) -> QueueOrder | None:
         """Somebody before it waits, and its queue is StrictFIFO."""
         known = self.first.get(queue)
         first = self._workloads.get(known.first) if known is not None else None
         if known is None or first is None or first is workload or known.first not in self._waiting.keys:
             return None
         try:
-            return known.reason if self._place(first) < self._place(workload) else None
+            return known.cause if self._place(first) < self._place(workload) else None
         except PolicyError:
             return None
 
-    def waits_behind(self, queue: str, workload: Workload) -> Reason | None:
+    def waits_behind(self, queue: str, workload: Workload) -> QueueOrder | None:
         """The same. A workload has had its turn if others are evicted for it, or room is kept for its lost members."""
         had_turn = workload.resumes or workload.key in self._preemptions.under_way
         return None if had_turn else self.held_up(queue, workload)

@@ -9,21 +9,32 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from extender.core.explain.words import Holders, Words
+from extender.core.causes import (
+    NOBODY,
+    ByDra,
+    LaterWave,
+    Misfit,
+    NoRoom,
+    OfferedByDra,
+    Short,
+    Split,
+    UnknownTopology,
+    Unplaced,
+)
+from extender.core.explain.facts import Facts, Holders
 from extender.core.ledger.claims import Claims, SlotOf
 from extender.core.ledger.devices import DeviceClasses
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.singles import WaitingSingles
 from extender.core.limits import Limits
 from extender.core.queue.demands import left_short, siblings
-from extender.core.reasons import Reason
 from extender.core.workload.members import Members
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies
 from policies.model import UNCONSTRAINED, GroupKey, Placement, Pod, SlotKey
-from policies.model.mentions import Mention, mentioned
+from policies.model.mentions import Mention
 from policies.placement.fitting import fits
 from policies.placement.pinned import placing_pinned
 from policies.placement.place import Placed, Shortfall, placing
@@ -33,10 +44,8 @@ from policies.placement.seating import accepted, letting_in
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Apart, BesideNominated
 from policies.steps import AT_ONCE, Steps
-from policies.words import many
 
 _BROKEN = "the placement that it led to breaks a rule of the gang"
-_LATER = Reason("NoRoom", "there is room only where it would keep pods of a later wave away from their nodes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ class Planner:
         preemptions: Preemptions,
         devices: DeviceClasses,
         singles: WaitingSingles,
-        words: Words,
+        facts: Facts,
         policies: Policies,
     ) -> None:
         self._limits = limits
@@ -78,11 +87,11 @@ class Planner:
         self._preemptions = preemptions
         self._devices = devices
         self._singles = singles
-        self._words = words
+        self._facts = facts
         self.policies = policies
         self._holders = Holders(claims, pods)
 
-    def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Reason | Changed]:
+    def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Unplaced | Changed]:
         """A plan that can be committed now, or why there is none."""
         version = demand.version
         beside = yield from siblings(workload)
@@ -104,7 +113,7 @@ class Planner:
             yield len(pods) // 4
         if workload.version != version or workload.releasing or self._workloads.get(workload.key) is not workload:
             return Changed()
-        if isinstance(why, Reason):
+        if not isinstance(why, Placed):
             return why
         some = [pod for pod in pods if pod.uid in why.nodes]
         plan = Plan(some, {pod.identity: why.nodes[pod.uid] for pod in some}, turns)
@@ -114,7 +123,7 @@ class Planner:
 
     def _search(
         self, workload: Workload, pods: Sequence[Pod], shape: Shape, view: Snapshot, beside: Sequence[Sibling]
-    ) -> Steps[tuple[Sequence[Pod], Placed | Shortfall | Reason]]:
+    ) -> Steps[tuple[Sequence[Pod], Placed | Shortfall | NoRoom]]:
         """What the policies find for these pods, or for the least of them that can start."""
         search = placing if len(shape.roles) <= self._limits.shapes else placing_pinned
         found = yield from search(pods, shape.needed, view, shape.caps, beside, self.policies)
@@ -128,7 +137,7 @@ class Planner:
             caps = [Cap(node, one, 0) for one in dict.fromkeys(map(shape_of, pods)) for node in shut]
             found = yield from search(pods, needed, view, (*shape.caps, *caps), beside, self.policies)
             if isinstance(found, Placed) and self._kept_away(workload, pods, found.nodes, view):
-                return pods, _LATER
+                return pods, NoRoom(LaterWave())
         return pods, found
 
     @staticmethod
@@ -199,35 +208,40 @@ class Planner:
         """What tells whether its view has changed."""
         return self._claims.changes, _expected_before(self._pods, self._preemptions, self._singles, workload)
 
-    def _why(self, found: Shortfall, view: Snapshot, workload: Workload, pods: Sequence[Pod]) -> Steps[Reason]:
+    def _why(self, found: Shortfall, view: Snapshot, workload: Workload, pods: Sequence[Pod]) -> Steps[Unplaced]:
         if found.split:
-            return Reason("Split", found.explanation)
+            return Split(Misfit(found.explanation))
         if found.unclear:
-            return Reason("UnknownTopology", found.explanation)
+            return UnknownTopology(Misfit(found.explanation))
         listed, by_dra = self._offered_by_dra(workload, view)
-        if not listed:
-            return Reason("OfferedByDra", f"{by_dra}, and no node lists it: gangs do not support DRA yet")
-        # Pods that join a gang that runs are placed one by one: how many of one fit says nothing.
-        text = "" if workload.grows else f"{found.placed} of {found.needed} members fit at once: "
-        if found.nearest is not None:
-            holders = yield from self._holders.told(found.nearest, view.names)
-            text += f"{found.nearest.text}{holders}; "
-        text += found.explanation
+        if by_dra is not None and not listed:
+            return OfferedByDra(by_dra)
+        near, there = found.nearest, NOBODY
+        if near is not None:
+            there = yield from self._holders.of(near, view.names)
         ahead = [self._pods.get(uid) for uid in dict.fromkeys(uid for uid, _ in self._singles.ahead_of(workload))]
-        if kept := [Mention(pod.namespace, str(pod), pod.name) for pod in ahead if pod is not None]:
-            text += f"; room is kept for {many(len(kept), 'pod')} in no gang ({mentioned(kept)}), ahead of it in line"
-        text += self._words.kept_for_others(workload, pods[0])
-        if by_dra:
-            text += f"; {by_dra}: gangs do not support DRA yet, and use what nodes list"
-        return Reason("NoRoom", text)
+        return NoRoom(
+            Short(
+                found.placed,
+                found.needed,
+                workload.grows,
+                "" if near is None else near.text,
+                there,
+                found.explanation,
+                tuple(Mention(pod.namespace, str(pod), pod.name) for pod in ahead if pod is not None),
+                self._facts.kept_for_others(workload, pods[0]),
+                by_dra,
+            )
+        )
 
-    def _offered_by_dra(self, workload: Workload, view: Snapshot) -> tuple[bool, str]:
+    def _offered_by_dra(self, workload: Workload, view: Snapshot) -> tuple[bool, ByDra | None]:
         """Whether nodes list all that it asks for, and what of that DeviceClasses offer; first what no node lists."""
-        devices, found = self._devices, (True, "")
+        devices = self._devices
+        found: tuple[bool, ByDra | None] = True, None
         asked = workload.demand.pods if workload.demand is not None and devices.seen else ()
         for name, much in dict.fromkeys(one for pod in asked for one in pod.requests):
             if much and (classes := devices.offering(name)):
-                found = bool(devices.listed(((name, much),), view)), f"{name} is offered by DRA ({classes})"
+                found = bool(devices.listed(((name, much),), view)), ByDra(name, classes)
                 if not found[0]:
                     break
         return found

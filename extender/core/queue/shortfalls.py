@@ -9,11 +9,10 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import dataclass
 from enum import Enum
 
-from extender.core.reasons import Reason
+from extender.core.causes import Unplaced, names_of
 from extender.core.workload.shape import Shape
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey
-from policies.model.mentions import mentions_of
 from policies.model.queues import FlavorResource
 from policies.steps import Steps
 
@@ -38,7 +37,7 @@ IsThere = Callable[[FlavorResource, int], bool]
 class Shortfall:
     """``waits_for``: quota that would have to be given back for another verdict; None where any might do."""
 
-    reason: Reason
+    cause: Unplaced
     waits_for: Amounts | None = None
 
 
@@ -46,7 +45,7 @@ _NOTHING: dict[Shape, Shortfall] = {}
 
 
 class Shortfalls:
-    """Reasons by cause, scope and shape. The same words are the same object."""
+    """Causes by lack, scope and shape."""
 
     def __init__(self) -> None:
         self._known: dict[Lack, dict[Scope, dict[Shape, Shortfall]]] = {lack: {} for lack in Lack}
@@ -59,29 +58,29 @@ class Shortfalls:
     def __len__(self) -> int:
         return len(self._shapes)
 
-    def get(self, shape: Shape, scope: Scope = EVERYBODY) -> Reason | None:
+    def get(self, shape: Shape, scope: Scope = EVERYBODY) -> Unplaced | None:
         """Why such a workload of that queue cannot be admitted, as far as is known."""
         if shape not in self._shapes:
             return None
         for lack in self._known:
             for concerned in (EVERYBODY, scope) if scope else (EVERYBODY,):
                 if (found := self._standing(lack, shape, concerned)) is not None:
-                    return found.reason
+                    return found.cause
         return None
 
     def lacks(self, lack: Lack, shape: Shape, scope: Scope) -> bool:
         return self._standing(lack, shape, scope) is not None
 
     def names(self, lack: Lack, shape: Shape, scope: Scope, ended: Container[str]) -> bool:
-        """Whether the reason names one of those."""
+        """Whether the cause names one of those."""
         found = self._known[lack].get(scope, _NOTHING).get(shape)
-        return found is not None and any(one.name in ended for one in mentions_of(found.reason.message))
+        return found is not None and any(name in ended for name in names_of(found.cause))
 
     def put(
         self,
         lack: Lack,
         shape: Shape,
-        reason: Reason,
+        cause: Unplaced,
         scope: Scope = EVERYBODY,
         rests_on: Iterable[Shape] = (),
         waits_for: Amounts | None = None,
@@ -92,7 +91,7 @@ class Shortfalls:
         some = self._known[lack].setdefault(scope, {})
         if shape not in some:
             self._shapes[shape] = self._shapes.get(shape, 0) + 1
-        some[shape] = Shortfall(reason, waits_for)
+        some[shape] = Shortfall(cause, waits_for)
         if lack is Lack.QUOTA and waits_for is not None:
             self._doubted.get(scope, set()).discard(waits_for)
 
@@ -126,7 +125,7 @@ class Shortfalls:
                 self.drop(lack, shape, scope)
         return reopened
 
-    def confirm(self, shape: Shape, scope: Scope, is_there: IsThere) -> Reason | None:
+    def confirm(self, shape: Shape, scope: Scope, is_there: IsThere) -> Unplaced | None:
         """It is the turn of that shape: why it lacks quota. What was found stands for all who wait for the same if
         others have the quota that was given back."""
         found = self._known[Lack.QUOTA].get(scope, _NOTHING).get(shape)
@@ -136,7 +135,7 @@ class Shortfalls:
             if _may_end(found.waits_for, is_there):
                 return None
             doubted.discard(found.waits_for)
-        return found.reason
+        return found.cause
 
     def waits_for(self, shape: Shape, scope: Scope) -> Amounts | None:
         """What such a workload of that queue lacks of its quota."""

@@ -8,6 +8,7 @@ from enum import Enum
 from math import inf
 from typing import NamedTuple
 
+from extender.core.causes import NameTaken
 from extender.core.workload.additions import Addition, Source
 from policies.model import Job, Pod, PodSets, SlotKey
 
@@ -76,7 +77,7 @@ class JobRecord:
     ran: bool = False
     over: bool = False
     done: frozenset[SlotKey] = frozenset()
-    taken: str = ""
+    taken: NameTaken | None = None
     admitted_by: str = ""
     unproven: bool = True
     began_suspended: bool = False
@@ -156,8 +157,8 @@ class JobRecord:
         if self.writing is not None and shown[self.writing]:
             self.end_write()
 
-    def part(self, taken: str) -> None:
-        """Another one has the name of its gang, for this reason; empty: none has."""
+    def part(self, taken: NameTaken | None) -> None:
+        """Others have the name of its gang; None: nobody has."""
         self.taken = taken
 
     def write(self, what: JobWrite) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from extender.core.causes import NameTaken
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Job, Pod
-from policies.words import counted
 
 
 class Names:
@@ -71,18 +71,10 @@ def _is_strange(pod: Pod, job: Job) -> bool:
     return pod.owner == maker.uid != job.uid and maker[:3] != job.owner[:3]
 
 
-def taken_by(job: Job, first: Job, pods: int) -> str:
-    """Why it has to wait, and what to do."""
-    if pods:
-        holder, until = counted(pods, "pod", "has", "have"), f"{'it is' if pods == 1 else 'they are'} gone"
-    else:
-        holder, until = f"{first.owner.kind} {first.owner.name} has", "that has ended or is gone"
-    if job.key.name == job.owner.gang:
-        return f"{holder} the gang name {job.key.name}, which is that of this job: it is planned when {until}"
-    return (
-        f"{holder} the gang name {job.key.name}, which its pod template names too (muster.dev/pod-group): give it "
-        f"another name, or none; otherwise it is planned when {until}"
-    )
+def taken_by(job: Job, first: Job, pods: int) -> NameTaken:
+    """Why it has to wait: ``pods`` have its name, or else the ``first`` job of that name."""
+    name = job.key.name
+    return NameTaken(name, f"{first.owner.kind} {first.owner.name}", pods, own=name == job.owner.gang)
 
 
 def _rank(job: Job) -> tuple[bool, bool, float, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from extender.core.reasons import Reason
+from extender.core.causes import Cause
 from policies.model import Node, Pod, Requirement, Selection, SlotKey, Terms, Toleration
 from policies.model.queues import ClusterQueue, ResourceFlavor
 from policies.placement.request import Cap, MemberShape
@@ -47,7 +47,7 @@ class Demand:
     """
 
     version: int
-    trouble: Reason | None = None
+    trouble: Cause | None = None
     pods: tuple[Pod, ...] = ()
     shape: Shape | None = None
 

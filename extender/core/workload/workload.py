@@ -10,14 +10,15 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import inf
 
+from extender.core.causes import NameTaken, Share
 from extender.core.instants import pause_s
-from extender.core.reasons import Telling
 from extender.core.workload.job import JobRecord, JobWrite
 from extender.core.workload.members import Members
 from extender.core.workload.release import Release
 from extender.core.workload.shape import Demand, Flavoring, PartKey, part_of
 from extender.core.workload.slots import Part, Stage, by_role, lacking_roles, short_podset, short_role, total
 from extender.core.workload.status import Status, StatusRecord
+from extender.core.workload.telling import Telling
 from policies.model import GroupKey, Job, Minima, Pod, PodGroup, PodSets, SlotKey
 from policies.model.topology import SILENT
 from policies.placement.request import Cap, MemberShape
@@ -454,11 +455,11 @@ class Workload:
         enough = needed is not None and self.members.slots.reached(stage) + len(more) >= needed
         return enough and self.short(stage, more) is None
 
-    def share(self, stage: Stage) -> str:
-        """How many have come so far, ``"2 of 4 members"``; where they are enough, of the part that has too few."""
+    def share(self, stage: Stage) -> Share:
+        """How many have come so far; where they are enough, of the part that has too few."""
         there, needed = self.reached(stage), self.min_member
         short = self.short(stage) if needed is not None and there >= needed else None
-        return f"{short.there} of {short.least} members of {short.name}" if short else f"{there} of {needed} members"
+        return Share(short.there, short.least, short.name) if short else Share(there, needed)
 
     def short(self, stage: Stage, more: tuple[SlotKey, ...] = ()) -> Part | None:
         """The podset of its job or the role of its pods that has too few so far, ``more`` slots counted as well."""
@@ -523,7 +524,7 @@ class Workload:
         """It is tried with these flavors, or admitted with them; none: with no regard to flavors."""
         self.flavoring = flavoring
 
-    def follow_job(self, job: Job | None, taken: str = "", left_in: str = "") -> None:
+    def follow_job(self, job: Job | None, taken: NameTaken | None = None, left_in: str = "") -> None:
         """Take over the job that its pods come from; another one starts from nothing. ``taken``: as in JobRecord."""
         self.left_in = left_in
         if job is None or self.job is None or self.job.seen.uid != job.uid:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from extender.api.models import DomainRoom, Explanation, PlaceView, VictimView
+from extender.core.causes import NoRoom, Partial
 from extender.core.ledger.state import State
 from extender.core.preemption.outlook import Outlook
 from extender.core.workload.workload import Workload
@@ -19,13 +20,12 @@ from policies.model import Pod
 from policies.words import devices, listed, many, natural
 
 _SHOWN = 64
-_WAITS_FOR_ROOM = ("NoRoom", "Partial")
 
 
 def explain(state: State, gang: Workload, now: float, outlook: Outlook | None = None) -> Explanation:
     """The gang as of ``now``; some 50 ms of work for one that waits among 5,000 nodes. ``outlook``: what preemption
     does for it, if anything."""
-    questions = inquiries(state, gang) if waits_for(gang).code in _WAITS_FOR_ROOM else []
+    questions = inquiries(state, gang) if isinstance(waits_for(gang), NoRoom | Partial) else []
     question = questions[0] if questions else None
     rooms = [] if question is None else list(_rooms(state, question))
     return Explanation(

@@ -7,7 +7,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from extender.core.explain.words import leaving_pods, leaving_text
+from extender.core.causes import NotThisFlavor
+from extender.core.explain.facts import leaving, leaving_pods
+from extender.core.explain.reasons import flavor_text, leaving_text
 from extender.core.ledger.state import State
 from extender.core.preemption.reclaim import free_uses
 from extender.core.queue.demands import Asked, left_short
@@ -63,7 +65,7 @@ class QuotaQuestion:
 
     def choices(self) -> Iterator[tuple[tuple[str, ...], Mapping[PartKey, Flavoring]]]:
         """The flavors that there is quota of, one assignment after another, with what each demands of nodes."""
-        choices = Choices(self._tree, self._picture.flavors, self._queue, self._closed)
+        choices: Choices[NotThisFlavor | str] = Choices(self._tree, self._picture.flavors, self._queue, self._closed)
         found = choices.first(self._podsets)
         while found.fit is Fit.FITS:
             names = dict.fromkeys(name for some in found.flavors.values() for name in some.values())
@@ -172,9 +174,9 @@ class QuotaQuestion:
         flavor = self._picture.flavors.get(name)
         if flavor is None:
             return "there is no such ResourceFlavor"
-        refused = (self._closed.get((podset.name, name), "") for podset in part.podsets)
+        closed = (self._closed[podset.name, name] for podset in part.podsets if (podset.name, name) in self._closed)
         other = (unsuited(flavor, podset.selection) for podset in part.podsets)
-        return next(filter(None, (*refused, *other)), "")
+        return next(filter(None, (*map(flavor_text, closed), *other)), "")
 
     def _change_pods(self, part: Part) -> Remedy:
         why = [f"{name}: {self._unsuited(part, name)}" for name, _ in part.group.flavors]
@@ -308,7 +310,7 @@ def _capability(queue: VolcanoQueue, short: Sequence[Short]) -> str:
 
 def _own_pods_go(pods: Sequence[tuple[Pod, Node | None]]) -> str:
     """Say what to do about pods of the workload itself that still count."""
-    counted = f"quota still counts for {leaving_text(pods)}"
+    counted = f"quota still counts for {leaving_text(leaving(pods))}"
     if any(node is not None and not node.ready for _, node in pods):
         taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
         return f"delete the silent Node, or give it the taint {taint}, if the machine is off: {counted}"

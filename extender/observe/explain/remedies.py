@@ -11,10 +11,11 @@ from math import ceil
 
 import numpy as np
 
+from extender.core.causes import Cause
 from extender.core.explain.problems import pinned_to_lost
+from extender.core.explain.reasons import code_of
 from extender.core.jobs.start import silent_node
 from extender.core.ledger.state import State
-from extender.core.reasons import Reason
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from extender.observe.explain.inquiry import (
@@ -233,7 +234,7 @@ def remedies(state: State, gang: Workload, questions: Sequence[Inquiry], now: fl
 
 
 def _remedies(state: State, gang: Workload, questions: Sequence[Inquiry], now: float) -> list[Remedy]:
-    code = waits_for(gang).code
+    code = code_of(waits_for(gang))
     if code == "MembersMissing":
         return [Remedy(Help.NEVER, text) for text in _more_pods(gang)]
     if code == "Forgotten" or (code in ("NoRoom", "Refused") and now < gang.retries.not_before):
@@ -286,9 +287,9 @@ def _more_pods(gang: Workload) -> Iterator[str]:
         yield f"create StatefulSet {maker.name} anew with podManagementPolicy: Parallel (it cannot be changed)"
 
 
-def waits_for(gang: Workload) -> Reason:
-    """The reason of those of its members that wait."""
-    return gang.telling.surplus or gang.telling.reason
+def waits_for(gang: Workload) -> Cause:
+    """The cause why those of its members wait that do."""
+    return gang.telling.surplus or gang.telling.cause
 
 
 def nearest(question: Inquiry, count: int) -> list[Domain]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from extender.core.engine import Engine
 from extender.core.events import Event
+from extender.core.explain.reasons import text_of
 from extender.simulation.replay.control_plane import CollapsedControlPlane
 from extender.simulation.replay.course import Course, Life
 from policies.model import GroupKey, Node, Pod, Topology
@@ -57,7 +58,7 @@ class Muster:
         for life in [one for one in self._course.lives if one.whole_s is None]:
             key = GroupKey(life.arrival.namespace, life.arrival.name)
             if (workload := self._control_plane.core.state.workloads.get(key)) is not None:
-                found[life.arrival.name] = full(workload.telling.reason.message, workload.key.namespace)
+                found[life.arrival.name] = full(text_of(workload.telling.cause), workload.key.namespace)
         return found
 
     def _bound(self, pod: Pod) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from extender.core.events import Event, NamespaceSeen, QueueSeen
+from extender.core.explain.reasons import text_of
 from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.queues import ObjectKey, Queues, key_of
 from extender.simulation.replay.arrivals import Arrival
@@ -116,7 +117,7 @@ class Queueing:
         self._queues.redraw()
         for job in arrivals:
             if job.queue and (why := self._queues.route(job.namespace, job.queue).why) is not None:
-                raise InputError(f"job {job.name}: {why.message}")
+                raise InputError(f"job {job.name}: {text_of(why)}")
         self._check_flavors(nodes)
 
     def facts(self, arrivals: Iterable[Arrival]) -> list[Event]:

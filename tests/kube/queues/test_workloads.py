@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from extender.core.explain.reasons import Reason
 from extender.core.explain.reports import PodSetReport, WorkloadReport
-from extender.core.reasons import Reason
 from extender.kube.queues import workloads
 from extender.kube.queues.rounds import TurnError, Turns, go_round
 from extender.kube.queues.workloads import WorkloadWriter, name_of, record_status, spec_of

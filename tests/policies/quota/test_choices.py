@@ -37,7 +37,7 @@ def test_every_assignment_is_tried_once_and_none_after_the_last(
 ) -> None:
     queue = ClusterQueue("q", groups)
     flavors = {name: ResourceFlavor(name) for group in groups for name, _ in group.flavors}
-    choices = Choices(QuotaTree([queue]), flavors, queue)
+    choices: Choices[str] = Choices(QuotaTree([queue]), flavors, queue)
     covered = [resource for group in groups for resource in group.covered]
     asked = [PodSetRequest(f"role{number}", 1, dict.fromkeys(covered, 1)) for number in range(podsets)]
     tried, found = [], choices.first(asked)
@@ -55,7 +55,7 @@ def test_where_quota_is_scarce_every_assignment_that_there_is_quota_for_is_tried
         chance = Random(seed)
         left = {name: chance.randrange(9) for name in NAMES}
         queue = ClusterQueue("q", (ResourceGroup((GPU,), tuple((name, {GPU: Quota(left[name])}) for name in NAMES)),))
-        choices = Choices(QuotaTree([queue]), {name: ResourceFlavor(name) for name in NAMES}, queue)
+        choices: Choices[str] = Choices(QuotaTree([queue]), {name: ResourceFlavor(name) for name in NAMES}, queue)
         asked = [PodSetRequest(str(at), 1, {GPU: chance.randint(1, 4)}) for at in range(chance.randint(1, 3))]
         tried, found = [], choices.first(asked)
         while found.fit is Fit.FITS:
@@ -77,7 +77,7 @@ def fits(some: Sequence[str], asked: Sequence[PodSetRequest], left: Mapping[str,
 def test_a_flavor_of_which_there_is_quota_for_fewer_pods_is_tried_for_these_after_the_others() -> None:
     quotas = (("a", {GPU: Quota(2)}), ("b", {GPU: Quota(1)}))
     queue = ClusterQueue("q", (ResourceGroup((GPU,), quotas),))
-    choices = Choices(QuotaTree([queue]), {name: ResourceFlavor(name) for name in NAMES}, queue)
+    choices: Choices[str] = Choices(QuotaTree([queue]), {name: ResourceFlavor(name) for name in NAMES}, queue)
     two, one = ([PodSetRequest("", count, {GPU: 1})] for count in (2, 1))
     found = choices.first(two)
     assert found.flavors == {"": {GPU: "a"}}

@@ -1,0 +1,353 @@
+"""Facts of causes, read from the ledger: kept room, the owners of room in a domain, and the shortage of quota.
+
+Facts name instants and never durations: one that changed as time passes would be told again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from extender.core import causes
+from extender.core.causes import (
+    Bound,
+    ByFlavor,
+    Cause,
+    Differs,
+    FlavorRefused,
+    FlavorShort,
+    Growing,
+    Incomplete,
+    KeptRoom,
+    LeavingPod,
+    NoQuota,
+    NoRoom,
+    NotSuspended,
+    NotThisFlavor,
+    OtherNodes,
+    PreemptionOff,
+    PutOff,
+    Refused,
+    Running,
+    Stopping,
+    Unplaced,
+    Unsuited,
+    with_facts,
+)
+from extender.core.explain.problems import lost_pins
+from extender.core.ledger.claims import Claims, Owner
+from extender.core.ledger.creation import FailedCreation
+from extender.core.ledger.expected import uncreated
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.process import Process
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.room import Room
+from extender.core.ledger.waiting import put_off
+from extender.core.limits import Limits, Preempts
+from extender.core.workload.additions import Additions
+from extender.core.workload.job import JobRecord
+from extender.core.workload.slots import Stage
+from extender.core.workload.workload import Workload
+from policies.model import GroupKey, Node, Pod, Requests
+from policies.model.queues import ClusterQueue, Quota, ResourceGroup
+from policies.placement.shortfall import NearestDomain
+from policies.quota.flavors import unsuited
+from policies.quota.parts import PodSetRequest
+from policies.steps import Steps
+
+
+class Facts:
+    """Facts of causes that need more than the workload itself."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        process: Process,
+        pods: Mapping[str, Pod],
+        workloads: Mapping[GroupKey, Workload],
+        room: Room,
+        claims: Claims,
+        quotas: Quotas,
+        preemptions: Preemptions,
+        failed_creation: FailedCreation,
+        additions: Additions,
+    ) -> None:
+        self._limits = limits
+        self._process = process
+        self._pods = pods
+        self._workloads = workloads
+        self._room = room
+        self._claims = claims
+        self._quotas = quotas
+        self._preemptions = preemptions
+        self._failed_creation = failed_creation
+        self._additions = additions
+
+    def incomplete(self, workload: Workload) -> Incomplete:
+        """Say what is bound of a gang that lacks members, and where room for the others is kept."""
+        kept = self.kept_for_it(workload) if workload.missing and workload.reserved else None
+        return Incomplete(workload.share(Stage.BOUND), bool(workload.missing), kept)
+
+    def kept_for_it(self, workload: Workload) -> KeptRoom:
+        """Say where its own kept room is, and how long it is kept. There must be some."""
+        rooms = self._room.kept_rooms(workload)
+        ends = max((claim.until or 0.0 for claim in rooms), default=0.0)
+        return KeptRoom(len(rooms), tuple(sorted({claim.node for claim in rooms})), ends - self._process.epoch)
+
+    def kept_for_others(self, workload: Workload, pod: Pod) -> KeptRoom | None:
+        """Room that is kept for replacements of lost members of other gangs, where this pod might go; None for none."""
+        others = [self._workloads[key] for key in self._room.keeping if key != workload.key]
+        rooms = [claim for other in others for claim in self._room.kept_rooms(other)]
+        open_to_it = self._claims.admitting(workload.asking(pod).selection) if rooms else bool
+        there = [claim for claim in rooms if open_to_it(claim.node)]
+        if not there:
+            return None
+        return KeptRoom(len(there), (), max(claim.until or 0.0 for claim in there) - self._process.epoch)
+
+    def shortage(
+        self,
+        workload: Workload,
+        queue: ClusterQueue,
+        podsets: Sequence[PodSetRequest],
+        refused: Mapping[tuple[str, str], NotThisFlavor],
+        last: Unplaced | None,
+        *,
+        promised: bool,
+    ) -> ByFlavor:
+        """Say what is short flavor by flavor, for the podsets of a workload together. ``refused``: by podset and
+        flavor, why its nodes will not do. ``last``: the same of the flavors tried last, where each podset alone
+        finds one; ``promised``: without that, what is left is promised to others."""
+        facts: dict[FlavorRefused | FlavorShort, None] = {}
+        for group in queue.groups:
+            for podset in podsets:
+                facts.update(dict.fromkeys(self._of_group(workload, queue, group, podset, podsets, refused)))
+        return ByFlavor(queue.title, tuple(facts), None if facts else last, promised and not facts and last is None)
+
+    def _of_group(
+        self,
+        workload: Workload,
+        queue: ClusterQueue,
+        group: ResourceGroup,
+        podset: PodSetRequest,
+        podsets: Sequence[PodSetRequest],
+        refused: Mapping[tuple[str, str], NotThisFlavor],
+    ) -> Iterator[FlavorRefused | FlavorShort]:
+        """Nothing where some flavor has all that the podsets ask for of it, and nodes."""
+        total: dict[str, int] = {}
+        for one in podsets:
+            for name in group.limited():
+                total[name] = total.get(name, 0) + one.requests.get(name, 0)
+        found: list[FlavorRefused | FlavorShort] = []
+        for name, limits in group.flavors:
+            flavor = self._quotas.queues.picture.flavors.get(name)
+            if flavor is not None and (why := refused.get((podset.name, name))) is not None:
+                found.append(FlavorRefused(name, why))
+            elif flavor is not None and (detail := unsuited(flavor, podset.selection)):
+                found.append(FlavorRefused(name, Unsuited(detail)))
+            else:
+                short = [*self._short(workload, queue, name, limits, total)]
+                if not short and any(total.values()):
+                    return
+                found += short
+        yield from found
+
+    def _short(
+        self,
+        workload: Workload,
+        queue: ClusterQueue,
+        flavor: str,
+        limits: Mapping[str, Quota],
+        total: Mapping[str, int],
+    ) -> Iterator[FlavorShort]:
+        node = self._quotas.node_of(queue.name)
+        for resource, much in total.items():
+            what = flavor, resource
+            if not much or node is None:
+                continue
+            if resource not in limits:
+                yield FlavorShort(what, much, None)
+            elif much > (most := node.potential(what)):
+                yield FlavorShort(what, much, most)
+            elif much > (left := max(0, node.left(what))):
+                yield self._used(workload, queue, FlavorShort(what, much, most, left))
+
+    def _used(self, workload: Workload, queue: ClusterQueue, short: FlavorShort) -> FlavorShort:
+        """The same with the others that use most of it: when they end it comes free; and with what its own pods use."""
+        what, own = short.what, self._quotas.uses.of(workload.key)
+        users = sorted(self._quotas.uses.users(what, queue.name).items(), key=lambda one: (-one[1], one[0]))
+        others = [(key, much) for key, much in users if key != workload.key]
+        pods = leaving_pods(self._pods, self._claims, self._quotas, workload)
+        of_leaving = sum(own[pod.uid].usage.get(what, 0) for pod, _ in pods)
+        total = sum(use.usage.get(what, 0) for use in own.values() if not use.unseen)
+        return replace(
+            short,
+            users=tuple(others[:_NAMED]),
+            more=len(others[_NAMED:]),
+            own=total - of_leaving,
+            of_leaving=of_leaving,
+            leaving=leaving(pods) if of_leaving else None,
+        )
+
+    def in_full(self, workload: Workload, why: Cause) -> Cause:
+        """Why it waits, with what is known beside that, where it waits for room or quota."""
+        if isinstance(why, NoQuota):
+            return with_facts(why, *self._missing(workload))
+        if isinstance(why, NoRoom):
+            why = self._of_room(workload, why)
+        if isinstance(why, NoRoom | Refused) and workload.job is not None:
+            differs = Differs(self._additions.difference(workload.job.seen.podsets))
+            known = why.what.without.beside if isinstance(why.what, OtherNodes) else ()
+            return with_facts(why, differs) if differs.detail and differs not in known else why
+        return why
+
+    def _of_room(self, workload: Workload, why: NoRoom) -> NoRoom | Refused:
+        """The cause with what kube-scheduler, the settings and an earlier search for victims add to it."""
+        retries = workload.retries
+        if put_off(self._failed_creation, workload):
+            why = with_facts(why, PutOff())
+        why = with_facts(why, *self._missing(workload))
+        if (lost := lost_pins(workload, self._pods, self._claims)) is not None:
+            why = with_facts(why, lost)
+        if retries.nodes and retries.words:
+            return Refused(OtherNodes(retries.words, why))
+        if workload.priority > 0 and self._limits.preemption is Preempts.OFF:
+            return with_facts(why, PreemptionOff(workload.priority))
+        demand = workload.demand
+        spared = None if demand is None else self._preemptions.spares(workload.key, demand.shape)
+        if spared is None or spared.why is None or spared.why == why.what:
+            return why
+        return with_facts(why, spared.why)
+
+    def _missing(self, workload: Workload) -> Sequence[Incomplete]:
+        return [self.incomplete(workload)] if workload.incomplete and not workload.grows else ()
+
+    def running(self, workload: Workload) -> Running | Stopping:
+        """Say what is bound of a gang that has started, and why the others wait."""
+        if (job := workload.job) is not None and job.stop and job.refused:
+            return not_suspended(job)
+        if workload.grows:
+            return Running(self._growing(workload))
+        if workload.incomplete and not workload.admitted:
+            return Running(self.incomplete(workload))
+        bound, to_come = workload.reached(Stage.BOUND), uncreated(workload)
+        waiting, surplus = len(workload.members.slots.lacking), workload.telling.surplus
+        if not waiting or surplus is None:
+            return Running(Bound(bound, to_come))
+        led = job is not None and any(map(_is_led, workload.members.unplaced()))
+        return Running(Bound(bound, to_come, waiting, surplus, led))
+
+    def _growing(self, workload: Workload) -> Growing:
+        waiting = len(workload.members.slots.lacking)
+        return Growing(
+            workload.reached(Stage.BOUND),
+            workload.min_member,
+            waiting,
+            workload.telling.surplus if waiting else None,
+            max(0, (workload.min_member or 0) - workload.reached(Stage.THERE)),
+            self.kept_for_it(workload) if workload.reserved else None,
+        )
+
+
+def not_suspended(record: JobRecord) -> Stopping:
+    """Why it goes on although it is to be suspended."""
+    return Stopping(NotSuspended(record.stop, record.refused))
+
+
+def _is_led(pod: Pod) -> bool:
+    """Its affinity names nodes."""
+    return any(one.key == "metadata.name" for term in pod.selection.affinity or () for one in term)
+
+
+_MOST_HOLDERS = 5
+
+
+@dataclass(slots=True)
+class _Holder:
+    """A gang's part of the domain. ``ends``: when the last of its pods there ends, in seconds since the epoch; minus
+    infinity when all of them are being deleted."""
+
+    amount: int = 0
+    ends: float = -inf
+
+
+class Holders:
+    """Many gangs miss the same domain in one pass: what was found is kept until some room changes hands."""
+
+    def __init__(self, claims: Claims, pods: Mapping[str, Pod]) -> None:
+        self._claims = claims
+        self._pods = pods
+        self._known: dict[tuple[object, ...], causes.Holders] = {}
+        self._as_of = -1
+
+    def of(self, nearest: NearestDomain, names: Sequence[str]) -> Steps[causes.Holders]:
+        """Say who has room there; who has most goes first. ``names``: of the nodes, by the rows of the miss."""
+        changes, domain = self._claims.changes, nearest.domain
+        if self._as_of != changes:
+            self._as_of = changes
+            self._known.clear()
+        place = (domain.name, int(domain.rows[0]) if len(domain.rows) else -1, nearest.kinds)
+        if (there := self._known.get(place)) is None:
+            there = yield from self._present(nearest, names)
+            if self._as_of == self._claims.changes:
+                self._known[place] = there
+        return there
+
+    def _present(self, nearest: NearestDomain, names: Sequence[str]) -> Steps[causes.Holders]:
+        gangs: dict[GroupKey, _Holder] = {}
+        singles = 0
+        amounts: dict[Requests, int] = {}
+        rows = nearest.domain.rows.tolist()
+        for number, row in enumerate(rows, 1):
+            charges = self._charges(names[row], nearest.kinds, amounts)
+            for key, pod, held in charges:
+                if key is None:
+                    singles += 1
+                    continue
+                holder = gangs.setdefault(key, _Holder())
+                holder.amount += held
+                holder.ends = max(holder.ends, _ends(pod))
+            if number < len(rows):
+                yield 1 + len(charges) // 4
+        found = sorted(gangs, key=lambda key: (-gangs[key].amount, key))
+        most = tuple((key, gangs[key].ends) for key in found[:_MOST_HOLDERS])
+        return causes.Holders(most, len(found) - len(most), singles)
+
+    def _charges(
+        self, node: str, kinds: tuple[str, ...], amounts: dict[Requests, int]
+    ) -> list[tuple[GroupKey | None, Pod | None, int]]:
+        """Of whoever has some of what counts there: the gang if any, the pod unless it is lost, and how much."""
+        found = []
+        for owner, claim in self._claims.on(node):
+            if (held := amounts.get(claim.requests)) is None:
+                held = amounts[claim.requests] = sum(much for name, much in claim.requests if name in kinds)
+            if held:
+                found.append((claim.workload, self._pod(owner), held))
+        return found
+
+    def _pod(self, owner: Owner) -> Pod | None:
+        return self._pods.get(owner) if isinstance(owner, str) else None
+
+
+def _ends(pod: Pod | None) -> float:
+    if pod is not None and pod.deleting:
+        return -inf
+    return inf if pod is None or pod.ends is None else pod.ends
+
+
+def leaving_pods(
+    pods: Mapping[str, Pod], claims: Claims, quotas: Quotas, workload: Workload
+) -> list[tuple[Pod, Node | None]]:
+    """The pods of the workload that terminate and use quota, each with its node, which is None if that is deleted."""
+    owners = [owner for owner, use in quotas.uses.of(workload.key).items() if not use.unseen]
+    using = [pod for owner in owners if isinstance(owner, str) and (pod := pods.get(owner)) is not None]
+    return [(pod, claims.nodes.get(pod.node or "")) for pod in using if pod.deleting]
+
+
+def leaving(pods: Sequence[tuple[Pod, Node | None]]) -> LeavingPod:
+    """Name the first of these pods, which terminate, and count the others. There must be one."""
+    pod, node = pods[0]
+    return LeavingPod(pod.name, pod.node, None if node is None else node.ready, len(pods) - 1)
+
+
+_NAMED = 3
