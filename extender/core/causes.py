@@ -625,9 +625,10 @@ class ByFlavor:
 
 @dataclass(frozen=True, slots=True)
 class Uncovered:
-    """The workload asks for resources that its queue does not cover. ``detail`` is the policies'."""
+    """The workload asks for resources that its queue does not cover."""
 
-    detail: str
+    queue: str
+    resources: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from policies.model.node import ANY_NODE, Selection
 from policies.model.queues import ClusterQueue, FlavorResource, ResourceGroup
-from policies.words import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +57,7 @@ def wanted(group: ResourceGroup, podsets: Sequence[PodSetRequest]) -> dict[str, 
     return {name: amount for name, amount in total.items() if amount}
 
 
-def uncovered(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> str:
-    """What the pods ask for that no resource group of the queue covers; empty if there is nothing."""
-    missing = uncovered_names(queue, podsets)
-    return f"{queue.title} does not cover {listed(missing)}, which it asks for" if missing else ""
-
-
-def uncovered_names(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[str]:
+def uncovered(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[str]:
     """The resources among what they ask for that keep them out, because no group of the queue covers them."""
     if queue.open:
         return []

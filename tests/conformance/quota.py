@@ -16,6 +16,7 @@ from policies.quota.partial_admission import most
 from policies.quota.parts import PodSetRequest, uncovered
 from policies.quota.shares import Head, QueueOrder, Rank, Requested, by_borrowing, fairest
 from policies.quota.tree import QuotaTree
+from policies.words import listed
 from tests.conformance.books import Books, Evicting, NoEvictions, Victims
 from tests.conformance.checks import (
     check_amount,
@@ -164,7 +165,9 @@ class _Turns:
     def _assign(self, queue: ClusterQueue, one: Incoming, podsets: Sequence[PodSetRequest]) -> Assignment:
         """By preempting only if there are victims for all of it together: also where there are none for a part of it,
         because its queue need not borrow that part from those who go. Without such victims as it is, if it fits so."""
-        if text := "it has no podsets" if not podsets else uncovered(queue, podsets):
+        names = uncovered(queue, podsets)
+        if not podsets or names:
+            text = f"{queue.title} does not cover {listed(names)}, which it asks for" if names else "it has no podsets"
             return Assignment(Fit.NONE, lack=Lack.NO_FLAVOR, text=text)
         evicting, asked = self._evicting(one), _with_pods(queue, podsets)
         found = self._flavors(evicting.preempts).assign(queue, asked)

@@ -87,8 +87,8 @@ class QuotaPlans:
     ) -> Steps[Plan | Refused | Changed]:
         picture, former = self._quotas.queues.picture, workload.flavoring
         asked = Asked(workload, demand.pods, queue, picture)
-        if text := uncovered(queue, asked.podsets(demand.pods)):
-            return Refused(Lack.QUOTA, NoQuota(Uncovered(text)), queue.name, waits_for=())
+        if names := uncovered(queue, asked.podsets(demand.pods)):
+            return Refused(Lack.QUOTA, NoQuota(Uncovered(queue.title, tuple(names))), queue.name, waits_for=())
         closed, later = asked.closed(), self._later(workload, queue)
         choices: Choices[NotThisFlavor] = Choices(picture.tree, picture.flavors, queue, closed, later=later)
         must = must_of(workload, demand.pods, shape)

@@ -10,31 +10,6 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from extender.core import causes
-from extender.core.causes import (
-    Bound,
-    ByFlavor,
-    Cause,
-    Differs,
-    FlavorRefused,
-    FlavorShort,
-    Growing,
-    Incomplete,
-    KeptRoom,
-    LeavingPod,
-    NoQuota,
-    NoRoom,
-    NotSuspended,
-    NotThisFlavor,
-    OtherNodes,
-    PreemptionOff,
-    PutOff,
-    Refused,
-    Running,
-    Stopping,
-    Unplaced,
-    Unsuited,
-    with_facts,
-)
 from extender.core.explain.problems import lost_pins
 from extender.core.ledger.claims import Claims, Owner
 from extender.core.ledger.creation import FailedCreation
@@ -84,18 +59,18 @@ class Facts:
         self._failed_creation = failed_creation
         self._additions = additions
 
-    def incomplete(self, workload: Workload) -> Incomplete:
+    def incomplete(self, workload: Workload) -> causes.Incomplete:
         """Say what is bound of a gang that lacks members, and where room for the others is kept."""
         kept = self.kept_for_it(workload) if workload.missing and workload.reserved else None
-        return Incomplete(workload.share(Stage.BOUND), bool(workload.missing), kept)
+        return causes.Incomplete(workload.share(Stage.BOUND), bool(workload.missing), kept)
 
-    def kept_for_it(self, workload: Workload) -> KeptRoom:
+    def kept_for_it(self, workload: Workload) -> causes.KeptRoom:
         """Say where its own kept room is, and how long it is kept. There must be some."""
         rooms = self._room.kept_rooms(workload)
         ends = max((claim.until or 0.0 for claim in rooms), default=0.0)
-        return KeptRoom(len(rooms), tuple(sorted({claim.node for claim in rooms})), ends - self._process.epoch)
+        return causes.KeptRoom(len(rooms), tuple(sorted({claim.node for claim in rooms})), ends - self._process.epoch)
 
-    def kept_for_others(self, workload: Workload, pod: Pod) -> KeptRoom | None:
+    def kept_for_others(self, workload: Workload, pod: Pod) -> causes.KeptRoom | None:
         """Room that is kept for replacements of lost members of other gangs, where this pod might go; None for none."""
         others = [self._workloads[key] for key in self._room.keeping if key != workload.key]
         rooms = [claim for other in others for claim in self._room.kept_rooms(other)]
@@ -103,26 +78,28 @@ class Facts:
         there = [claim for claim in rooms if open_to_it(claim.node)]
         if not there:
             return None
-        return KeptRoom(len(there), (), max(claim.until or 0.0 for claim in there) - self._process.epoch)
+        return causes.KeptRoom(len(there), (), max(claim.until or 0.0 for claim in there) - self._process.epoch)
 
     def shortage(
         self,
         workload: Workload,
         queue: ClusterQueue,
         podsets: Sequence[PodSetRequest],
-        refused: Mapping[tuple[str, str], NotThisFlavor],
-        last: Unplaced | None,
+        refused: Mapping[tuple[str, str], causes.NotThisFlavor],
+        last: causes.Unplaced | None,
         *,
         promised: bool,
-    ) -> ByFlavor:
+    ) -> causes.ByFlavor:
         """Say what is short flavor by flavor, for the podsets of a workload together. ``refused``: by podset and
         flavor, why its nodes will not do. ``last``: the same of the flavors tried last, where each podset alone
         finds one; ``promised``: without that, what is left is promised to others."""
-        facts: dict[FlavorRefused | FlavorShort, None] = {}
+        facts: dict[causes.FlavorRefused | causes.FlavorShort, None] = {}
         for group in queue.groups:
             for podset in podsets:
                 facts.update(dict.fromkeys(self._of_group(workload, queue, group, podset, podsets, refused)))
-        return ByFlavor(queue.title, tuple(facts), None if facts else last, promised and not facts and last is None)
+        return causes.ByFlavor(
+            queue.title, tuple(facts), None if facts else last, promised and not facts and last is None
+        )
 
     def _of_group(
         self,
@@ -131,20 +108,20 @@ class Facts:
         group: ResourceGroup,
         podset: PodSetRequest,
         podsets: Sequence[PodSetRequest],
-        refused: Mapping[tuple[str, str], NotThisFlavor],
-    ) -> Iterator[FlavorRefused | FlavorShort]:
+        refused: Mapping[tuple[str, str], causes.NotThisFlavor],
+    ) -> Iterator[causes.FlavorRefused | causes.FlavorShort]:
         """Nothing where some flavor has all that the podsets ask for of it, and nodes."""
         total: dict[str, int] = {}
         for one in podsets:
             for name in group.limited():
                 total[name] = total.get(name, 0) + one.requests.get(name, 0)
-        found: list[FlavorRefused | FlavorShort] = []
+        found: list[causes.FlavorRefused | causes.FlavorShort] = []
         for name, limits in group.flavors:
             flavor = self._quotas.queues.picture.flavors.get(name)
             if flavor is not None and (why := refused.get((podset.name, name))) is not None:
-                found.append(FlavorRefused(name, why))
+                found.append(causes.FlavorRefused(name, why))
             elif flavor is not None and (detail := unsuited(flavor, podset.selection)):
-                found.append(FlavorRefused(name, Unsuited(detail)))
+                found.append(causes.FlavorRefused(name, causes.Unsuited(detail)))
             else:
                 short = [*self._short(workload, queue, name, limits, total)]
                 if not short and any(total.values()):
@@ -159,20 +136,20 @@ class Facts:
         flavor: str,
         limits: Mapping[str, Quota],
         total: Mapping[str, int],
-    ) -> Iterator[FlavorShort]:
+    ) -> Iterator[causes.FlavorShort]:
         node = self._quotas.node_of(queue.name)
         for resource, much in total.items():
             what = flavor, resource
             if not much or node is None:
                 continue
             if resource not in limits:
-                yield FlavorShort(what, much, None)
+                yield causes.FlavorShort(what, much, None)
             elif much > (most := node.potential(what)):
-                yield FlavorShort(what, much, most)
+                yield causes.FlavorShort(what, much, most)
             elif much > (left := max(0, node.left(what))):
-                yield self._used(workload, queue, FlavorShort(what, much, most, left))
+                yield self._used(workload, queue, causes.FlavorShort(what, much, most, left))
 
-    def _used(self, workload: Workload, queue: ClusterQueue, short: FlavorShort) -> FlavorShort:
+    def _used(self, workload: Workload, queue: ClusterQueue, short: causes.FlavorShort) -> causes.FlavorShort:
         """The same with the others that use most of it: when they end it comes free; and with what its own pods use."""
         what, own = short.what, self._quotas.uses.of(workload.key)
         users = sorted(self._quotas.uses.users(what, queue.name).items(), key=lambda one: (-one[1], one[0]))
@@ -189,57 +166,57 @@ class Facts:
             leaving=leaving(pods) if of_leaving else None,
         )
 
-    def in_full(self, workload: Workload, why: Cause) -> Cause:
+    def in_full(self, workload: Workload, why: causes.Cause) -> causes.Cause:
         """Why it waits, with what is known beside that, where it waits for room or quota."""
-        if isinstance(why, NoQuota):
-            return with_facts(why, *self._missing(workload))
-        if isinstance(why, NoRoom):
+        if isinstance(why, causes.NoQuota):
+            return causes.with_facts(why, *self._missing(workload))
+        if isinstance(why, causes.NoRoom):
             why = self._of_room(workload, why)
-        if isinstance(why, NoRoom | Refused) and workload.job is not None:
-            differs = Differs(self._additions.difference(workload.job.seen.podsets))
-            known = why.what.without.beside if isinstance(why.what, OtherNodes) else ()
-            return with_facts(why, differs) if differs.detail and differs not in known else why
+        if isinstance(why, causes.NoRoom | causes.Refused) and workload.job is not None:
+            differs = causes.Differs(self._additions.difference(workload.job.seen.podsets))
+            known = why.what.without.beside if isinstance(why.what, causes.OtherNodes) else ()
+            return causes.with_facts(why, differs) if differs.detail and differs not in known else why
         return why
 
-    def _of_room(self, workload: Workload, why: NoRoom) -> NoRoom | Refused:
+    def _of_room(self, workload: Workload, why: causes.NoRoom) -> causes.NoRoom | causes.Refused:
         """The cause with what kube-scheduler, the settings and an earlier search for victims add to it."""
         retries = workload.retries
         if put_off(self._failed_creation, workload):
-            why = with_facts(why, PutOff())
-        why = with_facts(why, *self._missing(workload))
+            why = causes.with_facts(why, causes.PutOff())
+        why = causes.with_facts(why, *self._missing(workload))
         if (lost := lost_pins(workload, self._pods, self._claims)) is not None:
-            why = with_facts(why, lost)
+            why = causes.with_facts(why, lost)
         if retries.nodes and retries.words:
-            return Refused(OtherNodes(retries.words, why))
+            return causes.Refused(causes.OtherNodes(retries.words, why))
         if workload.priority > 0 and self._limits.preemption is Preempts.OFF:
-            return with_facts(why, PreemptionOff(workload.priority))
+            return causes.with_facts(why, causes.PreemptionOff(workload.priority))
         demand = workload.demand
         spared = None if demand is None else self._preemptions.spares(workload.key, demand.shape)
         if spared is None or spared.why is None or spared.why == why.what:
             return why
-        return with_facts(why, spared.why)
+        return causes.with_facts(why, spared.why)
 
-    def _missing(self, workload: Workload) -> Sequence[Incomplete]:
+    def _missing(self, workload: Workload) -> Sequence[causes.Incomplete]:
         return [self.incomplete(workload)] if workload.incomplete and not workload.grows else ()
 
-    def running(self, workload: Workload) -> Running | Stopping:
+    def running(self, workload: Workload) -> causes.Running | causes.Stopping:
         """Say what is bound of a gang that has started, and why the others wait."""
         if (job := workload.job) is not None and job.stop and job.refused:
             return not_suspended(job)
         if workload.grows:
-            return Running(self._growing(workload))
+            return causes.Running(self._growing(workload))
         if workload.incomplete and not workload.admitted:
-            return Running(self.incomplete(workload))
+            return causes.Running(self.incomplete(workload))
         bound, to_come = workload.reached(Stage.BOUND), uncreated(workload)
         waiting, surplus = len(workload.members.slots.lacking), workload.telling.surplus
         if not waiting or surplus is None:
-            return Running(Bound(bound, to_come))
+            return causes.Running(causes.Bound(bound, to_come))
         led = job is not None and any(map(_is_led, workload.members.unplaced()))
-        return Running(Bound(bound, to_come, waiting, surplus, led))
+        return causes.Running(causes.Bound(bound, to_come, waiting, surplus, led))
 
-    def _growing(self, workload: Workload) -> Growing:
+    def _growing(self, workload: Workload) -> causes.Growing:
         waiting = len(workload.members.slots.lacking)
-        return Growing(
+        return causes.Growing(
             workload.reached(Stage.BOUND),
             workload.min_member,
             waiting,
@@ -249,9 +226,9 @@ class Facts:
         )
 
 
-def not_suspended(record: JobRecord) -> Stopping:
+def not_suspended(record: JobRecord) -> causes.Stopping:
     """Why it goes on although it is to be suspended."""
-    return Stopping(NotSuspended(record.stop, record.refused))
+    return causes.Stopping(causes.NotSuspended(record.stop, record.refused))
 
 
 def _is_led(pod: Pod) -> bool:
@@ -344,10 +321,10 @@ def leaving_pods(
     return [(pod, claims.nodes.get(pod.node or "")) for pod in using if pod.deleting]
 
 
-def leaving(pods: Sequence[tuple[Pod, Node | None]]) -> LeavingPod:
+def leaving(pods: Sequence[tuple[Pod, Node | None]]) -> causes.LeavingPod:
     """Name the first of these pods, which terminate, and count the others. There must be one."""
     pod, node = pods[0]
-    return LeavingPod(pod.name, pod.node, None if node is None else node.ready, len(pods) - 1)
+    return causes.LeavingPod(pod.name, pod.node, None if node is None else node.ready, len(pods) - 1)
 
 
 _NAMED = 3

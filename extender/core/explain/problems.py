@@ -4,31 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from extender.core.causes import (
-    Cause,
-    Contradiction,
-    Disagreement,
-    Gated,
-    InvalidPodGroup,
-    LostPins,
-    MembersMissing,
-    MinMemberMissing,
-    OtherScheduler,
-    PodGroupDeleted,
-    PodGroupMissing,
-    QueueInactive,
-    QueueMissing,
-    QueueStopped,
-    ResourceClaims,
-    Share,
-    StartedOver,
-    Stopping,
-    TooManyGangs,
-    TooManyMembers,
-    TooManyShapes,
-    TwoQueues,
-    VolumeNotBound,
-)
+from extender.core import causes
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.quotas import Quotas
@@ -53,12 +29,12 @@ def pinned_to_lost(workload: Workload, pods: Mapping[str, Pod], claims: Claims) 
     ]
 
 
-def lost_pins(workload: Workload, pods: Mapping[str, Pod], claims: Claims) -> LostPins | None:
+def lost_pins(workload: Workload, pods: Mapping[str, Pod], claims: Claims) -> causes.LostPins | None:
     """The same as a fact; None if there are none."""
     if not (lost := pinned_to_lost(workload, pods, claims)):
         return None
     nodes = dict.fromkeys(node for pod in lost for node in nodes_named(pod.selection))
-    return LostPins(tuple(pod.name for pod in lost), tuple(nodes))
+    return causes.LostPins(tuple(pod.name for pod in lost), tuple(nodes))
 
 
 class Problems:
@@ -80,7 +56,7 @@ class Problems:
         self._namespaces = namespaces
         self._waiting = waiting
 
-    def problem(self, workload: Workload, owner: str = "") -> Cause | None:
+    def problem(self, workload: Workload, owner: str = "") -> causes.Cause | None:
         """The first thing that somebody has to fix or that has to happen; None when the gang can be planned.
 
         ``owner``: only members of this one are to be planned; what is wrong with others matters to these alone.
@@ -99,31 +75,31 @@ class Problems:
         )
 
 
-def _stopping(workload: Workload) -> Stopping | None:
+def _stopping(workload: Workload) -> causes.Stopping | None:
     """Slots of a job that was started with another plan: it has to be suspended before it can be planned anew."""
     job, slots = workload.job, workload.members.slots
     if job is None or job.plannable or job.awaits_nodes or not any(slot in slots.templates for slot in slots.lacking):
         return None
-    return Stopping(StartedOver(job.stop))
+    return causes.Stopping(causes.StartedOver(job.stop))
 
 
-def foreign(workload: Workload, schedulers: Sequence[str]) -> OtherScheduler | None:
+def foreign(workload: Workload, schedulers: Sequence[str]) -> causes.OtherScheduler | None:
     """None for a gang that has members of ours. What may be another scheduler's on purpose is not written to."""
     names = sorted(workload.members.said.schedulers)
     if not names or any(name in schedulers for name in names):
         return None
     on_purpose = names != ["default-scheduler"] or set(workload.members.said.dialects) != {Dialect.ANNOTATION.value}
-    return OtherScheduler(tuple(names), schedulers[0], on_purpose)
+    return causes.OtherScheduler(tuple(names), schedulers[0], on_purpose)
 
 
 def _contradiction(
     workload: Workload, schedulers: Collection[str], owner: str
-) -> Contradiction | InvalidPodGroup | None:
+) -> causes.Contradiction | causes.InvalidPodGroup | None:
     """Among the members that have no node. What those say that run, a rolling update may have changed since."""
     members, wanted = workload.members, workload.members.wanted.of(owner)
     for pod in _odd(workload, owner):
         if pod.group is not None and pod.group.problem is not None and not pod.node:
-            return InvalidPodGroup(pod.group.problem, pod.name)
+            return causes.InvalidPodGroup(pod.group.problem, pod.name)
     if any(name not in schedulers for name in members.said.schedulers):
         return _disagreement("schedulers", members.said.schedulers)
     if workload.group is None and workload.podsets is None and len(wanted.stated) > 1:
@@ -139,15 +115,15 @@ def _contradiction(
     return _topologies(workload, owner) if len(wanted.topologies) > 1 else None
 
 
-def _other_queue(workload: Workload, said: str) -> Contradiction | None:
+def _other_queue(workload: Workload, said: str) -> causes.Contradiction | None:
     """Its pods name one Queue of Volcano and its PodGroup another one, and nobody a LocalQueue, which would count."""
     of_group = workload.group.queue if workload.group is not None else ""
     if said == of_group or workload.job is not None or not (said.startswith(VOLCANO) and of_group.startswith(VOLCANO)):
         return None
-    return Contradiction(TwoQueues(title_of(said), title_of(of_group)))
+    return causes.Contradiction(causes.TwoQueues(title_of(said), title_of(of_group)))
 
 
-def _topologies(workload: Workload, owner: str) -> Contradiction | None:
+def _topologies(workload: Workload, owner: str) -> causes.Contradiction | None:
     """Members of one shape and one series are one role, which has one wish; other roles may have others."""
     wishes: dict[object, dict[Topology, None]] = {}
     for pod in _of(workload.live, owner):
@@ -160,79 +136,83 @@ def _topologies(workload: Workload, owner: str) -> Contradiction | None:
 
 def _no_quorum_stated(
     workload: Workload,
-) -> PodGroupDeleted | InvalidPodGroup | PodGroupMissing | MinMemberMissing | None:
+) -> causes.PodGroupDeleted | causes.InvalidPodGroup | causes.PodGroupMissing | causes.MinMemberMissing | None:
     if workload.group is not None and workload.group.deleting:
-        return PodGroupDeleted()
+        return causes.PodGroupDeleted()
     if workload.group is not None and workload.group.min_member < 1:
-        return InvalidPodGroup(workload.group.min_member)
+        return causes.InvalidPodGroup(workload.group.min_member)
     if workload.group is not None and workload.group.problem is not None:
-        return InvalidPodGroup(workload.group.problem)
+        return causes.InvalidPodGroup(workload.group.problem)
     if workload.min_member is not None:
         return None
     if any(dialect and dialect.has_objects for dialect in workload.members.said.dialects):
-        return PodGroupMissing(workload.key, Dialect.KOORDINATOR in workload.members.said.dialects)
+        return causes.PodGroupMissing(workload.key, Dialect.KOORDINATOR in workload.members.said.dialects)
     first = workload.members.first
     owner = first.group.owner if first is not None and first.group is not None else ""
-    return MinMemberMissing(owner, _in_yunikorns_words(workload))
+    return causes.MinMemberMissing(owner, _in_yunikorns_words(workload))
 
 
-def _not_in_queue(workload: Workload, quotas: Quotas) -> QueueMissing | QueueInactive | QueueStopped | None:
+def _not_in_queue(
+    workload: Workload, quotas: Quotas
+) -> causes.QueueMissing | causes.QueueInactive | causes.QueueStopped | None:
     """Its queue admits nothing, or is none. What has started goes on, and what is half released is completed."""
     why = quotas.route(workload).why
     started = workload.release.complete or workload.members.started
     broken = workload.release.partial_since is not None and not workload.seated
-    if broken or (started and isinstance(why, QueueStopped)):
+    if broken or (started and isinstance(why, causes.QueueStopped)):
         return None
     return why
 
 
-def _too_many(workload: Workload, limits: Limits, waiting: Waiting) -> TooManyMembers | TooManyGangs | None:
+def _too_many(
+    workload: Workload, limits: Limits, waiting: Waiting
+) -> causes.TooManyMembers | causes.TooManyGangs | None:
     """More than the settings allow. What has started goes on."""
     if workload.release.complete or workload.members.started:
         return None
     most, size = limits.members, max(len(workload.live), workload.min_member or 0)
     if size > most:
-        return TooManyMembers(len(workload.live), workload.min_member, most)
+        return causes.TooManyMembers(len(workload.live), workload.min_member, most)
     if waiting.keeps_out(workload.key):
-        return TooManyGangs(limits.waiting, workload.key.namespace)
+        return causes.TooManyGangs(limits.waiting, workload.key.namespace)
     return None
 
 
-def too_many_shapes(members: Iterable[Role], limits: Limits) -> TooManyShapes | None:
+def too_many_shapes(members: Iterable[Role], limits: Limits) -> causes.TooManyShapes | None:
     """Members of each shape are placed by themselves. A pin to one node, or volumes that few nodes reach, count for
     nothing: there is no choice."""
     found = {
         (requests, Selection() if selection.held or pinned_to(selection) else selection, *others)
         for requests, selection, *others in members
     }
-    return TooManyShapes(len(found), limits.shapes) if len(found) > limits.shapes else None
+    return causes.TooManyShapes(len(found), limits.shapes) if len(found) > limits.shapes else None
 
 
 def _unsupported(
-    workload: Workload, lacking: Callable[[Pod], VolumeNotBound | None], owner: str
-) -> ResourceClaims | VolumeNotBound | None:
+    workload: Workload, lacking: Callable[[Pod], causes.VolumeNotBound | None], owner: str
+) -> causes.ResourceClaims | causes.VolumeNotBound | None:
     """``lacking(pod)`` says which volume claim of the pod has no volume yet; None if all have one."""
     for pod in _odd(workload, owner):
         if pod.node:
             continue
         if pod.device_claims:
-            return ResourceClaims(pod.name)
+            return causes.ResourceClaims(pod.name)
         if (unbound := lacking(pod)) is not None:
             return unbound
     return None
 
 
-def _gated(workload: Workload, owner: str) -> Gated | None:
+def _gated(workload: Workload, owner: str) -> causes.Gated | None:
     """A running gang goes on with those that are not gated; one that has yet to start waits for every member."""
     found = [pod for pod in _odd(workload, owner) if pod.foreign_gates]
     waiting = _of(workload.members.unplaced(), owner) if found else []
     if not found or (workload.release.complete and any(not pod.foreign_gates for pod in waiting)):
         return None
     gates = sorted({gate for pod in found for gate in pod.foreign_gates})
-    return Gated(len(found), len(workload.live), tuple(gates))
+    return causes.Gated(len(found), len(workload.live), tuple(gates))
 
 
-def too_few(workload: Workload) -> MembersMissing | None:
+def too_few(workload: Workload) -> causes.MembersMissing | None:
     """Fewer members exist than it needs."""
     needed, there = workload.min_member or 0, workload.reached(Stage.THERE)
     if workload.release.complete:
@@ -242,9 +222,9 @@ def too_few(workload: Workload) -> MembersMissing | None:
             return None
         share, earlier = workload.share(Stage.THERE), 0
     else:
-        share, earlier = Share(there, needed), of_earlier(workload)
+        share, earlier = causes.Share(there, needed), of_earlier(workload)
     yunikorn = _in_yunikorns_words(workload)
-    return MembersMissing(share, earlier, placeholders=yunikorn, stateful_set=_in_order(workload))
+    return causes.MembersMissing(share, earlier, placeholders=yunikorn, stateful_set=_in_order(workload))
 
 
 def of_earlier(workload: Workload) -> int:
@@ -269,9 +249,9 @@ def _size(size: int | Minima | None) -> object:
     return " and ".join(f"{least} {role}" for role, least in size) if isinstance(size, tuple) else size
 
 
-def _disagreement(subject: str, values: Iterable[object]) -> Contradiction:
+def _disagreement(subject: str, values: Iterable[object]) -> causes.Contradiction:
     named = sorted("none" if value is None else str(value) for value in values)
-    return Contradiction(Disagreement(subject, tuple(named)))
+    return causes.Contradiction(causes.Disagreement(subject, tuple(named)))
 
 
 def _odd(workload: Workload, owner: str) -> list[Pod]:

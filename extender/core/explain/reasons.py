@@ -11,101 +11,7 @@ from functools import lru_cache
 from math import inf
 from typing import NamedTuple, assert_never, get_args
 
-from extender.core.causes import (
-    AskedInVain,
-    AwaitingNodes,
-    Beside,
-    Bound,
-    ByDra,
-    ByFlavor,
-    Call,
-    Carrier,
-    Cause,
-    Contradiction,
-    CountedAs,
-    Creating,
-    Differs,
-    Disagreement,
-    Ended,
-    EvictionEnded,
-    FlavorRefused,
-    FlavorShort,
-    Forgotten,
-    Gated,
-    Growing,
-    Held,
-    Holders,
-    Holding,
-    Incomplete,
-    InvalidJob,
-    InvalidPodGroup,
-    KeptRoom,
-    Late,
-    LaterWave,
-    LeavingPod,
-    LostPins,
-    MembersMissing,
-    MinMemberMissing,
-    Misfit,
-    Missing,
-    NamespaceTerminating,
-    NameTaken,
-    New,
-    NoNodesAsked,
-    NoQuota,
-    NoRoom,
-    NotPlanned,
-    NotSuspended,
-    NotThisFlavor,
-    NoVictims,
-    OfferedByDra,
-    OtherNodes,
-    OtherScheduler,
-    Partial,
-    Placed,
-    PodGroupDeleted,
-    PodGroupMissing,
-    PodsLeft,
-    PodsRefused,
-    PolicyFailed,
-    Preempted,
-    Preempting,
-    PreemptionOff,
-    Protected,
-    PutOff,
-    QueueInactive,
-    QueueMissing,
-    QueueOrder,
-    QueueStopped,
-    Refused,
-    Releasing,
-    ResourceClaims,
-    Rests,
-    Running,
-    SharedSpread,
-    Short,
-    Split,
-    StartedOver,
-    StartedWith,
-    Stopping,
-    TakingOff,
-    TooManyGangs,
-    TooManyMembers,
-    TooManyShapes,
-    Trying,
-    TurnedDown,
-    TwoQueues,
-    Uncovered,
-    Uncreated,
-    UnknownTopology,
-    Unsuited,
-    Untried,
-    Unusable,
-    Unwritten,
-    VictimsGone,
-    VolumeNotBound,
-    WouldEvict,
-)
+from extender.core import causes
 from policies.model import Victim
 from policies.model.mentions import Mention, mentioned
 from policies.model.queues import VOLCANO, Strategy
@@ -120,170 +26,167 @@ class Reason(NamedTuple):
     warning: bool = True
 
 
-CODES: tuple[str, ...] = tuple(sorted(kind.__name__ for kind in get_args(Cause)))
+CODES: tuple[str, ...] = tuple(sorted(kind.__name__ for kind in get_args(causes.Cause)))
 """The code of every reason."""
 
 
-def code_of(cause: Cause) -> str:
+def code_of(cause: causes.Cause) -> str:
     """Return the code of its reason, for which no text is made."""
     return type(cause).__name__
 
 
 @lru_cache(maxsize=1024)
-def reason_of(cause: Cause) -> Reason:
+def reason_of(cause: causes.Cause) -> Reason:
     """Return the reason that people read. Thousands of workloads may have equal causes: their text is made once."""
     return Reason(code_of(cause), text_of(cause), _warns(cause))
 
 
-def turn_text(turn: str | Cause) -> str:
+def turn_text(turn: str | causes.Cause) -> str:
     """Return what a turn of a story says."""
     return turn if isinstance(turn, str) else f"{code_of(turn)}: {text_of(turn)}"
 
 
-def _warns(cause: Cause) -> bool:
+_CALM = (
+    *causes.PASSING,
+    causes.Running,
+    causes.Ended,
+    causes.Gated,
+    causes.MembersMissing,
+    causes.Held,
+    causes.Creating,
+    causes.SharedSpread,
+    causes.Preempted,
+    causes.Preempting,
+    causes.AwaitingNodes,
+)
+"""Causes that end by themselves, or that somebody wanted."""
+
+
+def _warns(cause: causes.Cause) -> bool:
     """Whether somebody may have to do something about it."""
     match cause:
-        case Stopping(what=PodsLeft(silent=silent)):
-            return bool(silent)
-        case Stopping(what=TakingOff(detail=refused)):
-            return bool(refused)
-        case Stopping(what=StartedOver()):
+        case causes.Stopping(what=causes.PodsLeft(silent="") | causes.TakingOff(detail="") | causes.StartedOver()):
             return False
-        case (
-            New()
-            | Trying()
-            | Placed()
-            | Holding()
-            | Releasing()
-            | Running()
-            | Ended()
-            | Gated()
-            | MembersMissing()
-            | Held()
-        ):
-            return False
-        case Creating() | SharedSpread() | Preempted() | Preempting() | AwaitingNodes():
-            return False
-    return True
+    return not isinstance(cause, _CALM)
 
 
-def text_of(cause: Cause) -> str:  # noqa: C901, one line for each cause
+def text_of(cause: causes.Cause) -> str:  # noqa: C901, one line for each cause
     """Return the sentence of its reason."""
     text: str
     match cause:
-        case New():
+        case causes.New():
             return "the gang has just been seen"
-        case Trying():
+        case causes.Trying():
             return "the API server is asked by a dry run what it makes of its pods"
-        case Placed(carrier=Carrier.STARTED_JOB):
+        case causes.Placed(carrier=causes.Carrier.STARTED_JOB):
             return "it is started with the plan that is written on it"
-        case Placed(members=members, carrier=carrier):
+        case causes.Placed(members=members, carrier=carrier):
             return f"{counted(members, 'member', 'has', 'have')} a node; {_CARRIERS[carrier]}"
-        case Holding(arrived=arrived, uncreated=uncreated):
+        case causes.Holding(arrived=arrived, uncreated=uncreated):
             return f"{arrived} reached bind{_uncreated(uncreated)}"
-        case Releasing():
+        case causes.Releasing():
             return "its members are being bound"
-        case Running(what=what):
+        case causes.Running(what=what):
             return _running(what)
-        case Partial(bound=bound):
+        case causes.Partial(bound=bound):
             return f"its start broke off with {bound} bound; replacements are placed first"
-        case Ended():
+        case causes.Ended():
             return _ended(cause)
-        case NotPlanned():
+        case causes.NotPlanned():
             return "it was started without a plan of Muster's; it is planned when it is suspended the next time"
-        case NamespaceTerminating(namespace=name, gone=gone):
+        case causes.NamespaceTerminating(namespace=name, gone=gone):
             text = f"namespace {name} is {'deleted' if gone else 'being deleted'}"
             return f"{text}: no pod can be created in it, so nothing of it is started"
-        case OtherScheduler(schedulers=names, ours=ours):
+        case causes.OtherScheduler(schedulers=names, ours=ours):
             text = f"its pods have schedulerName {listed(names)}, which Muster does not serve"
             return f"{text}: nothing starts them together; set schedulerName: {ours} in the pod template"
-        case Contradiction(what=what):
+        case causes.Contradiction(what=what):
             return _contradiction(what)
-        case InvalidPodGroup(problem=int(size)):
+        case causes.InvalidPodGroup(problem=int(size)):
             return f"the minMember of its PodGroup is {size}, not a positive number"
-        case InvalidPodGroup(problem=problem, pod=pod):
+        case causes.InvalidPodGroup(problem=problem, pod=pod):
             return f"{f'pod {pod}' if pod else 'its PodGroup'}: {problem}"
-        case PodGroupDeleted():
+        case causes.PodGroupDeleted():
             return "its PodGroup is being deleted"
-        case PodGroupMissing(group=key, koordinator=koordinator):
+        case causes.PodGroupMissing(group=key, koordinator=koordinator):
             text = f"there is no PodGroup named {key.name} in namespace {key.namespace}"
             more = ", and no member says gang.scheduling.koordinator.sh/min-available"
             return f"{text}{more}" if koordinator else text
-        case MinMemberMissing():
+        case causes.MinMemberMissing():
             return _min_member_missing(cause)
-        case MembersMissing():
+        case causes.MembersMissing():
             return _members_missing(cause)
-        case TooManyMembers(members=members, min_member=least, most=most):
+        case causes.TooManyMembers(members=members, min_member=least, most=most):
             text = f"it has {many(members, 'member')} and minMember {least or 'unknown'}"
             return f"{text}; a gang may have at most {most} (max_gang_members)"
-        case TooManyGangs(waiting=waiting, namespace=name):
+        case causes.TooManyGangs(waiting=waiting, namespace=name):
             text = f"{counted(waiting, 'earlier gang', 'waits', 'wait')} in namespace {name}"
             return f"{text}, the most that are looked at (max_waiting_gangs)"
-        case TooManyShapes(shapes=shapes, most=most):
+        case causes.TooManyShapes(shapes=shapes, most=most):
             text = "requests, node selector, affinity, tolerations, topology, host ports or spread"
             limit = f"a gang may have at most {most} (max_gang_shapes); use one pod template for each role"
             return f"its members have {shapes} different shapes ({text}), and {limit}"
-        case ResourceClaims(pod=pod):
+        case causes.ResourceClaims(pod=pod):
             return f"pod {pod} uses resource claims (DRA), which gangs do not support yet"
-        case VolumeNotBound(claim=claim, pod=pod, exists=True):
+        case causes.VolumeNotBound(claim=claim, pod=pod, exists=True):
             return f"volume claim {claim} of pod {pod} has no volume; bind it first"
-        case VolumeNotBound(claim=claim, pod=pod):
+        case causes.VolumeNotBound(claim=claim, pod=pod):
             return f"there is no volume claim {claim}, which pod {pod} mounts; create it"
-        case Gated(gated=gated, members=members, gates=gates):
+        case causes.Gated(gated=gated, members=members, gates=gates):
             return f"{gated} of {counted(members, 'member', 'is', 'are')} gated by {listed(gates)}"
-        case Held():
+        case causes.Held():
             return "muster.dev/hold keeps it suspended"
-        case NameTaken():
+        case causes.NameTaken():
             return _name_taken(cause)
-        case InvalidJob(detail=detail) | PolicyFailed(detail=detail):
+        case causes.InvalidJob(detail=detail) | causes.PolicyFailed(detail=detail):
             return detail
-        case Stopping(what=what):
+        case causes.Stopping(what=what):
             return _stopping(what)
-        case PodsRefused(detail=detail):
+        case causes.PodsRefused(detail=detail):
             remedy = next((text for word, text in _REMEDIES if word in detail), _REMEDY)
             return f"the API server refuses its pods: {detail}; {remedy}"
-        case QueueMissing():
+        case causes.QueueMissing():
             return _queue_missing(cause)
-        case QueueInactive(queue=queue, what=Unusable.NOT_SELECTED, detail=namespace):
+        case causes.QueueInactive(queue=queue, what=causes.Unusable.NOT_SELECTED, detail=namespace):
             return f"the namespaceSelector of {queue} does not select namespace {namespace}"
-        case QueueInactive(queue=queue, what=Unusable.PARENT):
+        case causes.QueueInactive(queue=queue, what=causes.Unusable.PARENT):
             return f"{queue} has queues below it: only those have workloads"
-        case QueueInactive(queue=queue, detail=detail):
+        case causes.QueueInactive(queue=queue, detail=detail):
             return f"{queue} cannot be used: {detail}"
-        case QueueStopped(queue=queue, policy=policy):
+        case causes.QueueStopped(queue=queue, policy=policy):
             return f"{queue} is stopped (stopPolicy {policy})" if policy else f"{queue} is closed"
-        case QueueOrder(first=first, queue=queue):
+        case causes.QueueOrder(first=first, queue=queue):
             return f"{first.mention} is before it in {queue}, which is {Strategy.STRICT}"
-        case Creating(awaited=None):
+        case causes.Creating(awaited=None):
             return "others wait, and pods of another job are yet to be created that may never come"
-        case Creating(awaited=awaited, rate=rate):
+        case causes.Creating(awaited=awaited, rate=rate):
             text = f"{awaited} pods of jobs that were started before it are yet to be created"
             return f"{text}, at {rate} a second"
-        case SharedSpread(other=other):
+        case causes.SharedSpread(other=other):
             return f"a topology spread counts its members and those of {other}, which is being started"
-        case Preempted(preemptor=key):
+        case causes.Preempted(preemptor=key):
             return f"it gives way to {key.mention}, and its pods have yet to go"
-        case Preempting(victims=victims):
+        case causes.Preempting(victims=victims):
             several = len(victims) > 1
             text = f"{victims_text(victims)} {'give' if several else 'gives'} way to it"
             return f"{text}; it starts when {'they have' if several else 'that has'} gone"
-        case AwaitingNodes():
+        case causes.AwaitingNodes():
             return _awaiting(cause)
-        case Forgotten(what=what):
+        case causes.Forgotten(what=what):
             return what if isinstance(what, str) else _refused(what)
-        case Refused(what=what, beside=beside):
+        case causes.Refused(what=what, beside=beside):
             return _with_facts(_refused(what), beside)
-        case NoRoom(what=what, beside=beside) | NoQuota(what=what, beside=beside):
+        case causes.NoRoom(what=what, beside=beside) | causes.NoQuota(what=what, beside=beside):
             return _with_facts(_lack(what), beside)
-        case UnknownTopology(what=what) | Split(what=what) | OfferedByDra(what=what):
+        case causes.UnknownTopology(what=what) | causes.Split(what=what) | causes.OfferedByDra(what=what):
             return _lack(what)
     assert_never(cause)
 
 
 _CARRIERS = {
-    Carrier.KUBE_SCHEDULER: "kube-scheduler is carrying it out",
-    Carrier.ADVISED: "where each goes is up to kube-scheduler",
-    Carrier.JOB: "its job is started with them, and makes its pods",
+    causes.Carrier.KUBE_SCHEDULER: "kube-scheduler is carrying it out",
+    causes.Carrier.ADVISED: "where each goes is up to kube-scheduler",
+    causes.Carrier.JOB: "its job is started with them, and makes its pods",
 }
 _REMEDIES = (
     ("there is a pod muster-trial", "delete that pod"),
@@ -303,19 +206,19 @@ def _uncreated(pods: int) -> str:
     return f"; {counted(pods, 'pod', 'is', 'are')} yet to be created" if pods else ""
 
 
-def _running(what: Bound | Growing | Incomplete) -> str:
+def _running(what: causes.Bound | causes.Growing | causes.Incomplete) -> str:
     match what:
-        case Incomplete():
+        case causes.Incomplete():
             return _incomplete(what)
-        case Growing(bound=bound, size=size, waiting=waiting, surplus=surplus, unmade=unmade, kept=kept):
+        case causes.Growing(bound=bound, size=size, waiting=waiting, surplus=surplus, unmade=unmade, kept=kept):
             text = f"{bound} of {size} run"
             if surplus is not None:
-                for_room = " for room" if isinstance(surplus, NoRoom) else ""
+                for_room = " for room" if isinstance(surplus, causes.NoRoom) else ""
                 text += f"; {waiting} {'waits' if waiting == 1 else 'wait'}{for_room}: {text_of(surplus)}"
             if unmade:
                 text += f"; {counted(unmade, 'more pod', 'is', 'are')} yet to be made"
             return text if kept is None else f"{text}; {_kept(kept)}"
-        case Bound(bound=bound, uncreated=uncreated, waiting=waiting, surplus=surplus, led=led):
+        case causes.Bound(bound=bound, uncreated=uncreated, waiting=waiting, surplus=surplus, led=led):
             text = f"{counted(bound, 'member', 'is', 'are')} bound{_uncreated(uncreated)}"
             if surplus is not None:
                 text += f"; {counted(waiting, 'more member', 'waits', 'wait')}: {text_of(surplus)}"
@@ -325,20 +228,20 @@ def _running(what: Bound | Growing | Incomplete) -> str:
     assert_never(what)
 
 
-def _incomplete(what: Incomplete) -> str:
+def _incomplete(what: causes.Incomplete) -> str:
     """``"2 of 3 members are bound; room for 1 pod is kept on n-1 until 2026-11-21 14:05:10 UTC"``."""
     if not what.missing:
         return f"{what.bound} are bound; the others have a node"
     return f"{what.bound} are bound; {'no room is kept for the others' if what.kept is None else _kept(what.kept)}"
 
 
-def _kept(kept: KeptRoom) -> str:
+def _kept(kept: causes.KeptRoom) -> str:
     on = f" on {listed(kept.nodes)}" if kept.nodes else ""
     until = f"until {datetime.fromtimestamp(kept.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
     return f"room for {many(kept.pods, 'pod')} is kept{on} {until}"
 
 
-def _ended(cause: Ended) -> str:
+def _ended(cause: causes.Ended) -> str:
     if cause.kept is not None:
         return f"none of its members is left; {_kept(cause.kept)}"
     if cause.pods:
@@ -349,13 +252,13 @@ def _ended(cause: Ended) -> str:
     return "its job has ended"
 
 
-def _contradiction(what: Disagreement | TwoQueues) -> str:
-    if isinstance(what, TwoQueues):
+def _contradiction(what: causes.Disagreement | causes.TwoQueues) -> str:
+    if isinstance(what, causes.TwoQueues):
         return f"its members name {what.of_members}, and its PodGroup {what.of_group}"
     return f"its members have different {what.subject}: {listed(what.values)}"
 
 
-def _min_member_missing(cause: MinMemberMissing) -> str:
+def _min_member_missing(cause: causes.MinMemberMissing) -> str:
     if cause.owner:
         has_none = f"({cause.owner}) has no label muster.dev/gang: true, or Muster may not read it"
         return f"the object that makes its pods {has_none}: the size of the gang is never guessed"
@@ -363,7 +266,7 @@ def _min_member_missing(cause: MinMemberMissing) -> str:
     return f"no member says {key}: the size of the gang is never guessed"
 
 
-def _members_missing(cause: MembersMissing) -> str:
+def _members_missing(cause: causes.MembersMissing) -> str:
     there, needed, part = cause.there
     if part or cause.none_left:
         text = f"{cause.there} exist"
@@ -379,7 +282,7 @@ def _members_missing(cause: MembersMissing) -> str:
     return text
 
 
-def _name_taken(cause: NameTaken) -> str:
+def _name_taken(cause: causes.NameTaken) -> str:
     """Say why it has to wait, and what to do."""
     pods = cause.pods
     if pods:
@@ -394,106 +297,108 @@ def _name_taken(cause: NameTaken) -> str:
     )
 
 
-def _stopping(what: PodsLeft | TakingOff | StartedOver | NotSuspended) -> str:
+def _stopping(what: causes.PodsLeft | causes.TakingOff | causes.StartedOver | causes.NotSuspended) -> str:
     match what:
-        case PodsLeft(pods=pods, silent=silent):
+        case causes.PodsLeft(pods=pods, silent=silent):
             text = "it is suspended, and its pods have yet to go"
             if pods is not None:
                 text = f"{counted(pods, 'pod', 'has', 'have')} yet to go of an earlier start"
             if not silent:
                 return text
             return f"{text}: give node {silent}, which is silent, the out-of-service taint, or delete it"
-        case TakingOff(detail=detail):
+        case causes.TakingOff(detail=detail):
             refused = f", which was refused: {detail}" if detail else ""
             return f"it is suspended; what Muster wrote on it is being taken off{refused}"
-        case StartedOver(detail=detail):
+        case causes.StartedOver(detail=detail):
             if detail:
                 return f"it is started over: {detail}"
             return "its slots have the nodes of its plan, where others have yet to go"
-        case NotSuspended(detail=detail, refused=refused):
+        case causes.NotSuspended(detail=detail, refused=refused):
             return f"it is to be suspended: {detail}; that was refused: {refused}"
     assert_never(what)
 
 
-def _queue_missing(cause: QueueMissing) -> str:
+def _queue_missing(cause: causes.QueueMissing) -> str:
     match cause.what:
-        case Missing.NAME:
+        case causes.Missing.NAME:
             return "it names no queue, and every workload has to (require_queue)"
-        case Missing.LOCAL:
+        case causes.Missing.LOCAL:
             return f"there is no LocalQueue {cause.name} in namespace {cause.place}"
-        case Missing.CLUSTER:
+        case causes.Missing.CLUSTER:
             place = cause.place or "of no name"
             return f"LocalQueue {cause.name} points to ClusterQueue {place}, which does not exist"
-        case Missing.VOLCANO:
+        case causes.Missing.VOLCANO:
             return f"there is no {cause.name} of Volcano"
     assert_never(cause.what)
 
 
-def _awaiting(cause: AwaitingNodes) -> str:
+def _awaiting(cause: causes.AwaitingNodes) -> str:
     pods = many(cause.pods, "pod")
     match cause.call:
-        case Call.SHOWN:
+        case causes.Call.SHOWN:
             text = f"kube-scheduler has its {pods} without a plan, so that an autoscaler sees them"
-        case Call.REQUESTED:
+        case causes.Call.REQUESTED:
             text = f"a ProvisioningRequest asks for nodes for {pods}"
-        case Call.GRANTED:
+        case causes.Call.GRANTED:
             text = "those that it asked for are granted, and yet to be seen"
         case _:
             assert_never(cause.call)
     return f"it has quota of {listed(cause.flavors)} in ClusterQueue {cause.queue}, and no nodes: {text}"
 
 
-def _refused(what: OtherNodes | TurnedDown | Rests) -> str:
+def _refused(what: causes.OtherNodes | causes.TurnedDown | causes.Rests) -> str:
     match what:
-        case OtherNodes(words=words, without=without):
+        case causes.OtherNodes(words=words, without=without):
             return f"kube-scheduler refused it, and says: {words}; without those nodes, {text_of(without)}"
-        case TurnedDown(detail=detail, words=words, times=times):
+        case causes.TurnedDown(detail=detail, words=words, times=times):
             said = f", and says: {words}" if words else ""
             return f"{detail}{said}; refused {times} times in a row, it is planned again ever less often"
-        case Rests(detail=detail):
+        case causes.Rests(detail=detail):
             return f"{detail}; it rests before it is tried again"
     assert_never(what)
 
 
 def _lack(  # noqa: C901, one line for each lack
-    what: Short
-    | LaterWave
-    | ByFlavor
-    | Uncovered
-    | AskedInVain
-    | VictimsGone
-    | EvictionEnded
-    | Unwritten
-    | Protected
-    | Late
-    | Misfit
-    | ByDra,
+    what: causes.Short
+    | causes.LaterWave
+    | causes.ByFlavor
+    | causes.Uncovered
+    | causes.AskedInVain
+    | causes.VictimsGone
+    | causes.EvictionEnded
+    | causes.Unwritten
+    | causes.Protected
+    | causes.Late
+    | causes.Misfit
+    | causes.ByDra,
 ) -> str:
     match what:
-        case Short():
+        case causes.Short():
             return _short(what)
-        case LaterWave():
+        case causes.LaterWave():
             return "there is room only where it would keep pods of a later wave away from their nodes"
-        case ByFlavor():
+        case causes.ByFlavor():
             return _by_flavor(what)
-        case Uncovered(detail=detail) | Misfit(detail=detail) | Protected(detail=detail):
+        case causes.Uncovered(queue=queue, resources=names):
+            return f"{queue} does not cover {listed(names)}, which it asks for"
+        case causes.Misfit(detail=detail) | causes.Protected(detail=detail):
             return detail
-        case AskedInVain():
+        case causes.AskedInVain():
             return _in_vain(what)
-        case VictimsGone(why=why):
+        case causes.VictimsGone(why=why):
             return f"its victims have gone, and yet {text_of(why)}"
-        case EvictionEnded():
+        case causes.EvictionEnded():
             return _eviction_ended(what)
-        case Unwritten(detail=detail):
+        case causes.Unwritten(detail=detail):
             return f"it could not be written down: {detail}"
-        case Late():
+        case causes.Late():
             return _late(what)
-        case ByDra():
+        case causes.ByDra():
             return f"{_by_dra(what)}, and no node lists it: gangs do not support DRA yet"
     assert_never(what)
 
 
-def _short(what: Short) -> str:
+def _short(what: causes.Short) -> str:
     # Pods that join a gang that runs are placed one by one: how many of one fit says nothing.
     text = "" if what.grows else f"{what.placed} of {what.needed} members fit at once: "
     if what.near:
@@ -508,11 +413,11 @@ def _short(what: Short) -> str:
     return text
 
 
-def _by_dra(what: ByDra) -> str:
+def _by_dra(what: causes.ByDra) -> str:
     return f"{what.resource} is offered by DRA ({what.classes})"
 
 
-def _holders(holders: Holders) -> str:
+def _holders(holders: causes.Holders) -> str:
     """``"; held there by train-7 (ends unknown), team-b/train-9 (ends by 2026-11-21 14:05 UTC)"``.
 
     Nothing when nobody has room there. Gangs of other namespaces are named with these.
@@ -536,15 +441,15 @@ def _end(ends: float) -> str:
         return "ends unknown"
 
 
-def _by_flavor(what: ByFlavor) -> str:
+def _by_flavor(what: causes.ByFlavor) -> str:
     last = "" if what.last is None else text_of(what.last)
     if what.promised:
         last = "what is left of it is kept for those to whom others give way"
     return f"{what.queue}: {'; '.join([*dict.fromkeys(map(_of_flavor, what.flavors))][:8]) or last}"
 
 
-def _of_flavor(what: FlavorRefused | FlavorShort) -> str:
-    if isinstance(what, FlavorRefused):
+def _of_flavor(what: causes.FlavorRefused | causes.FlavorShort) -> str:
+    if isinstance(what, causes.FlavorRefused):
         return f"flavor {what.flavor}: {flavor_text(what.why)}"
     flavor, resource = what.what
     asked = f"it asks for {amount(resource, what.asked, up=True)}"
@@ -558,26 +463,26 @@ def _of_flavor(what: FlavorRefused | FlavorShort) -> str:
     return f"{asked}, and {left}{_users(what)}{_own(what)}"
 
 
-def flavor_text(why: NotThisFlavor) -> str:
+def flavor_text(why: causes.NotThisFlavor) -> str:
     """Say why it cannot have a flavor."""
     match why:
-        case StartedWith(flavors=flavors):
+        case causes.StartedWith(flavors=flavors):
             return f"it was started with flavor {', '.join(flavors)}"
-        case CountedAs(first=first):
+        case causes.CountedAs(first=first):
             return f"its nodes count as those of flavor {first}, which comes first"
-        case Unsuited(detail=detail):
+        case causes.Unsuited(detail=detail):
             return f"its pods do not go to nodes of that flavor: {detail}"
     return text_of(why)
 
 
-def _users(what: FlavorShort) -> str:
+def _users(what: causes.FlavorShort) -> str:
     resource = what.what[1]
     named = [Mention(key.namespace, f"{key} ({_number(resource, much)})") for key, much in what.users]
     more = f" and {what.more} more" if what.more else ""
     return f"; it is used by {mentioned(named)}{more}" if named else ""
 
 
-def _own(what: FlavorShort) -> str:
+def _own(what: causes.FlavorShort) -> str:
     """Say how much of it pods of the workload itself use, and why pods that terminate still count."""
     resource, gone = what.what[1], what.of_leaving
     text = f"; its own pods use {_number(resource, what.own)}" if what.own > 0 else ""
@@ -587,7 +492,7 @@ def _own(what: FlavorShort) -> str:
     return text
 
 
-def leaving_text(leaving: LeavingPod) -> str:
+def leaving_text(leaving: causes.LeavingPod) -> str:
     """``"its own pod train-0, which terminates on deleted node n-1, and 2 more"``."""
     where = "deleted node" if leaving.ready is None else "node" if leaving.ready else "silent node"
     more = f", and {leaving.more} more" if leaving.more else ""
@@ -599,7 +504,7 @@ def _number(resource: str, much: int) -> str:
     return amount(resource, much).removesuffix(f" {resource}")
 
 
-def _in_vain(what: AskedInVain) -> str:
+def _in_vain(what: causes.AskedInVain) -> str:
     if what.times:
         text = f"nodes were asked for in vain, {many(what.times, 'time')} in a row"
     else:
@@ -607,13 +512,13 @@ def _in_vain(what: AskedInVain) -> str:
     return f"{text}; it asks again {what.pause_s} s later"
 
 
-def _eviction_ended(what: EvictionEnded) -> str:
+def _eviction_ended(what: causes.EvictionEnded) -> str:
     told = "" if what.told else ", before anybody was told"
     text = f"the eviction of {victims_text(what.victims)} for it has ended{told}: {text_of(what.why)}"
     return f"{text}; it is tried again" if what.again else text
 
 
-def _late(what: Late) -> str:
+def _late(what: causes.Late) -> str:
     text = f"after {what.after_s} s {victims_text(what.left)} had yet to go"
     if what.refused is None:
         return text
@@ -632,46 +537,46 @@ def victims_text(victims: tuple[Victim, ...]) -> str:
     return f"{named} and {many(more, 'more victim')}" if more > 0 else named or "nobody"
 
 
-def _with_facts(text: str, facts: tuple[Beside, ...]) -> str:
+def _with_facts(text: str, facts: tuple[causes.Beside, ...]) -> str:
     """Say what is known beside it; what pods ask for beyond their templates stands before it."""
     for fact in facts:
-        text = f"{fact.detail}: {text}" if isinstance(fact, Differs) else f"{text}; {_beside(fact)}"
+        text = f"{fact.detail}: {text}" if isinstance(fact, causes.Differs) else f"{text}; {_beside(fact)}"
     return text
 
 
-def _beside(fact: Beside) -> str:  # noqa: C901, one line for each fact
+def _beside(fact: causes.Beside) -> str:  # noqa: C901, one line for each fact
     match fact:
-        case PutOff():
+        case causes.PutOff():
             return (
                 "it goes after workloads of other namespaces, because pods of jobs of this namespace were not created "
                 "when those were started"
             )
-        case Incomplete():
+        case causes.Incomplete():
             return _incomplete(fact)
-        case LostPins(pods=pods, nodes=nodes):
+        case causes.LostPins(pods=pods, nodes=nodes):
             pinned = f"pods {listed(pods)} are" if len(pods) > 1 else f"pod {pods[0]} is"
             gone = f"nodes {listed(nodes)}, which are" if len(nodes) > 1 else f"node {nodes[0]}, which is"
             return f"{pinned} pinned to {gone} gone: only deleting {'them' if len(pods) > 1 else 'it'} helps"
-        case PreemptionOff(priority=priority):
+        case causes.PreemptionOff(priority=priority):
             return f"its priority is {priority}, but preemption is off"
-        case NoVictims(detail=detail) | Differs(detail=detail):
+        case causes.NoVictims(detail=detail) | causes.Differs(detail=detail):
             return detail
-        case WouldEvict(victims=victims):
+        case causes.WouldEvict(victims=victims):
             named = mentioned([Mention(one.key.namespace, str(one)) for one in victims])
             return f"preemption is a dry run: on, it evicts {many(len(victims), 'victim')}: {named}"
-        case Uncreated(of_others=True):
+        case causes.Uncreated(of_others=True):
             whose = "pods of another job of its namespace, of no higher priority, were not created in time"
             return f"nobody is evicted for it: {whose}"
-        case Uncreated():
+        case causes.Uncreated():
             return "nobody is evicted for it: when it was started last, its pods were not created in time"
-        case Untried(detail=detail):
+        case causes.Untried(detail=detail):
             if detail:
                 return f"nobody is evicted for it, because the API server would refuse its pods: {detail}"
             return "nobody is evicted for it before the API server has been asked about its pods"
-        case NoNodesAsked(detail=detail):
+        case causes.NoNodesAsked(detail=detail):
             return f"no nodes are asked for: {detail}"
-        case AskedInVain():
+        case causes.AskedInVain():
             return _in_vain(fact)
-        case EvictionEnded():
+        case causes.EvictionEnded():
             return _eviction_ended(fact)
     assert_never(fact)

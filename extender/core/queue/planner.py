@@ -9,18 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from extender.core.causes import (
-    NOBODY,
-    ByDra,
-    LaterWave,
-    Misfit,
-    NoRoom,
-    OfferedByDra,
-    Short,
-    Split,
-    UnknownTopology,
-    Unplaced,
-)
+from extender.core import causes
 from extender.core.explain.facts import Facts, Holders
 from extender.core.ledger.claims import Claims, SlotOf
 from extender.core.ledger.devices import DeviceClasses
@@ -91,7 +80,7 @@ class Planner:
         self.policies = policies
         self._holders = Holders(claims, pods)
 
-    def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | Unplaced | Changed]:
+    def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | causes.Unplaced | Changed]:
         """A plan that can be committed now, or why there is none."""
         version = demand.version
         beside = yield from siblings(workload)
@@ -123,7 +112,7 @@ class Planner:
 
     def _search(
         self, workload: Workload, pods: Sequence[Pod], shape: Shape, view: Snapshot, beside: Sequence[Sibling]
-    ) -> Steps[tuple[Sequence[Pod], Placed | Shortfall | NoRoom]]:
+    ) -> Steps[tuple[Sequence[Pod], Placed | Shortfall | causes.NoRoom]]:
         """What the policies find for these pods, or for the least of them that can start."""
         search = placing if len(shape.roles) <= self._limits.shapes else placing_pinned
         found = yield from search(pods, shape.needed, view, shape.caps, beside, self.policies)
@@ -137,7 +126,7 @@ class Planner:
             caps = [Cap(node, one, 0) for one in dict.fromkeys(map(shape_of, pods)) for node in shut]
             found = yield from search(pods, needed, view, (*shape.caps, *caps), beside, self.policies)
             if isinstance(found, Placed) and self._kept_away(workload, pods, found.nodes, view):
-                return pods, NoRoom(LaterWave())
+                return pods, causes.NoRoom(causes.LaterWave())
         return pods, found
 
     @staticmethod
@@ -208,20 +197,20 @@ class Planner:
         """What tells whether its view has changed."""
         return self._claims.changes, _expected_before(self._pods, self._preemptions, self._singles, workload)
 
-    def _why(self, found: Shortfall, view: Snapshot, workload: Workload, pods: Sequence[Pod]) -> Steps[Unplaced]:
+    def _why(self, found: Shortfall, view: Snapshot, workload: Workload, pods: Sequence[Pod]) -> Steps[causes.Unplaced]:
         if found.split:
-            return Split(Misfit(found.explanation))
+            return causes.Split(causes.Misfit(found.explanation))
         if found.unclear:
-            return UnknownTopology(Misfit(found.explanation))
+            return causes.UnknownTopology(causes.Misfit(found.explanation))
         listed, by_dra = self._offered_by_dra(workload, view)
         if by_dra is not None and not listed:
-            return OfferedByDra(by_dra)
-        near, there = found.nearest, NOBODY
+            return causes.OfferedByDra(by_dra)
+        near, there = found.nearest, causes.NOBODY
         if near is not None:
             there = yield from self._holders.of(near, view.names)
         ahead = [self._pods.get(uid) for uid in dict.fromkeys(uid for uid, _ in self._singles.ahead_of(workload))]
-        return NoRoom(
-            Short(
+        return causes.NoRoom(
+            causes.Short(
                 found.placed,
                 found.needed,
                 workload.grows,
@@ -234,14 +223,14 @@ class Planner:
             )
         )
 
-    def _offered_by_dra(self, workload: Workload, view: Snapshot) -> tuple[bool, ByDra | None]:
+    def _offered_by_dra(self, workload: Workload, view: Snapshot) -> tuple[bool, causes.ByDra | None]:
         """Whether nodes list all that it asks for, and what of that DeviceClasses offer; first what no node lists."""
         devices = self._devices
-        found: tuple[bool, ByDra | None] = True, None
+        found: tuple[bool, causes.ByDra | None] = True, None
         asked = workload.demand.pods if workload.demand is not None and devices.seen else ()
         for name, much in dict.fromkeys(one for pod in asked for one in pod.requests):
             if much and (classes := devices.offering(name)):
-                found = bool(devices.listed(((name, much),), view)), ByDra(name, classes)
+                found = bool(devices.listed(((name, much),), view)), causes.ByDra(name, classes)
                 if not found[0]:
                     break
         return found

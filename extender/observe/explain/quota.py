@@ -27,7 +27,7 @@ from policies.model.queues import (
     VolcanoQueue,
 )
 from policies.quota.flavors import Assignment, Choices, Fit, unsuited
-from policies.quota.parts import Part, parts_of, uncovered_names
+from policies.quota.parts import Part, parts_of, uncovered
 from policies.quota.tree import QuotaTree
 from policies.words import amount, listed
 
@@ -75,7 +75,7 @@ class QuotaQuestion:
     def remedies(self) -> Iterator[Remedy]:
         """Yield what gives it quota: at least one answer where it has none."""
         title = self._queue.title
-        if names := uncovered_names(self._queue, self._podsets):
+        if names := uncovered(self._queue, self._podsets):
             total = Counter[str]()
             for podset in self._podsets:
                 total.update(podset.requests)
