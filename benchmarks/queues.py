@@ -108,7 +108,7 @@ class Crowd:
     def admission(self, queue: int) -> list[float]:
         """One of that queue ends. Where nobody waits, one comes."""
         self.rest()
-        before = len(self._core.state.waiting.keys)
+        before = len(self._core.state.pending.keys)
         steps = [self.feed([PodGone(self._runs[queue].uid)])]
         if not before:
             steps.append(self.feed([PodSeen(_pod(f"next-{queue}", self._name(queue), 0))]))

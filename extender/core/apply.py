@@ -53,6 +53,7 @@ from extender.core.ledger.devices import DeviceClasses
 from extender.core.ledger.kube_scheduler import KubeQueue
 from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.pending import Nodes, Own, Pending
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
@@ -60,7 +61,7 @@ from extender.core.ledger.room import Room
 from extender.core.ledger.singles import WaitingSingles
 from extender.core.ledger.store import Store
 from extender.core.ledger.volumes import Volumes
-from extender.core.ledger.waiting import Changes, Waiting
+from extender.core.ledger.waiting import Changes
 from extender.core.lifecycle import Lifecycle
 from extender.core.limits import Limits
 from extender.core.recovery import Recovery
@@ -85,8 +86,8 @@ class Apply:
         budgets: DisruptionBudgets,
         devices: DeviceClasses,
         failed_creation: FailedCreation,
-        waiting: Waiting,
         changes: Changes,
+        pending: Pending,
         singles: WaitingSingles,
         revocations: Revocations,
         hints: Hints,
@@ -106,8 +107,8 @@ class Apply:
         self._budgets = budgets
         self._devices = devices
         self._failed_creation = failed_creation
-        self._waiting = waiting
         self._changes = changes
+        self._pending = pending
         self._singles = singles
         self._revocations = revocations
         self._hints = hints
@@ -255,13 +256,13 @@ class Apply:
             self._jobs.namespace_changed(event.name, now)
         if self._namespaces.note(event):
             for workload in [one for key, one in self._store.workloads.items() if key.namespace == event.name]:
-                self._store.nudge(workload)
+                self._pending.wake(Own(workload.key, anew=True))
         if isinstance(event, NamespaceGone):
             self._failed_creation.namespace_gone(event.name)
         changed = [one.describe(event.name, labels) for one in (self._claims.tenants, self._singles.coming)]
         if any(changed) and self._changes.wary:
             # Whoever waits may be drawn to other pods by now, or kept away by them, or no longer.
-            self._changes.nodes = True
+            self._pending.wake(Nodes())
 
     def volume_noted(self, event: ClaimSeen | ClaimGone | VolumeSeen | VolumeGone, now: float) -> None:
         """What waits for the claim can be planned, or in another way; pods that mount it are seen anew."""
@@ -270,10 +271,10 @@ class Apply:
         for uid in list(self._volumes.users.get(claim, ())):
             self._pods_seen.see(self._store.pods[uid], now)
             found = self._store.member(uid)
-            if found is not None and found[0].key in self._waiting.keys:
-                self._store.nudge(found[0])
+            if found is not None and found[0].key in self._pending.keys:
+                self._pending.wake(Own(found[0].key, anew=True))
         namespace, name = claim
-        for key in self._waiting.keys:
+        for key in self._pending.keys:
             podsets = self._store.workloads[key].podsets if key.namespace == namespace else None
             if podsets is not None and any(name in one.template.claims for one in podsets.podsets):
                 self._store.touch(self._store.workloads[key])
@@ -284,7 +285,7 @@ class Apply:
 
     def device_class_noted(self, event: DeviceClassSeen | DeviceClassGone, _: float) -> None:
         self._devices.note(event)
-        self._changes.nodes = True  # whatever no node offers may be offered by it
+        self._pending.wake(Nodes())  # whatever no node offers may be offered by it
 
 
 def _is_another(workload: Workload, group: PodGroup) -> bool:

@@ -55,6 +55,7 @@ from extender.core.jobs.elastic import CapacityAsk, Elastic, Unplanned
 from extender.core.jobs.jobs import JobNaming, Jobs
 from extender.core.jobs.upkeep import Upkeep
 from extender.core.ledger.expected import ExpectedPods
+from extender.core.ledger.pending import Time
 from extender.core.ledger.queues import ObjectKey
 from extender.core.ledger.state import State
 from extender.core.lifecycle import Lifecycle
@@ -358,7 +359,12 @@ class Engine:
 
     def next_wake(self) -> float | None:
         """The instant by which a Tick is due, or None while nothing is pending."""
-        instants = [self._cycle.wake(), self.state.timers.first(), self.state.singles.next_end()]
+        instants = [
+            self._cycle.wake(),
+            self.state.pending.next_time(),
+            self.state.timers.first(),
+            self.state.singles.next_end(),
+        ]
         instants += self._repeats.next(), self._kube_preemption.next_look()
         instants += self._enqueues.next_retry(), self._reservations.next_end()
         instants += self.state.quotas.past.next_sample(), self._elastic.next_end(), *self.state.binds.instants()
@@ -380,6 +386,7 @@ class Engine:
         self._enqueues.retry(now)
         self._repeats.repeat(now)
         state.quotas.past.sample(now)
+        state.pending.wake(Time(now))
         for key in state.timers.due(now):
             self._recovery.find_out(key, now)
             if (workload := state.workloads.get(key)) is not None:

@@ -282,7 +282,7 @@ class Lifecycle:
         if not (workload.release.complete and (workload.starting or workload.members.slots.lacking)):
             workload.retries.start()  # else members beyond its quorum may be refused again and again
         if workload.release.partial_since is not None:
-            workload.nudge()  # others of it are planned by other rules from now on
+            workload.bump_version()  # others of it are planned by other rules from now on
         workload.release.become_whole()
         workload.begin(None)
 
@@ -297,7 +297,7 @@ class Lifecycle:
                 return self._complete(workload, now)  # of what was needed when it began, as a restart would say
             self._reporter.reached(workload, Milestone.BROKEN, now)
             self._revocations.take_back_unlike_bound(workload, now)
-            workload.nudge()  # whatever becomes of its queue it is to be completed now
+            workload.bump_version()  # whatever becomes of its queue it is to be completed now
         elif release.partial_count == count and (workload.starting or workload.members.slots.lacking):
             return  # that was said; what has been said since is news about its replacements
         release.break_off(since if release.partial_since is None else release.partial_since, count)

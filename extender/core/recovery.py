@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from extender.core.explain.hints import Hints
 from extender.core.gate.steering import Steering
+from extender.core.ledger.pending import Pending
 from extender.core.ledger.process import Process
-from extender.core.ledger.waiting import Changes, Waiting
+from extender.core.ledger.waiting import Changes
 from extender.core.lifecycle import Lifecycle
 from extender.core.preemption.kube_preemption import KubePreemption
 from extender.core.workload.workload import Workload
@@ -27,7 +28,7 @@ class Recovery:
         self,
         process: Process,
         workloads: Mapping[GroupKey, Workload],
-        waiting: Waiting,
+        pending: Pending,
         changes: Changes,
         lifecycle: Lifecycle,
         steering: Steering,
@@ -36,7 +37,7 @@ class Recovery:
     ) -> None:
         self._process = process
         self._workloads = workloads
-        self._waiting = waiting
+        self._pending = pending
         self._changes = changes
         self._lifecycle = lifecycle
         self._steering = steering
@@ -85,7 +86,7 @@ class Recovery:
             job = workload.job
             if self._workloads.get(key) is not workload or job is None:
                 continue
-            if job.unproven or job.awaits_nodes or (workload.admitted and key in self._waiting.keys):
+            if job.unproven or job.awaits_nodes or (workload.admitted and key in self._pending.keys):
                 self._process.subject = key
                 self._lifecycle.settle(workload, now)
                 self._process.subject = None

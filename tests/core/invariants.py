@@ -47,10 +47,10 @@ def _wrong_with(state: State, workload: Workload) -> Iterator[str]:
     yield from differences(workload)
     yield from _status(workload)
     yield from _slots(state, workload)
-    waits, lacking = workload.key in state.waiting.keys, members.slots.lacking
+    waits, lacking = workload.key in state.pending.keys, members.slots.lacking
     if waits is not (bool(lacking) and not workload.paused):
         yield f"waiting is {waits}, but the slots that lack a node are {lacking}"
-    if state.process.synced and waits and not workload.releasing and workload.key not in state.waiting.stale:
+    if state.process.synced and waits and not workload.releasing and workload.key not in state.pending.due:
         yield from _demand(state, workload)
     yield from _quorum(state, workload)
 
@@ -188,7 +188,7 @@ def _wrong_with_indexes(state: State) -> Iterator[str]:
     held = {hold.call: uid for one in state.workloads.values() for uid, hold in one.members.holds.items()}
     if state.binds.held != held:
         yield f"the calls on file are {state.binds.held}, those held are {held}"
-    for key in state.waiting.keys:
+    for key in state.pending.keys:
         if key not in state.workloads:
             yield f"{key} waits, but is unknown"
     for uid, done in state.store.bound_by_us.items():

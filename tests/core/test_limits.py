@@ -44,7 +44,7 @@ def test_another_namespace_is_not_held_up() -> None:
     script = Script(*cluster("a: 1x8"), limits=FEW)
     script.see(*crowd, gang("modest", 2))
     assert script.reason("modest") == "NoRoom", "it was looked at"
-    assert sum(script.core.state.waiting.keeps_out(GroupKey("greedy", f"job{n}")) for n in range(10)) == 8
+    assert sum(script.core.state.pending.keeps_out(GroupKey("greedy", f"job{n}")) for n in range(10)) == 8
 
 
 def test_the_limit_is_nothing_to_a_gang_that_runs() -> None:

@@ -42,7 +42,7 @@ class Forgetful(Engine):
 
 def _at_everybody(self: Queued, queue: str, shortfalls: Shortfalls) -> None:
     shortfalls.reopen(queue)
-    self.strict.look_again(queue)
+    self.strict.begin_anew(queue)
 
 
 def script_of(limits: Limits, *, forgetful: bool = False) -> Script:
@@ -93,7 +93,7 @@ def play_all(seeds: int) -> None:
         play(seed)
 
 
-@pytest.mark.parametrize("forgotten", ["awaited", "reopen", "look_again", "others"])
+@pytest.mark.parametrize("forgotten", ["awaited", "reopen", "given_back", "others"])
 def test_what_is_forgotten_is_seen(forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of these leaves somebody out whom quota that was given back would do."""
     if forgotten == "awaited":

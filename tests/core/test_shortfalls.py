@@ -17,12 +17,16 @@ from tests.builders import key
 NO_ROOM, OTHER = NoRoom(Short(0, 2, grows=False, near="", holders=NOBODY, detail="")), NoRoom(LaterWave())
 
 
+def fresh() -> Shortfalls:
+    return Shortfalls(lambda _: None)
+
+
 def shape() -> Shape:
     return Shape(1, (), (), (), ())
 
 
 def test_what_one_queue_lacks_says_nothing_about_another() -> None:
-    known, asked = Shortfalls(), shape()
+    known, asked = fresh(), shape()
     known.put(Lack.ROOM, asked, NO_ROOM, scope="team-a")
     assert known.get(asked, "team-a") is NO_ROOM
     assert known.get(asked, "team-b") is None
@@ -30,13 +34,13 @@ def test_what_one_queue_lacks_says_nothing_about_another() -> None:
 
 
 def test_what_everybody_lacks_every_queue_lacks() -> None:
-    known, asked = Shortfalls(), shape()
+    known, asked = fresh(), shape()
     known.put(Lack.ROOM, asked, NO_ROOM)
     assert known.get(asked, "team-a") is known.get(asked) is NO_ROOM
 
 
 def test_a_scope_is_dropped_by_itself() -> None:
-    known, asked = Shortfalls(), shape()
+    known, asked = fresh(), shape()
     known.put(Lack.ROOM, asked, NO_ROOM)
     known.put(Lack.ROOM, asked, OTHER, scope="team-a")
     known.drop(Lack.ROOM, asked)
@@ -48,7 +52,7 @@ def test_a_scope_is_dropped_by_itself() -> None:
 
 
 def test_shapes_that_nobody_asks_for_are_forgotten() -> None:
-    known, asked, other = Shortfalls(), shape(), shape()
+    known, asked, other = fresh(), shape(), shape()
     for one in (asked, other):
         known.put(Lack.ROOM, one, NO_ROOM)
     known.keep([asked])
@@ -59,7 +63,7 @@ def test_shapes_that_nobody_asks_for_are_forgotten() -> None:
 
 
 def test_what_rests_on_a_shape_that_may_have_room_is_dropped_with_it() -> None:
-    known, asked, tried = Shortfalls(), shape(), shape()
+    known, asked, tried = fresh(), shape(), shape()
     known.put(Lack.ROOM, tried, NO_ROOM)
     known.put(Lack.ROOM, asked, OTHER, "team-a", [tried])
     known.keep([asked])
@@ -75,7 +79,7 @@ GPUS = (("gpus", "nvidia.com/gpu"), 8)
 
 
 def test_what_was_given_back_and_others_have_nobody_who_waits_for_it_has() -> None:
-    known, one, other, smaller = Shortfalls(), shape(), shape(), shape()
+    known, one, other, smaller = fresh(), shape(), shape(), shape()
     for asked, amount in ((one, 8), (other, 8), (smaller, 4)):
         known.put(Lack.QUOTA, asked, NO_ROOM, "team-a", waits_for=((GPUS[0], amount),))
     assert known.reopen("team-a", lambda _, amount: amount <= 4) == {smaller: ((GPUS[0], 4),)}
@@ -88,7 +92,7 @@ def test_what_was_given_back_and_others_have_nobody_who_waits_for_it_has() -> No
 
 
 def test_what_lacks_room_as_well_waits_for_more_than_quota() -> None:
-    known, asked, other = Shortfalls(), shape(), shape()
+    known, asked, other = fresh(), shape(), shape()
     known.put(Lack.ROOM, asked, NO_ROOM, "team-a", waits_for=(GPUS,))
     known.put(Lack.QUOTA, asked, OTHER, "team-a", waits_for=(GPUS,))
     known.put(Lack.QUOTA, other, OTHER, "team-a")

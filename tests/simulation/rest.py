@@ -46,6 +46,7 @@ from tests.simulation.sight import (
     take,
     tolerating,
 )
+from tests.simulation.wakes import not_woken
 
 
 def rooms_without(world: World, referee: Referee, key: GroupKey, plan: Plan) -> Iterator[tuple[GroupKey, Room]]:
@@ -316,6 +317,8 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
         yield from _uptake_complaints(world, room, plan)
     yield from judge_jobs(world, referee, room, plan)
     yield from _phase_complaints(world)
+    if not restless:
+        yield from not_woken(world.extender.core, world.clock.now)
 
 
 def _phase_complaints(world: World) -> Iterator[str]:

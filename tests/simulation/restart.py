@@ -127,8 +127,8 @@ def complaints(api: ApiServer, known: Engine, fresh: Engine, now: float, *, serv
     due = known.next_wake()
     restart.play(known.state, now, now + LASTS_S if due is None else min(due, now + LASTS_S), served=served)
     before, after = known.state, restart.state
-    if after.waiting.keys.keys() != before.waiting.keys.keys():
-        yield f"{[*before.waiting.keys]} wait, and after a restart {[*after.waiting.keys]} do"
+    if after.pending.keys.keys() != before.pending.keys.keys():
+        yield f"{[*before.pending.keys]} wait, and after a restart {[*after.pending.keys]} do"
     for effect in restart.wrote:
         yield f"a restart would have the consequence {effect}"
     said, says = _reasons(before), _reasons(after)

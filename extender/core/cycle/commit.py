@@ -13,11 +13,12 @@ from extender.core.gate.revocations import Revocations
 from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.kube_scheduler import awaits_uptake
+from extender.core.ledger.pending import Own, Pending
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Starting, Waiting
+from extender.core.ledger.waiting import Starting
 from extender.core.preemption.candidates import Candidates
 from extender.core.queue.planner import Plan
 from extender.core.workload.workload import Workload
@@ -156,7 +157,7 @@ class Books:
         room: Room,
         quotas: Quotas,
         preemptions: Preemptions,
-        waiting: Waiting,
+        pending: Pending,
         starting: Starting,
         candidates: Candidates,
     ) -> None:
@@ -164,7 +165,7 @@ class Books:
         self._room = room
         self._quotas = quotas
         self._preemptions = preemptions
-        self._waiting = waiting
+        self._pending = pending
         self._starting = starting
         self._candidates = candidates
 
@@ -187,9 +188,9 @@ class Books:
             self._preemptions.offers(key, workload.priority, pods)
         if key in self._starting:
             for other in self._starting.go_on(workload):
-                self._waiting.look_again(other)
+                self._pending.wake(Own(other))
         if slots.lacking and not workload.paused:
-            self._waiting.come(key, changed=workload.asked is None and not workload.releasing)
-        elif key in self._waiting.keys and (following := self._waiting.leave(key)) is not None:
-            self._store.nudge(self._store.workloads[following])
+            self._pending.come(key, changed=workload.asked is None and not workload.releasing)
+        elif key in self._pending.keys and (following := self._pending.leave(key)) is not None:
+            self._pending.wake(Own(following, anew=True))
         return stays

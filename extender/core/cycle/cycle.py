@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from math import inf
 from typing import Protocol
 
 from extender.core.causes import Cause, Creating, OtherScheduler, PolicyFailed, Preempted, SharedSpread, Unplaced
@@ -33,12 +34,13 @@ from extender.core.jobs.coming import fills_up
 from extender.core.jobs.elastic import AskNodes, Elastic
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation
+from extender.core.ledger.pending import ANY_ROOM, EVERY_ROOM, Config, Nodes, Own, Pending, QuotaFor, RoomFor
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.process import Counts, Process
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.singles import KeptOut, WaitingSingle
 from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Changes, Freed, Starting, Waiting, concerns, put_off
+from extender.core.ledger.waiting import Changes, Freed, Starting, concerns, put_off
 from extender.core.limits import Limits
 from extender.core.preemption.preempt import Evict, Later, Preempting
 from extender.core.preemption.reservations import Reservations
@@ -89,7 +91,7 @@ class Cycle:
         preemptions: Preemptions,
         creation: Creation,
         failed_creation: FailedCreation,
-        waiting: Waiting,
+        pending: Pending,
         starting: Starting,
         changes: Changes,
         kept_out: KeptOut,
@@ -113,7 +115,7 @@ class Cycle:
         self._preemptions = preemptions
         self._creation = creation
         self._failed_creation = failed_creation
-        self._waiting = waiting
+        self._pending = pending
         self._starting = starting
         self._changes = changes
         self._kept_out = kept_out
@@ -123,7 +125,7 @@ class Cycle:
         self._ahead = ahead
         self._demands = demands
         self._commit = commit
-        self._shortfalls = Shortfalls()
+        self._shortfalls = Shortfalls(pending.wake)
         self._queued = queued
         self._reservations = reservations
         self._preempting = preempting
@@ -155,7 +157,7 @@ class Cycle:
         if self._walk is not None or not self._process.synced:
             return
         hopeful = self._changes.hopeful
-        if not self._waiting.keys and (hopeful or self._changes.taken):
+        if not self._pending.keys and (hopeful or self._changes.taken):
             # Whoever comes is looked at for the first time, so nothing of the past matters any more.
             self._shortfalls.keep(())
             hopeful = False
@@ -165,7 +167,7 @@ class Cycle:
             at = max(at, self._rest_until)
         elif self._queued.has_news:
             pass
-        elif not self._waiting.stale and not self._kept_out.reopened:
+        elif not self._pending.due and not self._kept_out.reopened:
             if (appointed := self._appointed(at)) is None:
                 return
             at = appointed
@@ -174,10 +176,10 @@ class Cycle:
 
     def _appointed(self, at: float) -> float | None:
         """The first instant from ``at`` on at which somebody wants to be looked at though nothing has changed."""
-        wanted = [self._queued.due, self._creation.due]
+        wanted = [self._queued.due]
         if self._changes.taken:
             wanted.append(self._refresh_at)
-        if self._waiting.keys:
+        if self._pending.keys:
             wanted.append(self._preempting.due(at))
         return min((max(at, due) for due in wanted if due is not None), default=None)
 
@@ -211,52 +213,54 @@ class Cycle:
             return
         self._demands.review()
         for namespace in self._failed_creation.lapse(now):
-            self._waiting.reorder(namespace)
+            self._pending.wake(Config(namespace))
         self._queued.review(self._shortfalls, now)
-        for key in self._creation.take_refused(now):
-            self._waiting.look_again(key)
         self._vain, self._in_need = 0, None
         self._began = now
         refresh = changes.taken and now >= self._refresh_at
-        freed, met, gone, everybody = list[Freed](), list[Pod](), False, self._preempting.review(now)
+        freed, met, gone, victims = list[Freed](), list[Pod](), False, self._preempting.review(now)
         ended: Mapping[str, None] = {}
+        every = False
         if changes.hopeful or refresh:
             changes = changes.take()
             if changes.nodes or refresh:
                 self._shortfalls.clear(Lack.ROOM)
                 self._refresh_at = now + self._limits.refresh_s
-                everybody = True
+                every = True
             else:
                 freed, met, gone = changes.in_the_end(self._claims.room), changes.met, bool(changes.freed)
                 ended, self._changes.taken = changes.ended, True  # what stands now grows old
-        self._walk = self._run(freed, met, ended, gone=gone, everybody=everybody)
+        self._walk = self._run(freed, met, ended, gone=gone, every=every, victims=victims)
 
     def _run(
-        self, freed: list[Freed], met: list[Pod], ended: Mapping[str, None], *, gone: bool, everybody: bool
+        self, freed: list[Freed], met: list[Pod], ended: Mapping[str, None], *, gone: bool, every: bool, victims: bool
     ) -> Steps[None]:
         """Run one cycle: look at old shortfalls in the light of what has changed, then give those who have none a turn.
 
-        Workloads whose shape has a shortfall are left out, unless ``everybody`` is to be looked at. ``gone``: somebody
-        has given room back. ``ended``: the workloads that have, for those whose reason names them.
+        ``gone``: somebody has given room back. ``ended``: the workloads that have, for those whose reason names them.
+        ``every``: whatever lacks room is looked at. ``victims``: so is whatever others may be evicted for.
         """
-        everybody |= yield from self._drop_shortfalls(freed, met, ended, gone=gone)
-        line = yield from self._whole_line(everybody=everybody)
+        dropped = yield from self._drop_shortfalls(freed, met, ended, gone=gone)
+        if every or dropped or victims:
+            self._pending.wake(EVERY_ROOM if every else ANY_ROOM)
+            self._wake_for_victims(quota=victims)
+        line = yield from self._whole_line()
         excess: Counter[str] = Counter()  # what the turns of each namespace have cost beyond plain ones
         while (workload := line.next()) is not None:
             if isinstance(workload, WaitingSingle):
                 yield from self._ahead.keep(workload.pod.uid, self._now)
-            elif self._store.workloads.get(workload.key) is not workload or workload.key not in self._waiting.keys:
+            elif self._store.workloads.get(workload.key) is not workload or workload.key not in self._pending.keys:
                 yield LOOK
             elif excess[workload.key.namespace] > self._limits.excess_units:
-                self._waiting.look_again(workload.key)
+                self._pending.wake(Own(workload.key))
                 yield LOOK
-            elif self._queued.passes_by(workload, self._shortfalls):
+            elif self._queued.passes_by(workload, self._shortfalls, self._now):
                 yield from self._pass_by(line, workload)
             else:
-                self._waiting.look_again(workload.key)  # what it lacks from now on may be room
+                self._pending.wake(Own(workload.key))  # what it lacks from now on may be something else
                 excess[workload.key.namespace] += yield from self._turn(workload, line)
                 if not line.has_postponed(workload):
-                    self._queued.park(workload, self._shortfalls)
+                    self._park(workload)
                     yield from self._hold_up(line, workload)
         # Only while a shape that depends on other pods waits do changes of those pods matter.
         self._changes.wary = self._changes.wary and any(
@@ -276,14 +280,20 @@ class Cycle:
                 self._shortfalls.drop(Lack.ROOM, shape, scope)
                 dropped = True
             self._vain += cost
-        yield from self._shortfalls.forget(self._waiting.keys, self._store.workloads)
+        yield from self._shortfalls.forget(self._pending.keys, self._store.workloads)
         return dropped
 
-    def _whole_line(self, *, everybody: bool) -> Steps[Line]:
+    def _wake_for_victims(self, *, quota: bool) -> None:
+        """Wake those that others may be evicted for by now. ``quota``: also those that lack quota alone."""
+        helps_above = self._preempting.helps_above
+        for lacks, shape in self._pending.shapes() if helps_above < inf else ():
+            if (quota or isinstance(lacks, RoomFor)) and shape.priority[0] > helps_above:
+                self._pending.wake(lacks)
+
+    def _whole_line(self) -> Steps[Line]:
         """Return the line of all whose turn may come, with those that quota was given back for, and single pods."""
-        waiting = self._waiting
-        line = yield from self._line(waiting.open() if everybody else list(waiting.stale))
-        for count, (queue, entries, waits_for) in enumerate(self._queued.take_hopeful(), 1):
+        line = yield from self._line(self._pending.take_due())
+        for count, (queue, entries, waits_for) in enumerate(self._pending.take_invited(), 1):
             line.take(queue, entries, waits_for)
             if not count % AT_ONCE:
                 yield LOOK * AT_ONCE
@@ -321,7 +331,7 @@ class Cycle:
                 self._quotas.count_unseen(workload)  # before anybody else is planned
                 return cost
             case Changed():
-                self._waiting.look_again(workload.key)
+                self._pending.wake(Own(workload.key))
             case PolicyError():
                 self._blame(workload, outcome, now)
             case Later():
@@ -338,16 +348,15 @@ class Cycle:
 
     def _asked(self, workload: Workload, now: float) -> Steps[tuple[Demand, Shape] | None]:
         """Return what it asks of the planner; None if it asks for nothing now."""
-        waiting = self._waiting
         if workload.releasing:
-            waiting.looked_at(workload.key)
+            self._pending.looked_at(workload.key)
             yield LOOK
             return None
         if workload.asked is None:
             yield from self._demands.ask(workload)
         if (demand := workload.asked) is None:
             return None
-        waiting.looked_at(workload.key)
+        self._pending.looked_at(workload.key)
         if demand.trouble is not None:
             self._explain(workload, demand.trouble, now)
         if demand.shape is None or now < workload.retries.not_before:
@@ -405,7 +414,7 @@ class Cycle:
             self._in_need = tuple(
                 islice(
                     dict.fromkeys(
-                        in_need(self._store.workloads, self._failed_creation, self._waiting, self._kept_out, now)
+                        in_need(self._store.workloads, self._failed_creation, self._pending, self._kept_out, now)
                     ),
                     2,
                 )
@@ -430,10 +439,11 @@ class Cycle:
 
     def _blame(self, workload: Workload, error: PolicyError, now: float) -> None:
         """A policy failed: that costs the workload its turn, and a while."""
-        self._waiting.looked_at(workload.key)
+        self._pending.looked_at(workload.key)
         self._counts.blame(error.policy)
         self._reporter.reached(workload, Milestone.DELAYED, now, detail=str(error))
         workload.retries.fail(now, self._limits.retry_max_s)
+        self._park(workload)
         self._explain(workload, PolicyFailed(str(error)), now)
         self._store.touch(workload)
 
@@ -455,9 +465,11 @@ class Cycle:
             had_turn = other.key in self._preemptions.under_way or self._quotas.has_own(other.key) or other.resumes
             if had_turn and self._store.workloads.get(other.key) is other:
                 yield from self._turn(other, line)
+                self._park(other)
                 continue
             if other.asked is not None or other.releasing:  # else it has changed: the next cycle looks at it
-                self._waiting.looked_at(other.key)
+                self._pending.looked_at(other.key)
+                self._park(other)
                 asked = other.asked
                 own = None if asked is None or asked.shape is not None else asked.trouble
                 self._vain += LOOK
@@ -470,7 +482,7 @@ class Cycle:
         for at in range(0, len(keys), AT_ONCE):
             some = [one for key in keys[at : at + AT_ONCE] if (one := self._store.workloads.get(key)) is not None]
             for workload in some:
-                if workload.key in self._waiting.stale or self._is_open(workload):
+                if not self._is_shut(workload):
                     queue = self._quotas.queue_of(workload.key)
                     if queue is not None and workload.asked is None and not workload.releasing:
                         yield from self._demands.ask(workload)
@@ -481,26 +493,29 @@ class Cycle:
 
     def _come(self, line: Line, workload: Workload) -> None:
         """Put a workload into the line, at the turn that the queue policy gives it."""
-        if (number := self._waiting.keys.get(workload.key)) is None:
+        if (number := self._pending.keys.get(workload.key)) is None:
             return
         try:
             line.come(workload, number, self._quotas.members.queue_of(workload.key) or "")
         except PolicyError as error:
             self._blame(workload, error, self._now)
 
-    def _is_open(self, workload: Workload) -> bool:
-        """Whether something may be found out about it. One that waits for quota alone is parked."""
-        demand = workload.asked
-        if demand is None:
-            return True
-        if demand.shape is None or self._now < workload.retries.not_before:
+    def _is_shut(self, workload: Workload) -> bool:
+        """Return whether a workload that is due for its shape alone lacks something else, too. It is parked again."""
+        cause, demand = self._pending.due.get(workload.key), workload.asked
+        if not isinstance(cause, RoomFor | QuotaFor) or demand is None or demand.shape is None:
             return False
         if self._queued.refused(workload, demand.shape, self._shortfalls) is None:
-            return True
+            return False
         if self._preempting.wants(workload, demand.shape):
-            return True
-        self._queued.park(workload, self._shortfalls)
-        return False
+            return False
+        self._pending.looked_at(workload.key)
+        self._park(workload)
+        return True
+
+    def _park(self, workload: Workload) -> None:
+        """Let a workload that was looked at wait for what it lacks."""
+        self._queued.park(workload, self._shortfalls, self._now)
 
     def recover(self, now: float, recovery: EarlierLife) -> None:
         """After a restart, in slices: find out about each workload, take over the plans that hold, have calls answered
@@ -514,21 +529,22 @@ class Cycle:
         self._queued.review(self._shortfalls, self._now)
         yield from recovery.all(self._now)
         self._reservations.restore(self._now)
-        line = yield from self._line(list(self._waiting.keys))
+        line = yield from self._line(list(self._pending.keys))
         while isinstance(workload := line.next(), Workload):
             yield from self._resume(workload)
             yield LOOK + SEAT * len(workload.members.placed)
         yield from recovery.end(self._now)
         self._quotas.past.begin(self._process.epoch, self._now)
         if self._now < self._process.paused_until:
-            self._changes.nodes = True  # everybody is looked at when the pause is over
+            self._pending.wake(Nodes())  # everybody is looked at when the pause is over
             return (yield from recovery.clear(self._now))
-        line = yield from self._line([key for key in self._waiting.keys if fills_up(self._store.workloads[key])])
+        line = yield from self._line([key for key in self._pending.keys if fills_up(self._store.workloads[key])])
         while isinstance(workload := line.next(), Workload):
             # Nobody else gets the room that was kept for its pods that come later.
             yield from self._turn(workload, line)
+            self._park(workload)
         self._refresh_at = self._now + self._limits.refresh_s
-        yield from self._run([], [], {}, gone=False, everybody=True)
+        yield from self._run([], [], {}, gone=False, every=True, victims=False)
         yield from recovery.clear(self._now)
 
     def _resume(self, workload: Workload) -> Steps[None]:

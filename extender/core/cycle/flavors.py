@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from extender.core.causes import NoQuota, NoRoom, NotThisFlavor, Uncovered, Unplaced
 from extender.core.explain.facts import Facts
+from extender.core.ledger.pending import Amounts
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.queues import Picture
 from extender.core.ledger.quotas import Quotas
@@ -16,7 +17,7 @@ from extender.core.preemption.reclaim import tree_without_leaving
 from extender.core.queue.demands import Asked, Demands, must_of
 from extender.core.queue.line import Line
 from extender.core.queue.planner import Changed, Plan, Planner
-from extender.core.queue.shortfalls import Amounts, Lack, Scope, Shortfalls
+from extender.core.queue.shortfalls import Lack, Scope, Shortfalls
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
 from policies.model import Pod

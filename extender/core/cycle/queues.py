@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from extender.core.causes import QueueOrder, Unplaced
 from extender.core.cycle.flavors import QuotaPlans, Refused
 from extender.core.explain.reports import declared
 from extender.core.ledger.claims import Claims
-from extender.core.ledger.creation import FailedCreation
+from extender.core.ledger.creation import Creation, FailedCreation
+from extender.core.ledger.pending import ANY_ROOM, Amounts, Nodes, Own, Pending, QuotaFor, RoomFor, Time
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Changes, Entry, Turns, Waiting
+from extender.core.ledger.waiting import Turns
 from extender.core.limits import Limits, Preempts
 from extender.core.preemption.reclaim import evicts
 from extender.core.queue.line import Line, QueueLines, StrictOrder, requested
 from extender.core.queue.planner import Changed, Plan, Planner
-from extender.core.queue.shortfalls import EVERYBODY, Amounts, Lack, Shortfalls
+from extender.core.queue.shortfalls import EVERYBODY, Lack, Shortfalls
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
@@ -40,9 +41,9 @@ class Queued:
         claims: Claims,
         quotas: Quotas,
         preemptions: Preemptions,
+        creation: Creation,
         failed_creation: FailedCreation,
-        waiting: Waiting,
-        changes: Changes,
+        pending: Pending,
         planner: Planner,
         plans: QuotaPlans,
         policies: Policies,
@@ -52,24 +53,21 @@ class Queued:
         self._claims = claims
         self._quotas = quotas
         self._preemptions = preemptions
-        self._waiting = waiting
-        self._changes = changes
+        self._creation = creation
+        self._pending = pending
         self.turns = Turns(failed_creation, policies.queue)
         self._between = FairSharing() if limits.fair_sharing else policies.between
         self._planner = planner
         self._plans = plans
-        self.strict = StrictOrder(store.workloads, quotas, preemptions, waiting, self.turns)
+        self.strict = StrictOrder(store.workloads, quotas, preemptions, pending, self.turns)
         self._outdated: dict[str, float] = {}
         """Trees in which others use quota by now than the reasons say, and when they are said anew."""
-        self._hopeful: dict[tuple[str, Amounts], list[Shape]] = {}
-        """By queue and by quota that was given back: what those ask for that are parked there and wait for that. Others
-        may have it before it is their turn."""
 
     @property
     def has_news(self) -> bool:
         """Whether somebody may get quota who did not."""
         quotas = self._quotas
-        waits = bool(self._waiting.keys)
+        waits = bool(self._pending.keys)
         return quotas.queues.stale or (
             waits
             and bool(
@@ -82,7 +80,7 @@ class Queued:
     @property
     def due(self) -> float | None:
         """When reasons are to be said with the numbers of then."""
-        return next(iter(self._outdated.values()), None) if self._waiting.keys else None
+        return next(iter(self._outdated.values()), None) if self._pending.keys else None
 
     def _prove(self) -> None:
         """Whether the quota of a job allows its start can be told now."""
@@ -96,8 +94,6 @@ class Queued:
         if quotas.queues.stale:
             others = quotas.redraw()
             self._preemptions.redrawn()
-            # Who asks for a level may fit now, or not be understood any more, whatever was found before.
-            self._changes.nodes |= self._claims.declare(declared(quotas.queues))
             self._redrawn(shortfalls, others)
             self._prove()
         below = quotas.queues.picture.tree.below
@@ -108,15 +104,15 @@ class Queued:
             # One tree at a time: nobody who can start waits for all of them.
             for name in below(root := next(iter(self._outdated))):
                 if shortfalls.reopen(name):
-                    self.strict.look_again(name)
+                    self.strict.begin_anew(name)
             del self._outdated[root]
         for name in quotas.past.take_reordered():
             if name in self.strict.first:
-                self.strict.look_again(name)
-        for of in (*quotas.members.take_moved_on(), *map(quotas.members.queue_of, [*self._waiting.stale])):
+                self.strict.begin_anew(name)
+        for of in (*quotas.members.take_moved_on(), *map(quotas.members.queue_of, [*self._pending.due])):
             held_up = self.strict.first.get(of or "")
-            if held_up and (held_up.first not in self._waiting.keys or held_up.first in self._waiting.stale):
-                self.strict.look_again(held_up.queue)
+            if held_up and (held_up.first not in self._pending.keys or held_up.first in self._pending.due):
+                self.strict.begin_anew(held_up.queue)
 
     def lines(self, shortfalls: Shortfalls) -> QueueLines:
         """For one pass."""
@@ -138,16 +134,9 @@ class Queued:
             quotas,
             assign,
             lambda: between.rank(
-                quotas.queues.picture.tree, requested(self._store.workloads, self._quotas, self._waiting)
+                quotas.queues.picture.tree, requested(self._store.workloads, self._quotas, self._pending)
             ),
         )
-
-    def take_hopeful(self) -> Iterator[tuple[str, list[Entry], Amounts]]:
-        """For one pass: those for whom quota may have been given back, by queue, and how much of what."""
-        hopeful, self._hopeful = self._hopeful, {}
-        for (queue, waits_for), shapes in hopeful.items():
-            if entries := self._waiting.parked.of(queue, shapes):
-                yield queue, entries, waits_for
 
     def refused(self, workload: Workload, shape: Shape, shortfalls: Shortfalls) -> Unplaced | QueueOrder | None:
         """Why it cannot be admitted, as far as is known."""
@@ -158,7 +147,7 @@ class Queued:
             return None  # What others of its shape lack is the quota that it has.
         return self.strict.waits_behind(queue.name, workload) or shortfalls.get(shape, queue.name)
 
-    def passes_by(self, workload: Workload, shortfalls: Shortfalls) -> bool:
+    def passes_by(self, workload: Workload, shortfalls: Shortfalls, now: float) -> bool:
         """Its turn has come for what was given back, and others have that by now: nothing has changed for it."""
         queue, demand = self._quotas.queue_of(workload.key), workload.asked
         if queue is None or demand is None or demand.shape is None or self._preemptions.is_ready(workload.key):
@@ -168,33 +157,40 @@ class Queued:
         why = shortfalls.confirm(demand.shape, queue.name, self._quotas.is_there(queue.name))
         if why is None or why != workload.telling.cause:
             return False
-        self._waiting.looked_at(workload.key)
-        self._park(workload, queue.name, demand.shape)
+        self._pending.looked_at(workload.key)
+        self.park(workload, shortfalls, now)
         return True
 
-    def park(self, workload: Workload, shortfalls: Shortfalls) -> None:
-        """If it was refused for want of quota alone, no room that comes free concerns it."""
-        demand = workload.asked
-        queue = self._quotas.queue_of(workload.key)
-        if demand is None or (shape := demand.shape) is None or workload.key in self._waiting.stale:
-            return
-        if queue is None or self._quotas.has_own(workload.key):
-            return
-        if (
+    def park(self, workload: Workload, shortfalls: Shortfalls, now: float) -> None:
+        """Let a workload that was looked at wait for what its look has shown that it lacks. Free room is of no use to
+        one that lacks quota alone."""
+        demand, queue = workload.asked, self._quotas.queue_of(workload.key)
+        ends = workload.retries.not_before, self._creation.rests_until(workload.key)
+        times = [Time(at) for at in ends if at > now]
+        if demand is None or demand.shape is None or now < workload.retries.not_before:
+            return self._pending.park(workload, *times)
+        lacks = self._lacks(workload, demand.shape, queue, shortfalls)
+        if isinstance(lacks, QuotaFor):
+            try:
+                return self._pending.park(workload, lacks, *times, turn=self.turns.of(workload))
+            except PolicyError:
+                lacks = ANY_ROOM  # the next cycle asks again, and says so
+        return self._pending.park(workload, lacks, *times)
+
+    def _lacks(
+        self, workload: Workload, shape: Shape, queue: ClusterQueue | None, shortfalls: Shortfalls
+    ) -> RoomFor | QuotaFor:
+        if queue is not None and self._quotas.has_own(workload.key):
+            return ANY_ROOM
+        lacks_quota = queue is not None and (
             shortfalls.lacks(Lack.QUOTA, shape, queue.name)
             or self.strict.waits_behind(queue.name, workload) is not None
-        ):
-            self._park(workload, queue.name, shape)
-
-    def _park(self, workload: Workload, queue: str, shape: Shape) -> None:
-        """Unless it is to go before all others: a pass finds that out about each."""
-        waiting = self._waiting
-        if workload.key in waiting.parked or workload.resumes:
-            return
-        try:
-            waiting.park(workload, queue, shape, self.turns.of(workload))
-        except PolicyError:
-            return  # the next pass asks again, and says so
+        )
+        if queue is not None and lacks_quota:
+            # One that goes before all others is looked at whatever comes free: a cycle finds that out about each.
+            return ANY_ROOM if workload.resumes else QuotaFor(queue.name, shape)
+        scopes = (EVERYBODY,) if queue is None else (EVERYBODY, queue.name)
+        return next((RoomFor(one, shape) for one in scopes if shortfalls.lacks(Lack.ROOM, shape, one)), ANY_ROOM)
 
     def plan(
         self, workload: Workload, demand: Demand, shape: Shape, shortfalls: Shortfalls, line: Line
@@ -256,7 +252,7 @@ class Queued:
         """It has quota from now on, and no nodes: what others of its queue lack may be that quota."""
         if (name := self._quotas.members.queue_of(workload.key)) is not None:
             shortfalls.reopen(name)
-            self.strict.look_again(name)
+            self.strict.begin_anew(name)
 
     def _level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
         """What it would get by quota alone, its own included."""
@@ -268,17 +264,19 @@ class Queued:
     def _redrawn(self, shortfalls: Shortfalls, others: Mapping[str, None] | None) -> None:
         """Queue objects have changed: whatever was found may be wrong. ``others``: for these queues, if not for all."""
         quotas = self._quotas
+        if self._claims.declare(declared(quotas.queues)):
+            # Who asks for a level may fit now, or not be understood any more, whatever was found before.
+            self._pending.wake(Nodes())
         if others is None:
             shortfalls.clear(Lack.QUOTA)
             self.strict.first.clear()
         for name in quotas.queues.picture.tree.queues if others is None else others:
             shortfalls.reopen(name)
             self.strict.first.pop(name, None)
-        for key in [key for key in self._waiting.keys if quotas.local_of(key)]:
+        for key in [key for key in self._pending.keys if quotas.local_of(key)]:
             local = quotas.queues.local(key.namespace, quotas.local_of(key))
             if others is None or local is None or local.queue in others:
-                self._store.nudge(self._store.workloads[key])
-                self._waiting.look_again(key)
+                self._pending.wake(Own(key, anew=True))
         for workload in self._store.workloads.values():
             if workload.job is not None and (workload.job.awaits_nodes or quotas.route(workload).drained):
                 self._store.touch(workload)
@@ -289,31 +287,23 @@ class Queued:
         evicts, held_up = self._may_evict(known), self.strict.first.get(queue)
         for key in (*self._quotas.whole, *self._quotas.counted):
             if self._quotas.members.queue_of(key) == queue:
-                self._waiting.look_again(key)
+                self._pending.wake(Own(key))
         reopened = shortfalls.reopen(queue, None if evicts else self._quotas.is_there(queue))
         if evicts or (held_up is not None and not self._known_of(held_up.first, queue, shortfalls)):
-            self.strict.look_again(queue)
+            self.strict.begin_anew(queue)
         elif reopened:
             self._reopened(known, reopened)
 
     def _reopened(self, queue: ClusterQueue, shapes: Mapping[Shape, Amounts | None]) -> None:
-        """Such workloads of the queue may get quota: ``shapes`` says how much they wait for, if they wait for nothing
-        else. Those that are parked come to the pass together, and stay parked if others have it by then."""
-        waiting, alone = self._waiting, list[Shape]()
-        for shape, waits_for in shapes.items():
-            if waits_for is None or queue.strategy is Strategy.STRICT:
-                alone.append(shape)
-            else:
-                self._hopeful.setdefault((queue.name, waits_for), []).append(shape)
-        again = [entry[-1] for entry in waiting.parked.of(queue.name, alone)]
-        for key in self._quotas.members.of(queue.name):
-            if key in waiting.keys and key not in waiting.parked:
-                demand = self._store.workloads[key].asked
-                if demand is not None and demand.shape in shapes:
-                    again.append(self._store.workloads[key])
-        for workload in again:
-            if self.strict.held_up(queue.name, workload) is None:
-                waiting.look_again(workload.key)
+        """Such workloads of the queue may get quota: ``shapes`` says how much they wait for, if for nothing else."""
+        for shape, amounts in shapes.items():
+            together = queue.strategy is not Strategy.STRICT
+            self._pending.wake(QuotaFor(queue.name, shape, amounts if together else None))
+        for key in self._pending.parked(ANY_ROOM):
+            workload, ours = self._store.workloads[key], self._quotas.members.queue_of(key) == queue.name
+            asked = workload.asked.shape if ours and workload.asked is not None else None
+            if asked in shapes and self.strict.held_up(queue.name, workload) is None:
+                self._pending.wake(Own(key))
 
     def _known_of(self, key: GroupKey, queue: str, shortfalls: Shortfalls) -> bool:
         """Whether it is known why that one cannot be admitted."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from extender.core import causes
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.namespaces import Namespaces
+from extender.core.ledger.pending import Pending
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.volumes import Volumes
-from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits
 from extender.core.workload.shape import Role
 from extender.core.workload.slots import Stage
@@ -47,14 +47,14 @@ class Problems:
         quotas: Quotas,
         volumes: Volumes,
         namespaces: Namespaces,
-        waiting: Waiting,
+        pending: Pending,
     ) -> None:
         self._schedulers = schedulers
         self._limits = limits
         self._quotas = quotas
         self._volumes = volumes
         self._namespaces = namespaces
-        self._waiting = waiting
+        self._pending = pending
 
     def problem(self, workload: Workload, owner: str = "") -> causes.Cause | None:
         """The first thing that somebody has to fix or that has to happen; None when the gang can be planned.
@@ -68,7 +68,7 @@ class Problems:
             or _contradiction(workload, self._schedulers, owner)
             or _no_quorum_stated(workload)
             or _not_in_queue(workload, self._quotas)
-            or _too_many(workload, self._limits, self._waiting)
+            or _too_many(workload, self._limits, self._pending)
             or _unsupported(workload, self._volumes.lacking, owner)
             or _gated(workload, owner)
             or too_few(workload)
@@ -165,7 +165,7 @@ def _not_in_queue(
 
 
 def _too_many(
-    workload: Workload, limits: Limits, waiting: Waiting
+    workload: Workload, limits: Limits, pending: Pending
 ) -> causes.TooManyMembers | causes.TooManyGangs | None:
     """More than the settings allow. What has started goes on."""
     if workload.release.complete or workload.members.started:
@@ -173,7 +173,7 @@ def _too_many(
     most, size = limits.members, max(len(workload.live), workload.min_member or 0)
     if size > most:
         return causes.TooManyMembers(len(workload.live), workload.min_member, most)
-    if waiting.keeps_out(workload.key):
+    if pending.keeps_out(workload.key):
         return causes.TooManyGangs(limits.waiting, workload.key.namespace)
     return None
 

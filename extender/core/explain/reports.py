@@ -15,9 +15,10 @@ from extender.core.explain.reasons import Reason, reason_of, text_of
 from extender.core.explain.telling import for_namespace
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import FailedCreation
+from extender.core.ledger.pending import Pending
 from extender.core.ledger.queues import ObjectKey, Picture, Queues, key_of
 from extender.core.ledger.quotas import Quotas
-from extender.core.ledger.waiting import QueueView, Waiting, put_off
+from extender.core.ledger.waiting import QueueView, put_off
 from extender.core.limits import Limits
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError, QueuePolicy, SortKey
@@ -57,7 +58,7 @@ class QueueReports:
         claims: Claims,
         quotas: Quotas,
         failed_creation: FailedCreation,
-        waiting: Waiting,
+        pending: Pending,
         policy: QueuePolicy,
     ) -> None:
         self._limits = limits
@@ -65,7 +66,7 @@ class QueueReports:
         self._claims = claims
         self._quotas = quotas
         self._failed_creation = failed_creation
-        self._waiting = waiting
+        self._pending = pending
         self._policy = policy
         self._picture = Picture()
         self._locals: dict[str, list[LocalQueue]] = {}
@@ -111,7 +112,7 @@ class QueueReports:
             self._limits,
             self._quotas,
             self._failed_creation,
-            self._waiting,
+            self._pending,
             self._policy,
             some,
             quotas.node_of(queue.name),
@@ -130,7 +131,7 @@ class QueueReports:
                 self._limits,
                 self._quotas,
                 self._failed_creation,
-                self._waiting,
+                self._pending,
                 self._policy,
                 by_local.get(at, ()),
                 None,
@@ -148,7 +149,7 @@ class QueueReports:
                 self._limits,
                 self._quotas,
                 self._failed_creation,
-                self._waiting,
+                self._pending,
                 self._policy,
                 self._members(below),
                 node,
@@ -166,7 +167,7 @@ def _report(
     limits: Limits,
     quotas: Quotas,
     failed_creation: FailedCreation,
-    waiting: Waiting,
+    pending: Pending,
     policy: QueuePolicy,
     some: Iterable[Workload],
     node: QuotaNode | None,
@@ -175,22 +176,22 @@ def _report(
 ) -> QueueReport:
     used: Counter[FlavorResource] = Counter()
     reserving = admitted = 0
-    pending: list[Workload] = []
+    waiting: list[Workload] = []
     for workload in some:
         if uses := quotas.uses.of(workload.key):
             reserving += 1
             admitted += workload.release.complete or workload.whole
             for use in uses.values():
                 used.update(use.usage)
-        if workload.key in waiting.keys and not workload.seated:
-            pending.append(workload)
+        if workload.key in pending.keys and not workload.seated:
+            waiting.append(workload)
     borrowed = {} if node is None else {what: much for what in used if (much := node.borrowed(what))}
     share = None
     if node is not None and limits.fair_sharing:
         found = share_of(node)
         share = UNLIMITED if found.endless else int(found.value)
     keys = tuple(
-        workload.key for workload in sorted(pending, key=lambda one: _place(quotas, failed_creation, policy, one))
+        workload.key for workload in sorted(waiting, key=lambda one: _place(quotas, failed_creation, policy, one))
     )
     return QueueReport(keys, reserving, admitted, dict(+used), borrowed, share, problems, warnings)
 

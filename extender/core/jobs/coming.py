@@ -17,6 +17,7 @@ from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import PROBATION_S, Creation, FailedCreation
 from extender.core.ledger.expected import ExpectedPods
 from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.pending import Own, Pending
 from extender.core.ledger.process import Process
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Store
@@ -238,10 +239,11 @@ class Owners:
     Deployment has another ReplicaSet after each rollout, that of a LeaderWorkerSet one of two StatefulSets.
     """
 
-    def __init__(self, store: Store, room: Room, claims: Claims, steering: Steering) -> None:
+    def __init__(self, store: Store, room: Room, claims: Claims, pending: Pending, steering: Steering) -> None:
         self._store = store
         self._room = room
         self._claims = claims
+        self._pending = pending
         self._steering = steering
         self.known: dict[GroupKey, GangOwner] = {}
         self._gangs: dict[GroupKey, dict[GroupKey, tuple[str, PodSets] | None]] = {}
@@ -316,7 +318,7 @@ class Owners:
         found = [workload for one in gangs if (workload := self._store.workloads.get(one)) is not None]
         for workload in found:
             gangs[workload.key] = None
-            self._store.nudge(workload)
+            self._pending.wake(Own(workload.key, anew=True))
         return found
 
     def remakes(self, workload: Workload) -> bool:

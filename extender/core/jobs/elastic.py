@@ -46,11 +46,11 @@ from extender.core.ledger.claims import Claims, Owner
 from extender.core.ledger.expected import ExpectedPods
 from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.pending import Config, Own, Pending
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits
 from extender.core.queue.demands import Asked
 from extender.core.workload.job import JobRecord
@@ -268,7 +268,7 @@ class Elastic:
         quotas: Quotas,
         preemptions: Preemptions,
         namespaces: Namespaces,
-        waiting: Waiting,
+        pending: Pending,
         reporter: Reporter,
         acts: JobActs,
     ) -> None:
@@ -279,7 +279,7 @@ class Elastic:
         self._quotas = quotas
         self._preemptions = preemptions
         self._namespaces = namespaces
-        self._waiting = waiting
+        self._pending = pending
         self._reporter = reporter
         self._limits = limits
         self._served: bool | None = None
@@ -344,8 +344,7 @@ class Elastic:
         self._served = event.served
         for key in [one.key for one in self.asks] if not event.served else ():
             self._end(key)
-        for key in self._waiting.keys:
-            self._waiting.look_again(key)
+        self._pending.wake(Config())
 
     def answered(self, event: CapacityAnswered, now: float) -> None:
         """What has become of it."""
@@ -357,7 +356,7 @@ class Elastic:
         elif not asking.granted:
             until = now + self._limits.elastic.within_s
             self._asking[event.key] = replace(asking, granted=True, until=until)
-            self._waiting.look_again(event.key)
+            self._pending.wake(Own(event.key))
 
     def follow(self, now: float) -> None:
         """Who has its nodes, or waits for them no more, asks no longer."""
@@ -369,11 +368,11 @@ class Elastic:
                 late = "they were granted, and it has no plan on them" if asking.granted else "not enough came"
                 self._deny(key, asking, f"{late} within {self._limits.elastic.within_s:.0f} s", now)
         for key, denied in list(self._denied.items()):
-            if key not in self._waiting.keys and not _comes_back(self._store.workloads.get(key)):
+            if key not in self._pending.keys and not _comes_back(self._store.workloads.get(key)):
                 del self._denied[key]
             elif denied.until and now >= denied.until:
                 self._denied[key] = replace(denied, until=0.0)
-                self._waiting.look_again(key)
+                self._pending.wake(Own(key))
 
     def next_end(self) -> float | None:
         """When something is given up, or asked for again."""
@@ -448,7 +447,7 @@ class Elastic:
             return False
         if self._namespaces.ending(key.namespace) is not None:
             return False
-        return key not in self._preemptions.under_way and key in self._waiting.keys
+        return key not in self._preemptions.under_way and key in self._pending.keys
 
     def _goes_on(self, workload: Workload, asking: Asking) -> bool:
         """Whether it has yet to get its nodes, and its queue and flavors are there still."""
@@ -497,7 +496,7 @@ class Elastic:
         if self._asking.pop(key, None) is not None:
             self._quotas.unreserve(key)
             for one in (key, *self._aside):
-                self._waiting.look_again(one)
+                self._pending.wake(Own(one))
             self._aside.clear()
 
 

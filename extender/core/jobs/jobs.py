@@ -31,12 +31,12 @@ from extender.core.ledger.creation import Creation, FailedCreation, Trials
 from extender.core.ledger.expected import ExpectedPods, there_first, uncreated
 from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.pending import Own, Pending
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits
 from extender.core.workload.additions import TRIED, Additions, Source
 from extender.core.workload.job import JobRecord, JobWrite
@@ -56,6 +56,7 @@ class JobNaming:
         preemptions: Preemptions,
         creation: Creation,
         failed_creation: FailedCreation,
+        pending: Pending,
         expected: ExpectedPods,
     ) -> None:
         self._limits = limits
@@ -63,6 +64,7 @@ class JobNaming:
         self._preemptions = preemptions
         self._creation = creation
         self._failed_creation = failed_creation
+        self._pending = pending
         self._expected = expected
         self._names = Names()
 
@@ -127,7 +129,7 @@ class JobNaming:
             workload.retries.forget()
         workload.follow_job(job, taken)
         self._expected.finish(workload)
-        self._store.nudge(workload)
+        self._pending.wake(Own(workload.key, anew=True))
 
     def _part(self, key: GroupKey, uid: str, now: float, queue: str = "") -> None:
         """The workload has that job no more; its pods are left in that queue."""
@@ -166,7 +168,7 @@ class Jobs:
         failed_creation: FailedCreation,
         trials: Trials,
         additions: Additions,
-        waiting: Waiting,
+        pending: Pending,
         reporter: Reporter,
         expected: ExpectedPods,
         revocations: Revocations,
@@ -188,7 +190,7 @@ class Jobs:
         self._failed_creation = failed_creation
         self._trials = trials
         self._additions = additions
-        self._waiting = waiting
+        self._pending = pending
         self._reporter = reporter
         self._expected = expected
         self._acts = acts
@@ -221,8 +223,8 @@ class Jobs:
             return
         self._store.touch(workload)
         if event.outcome is Outcome.UNSENT and record.take_write_back():
-            workload.nudge()  # its nodes may have been taken back meanwhile: then it waits like any other
-            self.upkeep.look_again(workload, record, now)
+            workload.bump_version()  # its nodes may have been taken back meanwhile: then it waits like any other
+            self.upkeep.still_holds(workload, record, now)
             return
         if event.outcome in (Outcome.DONE, Outcome.UNKNOWN):
             done = event.outcome is Outcome.DONE
@@ -275,7 +277,7 @@ class Jobs:
                 verdict = Verdict.UNANSWERED  # the job that it was asked with has gone
         for key in self._trials.answered(event.shape, verdict, event.detail, now):
             if (waiting := self._store.workloads.get(key)) is not None:
-                self._store.nudge(waiting)
+                self._pending.wake(Own(waiting.key, anew=True))
 
     def namespace_changed(self, namespace: str, now: float) -> None:
         """Forget the additions of the API server to pods there. Jobs that wait have their pods tried again."""
@@ -376,7 +378,7 @@ class Jobs:
         if record.seen.bare:
             return
         record.decide_stop(why)
-        workload.nudge()
+        workload.bump_version()
         self._acts.suspend(workload, record, why, now, self._elastic.rest(workload.key))
         if not workload.releasing:
             self._revocations.revoke(workload, why, now, Cause.JOB_SUSPENDED, penalty=True)
@@ -433,7 +435,7 @@ class Jobs:
         if record.plan is None and (failed := self._unplanned.failure(workload, record, now)):
             return failed
         nodes = None if record.seen.bare else self._unplanned.nodes(workload, record)
-        if nodes and self.upkeep.look_again(workload, record, now):
+        if nodes and self.upkeep.still_holds(workload, record, now):
             self._acts.start(workload, record, nodes, now)
             self._expected.await_pods(record, now)
             return ""
@@ -525,6 +527,6 @@ class Jobs:
     def _passed_by(self, workload: Workload) -> str:
         """Whether others that wait come before it."""
         rank = -workload.priority, workload.created
-        others = (self._store.workloads.get(key) for key in self._waiting.keys if key != workload.key)
+        others = (self._store.workloads.get(key) for key in self._pending.keys if key != workload.key)
         before = any(other is not None and (-other.priority, other.created) <= rank for other in others)
         return "others that wait come before it" if before else ""

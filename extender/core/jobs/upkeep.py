@@ -14,10 +14,10 @@ from extender.core.ledger.claims import Claims, ClaimState, SlotOf
 from extender.core.ledger.creation import PROBATION_S, FailedCreation
 from extender.core.ledger.expected import ExpectedPods, uncreated
 from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.pending import Pending
 from extender.core.ledger.process import Process
 from extender.core.ledger.room import Room
 from extender.core.ledger.singles import KeptOut
-from extender.core.ledger.waiting import Waiting
 from extender.core.limits import STOOD_STILL_S, Limits
 from extender.core.queue.line import others_wait
 from extender.core.workload.additions import Additions
@@ -45,7 +45,7 @@ class Upkeep:
         claims: Claims,
         failed_creation: FailedCreation,
         additions: Additions,
-        waiting: Waiting,
+        pending: Pending,
         kept_out: KeptOut,
         expected: ExpectedPods,
         steering: Steering,
@@ -59,7 +59,7 @@ class Upkeep:
         self._claims = claims
         self._failed_creation = failed_creation
         self._additions = additions
-        self._waiting = waiting
+        self._pending = pending
         self._kept_out = kept_out
         self._expected = expected
         self._steering = steering
@@ -159,7 +159,7 @@ class Upkeep:
             self._steering.await_uptake(workload, now)
             self._steering.lead(workload, member, node)
 
-    def look_again(self, workload: Workload, record: JobRecord, now: float) -> bool:
+    def still_holds(self, workload: Workload, record: JobRecord, now: float) -> bool:
         """Before it is started by a plan that had to wait, or that was not sent: others may have come in the way of its
         pods since, or have gone that these want to be near. Whether the plan stands; else it is taken back."""
         if record.plan is not None:
@@ -212,7 +212,7 @@ class Upkeep:
         may_fail_early = refused or self._failed_creation.on_probation(workload.key.namespace)
         if not in_full and not (
             may_fail_early
-            and others_wait(self._workloads, self._failed_creation, self._waiting, self._kept_out, workload, now)
+            and others_wait(self._workloads, self._failed_creation, self._pending, self._kept_out, workload, now)
         ):
             record.expect(min(record.full_until, now + PROBATION_S), record.full_until)
             return ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from extender.core.ledger.claims import Claim, Claims
 from extender.core.ledger.kube_scheduler import Refusing
+from extender.core.ledger.pending import Nodes, Pending
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
@@ -33,6 +34,7 @@ class Consequences:
         preemptions: Preemptions,
         volumes: Volumes,
         changes: Changes,
+        pending: Pending,
         singles: WaitingSingles,
         kept_out: KeptOut,
         refusing: Refusing,
@@ -47,6 +49,7 @@ class Consequences:
         self._preemptions = preemptions
         self._volumes = volumes
         self._changes = changes
+        self._pending = pending
         self._singles = singles
         self._kept_out = kept_out
         self._refusing = refusing
@@ -185,7 +188,7 @@ class Consequences:
 
     def look_at_everybody(self, node: str, _: bool) -> None:
         """Look again at every workload that waits."""
-        self._changes.nodes = True
+        self._pending.wake(Nodes())
         self._quotas.node_changed(node)
 
     def forgive_node(self, node: str, _: bool) -> None:

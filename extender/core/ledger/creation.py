@@ -343,7 +343,8 @@ class Creation:
 
     def refuse(self, key: GroupKey, now: float) -> None:
         """Have the workload looked at again in a moment."""
-        if not self._refused:
+        if self.due is None or now >= self.due:
+            self._refused.clear()
             self._refused_at = now
         self._refused[key] = None
 
@@ -354,13 +355,9 @@ class Creation:
             return None
         return self._refused_at + min(_MOST_PAUSE_S, max(_PAUSE_S, _EACH_S * len(self._refused)))
 
-    def take_refused(self, now: float) -> list[GroupKey]:
-        """Those who were refused, when they are to be looked at again."""
-        if self.due is None or now < self.due:
-            return []
-        refused = list(self._refused)
-        self._refused.clear()
-        return refused
+    def rests_until(self, key: GroupKey) -> float:
+        """Return the instant at which a workload that was refused is looked at again."""
+        return self.due if key in self._refused and self.due is not None else 0.0
 
 
 PROBATION_S = 5.0

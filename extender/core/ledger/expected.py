@@ -12,10 +12,10 @@ from typing import TypeVar
 
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import PROBATION_S, Creation, FailedCreation, Trials
+from extender.core.ledger.pending import Config, Own, Pending
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Store
 from extender.core.ledger.volumes import Volumes, anywhere
-from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits
 from extender.core.workload.additions import Additions, applied
 from extender.core.workload.job import JobRecord
@@ -41,7 +41,7 @@ class ExpectedPods:
         trials: Trials,
         additions: Additions,
         astray: Astray,
-        waiting: Waiting,
+        pending: Pending,
     ) -> None:
         self._limits = limits
         self._store = store
@@ -53,7 +53,7 @@ class ExpectedPods:
         self._trials = trials
         self._additions = additions
         self._astray = astray
-        self._waiting = waiting
+        self._pending = pending
 
     def expect(self, workload: Workload, podsets: PodSets | None) -> None:
         """Take back what is planned for other podsets. Where their volumes are is kube-scheduler's to say by then."""
@@ -95,7 +95,7 @@ class ExpectedPods:
         for slot in [slot for slot in slots.planned if slot in done]:
             self._room.assume_slot(workload, slot, "")
         if slots.finish(done):
-            self._store.nudge(workload)
+            self._pending.wake(Own(workload.key, anew=True))
 
     def _closed(self, workload: Workload, record: JobRecord) -> list[SlotKey]:
         """Choose vacant slots of pods without an index that no pod fills any more. The job says how many there are, or
@@ -166,12 +166,12 @@ class ExpectedPods:
             self._trials.fail_creation(workload.key, workload.job.seen.podsets, now)
         job = workload.job is not None
         if self._failed_creation.fail(workload.key, workload.priority, now, in_full=in_full, job=job):
-            self._waiting.reorder(workload.key.namespace)
+            self._pending.wake(Config(workload.key.namespace))
 
     def cure_creation(self, workload: Workload) -> None:
         """Note that all pods of it were created."""
         if self._failed_creation.cure(workload.key, workload.priority):
-            self._waiting.reorder(workload.key.namespace)
+            self._pending.wake(Config(workload.key.namespace))
 
     def close_up(self, workload: Workload, record: JobRecord) -> None:
         """Pods without an index that are beyond the plan take the slots that are vacant: of those that a smaller job

@@ -49,7 +49,7 @@ class Room:
         """Promise the pod that will come to the slot a node; an empty one takes the promise back."""
         workload.members.slots.plan(slot, node, turn)
         owner = SlotOf(workload.key, slot)
-        workload.nudge()
+        workload.bump_version()
         if node:
             self._changes.taken = True
             self._claims.assume(workload.members.slots.templates[slot], node, owner)

@@ -15,6 +15,7 @@ from extender.core.ledger.devices import DeviceClasses
 from extender.core.ledger.kube_scheduler import KubeQueue, Refusing
 from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.pending import Pending
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.process import Counts, Process
 from extender.core.ledger.quotas import Quotas
@@ -22,7 +23,7 @@ from extender.core.ledger.room import Room
 from extender.core.ledger.singles import KeptOut, WaitingSingles
 from extender.core.ledger.store import Store
 from extender.core.ledger.volumes import Volumes
-from extender.core.ledger.waiting import Changes, Starting, Timers, Waiting
+from extender.core.ledger.waiting import Changes, Starting, Timers
 from extender.core.limits import Limits
 from extender.core.workload.additions import Additions
 from extender.core.workload.names import Astray
@@ -53,9 +54,10 @@ class State:
         self.preemptions = Preemptions(claims)
         self.creation, self.failed_creation = Creation(), FailedCreation()
         self.trials, self.additions, self.astray = Trials(enabled=self.limits.trials), Additions(), Astray()
-        self.waiting, self.starting, self.timers = Waiting(self.limits.waiting), Starting(), Timers()
+        self.starting, self.timers = Starting(), Timers()
         self.singles, self.kept_out = WaitingSingles(), KeptOut()
         self.kube_queue, self.refusing, self.changes = KubeQueue(), Refusing(), Changes()
+        self.pending = self.make(Pending)
         self.binds = BindCalls()
         self.outbox = Outbox(store, self.binds)
         self.room = self.make(Room)

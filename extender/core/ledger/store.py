@@ -103,11 +103,6 @@ class Store:
         for workload in workloads:
             self.touch(workload)
 
-    def nudge(self, workload: Workload) -> None:
-        """Note that something around the workload has changed that its plan depends on."""
-        workload.nudge()
-        self.touch(workload)
-
     def settled(self, key: GroupKey) -> None:
         """Note that what has happened to the workload by now was looked at."""
         self.touched.pop(key, None)

@@ -28,7 +28,6 @@ from extender.core.ledger.creation import FailedCreation, Trials
 from extender.core.ledger.preemptions import MOST, Preemptions
 from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
-from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits, Preempts
 from extender.core.preemption.reclaim import evicts
 from extender.core.preemption.reservations import Reservations
@@ -92,7 +91,6 @@ class Preempting:
         preemptions: Preemptions,
         failed_creation: FailedCreation,
         trials: Trials,
-        waiting: Waiting,
         reporter: Reporter,
         victims: VictimSearch,
         reservations: Reservations,
@@ -103,7 +101,6 @@ class Preempting:
         self._preemptions = preemptions
         self._failed_creation = failed_creation
         self._trials = trials
-        self._waiting = waiting
         self._reporter = reporter
         self._victims = victims
         self._reservations = reservations
@@ -136,9 +133,16 @@ class Preempting:
         if now >= self._ripe_at:
             self._ripe_at = math.inf
             self._preemptions.ripen()
-        self._waiting.unpark()
         self._looked_at, self._rest_until = self._preemptions.epoch, now + _REST_S
         return True
+
+    @property
+    def helps_above(self) -> float:
+        """Others may be evicted for workloads of a higher priority, as far as that and the rules of all queues tell."""
+        if self._mode is Preempts.OFF:
+            return math.inf
+        by_rules = any(map(evicts, self._quotas.queues.picture.queues.values()))
+        return -math.inf if by_rules else self._preemptions.lowest
 
     def wants(self, workload: Workload, shape: Shape) -> bool:
         """Whether somebody may give way to it, as far as is known."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from extender.core.causes import NotThisFlavor
 from extender.core.ledger.claims import Claims
+from extender.core.ledger.pending import Pending
 from extender.core.ledger.preemptions import Preemption, Preemptions
 from extender.core.ledger.quotas import Quotas, Use
-from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits
 from extender.core.preemption.candidates import gang_of
 from extender.core.queue.demands import Asked, Demands, in_whole_slices
@@ -59,7 +59,7 @@ class Reclaiming:
         workloads: Mapping[GroupKey, Workload],
         quotas: Quotas,
         preemptions: Preemptions,
-        waiting: Waiting,
+        pending: Pending,
         demands: Demands,
         workload: Workload,
         demand: Demand,
@@ -78,7 +78,7 @@ class Reclaiming:
         self._tree = tree_without_leaving(pods, quotas, preemptions, queue.name)
         self.statement = Statement(no_nodes(), self._tree)
         if queue.open:
-            deserve(self._tree, picture.tree, requested(workloads, quotas, waiting))
+            deserve(self._tree, picture.tree, requested(workloads, quotas, pending))
         free_uses(self._tree, (use for use in quotas.uses.of(workload.key).values() if use.unseen))
         self._asked = Asked(workload, demand.pods, queue, picture)
         self._choices: Choices[NotThisFlavor | str] = Choices(

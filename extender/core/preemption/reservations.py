@@ -23,13 +23,13 @@ from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claims, Owner, SlotOf
 from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.pending import Own, Pending
 from extender.core.ledger.preemptions import Preemption, Preemptions, Spared, room_of
 from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
 from extender.core.ledger.singles import KeptOut
 from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits, Preempts
 from extender.core.preemption.candidates import Candidates, gang_of, runs_without, surplus_of
 from extender.core.preemption.reclaim import may_not_evict, to_keep, told_by_rooms
@@ -52,6 +52,7 @@ class GivingWay:
         claims: Claims,
         quotas: Quotas,
         preemptions: Preemptions,
+        pending: Pending,
         candidates: Candidates,
         revocations: Revocations,
     ) -> None:
@@ -60,6 +61,7 @@ class GivingWay:
         self._claims = claims
         self._quotas = quotas
         self._preemptions = preemptions
+        self._pending = pending
         self._candidates = candidates
         self._revocations = revocations
 
@@ -129,11 +131,11 @@ class GivingWay:
         workload = None if victim.pod else self._store.workloads.get(victim.key)
         if workload is not None and workload.job is not None:
             workload.job.withdraw_stop(why)
-            self._store.nudge(workload)
+            self._pending.wake(Own(workload.key, anew=True))
 
     def _tell_whole(self, workload: Workload, why: str, now: float) -> None:
         job = workload.job
-        self._store.nudge(workload)
+        self._pending.wake(Own(workload.key, anew=True))
         if job is not None:
             if job.plan is not None and not job.seen.suspended and not job.stop:
                 job.decide_stop(why)
@@ -203,7 +205,7 @@ class Reservations:
         preemptions: Preemptions,
         namespaces: Namespaces,
         budgets: DisruptionBudgets,
-        waiting: Waiting,
+        pending: Pending,
         kept_out: KeptOut,
         reporter: Reporter,
         candidates: Candidates,
@@ -221,7 +223,7 @@ class Reservations:
         self._preemptions = preemptions
         self._namespaces = namespaces
         self._budgets = budgets
-        self._waiting = waiting
+        self._pending = pending
         self._kept_out = kept_out
         self._reporter = reporter
         self._candidates = candidates
@@ -300,8 +302,8 @@ class Reservations:
         pod = self._pods.get(uid)
         if pod is not None and pod.live and not pod.node:
             self._outbox.append(Wake(pod.uid, pod.namespace, pod.name))
-        elif key in self._waiting.keys:
-            self._waiting.look_again(key)
+        elif key in self._pending.keys:
+            self._pending.wake(Own(key))
         else:
             self._preemptions.stop_resting(key)
 
@@ -334,7 +336,7 @@ class Reservations:
 
     def restore(self, now: float) -> None:
         """After a restart: what is written on those who wait goes on, where it can be believed."""
-        for key in list(self._waiting.keys):
+        for key in list(self._pending.keys):
             for written_on, reservation in _written_on(self._workloads[key]):
                 preemption = self._believed(self._workloads[key], written_on, reservation, now)
                 if preemption is None or key in self._preemptions.under_way:
@@ -408,10 +410,10 @@ class Reservations:
         """Who has gone by now; when that is all of them, their preemptor is planned."""
         for victim in [one for one in preemption.left if not self._giving_way.has_room(one)]:
             self._preemptions.gone(key, victim)
-            self._waiting.look_again(victim.key)
+            self._pending.wake(Own(victim.key))
         if not preemption.left and not preemption.ready:
             self._preemptions.make_ready(key)
-            self._waiting.look_again(key)
+            self._pending.wake(Own(key))
             if (pod := self._kept_out.pods.get(preemption.written_on)) is not None:
                 # kube-scheduler had seen them go before we did, and was told that others have room there.
                 self._kept_out.drop(pod.uid)
@@ -426,7 +428,7 @@ class Reservations:
             self._room.free(room_of(key, node))
         for victim in preemption.left:
             self._giving_way.spare(victim, preemption.why[victim])
-            self._waiting.look_again(victim.key)
+            self._pending.wake(Own(victim.key))
         self.write(key, preemption.written_on, None)
         return preemption
 
@@ -435,7 +437,7 @@ class Reservations:
         if self._namespaces.ending(key.namespace) is not None:
             return False
         if not preemption.alone:
-            return key in self._workloads and key in self._waiting.keys
+            return key in self._workloads and key in self._pending.keys
         pod = self._pods.get(preemption.written_on)
         return pod is not None and pod.live and not pod.node and self._claims.get(pod.uid) is None
 

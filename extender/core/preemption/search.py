@@ -7,11 +7,11 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from extender.core.ledger.claims import Claims
+from extender.core.ledger.pending import Pending
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.singles import WaitingSingles
-from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits
 from extender.core.preemption.candidates import Candidates, Concerns
 from extender.core.preemption.reclaim import Option, Reclaiming
@@ -62,7 +62,7 @@ class VictimSearch:
         claims: Claims,
         quotas: Quotas,
         preemptions: Preemptions,
-        waiting: Waiting,
+        pending: Pending,
         singles: WaitingSingles,
         candidates: Candidates,
         planner: Planner,
@@ -77,7 +77,7 @@ class VictimSearch:
         self._claims = claims
         self._quotas = quotas
         self._preemptions = preemptions
-        self._waiting = waiting
+        self._pending = pending
         self._singles = singles
         self._candidates = candidates
         self._tells = tells
@@ -127,7 +127,7 @@ class VictimSearch:
             self._workloads,
             self._quotas,
             self._preemptions,
-            self._waiting,
+            self._pending,
             self._demands,
             workload,
             demand,

@@ -17,11 +17,11 @@ from weakref import WeakValueDictionary
 from extender.core.causes import Cause, CountedAs, NotThisFlavor, StartedWith
 from extender.core.explain.problems import Problems, too_many_shapes
 from extender.core.ledger.claims import Claims
+from extender.core.ledger.pending import Own, Pending
 from extender.core.ledger.queues import Picture
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.singles import WaitingSingles
 from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Waiting
 from extender.core.limits import Limits
 from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape, is_hidden, of_gang, of_job, part_of
 from extender.core.workload.slots import lacking_roles
@@ -198,7 +198,7 @@ class Demands:
         store: Store,
         claims: Claims,
         quotas: Quotas,
-        waiting: Waiting,
+        pending: Pending,
         singles: WaitingSingles,
         problems: Problems,
     ) -> None:
@@ -206,7 +206,7 @@ class Demands:
         self._store = store
         self._claims = claims
         self._quotas = quotas
-        self._waiting = waiting
+        self._pending = pending
         self._singles = singles
         self._problems = problems
         self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
@@ -216,9 +216,8 @@ class Demands:
         for tenants in (self._claims.tenants, self._singles.coming):
             if (repelled := tenants.take_repelled()) is None:
                 continue
-            for key in [key for key in self._waiting.keys if repelled(key.namespace)]:
-                self._store.nudge(self._store.workloads[key])
-                self._waiting.look_again(key)
+            for key in [key for key in self._pending.keys if repelled(key.namespace)]:
+                self._pending.wake(Own(key, anew=True))
 
     def ask(self, workload: Workload) -> Steps[None]:
         """Work out what it asks for: ``workload.asked``, which is None if it has changed meanwhile."""

@@ -23,15 +23,15 @@ from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.devices import DeviceClasses
 from extender.core.ledger.kube_scheduler import KubeQueue
 from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.pending import Amounts, Own, Pending
 from extender.core.ledger.preemptions import Preemptions, key_of, room_of
 from extender.core.ledger.process import Counts
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
 from extender.core.ledger.singles import KeptOut, WaitingSingle, WaitingSingles
-from extender.core.ledger.waiting import Entry, Turn, Turns, Waiting, put_off
+from extender.core.ledger.waiting import Entry, Turn, Turns, put_off
 from extender.core.limits import Limits
 from extender.core.queue.planner import Planner
-from extender.core.queue.shortfalls import Amounts
 from extender.core.workload.shape import Role
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError, SortKey
@@ -273,7 +273,7 @@ def _head(queue: _Queue, workload: Workload, usage: Usage, level: int) -> Head:
     return Head(queue.name, usage, workload.priority, workload.created, str(workload.key), level)
 
 
-def requested(workloads: Mapping[GroupKey, Workload], quotas: Quotas, waiting: Waiting) -> Requested:
+def requested(workloads: Mapping[GroupKey, Workload], quotas: Quotas, pending: Pending) -> Requested:
     """Who is not known to be plannable asks for nothing."""
     found: dict[str, Counter[str]] = {}
     for name, node in quotas.queues.picture.tree.queues.items():
@@ -281,7 +281,7 @@ def requested(workloads: Mapping[GroupKey, Workload], quotas: Quotas, waiting: W
         for (_, resource), amount in node.used.items():
             total[resource] += amount
         for key in quotas.members.of(name):
-            demand = workloads[key].asked if key in waiting.keys else None
+            demand = workloads[key].asked if key in pending.keys else None
             for (requests, *_), count in demand.shape.roles if demand is not None and demand.shape is not None else ():
                 for resource, amount in requests:
                     total[resource] += amount * count
@@ -377,14 +377,14 @@ class StrictOrder:
         workloads: Mapping[GroupKey, Workload],
         quotas: Quotas,
         preemptions: Preemptions,
-        waiting: Waiting,
+        pending: Pending,
         turns: Turns,
     ) -> None:
         self.first: dict[str, HeldUp] = {}
         self._workloads = workloads
         self._quotas = quotas
         self._preemptions = preemptions
-        self._waiting = waiting
+        self._pending = pending
         self._turns = turns
 
     def see(self, workload: Workload, now: float) -> HeldUp | None:
@@ -396,7 +396,7 @@ class StrictOrder:
         plannable = demand is None or demand.shape is not None
         if not plannable or workload.seated or now < workload.retries.not_before:
             if known is not None and known.first == workload.key:
-                self.look_again(queue.name)
+                self.begin_anew(queue.name)
             return None
         if self.held_up(queue.name, workload) is None and (known is None or known.first != workload.key):
             self._take_place_of(known, workload.key)
@@ -407,7 +407,7 @@ class StrictOrder:
         """Somebody before it waits, and its queue is StrictFIFO."""
         known = self.first.get(queue)
         first = self._workloads.get(known.first) if known is not None else None
-        if known is None or first is None or first is workload or known.first not in self._waiting.keys:
+        if known is None or first is None or first is workload or known.first not in self._pending.keys:
             return None
         try:
             return known.cause if self._place(first) < self._place(workload) else None
@@ -419,17 +419,17 @@ class StrictOrder:
         had_turn = workload.resumes or workload.key in self._preemptions.under_way
         return None if had_turn else self.held_up(queue, workload)
 
-    def look_again(self, queue: str) -> None:
-        """At all who wait in it."""
+    def begin_anew(self, queue: str) -> None:
+        """Forget whom the others of a queue wait for: each is looked at."""
         self.first.pop(queue, None)
         for key in self._quotas.members.of(queue):
-            self._waiting.look_again(key)
+            self._pending.wake(Own(key))
 
     def _take_place_of(self, before: HeldUp | None, key: GroupKey) -> None:
         """Look again at all others of the queue, the one that was first too: each has to name the new first one."""
         for other in self._quotas.members.of(before.queue) if before is not None else ():
             if other != key:
-                self._waiting.look_again(other)
+                self._pending.wake(Own(other))
 
     def _place(self, workload: Workload) -> tuple[int, float, SortKey]:
         put_off, order = self._turns.of(workload)
@@ -439,21 +439,21 @@ class StrictOrder:
 def others_wait(
     workloads: Mapping[GroupKey, Workload],
     failed_creation: FailedCreation,
-    waiting: Waiting,
+    pending: Pending,
     kept_out: KeptOut,
     workload: Workload,
     now: float,
 ) -> bool:
     """Whether somebody of another namespace waits whose turn is before that of those that are put off."""
     return any(
-        namespace != workload.key.namespace for namespace in in_need(workloads, failed_creation, waiting, kept_out, now)
+        namespace != workload.key.namespace for namespace in in_need(workloads, failed_creation, pending, kept_out, now)
     )
 
 
 def in_need(
     workloads: Mapping[GroupKey, Workload],
     failed_creation: FailedCreation,
-    waiting: Waiting,
+    pending: Pending,
     kept_out: KeptOut,
     now: float,
 ) -> Iterator[str]:
@@ -461,7 +461,7 @@ def in_need(
     promised room keeps out."""
     for pod in kept_out.pods.values():
         yield pod.namespace
-    for key in waiting.keys:
+    for key in pending.keys:
         waits = workloads[key]
         plannable = waits.demand is None or waits.demand.shape is not None
         if plannable and now >= waits.retries.not_before and not put_off(failed_creation, waits):

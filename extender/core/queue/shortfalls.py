@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from extender.core.causes import Unplaced, names_of
+from extender.core.ledger.pending import Amounts, RoomFor, WakeCause
 from extender.core.workload.shape import Shape
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey
@@ -27,8 +28,6 @@ class Lack(Enum):
 Scope = str
 """Whom it concerns: everybody, or the queue of that name."""
 EVERYBODY: Scope = ""
-Amounts = tuple[tuple[FlavorResource, int], ...]
-"""Quota that was not there. As long as none of it is, nothing else is found."""
 IsThere = Callable[[FlavorResource, int], bool]
 """Whether the queue has so much left of that flavor and resource."""
 
@@ -45,9 +44,12 @@ _NOTHING: dict[Shape, Shortfall] = {}
 
 
 class Shortfalls:
-    """Causes by lack, scope and shape."""
+    """Causes by lack, scope and shape. ``wake`` is called for each shape that may have room
+    by now.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[WakeCause], None]) -> None:
+        self._wake = wake
         self._known: dict[Lack, dict[Scope, dict[Shape, Shortfall]]] = {lack: {} for lack in Lack}
         self._doubted: dict[Scope, set[Amounts]] = {}
         """Quota that was given back, and that others may have before it is the turn of those who wait for it."""
@@ -101,7 +103,7 @@ class Shortfalls:
 
     def drop(self, lack: Lack, shape: Shape, scope: Scope = EVERYBODY) -> None:
         """It may be there by now."""
-        self._take(self._known[lack], scope, shape)
+        self._take(lack, scope, shape)
         for above, resting in self._above.pop(shape, {}) if (lack, scope) == (Lack.ROOM, EVERYBODY) else ():
             self.drop(lack, resting, above)
 
@@ -145,7 +147,7 @@ class Shortfalls:
     def clear(self, lack: Lack) -> None:
         """Whatever was found of this cause may be wrong."""
         for scope, shape in self.shapes(lack):
-            self._take(self._known[lack], scope, shape)
+            self._take(lack, scope, shape)
 
     def forget(self, waiting: Collection[GroupKey], workloads: Mapping[GroupKey, Workload]) -> Steps[None]:
         """Shapes that no waiting workload has any more."""
@@ -160,10 +162,10 @@ class Shortfalls:
         wanted = dict.fromkeys(shapes)
         resting = {shape: above for shape, above in self._above.items() if any(one in wanted for _, one in above)}
         self._above, wanted = resting, wanted | dict.fromkeys(resting)
-        for known in self._known.values():
-            for scope, shape in [(scope, shape) for scope, some in known.items() for shape in some]:
+        for lack in self._known:
+            for scope, shape in self.shapes(lack):
                 if shape not in wanted:
-                    self._take(known, scope, shape)
+                    self._take(lack, scope, shape)
 
     def _standing(self, lack: Lack, shape: Shape, scope: Scope) -> Shortfall | None:
         """What was found, unless it is in doubt."""
@@ -172,10 +174,13 @@ class Shortfalls:
             return found
         return None
 
-    def _take(self, known: dict[Scope, dict[Shape, Shortfall]], scope: Scope, shape: Shape) -> None:
+    def _take(self, lack: Lack, scope: Scope, shape: Shape) -> None:
+        known = self._known[lack]
         some = known.get(scope, _NOTHING)
         if some.pop(shape, None) is None:
             return
+        if lack is Lack.ROOM:
+            self._wake(RoomFor(scope, shape))
         if not some:
             del known[scope]
         self._shapes[shape] -= 1

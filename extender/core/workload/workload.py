@@ -124,7 +124,6 @@ class Retries:
             self.version += 1
         if self.not_before and now >= self.not_before:
             self.not_before = 0.0
-            self.version += 1
 
     def start(self) -> None:
         """It has started: the past is forgotten."""
@@ -166,7 +165,7 @@ class Workload:
     it is planned or admitted. ``former``, ``left_in``: UID of its last PodGroup, queue of its last job, if it is gone.
 
     ``reserved``: lost members whose room is kept for their replacements, by UID. ``unsettled``: nodes that changed
-    while it was being released, which are looked at again afterwards. ``nudges``: how often something around it changed
+    while it was being released, which are looked at again afterwards. ``bumps``: how often something around it changed
     that its plan depends on. ``plan_deadline``: by then kube-scheduler has to have taken its placement up. ``filling``:
     its slots are being given their nodes, some at a time. ``advised``: nodes that were found in advisory mode, by pod
     UID. ``flavoring``: what the flavors that it is being tried or was admitted with demand of the nodes of each part.
@@ -185,7 +184,7 @@ class Workload:
     left_in: str = ""
     reserved: dict[SlotKey, Pod] = field(default_factory=dict)
     unsettled: dict[str, None] = field(default_factory=dict)
-    nudges: int = 0
+    bumps: int = 0
     plan_deadline: float = 0.0
     sweep_at: float = 0.0
     remade: int = 0
@@ -197,20 +196,20 @@ class Workload:
     seen_at: float | None = None
     """When the first member of a gang that is yet to start was seen."""
 
-    def nudge(self) -> None:
+    def bump_version(self) -> None:
         """Something around it has changed that its plan depends on."""
-        self.nudges += 1
+        self.bumps += 1
 
     def reserve(self, lost: Pod) -> bool:
         """Keep the room of a lost member for its replacement. Returns whether that is new."""
         new = lost.uid not in self.reserved
         self.reserved[lost.uid] = lost
-        self.nudges += new
+        self.bumps += new
         return new
 
     def unreserve(self, slot: SlotKey) -> None:
         del self.reserved[slot]
-        self.nudges += 1
+        self.bumps += 1
 
     @property
     def surplus_reserved(self) -> SlotKey | None:
@@ -266,7 +265,7 @@ class Workload:
     @property
     def version(self) -> int:
         """Grows whenever something changes that its plan depends on."""
-        return self.members.version + self.retries.version + self.nudges
+        return self.members.version + self.retries.version + self.bumps
 
     @property
     def asked(self) -> Demand | None:
@@ -487,7 +486,7 @@ class Workload:
         """Take over what pods will come; None: no others than those that are there."""
         self.podsets = podsets
         self.members.expect(podsets)
-        self.nudges += 1
+        self.bumps += 1
 
     def seated_as(self, pod: Pod, old: Pod | None) -> Pod:
         """A pod whose index is no slot's, or that has none, takes a slot of its podset that is free, and keeps it."""

@@ -29,7 +29,7 @@ from extender.core.workload.workload import Workload
 from extender.runtime.budget import Lane
 from extender.runtime.driver import JobWrites
 from extender.runtime.requests import OK, Asked, Response
-from policies.model import GroupKey, Pod, PodSet, PodSets, Topology
+from policies.model import Pod, PodSet, PodSets, Topology
 from tests.simulation.plants.boundary import Boundary, answers
 from tests.simulation.plants.mutants import Core, asks, hears
 
@@ -233,13 +233,8 @@ def starts_that_broke_off_are_left_to_whoever_started_the_job_again(patch: pytes
 
 
 def jobs_that_wait_for_the_pods_of_others_are_not_looked_at_again(patch: pytest.MonkeyPatch) -> None:
-    real = Creation.take_refused
-
-    def take(self: Creation, now: float) -> list[GroupKey]:
-        real(self, now)
-        return []
-
-    patch.setattr(Creation, "take_refused", take)
+    """They are parked for no instant."""
+    patch.setattr(Creation, "rests_until", lambda self, key: 0.0)
 
 
 def pods_that_come_before_the_start_of_their_job_is_shown_are_not_counted(patch: pytest.MonkeyPatch) -> None:
@@ -281,18 +276,18 @@ def what_pods_ask_for_is_learnt_of_their_requests_alone(patch: pytest.MonkeyPatc
 
 def nobody_looks_again_before_a_start_that_had_to_wait(patch: pytest.MonkeyPatch) -> None:
     """Whoever has come in the way of its pods since it was planned, or has gone that these want to be near."""
-    patch.setattr(Upkeep, "look_again", lambda self, workload, record, now: True)
+    patch.setattr(Upkeep, "still_holds", lambda self, workload, record, now: True)
 
 
 def starts_that_were_not_sent_and_lost_their_nodes_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     """What was said of them while the write was under way stays."""
-    real = Upkeep.look_again
+    real = Upkeep.still_holds
 
-    def look_again(self: Upkeep, workload: Workload, record: JobRecord, now: float) -> bool:
-        workload.nudges -= record.seen.suspended
+    def still_holds(self: Upkeep, workload: Workload, record: JobRecord, now: float) -> bool:
+        workload.bumps -= record.seen.suspended
         return real(self, workload, record, now)
 
-    patch.setattr(Upkeep, "look_again", look_again)
+    patch.setattr(Upkeep, "still_holds", still_holds)
 
 
 def every_plan_is_given_up_while_kube_scheduler_stands_still(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,32 @@
+"""Bugs in what wakes a pending workload: a cause that comes true and is not raised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from extender.core.ledger.pending import ANY_ROOM, Own, Pending, QuotaFor, RoomFor, WakeCause
+
+
+def _unless(patch: pytest.MonkeyPatch, lost: Callable[[Pending, WakeCause], bool]) -> None:
+    wake = Pending.wake
+    patch.setattr(Pending, "wake", lambda self, cause: None if lost(self, cause) else wake(self, cause))
+
+
+def room_that_comes_free_wakes_nothing(patch: pytest.MonkeyPatch) -> None:
+    """But for what waits for room of any kind."""
+    _unless(patch, lambda _, cause: isinstance(cause, RoomFor) and cause.shape is not None)
+
+
+def quota_that_is_given_back_wakes_nothing(patch: pytest.MonkeyPatch) -> None:
+    _unless(patch, lambda _, cause: isinstance(cause, QuotaFor))
+
+
+def changes_of_a_parked_workload_do_not_wake_it(patch: pytest.MonkeyPatch) -> None:
+    """What it asks for is worked out anew when something else has woken it."""
+
+    def lost(pending: Pending, cause: WakeCause) -> bool:
+        return isinstance(cause, Own) and pending.wake_on(cause.key) not in ((), (ANY_ROOM,))
+
+    _unless(patch, lost)
