@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from extender.api import models
 from extender.api.models import Problem
 from extender.core.engine import Engine
+from extender.core.workload.status import Status
 from extender.http.api import api
 from extender.runtime.runner import Runner
 from tests.api_answers import READ, Answer, answers_of, by_hand, queued, simulated
@@ -62,6 +63,12 @@ def validators() -> dict[str, jsonschema_rs.Validator]:
 
 def test_the_document_has_every_path_that_the_client_reads() -> None:
     assert set(document()["paths"]) == set(READ)
+
+
+def test_the_document_lists_each_status() -> None:
+    fields = document()["components"]["schemas"]["GangView"]["properties"]
+    changes = fields["statuses"]["items"]["prefixItems"]
+    assert fields["status"]["enum"] == changes[1]["enum"] == [*Status]
 
 
 def test_every_answer_is_what_the_document_says_and_nothing_else(answers: list[Answer]) -> None:

@@ -72,6 +72,18 @@ def test_members_and_domains_are_in_the_order_in_which_people_count() -> None:
     assert [one.name for one in view(script.gang("web"), script.now).pods] == [f"web-{at}-x" for at in range(11)]
 
 
+def test_its_status_is_shown_with_its_changes_among_the_history() -> None:
+    script = Script(*cluster("a: 2x8"), *(pods := gang("train", 2)))
+    script.run(pods)
+    script.advance(65)
+    text = shown(script, "train")
+    assert "status: RUNNING for 1m 5s" in text
+    turns = [line.split(maxsplit=2)[2].partition(":")[0] for line in text.partition("WHAT")[2].splitlines()[2:]]
+    assert [turn for turn in turns if turn in ("Placed", "Running") or "status" in turn] == [
+        "status PENDING", "Placed", "status PLANNED", "status HOLDING", "status RELEASING", "Running", "status RUNNING",
+    ]  # fmt: skip
+
+
 def test_names_are_ordered_by_their_numbers() -> None:
     names = ["b", "a10", "a9", "a", "a9b10", "a9b9", "10", "9"]
     assert sorted(names, key=natural) == ["9", "10", "a", "a9", "a9b9", "a9b10", "a10", "b"]

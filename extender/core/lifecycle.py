@@ -32,7 +32,7 @@ from extender.core.limits import Limits
 from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.names import Astray
 from extender.core.workload.slots import Stage
-from extender.core.workload.workload import Phase, Workload
+from extender.core.workload.workload import Workload
 from policies.model.eviction import together
 
 
@@ -251,21 +251,27 @@ class Lifecycle:
             if (elsewhere := foreign(workload, self._schedulers)) is not None:
                 self._reporter.explain(workload, elsewhere, now)
             return
-        lacking = workload.members.slots.lacking
+        members, slots = workload.members, workload.members.slots
         self._note_missing(workload, now)
-        if not lacking:
+        if not slots.lacking:
             workload.telling.explain_surplus(None)
-        match workload.phase:
-            case Phase.RUNNING | Phase.PLACED if workload.whole or workload.release.complete:
-                if workload.whole:
-                    self._complete(workload, now)
-                self._reporter.explain(workload, self._facts.running(workload), now)
-            case Phase.PARTIAL if not workload.doubtful:
+        if not (members.live or slots.templates):
+            self._say_over(workload, now)
+        elif workload.whole:
+            self._complete(workload, now)
+            self._reporter.explain(workload, self._facts.running(workload), now)
+        elif members.started and not workload.release.complete:
+            if not workload.doubtful:
                 self._break_off(workload, now, now)
-            case Phase.ENDED:
-                self._say_over(workload, now)
-            case Phase.WAITING if not lacking and (why := too_few(workload)) is not None:
-                self._reporter.explain(workload, why, now)
+        elif not (members.holds or slots.lacking):
+            self._say_none_lacks(workload, now)
+
+    def _say_none_lacks(self, workload: Workload, now: float) -> None:
+        """Say of one without its quorum, of which no member lacks a node, that it runs, or that members are missing."""
+        if workload.release.complete:
+            self._reporter.explain(workload, self._facts.running(workload), now)
+        elif not workload.starting and (why := too_few(workload)) is not None:
+            self._reporter.explain(workload, why, now)
 
     @staticmethod
     def _note_missing(workload: Workload, now: float) -> None:

@@ -45,7 +45,8 @@ def _wrong_with(state: State, workload: Workload) -> Iterator[str]:
             yield f"member {member.uid} differs from the pod of that UID, or belongs to another gang"
         yield from _member(state, workload, member)
     yield from differences(workload)
-    yield from _status(workload)
+    if drift := workload.status.drift(workload.status_by_facts):
+        yield drift
     yield from _slots(state, workload)
     waits, lacking = workload.key in state.pending.keys, members.slots.lacking
     if waits is not (bool(lacking) and not workload.paused):
@@ -75,14 +76,6 @@ def _member(state: State, workload: Workload, member: Member) -> Iterator[str]:
         yield f"{uid} keeps its promise, and nobody tells kube-scheduler of it"
     if workload.release.last == uid and member.hold is None:
         yield f"the last member of the release, {uid}, is not held"
-
-
-def _status(workload: Workload) -> Iterator[str]:
-    """The status that was recorded step by step is what the facts amount to, and an act has led to it."""
-    if workload.status.value is not workload.status_by_facts:
-        yield f"its status is recorded as {workload.status.value}, and is {workload.status_by_facts}"
-    if workload.status.unrecorded:
-        yield f"its status was found, and not recorded: {workload.status.unrecorded}"
 
 
 def _hold(state: State, member: Member) -> Iterator[str]:

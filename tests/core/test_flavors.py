@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.workload.workload import Phase
+from extender.core.workload.status import Status
 from policies.model import Node, Pod, Selection
 from tests.builders import cluster, gang, key, node
 from tests.core.jobs import Controlled, job
@@ -100,7 +100,7 @@ def test_a_gang_whose_start_broke_off_is_completed_on_nodes_of_its_flavor(*, res
         show(script, *queues)
         script.feed_synced()
     script.advance(5)
-    assert script.gang("train").phase is Phase.PARTIAL
+    assert script.gang("train").status.value is Status.PARTIAL
     assert (script.planned(lost), script.reason("train")) == ("", "NoRoom")
     script.see(*sorted_nodes(slow="a: 3x8", fast="b: 2x8")[2:])
     assert script.planned(lost) == "a-2"
@@ -118,7 +118,7 @@ def broken_off(script: Script, pods: list[Pod], nodes: list[Node]) -> tuple[Pod,
     script.post(first, Outcome.REFUSED)
     script.post(last, Outcome.REFUSED)
     script.advance(5)
-    assert script.gang("train").phase is Phase.PARTIAL
+    assert script.gang("train").status.value is Status.PARTIAL
     return first, last
 
 
@@ -150,7 +150,7 @@ def test_a_member_more_that_was_promised_another_flavor_does_not_complete_a_gang
     script.see(*(replace(one, unschedulable=one.name == script.planned(lost)) for one in nodes))
     script.post(lost, Outcome.REFUSED)
     script.advance(5)
-    assert script.gang("train").phase is Phase.PARTIAL
+    assert script.gang("train").status.value is Status.PARTIAL
     assert (script.planned(lost), script.planned(more)) == ("", "")
     script.see(*nodes)
     script.advance(5)
@@ -172,7 +172,7 @@ def test_a_member_that_uses_no_quota_completes_a_gang_whose_start_broke_off_on_n
     script.post(here)
     script.see(*(replace(one, unschedulable=one.name == script.planned(large)) for one in nodes))
     script.post(large, Outcome.REFUSED)
-    assert script.gang("train").phase is Phase.PARTIAL
+    assert script.gang("train").status.value is Status.PARTIAL
     assert script.planned(there) == "b-0"
 
 
@@ -206,7 +206,7 @@ def test_a_gang_whose_start_broke_off_holds_no_role_to_a_flavor_that_the_role_do
     script.post(pods[0])
     script.post(pods[1], Outcome.REFUSED)
     script.advance(5)
-    assert script.gang("train").phase is Phase.PARTIAL
+    assert script.gang("train").status.value is Status.PARTIAL
     assert script.planned(pods[1]).startswith("b-")
 
 

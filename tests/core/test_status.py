@@ -82,7 +82,7 @@ def test_a_status_that_no_act_has_led_to_is_taken_over_and_remembered() -> None:
     script = Script(*cluster("a: 2x8"), *(pods := gang("train", 2)))
     record = script.gang("train").status
     record.fall_back(PENDING, script.now)
-    with pytest.raises(AssertionError, match="no act has led from PENDING to PLANNED"):
+    with pytest.raises(AssertionError, match="no act has led its status from PENDING to PLANNED"):
         script.change(pods[0], labels=(("a", "b"),))
     assert record.value is PLANNED, "users see what is"
 

@@ -14,7 +14,7 @@ from itertools import islice, product
 from extender.core.explain.reasons import reason_of
 from extender.core.explain.telling import told
 from extender.core.gate.steering import SteeringMode
-from extender.core.workload.workload import Phase
+from extender.core.workload.status import Status
 from policies.model import GANG_GATE, HOSTNAME, GroupKey, Node, Pod
 from policies.model.mentions import full, mentions_of
 from policies.model.queues import ClusterQueue, ResourceFlavor, Stop
@@ -316,17 +316,17 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     if _crowd(world) <= plan.limits.waiting:
         yield from _uptake_complaints(world, room, plan)
     yield from judge_jobs(world, referee, room, plan)
-    yield from _phase_complaints(world)
+    yield from _status_complaints(world)
     if not restless:
         yield from not_woken(world.extender.core, world.clock.now)
 
 
-def _phase_complaints(world: World) -> Iterator[str]:
+def _status_complaints(world: World) -> Iterator[str]:
     """The PodGroup of a gang that runs says so, whatever became of the first report of that."""
     assert world.extender is not None
     for key, workload in world.extender.core.state.workloads.items():
         group = world.api.groups.get(key)
-        if group is not None and group.starting and workload.phase is Phase.RUNNING:
+        if group is not None and group.starting and workload.status.value is Status.RUNNING:
             yield f"{key} runs, and its PodGroup does not say so"
 
 

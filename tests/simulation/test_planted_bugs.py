@@ -273,7 +273,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (platforms.zero_counts_as_absent, 100009, "where nvidia.com/gpu is short|is promised .*, where the room is"),
     (platforms.thousandths_are_read_as_cores, 100052, f"{_SHORT_OF_NODES}|is promised .*, where the room is"),
     (platforms.requests_of_daemons_are_forgotten, 100052, "is promised .*, where the room is"),
-    (statuses.releases_are_not_recorded, 1, "no act has led from HOLDING to RELEASING"),
+    (statuses.releases_are_not_recorded, 1, "no act has led its status from HOLDING to RELEASING"),
     (statuses.lost_members_are_not_recorded, 7, "its status is recorded as RUNNING, and is PARTIAL"),
     (platforms.pods_that_are_not_ready_count_as_ended, 100072, "is promised .*, where the room is"),
 ]

@@ -85,7 +85,7 @@ def told(workload: Workload) -> str:
     members, release = workload.members, workload.release
     states = {member.uid: f"{member.state.value} {member.node} {member.step.value}" for member in members}
     head = (
-        f"workload {workload.key}: minMember {workload.min_member}, {workload.phase.value}, {states}, "
+        f"workload {workload.key}: minMember {workload.min_member}, {states}, "
         f"status {workload.status.value} by {[step.value for _, step in workload.status.steps]}, "
         f"holds {sorted(members.holds)}, reserved {sorted(map(str, workload.reserved))}, {release}, "
         f"reason {reason_of(workload.telling.cause)}"

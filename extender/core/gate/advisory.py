@@ -21,7 +21,7 @@ from extender.core.ledger.waiting import Changes
 from extender.core.workload.members import MemberState
 from extender.core.workload.release import Binding
 from extender.core.workload.slots import Stage
-from extender.core.workload.workload import Phase
+from extender.core.workload.status import Status
 from policies.model import Pod
 
 
@@ -57,7 +57,8 @@ class Advisory:
         """Allow every candidate."""
         if pod.group_key is not None and not pod.native_group:
             workload = self._store.workload_of(pod)
-            passes = workload is not None and (pod.uid in workload.advised or workload.phase is Phase.RUNNING)
+            runs = workload is not None and workload.status.value is Status.RUNNING
+            passes = workload is not None and (pod.uid in workload.advised or runs)
             self._counts.advised["would_pass" if passes else "would_reject"] += 1
         self._outbox.append(AnswerFilter(event.call, event.candidates))
 

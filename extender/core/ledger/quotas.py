@@ -593,7 +593,7 @@ class Quotas:
             self.count_unseen(workload)
             lacking = bool(workload.members.slots.lacking)
             state = (
-                *(workload.phase, lacking, lacking and workload.seated),
+                *(workload.releasing, workload.whole, workload.starting, lacking, lacking and workload.seated),
                 *(workload.priority, workload.paused, workload.release.complete),
             )
             self._stood += self.members.stand(key, state)

@@ -168,8 +168,12 @@ class StatusRecord:
             case _ if self.value in LEGAL["fall_back"].get(found, ()):
                 self.fall_back(found, now)
             case _:
-                self.unrecorded = f"no act has led from {self.value} to {found}, at {now:.3f}"
+                self.unrecorded = f"no act has led its status from {self.value} to {found}, at {now:.3f}"
                 self._enter(found, now)
+
+    def drift(self, facts: Status) -> str:
+        """Say how the record differs from what the facts amount to; empty while they agree."""
+        return f"its status is recorded as {self.value}, and is {facts}" if self.value is not facts else self.unrecorded
 
     def _step(self, name: str, to: Status, now: float) -> None:
         if self.value not in LEGAL[name].get(to, ()):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from math import inf
 
 from extender.core.causes import NameTaken, Share
@@ -141,24 +140,6 @@ class Retries:
         return min([self.not_before or inf, *(until for _, until in self.nodes.values())])
 
 
-class Phase(Enum):
-    """The first that holds, in this order."""
-
-    RELEASING = "releasing"
-    """Bindings of it are being written, or the last one of its release is yet to be."""
-    ENDED = "ended"
-    """Nobody of it waits or runs."""
-    RUNNING = "running"
-    """It has its quorum of bound members."""
-    PARTIAL = "partial"
-    """Its start broke off."""
-    HOLDING = "holding"
-    """Some members have reached bind."""
-    PLACED = "placed"
-    """Every slot has a node."""
-    WAITING = "waiting"
-
-
 @dataclass(slots=True, eq=False)
 class Workload:
     """``job``: where its pods come from, if it is planned before they exist; ``podsets``: what will come of it, while
@@ -271,26 +252,6 @@ class Workload:
     def asked(self) -> Demand | None:
         """What it asks for, unless something has changed since that was worked out."""
         return self.demand if self.demand is not None and self.demand.version == self.version else None
-
-    @property
-    def phase(self) -> Phase:
-        """Follows from its members' states and two stored facts: whether it has started, and whose Binding is last."""
-        members, release, slots = self.members, self.release, self.members.slots
-        if members.binding or release.last is not None:
-            return Phase.RELEASING
-        if not members.live and not slots.templates:
-            return Phase.ENDED
-        if self.whole:
-            return Phase.RUNNING
-        if members.started and not release.complete:
-            return Phase.PARTIAL
-        if members.holds:
-            return Phase.HOLDING
-        if slots.lacking:
-            return Phase.WAITING
-        if members.placed or slots.planned:
-            return Phase.PLACED
-        return Phase.RUNNING if release.complete else Phase.WAITING
 
     @property
     def status_by_facts(self) -> Status:
