@@ -72,7 +72,7 @@ from policies.model import GANG_GATE, GroupKey, Pod, PodGroup
 
 
 class Apply:
-    """Hands each fact about nodes, PodGroups, jobs and owners to the workload that it concerns, and touches it."""
+    """Hands each fact about nodes, PodGroups, jobs and owners to the workload that it concerns, and marks it dirty."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class Apply:
             self._successors[group.key] = event
             if (release := workload.release).partial_since is not None:  # nobody completes it any more
                 release.break_off(now - self._limits.partial_s, release.partial_count)
-                self._store.touch(workload)
+                self._store.mark_dirty(workload)
             return
         self._store.groups[group.key, group.dialect] = group
         self._enqueues.see(group, now)
@@ -181,7 +181,7 @@ class Apply:
             return
         another, started = _is_another(workload, group), workload.members.started
         workload.follow(group)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
         if another or (started and not workload.members.started):
             workload.release.start_anew()
             self._revocations.revoke(workload, "its PodGroup was made anew", now, Cause.PODGROUP_CHANGED)
@@ -219,7 +219,7 @@ class Apply:
         workload = self._store.workloads.get(key)
         if workload is not None and workload.group is not None and workload.group.uid == event.uid:
             workload.follow(None)
-            self._store.touch(workload)
+            self._store.mark_dirty(workload)
             if not workload.releasing:
                 self._revocations.revoke(workload, "its PodGroup was deleted", now, Cause.PODGROUP_CHANGED)
 
@@ -277,7 +277,7 @@ class Apply:
         for key in self._pending.keys:
             podsets = self._store.workloads[key].podsets if key.namespace == namespace else None
             if podsets is not None and any(name in one.template.claims for one in podsets.podsets):
-                self._store.touch(self._store.workloads[key])
+                self._store.mark_dirty(self._store.workloads[key])
 
     def budget_noted(self, event: BudgetSeen | BudgetGone, _: float) -> None:
         if self._budgets.note(event):

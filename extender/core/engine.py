@@ -1,7 +1,7 @@
 """handle(): the one way into the core, in three steps: apply the event, conclude what follows, schedule the cycle.
 
 An event and the time go in, effects come out, and nothing else ever changes the core. The event is applied to its
-member or workload. What follows is concluded for each workload that was touched, then for what rests on all of them.
+member or workload. What follows is concluded for each dirty workload, then for what rests on all of them.
 The cycle sees whether there is anything for it.
 """
 
@@ -268,9 +268,9 @@ class Engine:
         return self._drain()
 
     def _conclude(self, now: float) -> None:
-        """Settle whoever was touched, then take the conclusions that rest on that, in their order.
+        """Settle all dirty workloads, then take the conclusions that rest on that, in their order.
 
-        Each may touch others: these are settled before the next one.
+        Each may mark others dirty: these are settled before the next one.
         """
         self._settle(now)
         for conclude in self._conclusions:
@@ -279,8 +279,8 @@ class Engine:
 
     def _settle(self, now: float) -> None:
         """Draw every conclusion for whoever something has happened to."""
-        while touched := self.state.store.touched:
-            key = next(iter(touched))
+        while dirty := self.state.store.dirty:
+            key = next(iter(dirty))
             if (workload := self.state.workloads.get(key)) is not None:
                 self.state.process.subject = key
                 self._lifecycle.settle(workload, now)
@@ -293,9 +293,9 @@ class Engine:
         self._reservations.follow(now)
 
     def _tell_stories(self, error: IllegalTransitionError) -> None:
-        """Add the stories of those that were touched, for the reader of the failure."""
-        for touched in (self.state.workloads[key] for key in self.state.store.touched if key in self.state.workloads):
-            error.add_note(told(touched))
+        """Add the stories of the dirty workloads, for the reader of the failure."""
+        for dirty in (self.state.workloads[key] for key in self.state.store.dirty if key in self.state.workloads):
+            error.add_note(told(dirty))
 
     def _drain(self) -> list[Effect]:
         """Return what is to be done, with texts as their readers may see them."""

@@ -37,7 +37,7 @@ from policies.model.eviction import together
 
 
 class Lifecycle:
-    """``settle`` is called once for each workload that an event has touched, ``expire`` before it when time is up."""
+    """``settle`` is called once for each workload that an event made dirty, ``expire`` before it when time is up."""
 
     def __init__(
         self,
@@ -146,13 +146,13 @@ class Lifecycle:
             # A restart gives no more time than was left, except what kube-scheduler needs to complete the gang.
             least = now - max(0.0, self._limits.partial_s - self._limits.plan_s)
             self._break_off(workload, now if began is None else max(began, least), now)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def lost(self, workload: Workload, member: Member, now: float) -> None:
         """A member is going or at its end: it can be held no longer, and the gang may not be able to start."""
         members, release = workload.members, workload.release
         self._outbox.answer_hold(workload, member, "the pod is being deleted or has ended")
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
         if member.state is MemberState.BINDING:
             return
         release.wait_no_more_for(member.uid)
@@ -175,7 +175,7 @@ class Lifecycle:
         self._expire_holds(workload, now)
         if awaits_uptake(workload) and now >= workload.plan_deadline:
             self._refusals.not_taken_up(workload, now)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def _expire_holds(self, workload: Workload, now: float) -> None:
         members = workload.members

@@ -176,8 +176,8 @@ def _wrong_with_claims(state: State) -> Iterator[str]:
 
 
 def _wrong_with_indexes(state: State) -> Iterator[str]:
-    if state.store.touched:
-        yield f"{[*state.store.touched]} have not been settled"
+    if state.store.dirty:
+        yield f"{[*state.store.dirty]} have not been settled"
     held = {hold.call: uid for one in state.workloads.values() for uid, hold in one.members.holds.items()}
     if state.binds.held != held:
         yield f"the calls on file are {state.binds.held}, those held are {held}"

@@ -156,7 +156,7 @@ def test_what_is_asked_for_is_worked_out_anew_even_of_what_does_not_wait() -> No
     before = workload.version
     assert board.woken(Own(workload.key, anew=True)) == []
     assert workload.version > before
-    assert workload.key in board.store.touched
+    assert workload.key in board.store.dirty
 
 
 def test_what_waits_no_longer_is_not_woken() -> None:

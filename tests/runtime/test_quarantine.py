@@ -366,7 +366,7 @@ async def test_a_node_is_not_to_blame_for_a_gang_on_which_the_core_fails_when_it
     pods[0] = odd(pods[0])
     first = place.start()
     await read(first, *cluster("a: 2x8"), *pods)
-    first.core.state.store.touch(first.core.state.workloads[key("odd")])
+    first.core.state.store.mark_dirty(first.core.state.workloads[key("odd")])
     first.show(NodeSeen(node("b")), Source("all", "b", "1"))
     assert first.failed.is_set()
     assert {entry.uid for entry in place.record.entries} == {"b", *(pod.uid for pod in pods)}

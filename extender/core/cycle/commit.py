@@ -85,7 +85,7 @@ class Commit:
             starts = workload.job is not None and workload.job.plannable
             carrier = Carrier.JOB if starts else self._steering.carrier
             self._reporter.explain(workload, Placed(len(seats), carrier), now)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
         return None
 
     @staticmethod
@@ -124,7 +124,7 @@ class Commit:
         if promised and not started and not workload.seated:
             why = "the cluster or the gang changed while its members were given their nodes"
             self._revocations.revoke(workload, why, now, Cause.NODE_CHANGED)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def _fill(self, workload: Workload, seats: Sequence[Seat], turns: Mapping[SlotKey, int], now: float) -> None:
         """Assume their nodes. A replacement uses up kept room of its node; what is left stays kept."""

@@ -445,7 +445,7 @@ class Cycle:
         workload.retries.fail(now, self._limits.retry_max_s)
         self._park(workload)
         self._explain(workload, PolicyFailed(str(error)), now)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def _pass_by(self, line: Line, workload: Workload) -> Steps[None]:
         """Skip it, and with it those of its queue that wait for the same quota."""

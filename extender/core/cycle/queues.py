@@ -86,7 +86,7 @@ class Queued:
         """Whether the quota of a job allows its start can be told now."""
         for workload in self._store.workloads.values():
             if workload.job is not None and workload.job.unproven:
-                self._store.touch(workload)
+                self._store.mark_dirty(workload)
 
     def review(self, shortfalls: Shortfalls, now: float) -> None:
         """To be called before a pass: whoever may get quota by now is looked at in it."""
@@ -279,7 +279,7 @@ class Queued:
                 self._pending.wake(Own(key, anew=True))
         for workload in self._store.workloads.values():
             if workload.job is not None and (workload.job.awaits_nodes or quotas.route(workload).drained):
-                self._store.touch(workload)
+                self._store.mark_dirty(workload)
 
     def _given_back(self, queue: str, shortfalls: Shortfalls) -> None:
         """Quota that it may use: whoever may get it is looked at; all, if the first one of a StrictFIFO queue may."""

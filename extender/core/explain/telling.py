@@ -35,7 +35,7 @@ class Reporter:
         """Make this its one current reason. It is reported once it has lasted. ``noted``: its story says it already."""
         if workload.telling.explain(cause, now, noted=noted):
             self.tell(workload, now)
-            self._store.touch(workload)
+            self._store.mark_dirty(workload)
 
     def tell(self, workload: Workload, now: float) -> None:
         """Report its reason if the time has come."""
@@ -67,7 +67,7 @@ class Reporter:
         """What was reported of it has not reached anybody."""
         if (workload := self._store.workloads.get(event.key)) is not None:
             workload.telling.untold()
-            self._store.touch(workload)
+            self._store.mark_dirty(workload)
 
     def reached(
         self, workload: Workload, milestone: Milestone, now: float, *, since: float | None = None,

@@ -75,7 +75,7 @@ class Advisory:
             marks[RANK] = str(ranks_of(workload, [pod.uid])[pod.uid])
             if (nearest := next(self._claims.domains(event.node), None)) is not None:
                 marks[DOMAIN] = nearest[1]
-            self._store.touch(workload)
+            self._store.mark_dirty(workload)
             workload.status.plan(now)
         self._changes.taken = True
         self._claims.assume(pod, event.node)

@@ -111,7 +111,7 @@ class Bindings:
             workload.members.step(member, Step.LED)  # it was let in before its turn
         workload.members.hold(member, Hold(event.call, event.node, now, event.expires))
         self._binds.hold(event.call, pod.uid)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
         return workload.status.hold(now)
 
     def asked_again(self, event: BindArrived, binding: Binding) -> None:
@@ -134,7 +134,7 @@ class Bindings:
             # Nobody is at the gate any more whose deadline would end it.
             self._revocations.extend(workload, now)
         workload.release.wait_no_more_for(member.uid)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def posted(self, event: BindingPosted, now: float) -> None:
         """A Binding has ended: tell the calls that wait for it, and take its outcome over."""
@@ -149,7 +149,7 @@ class Bindings:
             self._store.mark_bound(uid, binding)
         if (found := self._store.member(uid)) is not None:
             self._outcome(*found, event, now)
-            self._store.touch(found[0])
+            self._store.mark_dirty(found[0])
         elif (pod := self._store.pods.get(uid)) is None or not pod.node:
             self._outcome_alone(uid, event, now)
 

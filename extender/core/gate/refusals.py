@@ -133,7 +133,7 @@ class Refusals:
         closed = {node for (node, what), (most, _) in known.items() if what in shapes and not most}
         for node in [node for node in candidates if node in closed] if closed else ():
             workload.retries.forgive(node)
-            self._store.touch(workload)
+            self._store.mark_dirty(workload)
 
     def heard(self, workload: Workload, member: Member, now: float) -> None:
         """What its condition says may come after its question to filter has shown that its node was refused."""
@@ -175,7 +175,7 @@ class Refusals:
         workload.retries.refuse(caps, now, self._limits.retry_max_s, first_s, related=related)
         for cap in caps:
             self._refusing.remember(cap.node, workload.key)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def _rest(self, workload: Workload, why: str, words: str, now: float) -> None:
         """One that is refused again and again holds no room for a while: others may start with it."""

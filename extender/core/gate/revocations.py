@@ -121,7 +121,7 @@ class Revocations:
         if penalty:
             workload.retries.fail(now, self._limits.retry_max_s)
         self._say(workload, why, now, cause, noted=noted)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def _say(self, workload: Workload, why: str, now: float, cause: Cause, *, noted: bool) -> None:
         if workload.members.slots.lacking and not workload.whole:
@@ -167,7 +167,7 @@ class Revocations:
         if self._claims.fits(claim.node, claim.requests) and len(workload.reserved) < workload.missing:
             self._room.reserve(workload, lost, claim, release.kept_until)
             workload.telling.note(now, f"the room of {lost.name} on {claim.node} is kept for its replacement")
-            self._store.touch(workload)
+            self._store.mark_dirty(workload)
 
     def drop_kept(self, workload: Workload) -> None:
         """Give up room that is kept for more members than are missing, on a node that is gone, or taken by others. A
@@ -277,7 +277,7 @@ class Revocations:
             if self._claims.admits(node, selection):
                 if relabelled and workload.release.complete and not workload.admitted:
                     workload.unsettled[node] = None
-                    self._store.touch(workload)
+                    self._store.mark_dirty(workload)
                 continue
             if workload.releasing or self._in_doubt(workload, owner):
                 workload.unsettled[node] = None
@@ -290,7 +290,7 @@ class Revocations:
         """It asks for other nodes than when it was promised one: the pin of a plan that was taken back came late."""
         if not self._claims.admits(member.node, member.pod.selection):
             workload.unsettled[member.node] = None
-            self._store.touch(workload)
+            self._store.mark_dirty(workload)
 
     def note_bound(self, workload: Workload, member: Member, node: str) -> None:
         """If it was not promised that node, somebody else has bound it, an earlier leader say: what the others are

@@ -252,14 +252,14 @@ class Steering:
     def _go_on(self, workload: Workload) -> None:
         """It is settled when no write of its members is under way."""
         if not carrying_out(workload):
-            self._store.touch(workload)
+            self._store.mark_dirty(workload)
 
     def failed(self, workload: Workload, member: Member) -> None:
         """A write could not be made while the gang is being released, when no promise is taken back."""
         taken_up = member.state is not MemberState.ASSUMED
         # If so, kube-scheduler has taken the member up without it.
         workload.members.step(member, Step.LED if taken_up else Step.FAILED)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def again(self, workload: Workload, member: Member) -> None:
         """Ask once more for the write that leads it on."""
@@ -269,7 +269,7 @@ class Steering:
             self.tell(workload, member)
         else:
             workload.members.step(member, Step.READY)
-            self._store.touch(workload)
+            self._store.mark_dirty(workload)
 
     def ungate(self, workload: Workload) -> None:
         """Take our gate off every placed member, once all nominations are known to be written."""
@@ -324,7 +324,7 @@ class Steering:
         if self._advises:
             return
         workload.sweep(workload.sweep_at or now + self._limits.plan_s)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def confirm(self, workload: Workload) -> None:
         """Have it stand on two bound members, on two nodes if there are, that their release is whole.

@@ -58,7 +58,7 @@ class JobActs:
         record.write(JobWrite.START)
         workload.status.start(now)
         self._outbox.append(_started(workload, record, {}, until, self._limits.elastic.within_s))
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def suspend(self, workload: Workload, record: JobRecord, why: str, now: float, rests: InVain | None) -> None:
         """Suspend a job as a whole. ``rests``: it has asked for nodes in vain, and asks for none before that."""

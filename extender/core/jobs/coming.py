@@ -81,7 +81,7 @@ class Enqueues:
 
     def job_gone(self, event: GroupJobGone, _now: float) -> None:
         if self.jobs.pop(event.uid, None) is not None:
-            self._touch(event.key)
+            self._mark_dirty(event.key)
 
     def see(self, group: PodGroup, now: float) -> None:
         """It is new or has changed, or its job is."""
@@ -106,7 +106,7 @@ class Enqueues:
                 workload = self._store.workloads.get(group.key) or self._store.add(group.key)
                 if workload.group is None:
                     workload.follow(group)
-            self._touch(group.key)
+            self._mark_dirty(group.key)
         elif group.pending:
             self._ask(group)
 
@@ -181,7 +181,7 @@ class Enqueues:
             self._resting[event.key] = None
             times = self._failures[event.key] = self._failures.get(event.key, 0) + 1
             self._retries.set(event.key, now + pause_s(times, _FIRST_S, _LONGEST_S))
-        self._touch(event.key)
+        self._mark_dirty(event.key)
 
     def retry(self, now: float) -> None:
         """Look again at those whose pause is over, or that should be shown as taken up by now."""
@@ -223,9 +223,9 @@ class Enqueues:
     def _group(self, key: GroupKey) -> PodGroup | None:
         return self._store.groups.get((key, Dialect.VOLCANO))
 
-    def _touch(self, key: GroupKey) -> None:
+    def _mark_dirty(self, key: GroupKey) -> None:
         if (workload := self._store.workloads.get(key)) is not None:
-            self._store.touch(workload)
+            self._store.mark_dirty(workload)
 
 
 def _has_former(workload: Workload) -> bool:

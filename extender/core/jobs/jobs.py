@@ -141,7 +141,7 @@ class JobNaming:
         workload.follow_job(None, left_in=queue)
         self._creation.forget(key)
         self._failed_creation.forget(key)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
 
 _SHOWN_S = 60.0
@@ -211,7 +211,7 @@ class Jobs:
                 workload.job.regain(node)
             elif workload.admitted:
                 workload.job.lose(node, now - (self._limits.node_loss_s if known is None else 0.0))
-            self._store.touch(
+            self._store.mark_dirty(
                 workload
             )  # one that is not admitted may wait for pods of an earlier start to go from there
 
@@ -221,7 +221,7 @@ class Jobs:
         record = workload.job if workload is not None else None
         if workload is None or record is None or record.seen.uid != event.uid or record.writing is None:
             return
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
         if event.outcome is Outcome.UNSENT and record.take_write_back():
             workload.bump_version()  # its nodes may have been taken back meanwhile: then it waits like any other
             self.upkeep.still_holds(workload, record, now)
@@ -287,7 +287,7 @@ class Jobs:
                 continue
             for podset in workload.job.seen.podsets.podsets:
                 self._additions.forget(podset.shape)
-            self._store.touch(workload)
+            self._store.mark_dirty(workload)
 
     def follow_trials(self, now: float) -> None:
         """Have pods tried whose turn it is. Called after every event."""
@@ -296,7 +296,7 @@ class Jobs:
             return
         for key in trials.expired(now):
             if (waiting := self._store.workloads.get(key)) is not None:
-                self._store.touch(waiting)
+                self._store.mark_dirty(waiting)
         for shape, keys in trials.due(now):
             if (asked := self._asked_with(shape, keys)) is None:
                 trials.nobody_wants(shape)
@@ -326,7 +326,7 @@ class Jobs:
     def _replan(self, shape: str) -> None:
         for key, workload in self._store.workloads.items():
             if any(self._podsets_of(key, shape)):
-                self._store.touch(workload)
+                self._store.mark_dirty(workload)
 
     def settle(self, workload: Workload, now: float) -> None:
         """See how the job stands, and take the act that is due. What is to be expected of its workload follows."""

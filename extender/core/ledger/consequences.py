@@ -107,7 +107,7 @@ class Consequences:
 
     def find_strays(self, pod: Pod, old: Pod | None) -> None:
         """Settle the gangs that the pod has left or come to by a label that is not its job's."""
-        self._store.touch_all(self._astray.see(pod, old))
+        self._store.mark_keys_dirty(self._astray.see(pod, old))
 
     def count_native(self, pod: Pod, _: Pod | None) -> None:
         """Count the pod in its native group, on its node."""
@@ -167,7 +167,7 @@ class Consequences:
 
     def forget_stray(self, pod: Pod) -> None:
         """Settle the gang that it had been moved from."""
-        self._store.touch_all(self._astray.drop(pod))
+        self._store.mark_keys_dirty(self._astray.drop(pod))
 
     def free_room(self, pod: Pod) -> None:
         """Take its room back."""
@@ -177,7 +177,7 @@ class Consequences:
         """Take it out of its workload."""
         if (workload := self._store.workload_of(pod)) is not None:
             workload.members.drop(pod.uid)
-            self._store.touch(workload)
+            self._store.mark_dirty(workload)
 
     # A node came, went or changed.
 
@@ -193,7 +193,7 @@ class Consequences:
 
     def forgive_node(self, node: str, _: bool) -> None:
         """Forget that the node refused pods."""
-        self._store.touch_those(self._refusing.forget(node, None, self._store.workloads))
+        self._store.mark_all_dirty(self._refusing.forget(node, None, self._store.workloads))
 
     def note_node_of_victims(self, node: str, _: bool) -> None:
         """Search again for victims."""
@@ -221,4 +221,4 @@ class Consequences:
 
     def forgive_refusals(self, claim: Claim) -> None:
         """Forget that the node refused pods, unless that was by this promise."""
-        self._store.touch_those(self._refusing.forget(claim.node, claim, self._store.workloads))
+        self._store.mark_all_dirty(self._refusing.forget(claim.node, claim, self._store.workloads))

@@ -70,7 +70,7 @@ class ExpectedPods:
         for pod in _at_home_first(workload):
             self._store.seat(pod)
         self.finish(workload)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def _as_created(self, workload: Workload, podsets: PodSets) -> PodSets:
         """Return the podsets with the additions of the API server to their pods. For a job that runs, only its own pods

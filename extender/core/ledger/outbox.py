@@ -42,4 +42,4 @@ class Outbox:
         """End the bind request of a member, if one waits."""
         if (hold := workload.members.let_go(member)) is not None:
             self.answer(hold.call, error)
-            self._store.touch(workload)
+            self._store.mark_dirty(workload)

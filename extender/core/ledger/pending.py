@@ -125,7 +125,7 @@ class Pending:
             case Own(key, anew):
                 if anew and (workload := self._store.workloads.get(key)) is not None:
                     workload.bump_version()
-                    self._store.touch(workload)
+                    self._store.mark_dirty(workload)
                 self._rouse(key, cause)
             case RoomFor() | QuotaFor():
                 self._wake_shape(cause)

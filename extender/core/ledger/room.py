@@ -35,7 +35,7 @@ class Room:
         workload.members.move(member, MemberState.ASSUMED, node)
         self._changes.taken = True
         self._claims.assume(member.pod, node)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def unassume(self, workload: Workload, member: Member) -> None:
         """The member is promised nothing any more. Whoever waits for its Binding has been answered."""
@@ -43,7 +43,7 @@ class Room:
             workload.members.move(member, MemberState.WAITING)
             if not member.pod.node:
                 self.free(member.uid)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def assume_slot(self, workload: Workload, slot: SlotKey, node: str, turn: int = 0) -> None:
         """Promise the pod that will come to the slot a node; an empty one takes the promise back."""
@@ -55,7 +55,7 @@ class Room:
             self._claims.assume(workload.members.slots.templates[slot], node, owner)
         else:
             self.free(owner)
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def reserve(self, workload: Workload, lost: Pod, claim: Claim, until: float) -> None:
         """Keep the room that a lost member had for its replacement."""
@@ -69,7 +69,7 @@ class Room:
         if not workload.reserved:
             del self.keeping[workload.key]
         self.free(SlotOf(workload.key, slot))
-        self._store.touch(workload)
+        self._store.mark_dirty(workload)
 
     def kept_rooms(self, workload: Workload) -> list[Claim]:
         """The rooms that are kept for replacements of its lost members."""

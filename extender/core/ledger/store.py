@@ -13,7 +13,7 @@ from policies.model import Dialect, GroupKey, Pod, PodGroup
 
 
 class Store:
-    """``touched``: workloads that something has happened to since they were settled; none when an event ends.
+    """``dirty``: workloads that something has happened to since they were settled; none when an event ends.
 
     It records, and then calls what ``extender.core.ledger.consequences`` lists. ``on_put`` gets the pod as it is and
     as it was; ``on_drop`` gets the pod.
@@ -24,7 +24,7 @@ class Store:
         self.pods: dict[str, Pod] = {}
         self.workloads: dict[GroupKey, Workload] = {}
         self.groups: dict[tuple[GroupKey, Dialect], PodGroup] = {}
-        self.touched: dict[GroupKey, None] = {}
+        self.dirty: dict[GroupKey, None] = {}
         self.bound_by_us: dict[str, Binding] = {}
         """Pods that are bound, and not confirmed by the watch yet."""
         self.on_put: tuple[Callable[[Pod, Pod | None], None], ...] = ()
@@ -48,10 +48,10 @@ class Store:
             if not seated and workload.members.slots.seats(pod):
                 pod = workload.seated_as(pod, self.pods.get(pod.uid))
             if workload.members.put(pod):
-                self.touch(workload)
+                self.mark_dirty(workload)
             if workload.group is None and pod.group and (group := self.groups.get((key, pod.group.dialect))):
                 workload.follow(group)
-                self.touch(workload)
+                self.mark_dirty(workload)
         self.pods[pod.uid] = pod
         return pod
 
@@ -90,19 +90,19 @@ class Store:
         """Forget a workload of which nothing is left."""
         self.workloads.pop(key, None)
 
-    def touch(self, workload: Workload) -> None:
-        """Have the workload settled before the event ends."""
-        self.touched[workload.key] = None
+    def mark_dirty(self, workload: Workload) -> None:
+        """Have the workload settled before the event ends. ``Pending.wake`` is for the next cycle."""
+        self.dirty[workload.key] = None
 
-    def touch_all(self, keys: Iterable[GroupKey]) -> None:
+    def mark_keys_dirty(self, keys: Iterable[GroupKey]) -> None:
         """Have the workloads of these names settled before the event ends, if there are any."""
-        self.touched.update(dict.fromkeys(keys))
+        self.dirty.update(dict.fromkeys(keys))
 
-    def touch_those(self, workloads: Iterable[Workload]) -> None:
+    def mark_all_dirty(self, workloads: Iterable[Workload]) -> None:
         """Have these settled before the event ends."""
         for workload in workloads:
-            self.touch(workload)
+            self.mark_dirty(workload)
 
     def settled(self, key: GroupKey) -> None:
         """Note that what has happened to the workload by now was looked at."""
-        self.touched.pop(key, None)
+        self.dirty.pop(key, None)

@@ -121,7 +121,7 @@ class Astray:
         return touched
 
     def of(self, job: str, key: GroupKey) -> list[str]:
-        """Which pods of the job with that UID are not in its gang. It is touched when that changes."""
+        """Which pods of the job with that UID are not in its gang. It is dirty when that changes."""
         gangs = self._pods.get(job, {})
         if gangs:
             self._asked[job] = key
