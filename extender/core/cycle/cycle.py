@@ -284,7 +284,7 @@ class Cycle:
         return dropped
 
     def _wake_for_victims(self, *, quota: bool) -> None:
-        """Wake those that others may be evicted for by now. ``quota``: also those that lack quota alone."""
+        """Wake workloads that others may be evicted for. ``quota``: those too that lack quota alone."""
         helps_above = self._preempting.helps_above
         for lacks, shape in self._pending.shapes() if helps_above < inf else ():
             if (quota or isinstance(lacks, RoomFor)) and shape.priority[0] > helps_above:

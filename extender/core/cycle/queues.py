@@ -295,7 +295,8 @@ class Queued:
             self._reopened(known, reopened)
 
     def _reopened(self, queue: ClusterQueue, shapes: Mapping[Shape, Amounts | None]) -> None:
-        """Such workloads of the queue may get quota: ``shapes`` says how much they wait for, if for nothing else."""
+        """Wake the workloads of the queue that may get quota. ``shapes``: how much of it they wait for, if for nothing
+        else."""
         for shape, amounts in shapes.items():
             together = queue.strategy is not Strategy.STRICT
             self._pending.wake(QuotaFor(queue.name, shape, amounts if together else None))

@@ -1,6 +1,6 @@
 """Pending workloads: what each of them waits for, and ``wake``, the one way to have the next cycle look at it again.
 
-A look that finds no plan ends in ``park``: from then on the workload waits for causes (``wake_on``). Whoever makes a
+A look that finds no plan ends in ``park``: from then on the workload waits for causes (``wake_on``). What makes a
 cause come true calls ``wake`` with it. Parked workloads stand in an index by cause, so a cycle costs nothing for those
 whose cause has not come true. ``tests/core/causes.md`` lists what raises which cause; a test holds it against the code.
 """
@@ -26,7 +26,7 @@ Amounts = tuple[tuple[FlavorResource, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """Something about the workload itself, or that it alone waits for. ``anew``: what it asks for is worked out anew,
+    """Something about the workload itself, or that it alone waits for. ``anew``: what it asks for is worked out again,
     and it is settled first."""
 
     key: GroupKey
@@ -71,13 +71,13 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What all workloads of a namespace depend on, or all of the cluster."""
+    """Something that all workloads of a namespace depend on, or all of the cluster."""
 
     namespace: str | None = None
 
 
 WakeOn = RoomFor | QuotaFor | Time
-"""What a parked workload may wait for, beside ``Own`` and ``Config``, which wake it in any case."""
+"""Causes that a workload is parked for. ``Own`` and ``Config`` wake it in any case."""
 WakeCause = Own | WakeOn | Nodes | Config
 
 
@@ -95,7 +95,7 @@ class Pending:
         self._wake_on: dict[GroupKey, tuple[WakeOn, ...]] = {}
         self._parked: dict[WakeOn, dict[GroupKey, None]] = {}
         self._entries: dict[GroupKey, Entry] = {}
-        """Of those that wait for quota: a cycle takes up all of a shape at once, without a look at each."""
+        """By workload that waits for quota: a cycle takes up all of a shape at once, without a look at each."""
         self._invited: dict[tuple[str, Amounts], list[Shape]] = {}
         self._times: list[tuple[float, GroupKey]] = []
         """A heap. Of those that are parked for it no longer entries may be left."""
@@ -229,14 +229,14 @@ class NamespaceLimit:
         self._outside: dict[str, dict[GroupKey, None]] = {}
 
     def come(self, key: GroupKey, most: int) -> None:
-        """It waits, inside if fewer than ``most`` of its namespace are. Nothing changes for one that waited already."""
+        """Note that a gang waits: inside if fewer than ``most`` of its namespace are. One that waited stays."""
         inside = self._inside.setdefault(key.namespace, {})
         if key not in inside:
             place = inside if len(inside) < most else self._outside.setdefault(key.namespace, {})
             place[key] = None
 
     def leave(self, key: GroupKey) -> GroupKey | None:
-        """It waits no longer. Returns the one that gets in for it."""
+        """Note that a gang waits no longer. Returns the one that gets in for it."""
         inside, outside = self._inside.get(key.namespace, {}), self._outside.get(key.namespace, {})
         outside.pop(key, None)
         if key not in inside:

@@ -1,10 +1,10 @@
-"""What else the waiting workloads need: what has changed on the nodes, which starts go first, timers, and turns.
+"""Changes on the nodes, starts that go first, timers, and turns: what waiting workloads need beside their causes.
 
 Changes are put together until the next cycle, by node: of room that came free and was taken again nothing is left.
 What is left wakes the shapes that it ``concerns`` (``pending.RoomFor``).
 
-A gang that is being started makes others stand back where a topology spread counts members of both: kube-scheduler
-counts pods as they come, so two such gangs at once are refused in most orders, and begin anew each time.
+A gang that is being started makes others stand back where a topology spread counts members of both. kube-scheduler
+counts pods as they come: two such gangs at once are refused in most orders, and begin again each time.
 
 The queue policy says when the turn of a workload comes. Jobs whose pods may never be created come after all others.
 """

@@ -138,7 +138,7 @@ class Preempting:
 
     @property
     def helps_above(self) -> float:
-        """Others may be evicted for workloads of a higher priority, as far as that and the rules of all queues tell."""
+        """The priority above which others may be evicted for a workload, as far as the rules of all queues tell."""
         if self._mode is Preempts.OFF:
             return math.inf
         by_rules = any(map(evicts, self._quotas.queues.picture.queues.values()))
