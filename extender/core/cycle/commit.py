@@ -149,7 +149,7 @@ class Commit:
 
 
 class Books:
-    """The books that a settled workload is entered into."""
+    """Enters settled workloads into the books of the ledger."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ def lost_pins(workload: Workload, pods: Mapping[str, Pod], claims: Claims) -> ca
 
 
 class Problems:
-    """What keeps a workload from being planned, whatever nodes there are."""
+    """Finds what keeps a workload from being planned, whatever nodes there are."""
 
     def __init__(
         self,

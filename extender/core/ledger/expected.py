@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class ExpectedPods:
-    """Which pods of a job are to come, and by when."""
+    """Keeps which pods of a job are to come, and by when."""
 
     def __init__(
         self,

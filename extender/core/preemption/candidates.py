@@ -80,7 +80,7 @@ Concerns = Callable[[int, str], bool]
 
 
 class Candidates:
-    """Who may be evicted."""
+    """Finds the workloads and pods that may be evicted."""
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from extender.core.answers import Untold
 from extender.core.effects import Confirm, Effect
 from extender.core.events import Event, GroupSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
 from extender.core.gate.repeats import Repeats
+from extender.core.ledger.consequences import Consequences
 from extender.core.ledger.nodes import Table
 from extender.core.queue.planner import Planner
 from policies.model import Node
@@ -36,6 +37,16 @@ def changed_gangs_not_looked_at(event: Event, core: Core) -> Iterable[Event]:
             yield from [PodSeen(core.pods[uid]) for uid in held if uid in core.pods]
             held.clear()
     yield event
+
+
+def room_of_bound_pods_is_not_claimed(patch: pytest.MonkeyPatch) -> None:
+    """The entry is left out of what follows when a pod is recorded: pods that have ended keep their room, too."""
+    patch.setattr(Consequences, "claim_room", lambda self, pod, _: None)
+
+
+def room_of_pods_that_are_gone_is_not_freed(patch: pytest.MonkeyPatch) -> None:
+    """The entry is left out of what follows when a pod is forgotten."""
+    patch.setattr(Consequences, "free_room", lambda self, pod: None)
 
 
 def plans_of_several_slices_are_not_looked_at_again(patch: pytest.MonkeyPatch) -> None:
