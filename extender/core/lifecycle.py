@@ -1,6 +1,7 @@
-"""settle(): what follows for a workload from all that has happened to it: wait, hold, bind, run, break off, or end.
+"""settle(): see what state a workload is in after all that has happened to it, and call the act that follows.
 
-Nothing stays bound in part: what broke off is completed in time, or evicted.
+A start is completed, broken off, or lapses; a gang that stays incomplete is ended. Nothing stays bound in part: what
+broke off is completed in time, or evicted. All acts and who calls them: ``tests/core/acts.md``.
 """
 
 from __future__ import annotations
@@ -85,20 +86,13 @@ class Lifecycle:
         self._ours = frozenset(schedulers)
 
     def settle(self, workload: Workload, now: float) -> None:
-        """Draw every conclusion. Nothing changes when it is done again."""
-        members, release = workload.members, workload.release
+        """See what state it is in, and call the acts that follow. Nothing changes when it is done again."""
+        members = workload.members
         if self._process.synced:
             self._jobs.settle(workload, now)
             self._coming.settle(workload, now)
-            if (
-                release.name
-                or release.complete
-                or members.holds
-                or members.binding
-                or release.partial_since is not None
-                or members.slots.reached(Stage.BOUND)
-            ):
-                self._judge(workload, now)
+            if _has_begun(workload):
+                self._go_on(workload, now)
             else:
                 self._revocations.drop_broken(workload, now)
                 if not members.slots.lacking:
@@ -115,8 +109,8 @@ class Lifecycle:
         else:
             self._coming.leave(workload.key)
 
-    def _judge(self, workload: Workload, now: float) -> None:
-        """Something of it is bound, held or on its way, or was."""
+    def _go_on(self, workload: Workload, now: float) -> None:
+        """Go on with its start, or with what is left of it."""
         members, release = workload.members, workload.release
         if not workload.releasing:
             self._lapse(workload)
@@ -333,7 +327,7 @@ class Lifecycle:
         return None
 
     def _evict(self, workload: Workload, why: str, now: float) -> None:
-        """Evict its bound members. While others of it are being bound that waits: the time counts anew."""
+        """Evict its bound members. While others of it are being bound that waits for as long again."""
         if not workload.releasing:
             workload.telling.note(now, f"evicting the bound members: {why}")
             self._revocations.evict_bound(workload, why)
@@ -356,6 +350,13 @@ class Lifecycle:
             self._reporter.explain(workload, InvalidJob(workload.job.seen.problem), now)
         elif ours:
             self._reporter.explain(workload, Ended(deleting=len(ours)), now)
+
+
+def _has_begun(workload: Workload) -> bool:
+    """Whether something of it is held, on its way or bound, or was."""
+    members, release = workload.members, workload.release
+    known = release.name or release.complete or release.partial_since is not None
+    return bool(known or members.holds or members.binding or members.slots.reached(Stage.BOUND))
 
 
 def _lacks_no_pod(workload: Workload) -> bool:

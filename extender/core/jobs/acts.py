@@ -61,7 +61,7 @@ class JobActs:
         self._store.mark_dirty(workload)
 
     def suspend(self, workload: Workload, record: JobRecord, why: str, now: float, rests: InVain | None) -> None:
-        """Suspend a job as a whole. ``rests``: it has asked for nodes in vain, and asks for none before that."""
+        """Suspend a job as a whole. ``rests``: no nodes came that it asked for, and it asks for none before."""
         record.write(JobWrite.SUSPEND)
         wall = now - self._process.epoch
         evicted = self._preemptions.evictions.recent(Victim(workload.key), record.seen, wall)

@@ -428,7 +428,7 @@ class Jobs:
             self._acts.start(workload, record, workload.members.slots.planned, now)
 
     def _run(self, workload: Workload, record: JobRecord, now: float) -> str:
-        """Look after a job that was started: its plan is written on one that was let go, its slots keep their nodes.
+        """Look after a job that was started: write the plan on one that had none, keep the nodes of its slots.
         Returns what it has to be suspended for; empty while it goes on."""
         if unfounded := self._disproved(workload, record, now) or self._quotas.route(workload).drained:
             return unfounded

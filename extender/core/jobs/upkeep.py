@@ -175,7 +175,7 @@ class Upkeep:
         return False
 
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str:
-        """What the job has to be started over for; empty while it goes on."""
+        """Return what the job has to be started over for; empty while it goes on."""
         limits, plan = self._limits, record.plan or {}
         for node, since in list(record.lost.items()):
             if now < since + limits.node_loss_s:

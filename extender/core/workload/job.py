@@ -174,8 +174,8 @@ class JobRecord:
         self.writing, self.written, self.until = None, False, 0.0
 
     def take_write_back(self) -> bool:
-        """Nothing was sent, and nothing is wrong with the job: whether the same is to be asked for again, a start with
-        the nodes that it is planned for."""
+        """Take back a write that was not sent, though nothing is wrong with the job. A start is due again, with the
+        nodes that it is planned for. Returns whether that is all there is to do."""
         starts = self.writing is JobWrite.START
         if starts and (self.plan is None or not self.seen.suspended):
             return False
@@ -285,7 +285,7 @@ class JobRecord:
         return True
 
     def end_stop(self, now: float) -> None:
-        """It is suspended after a start, by us or by others: that start is over."""
+        """End its start: the watch shows that Muster or another client has suspended it."""
         self.stopped_at, self.stopped_for = now, self.stop
         self.dismiss()
 

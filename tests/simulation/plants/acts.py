@@ -11,7 +11,7 @@ from extender.core.workload.workload import Workload
 
 
 def broken_starts_are_never_completed(patch: pytest.MonkeyPatch) -> None:
-    """Its replacements are bound, and the gang counts as started in part all the same."""
+    """The replacements of a gang are bound, and it counts as started in part all the same."""
     real = Lifecycle._complete
 
     def complete(self: Lifecycle, workload: Workload, now: float) -> None:
@@ -22,7 +22,7 @@ def broken_starts_are_never_completed(patch: pytest.MonkeyPatch) -> None:
 
 
 def jobs_that_lose_their_plan_are_not_suspended(patch: pytest.MonkeyPatch) -> None:
-    """Their pods go on waiting for nodes that they do not get."""
+    """The pods of such a job go on waiting for nodes that they do not get."""
     real = Jobs._stop
 
     def stop(self: Jobs, workload: Workload, record: JobRecord, why: str, now: float) -> None:
@@ -38,5 +38,5 @@ def suspended_jobs_keep_their_plan(patch: pytest.MonkeyPatch) -> None:
 
 
 def committed_plans_start_no_job(patch: pytest.MonkeyPatch) -> None:
-    """Its slots are promised their nodes, and it stays suspended."""
+    """The slots of a job are promised their nodes, and it stays suspended."""
     patch.setattr(JobRecord, "decide_start", lambda self, why: None)
