@@ -20,7 +20,7 @@ from functools import partial
 
 from policies.model import Requests
 from policies.model.queues import FlavorResource, Usage
-from policies.placement.snapshot import Amounts, Rows, Snapshot
+from policies.placement.snapshot import Amounts, Rows, Snapshot, no_nodes
 from policies.quota.tree import QuotaNode, QuotaTree
 
 
@@ -31,19 +31,20 @@ class StatementError(RuntimeError):
 class Statement:
     """Changes are made in place, and a log says how to undo them. So a block costs what it changes, and a look nothing.
 
-    ``free``: the amounts to write in; None for a copy of those of the ``snapshot``. ``tree`` is written in as it is.
-    Neither may be changed by others while a block is open. ``of_ledger``: both are lent by a ledger, whose claims and
-    uses say what is there: only inner blocks can be committed.
+    ``snapshot``: None where quota alone decides. ``free``: the amounts to write in; None for a copy of those of the
+    ``snapshot``. ``tree`` is written in as it is. Neither may be changed by others while a block is open.
+    ``of_ledger``: a ledger lends both, and its claims and uses say what is there: only inner blocks can be committed.
     """
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: Snapshot | None = None,
         tree: QuotaTree | None = None,
         free: Amounts | None = None,
         *,
         of_ledger: bool = False,
     ) -> None:
+        snapshot = no_nodes() if snapshot is None else snapshot
         self._free = snapshot.free.copy() if free is None else free
         shown = self._free.view()
         # A policy that writes into what it is shown fails, and changes nothing.

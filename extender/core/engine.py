@@ -69,6 +69,7 @@ from extender.core.preemption.search import VictimSearch
 from extender.core.queue.demands import Demands
 from extender.core.queue.line import Ahead, Singles
 from extender.core.queue.planner import Planner
+from extender.core.queue.statements import Statements
 from extender.core.recovery import Recovery
 from extender.core.workload.members import IllegalTransitionError
 from extender.core.workload.workload import Workload
@@ -147,10 +148,11 @@ class Engine:
             giving_way=giving_way,
         )
         # The cycle.
-        planner, demands = make(Planner, facts=facts, policies=policies), make(Demands, problems=problems)
+        statements, demands = make(Statements), make(Demands, problems=problems)
+        planner = make(Planner, facts=facts, statements=statements, policies=policies)
         plans = make(QuotaPlans, facts=facts, planner=planner, demands=demands)
-        victims = make(VictimSearch, candidates=candidates, planner=planner, demands=demands)
-        preview = make(VictimSearch, candidates=candidates, planner=planner, demands=demands, tells=True)
+        searches = {"candidates": candidates, "statements": statements, "planner": planner, "demands": demands}
+        victims, preview = make(VictimSearch, **searches), make(VictimSearch, **searches, tells=True)
         self._foresight = make(Foresight, victims=preview)
         self._cycle = make(
             Cycle,

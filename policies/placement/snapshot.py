@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,6 +188,7 @@ class Snapshot:
         return self.slots(requests) * self.eligible(selection)
 
 
+@cache
 def no_nodes() -> Snapshot:
     """A snapshot of a cluster without nodes, for decisions by quota alone."""
     none = np.zeros(0, dtype=np.intp)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Generic, TypeVar
@@ -121,6 +122,8 @@ Places = Callable[[PodSetRequest, ResourceFlavor], str]
 """Why the podset cannot be placed on the nodes of the flavor; empty if it can."""
 Preempts = Callable[[ClusterQueue, FlavorResource, int], tuple[Fit, int]]
 """What preempting gives to a queue for so much of one flavor and resource, and from how far away it borrows then."""
+Later = Callable[[], AbstractContextManager[QuotaTree]]
+"""A block in which the tree is another one, or is changed; at its end nothing of that is left."""
 
 
 def no_place_needed(_podset: PodSetRequest, _flavor: ResourceFlavor) -> str:
@@ -135,8 +138,9 @@ def nobody(_queue: ClusterQueue, _what: FlavorResource, _amount: int) -> tuple[F
 
 class Flavors:
     """``flavors``: all that exist, by name. ``places``, ``preempts``: what the planner knows; by default every podset
-    can be placed, and nobody be preempted. ``fair``: queues are compared by their shares. ``later``: the tree as it
-    will be when others have given way to those who came before: quota is there if it is there in both."""
+    can be placed, and nobody be preempted. ``fair``: queues are compared by their shares. ``later``: opens a block in
+    which the tree is as it will be when victims have gone and their preemptors have started. Quota is there if it is
+    there in both."""
 
     def __init__(
         self,
@@ -146,10 +150,10 @@ class Flavors:
         preempts: Preempts = nobody,
         *,
         fair: bool = False,
-        later: QuotaTree | None = None,
+        later: Later | None = None,
     ) -> None:
         self._tree = tree
-        self._later = tree if later is None else later
+        self._later: Later = later or (lambda: nullcontext(tree))
         self._flavors = flavors
         self._places = places
         self._preempts = preempts
@@ -240,13 +244,16 @@ class Flavors:
     def _of_one(self, queue: ClusterQueue, what: FlavorResource, amount: int, quota: Quota) -> Offer:
         flavor, resource = what
         node = self._tree.queues[queue.name]
-        potential, left = node.potential(what), max(0, min(node.left(what), self._later.queues[queue.name].left(what)))
+        with self._later() as later:
+            left_later = later.queues[queue.name].left(what)
+        potential, left = node.potential(what), max(0, min(node.left(what), left_later))
         if amount > potential:
             text = f"queue {queue.name} can have {potential} {resource} of flavor {flavor}, and it asks for {amount}"
             return Offer(flavor, Fit.NONE, lack=Lack.EXCEEDS, text=text)
         if amount <= left:
             return Offer(flavor, Fit.FITS, self._tree.level(queue.name, what, amount)[0])
-        level, may_reclaim = self._later.level(queue.name, what, amount)
+        with self._later() as later:
+            level, may_reclaim = later.level(queue.name, what, amount)
         text = f"queue {queue.name} has {left} {resource} of flavor {flavor} left, and it asks for {amount}"
         if quota.nominal >= amount or may_reclaim or self._while_borrowing(queue):
             fit, at = self._preempts(queue, what, amount)
@@ -317,7 +324,7 @@ class Choices(Generic[W]):
         preempts: Preempts | None = None,
         *,
         fair: bool = False,
-        later: QuotaTree | None = None,
+        later: Later | None = None,
     ) -> None:
         self.refused: dict[tuple[str, str], W] = dict(refused or {})
         self._always = tuple(self.refused)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from policies.quota.shares import Head, Rank, Requested
 from policies.quota.tree import UNLIMITED, QuotaNode, QuotaTree
+from policies.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,22 +128,23 @@ class _Division:
         return _sum(node.local(what) for what in node.subtree if what[1] == self._resource)
 
 
-def deserve(fork: QuotaTree, tree: QuotaTree, requested: Requested) -> None:
-    """In a fork of that tree each node has of its own what it deserves by weight, unless something is configured for
+def deserve(statement: Statement, queue: str, requested: Requested) -> None:
+    """Give each node of the queue's hierarchy what it deserves by weight of its own, unless something is configured for
     it. What it can use, and what it does not lend, stays. For trees of one flavor."""
-    root = tree.queues[next(iter(fork.queues))].root
-    asked = tuple((name, tuple(sorted(requested.get(name, {}).items()))) for name in fork.queues)
-    for (node, resource), part in _divided(root, asked).items():
-        twin = (fork.cohorts if node.is_cohort else fork.queues)[node.name]
-        if twin.parent is None or any(quota.deserved is not None for quota in twin.quotas.values()):
+    tree = statement.tree
+    asked = tuple((name, tuple(sorted(requested.get(name, {}).items()))) for name in tree.around(queue))
+    for (node, resource), part in _divided(tree.queues[queue].root, asked).items():
+        if node.parent is None or any(quota.deserved is not None for quota in node.quotas.values()):
             continue
-        for what in [what for what in twin.quotas if what[1] == resource]:
-            quota, local = twin.quotas[what], twin.local(what)
-            most = None if quota.borrowing is None else twin.subtree.get(what, 0) + quota.borrowing
+        statement.on_drop(partial(setattr, node, "subtree", node.subtree))
+        statement.on_drop(partial(setattr, node, "quotas", node.quotas))
+        for what in [what for what in node.quotas if what[1] == resource]:
+            quota, local = node.quotas[what], node.local(what)
+            most = None if quota.borrowing is None else node.subtree.get(what, 0) + quota.borrowing
             own = max(local, int(part))
-            twin.subtree = {**twin.subtree, what: own}
+            node.subtree = {**node.subtree, what: own}
             limits = replace(quota, borrowing=None if most is None else most - own, lending=own - local)
-            twin.quotas = {**twin.quotas, what: limits}
+            node.quotas = {**node.quotas, what: limits}
 
 
 def by_proportion(tree: QuotaTree, requested: Requested) -> Rank:

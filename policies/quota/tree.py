@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from policies.model.queues import ClusterQueue, Cohort, FlavorResource, Quota, ResourceGroup, Usage
@@ -32,7 +32,7 @@ class QuotaNode:
     used: Counter[FlavorResource] = field(default_factory=Counter)
     """Of a cohort: what its children use beyond what they keep for themselves."""
     _lendable: dict[str, int] = field(default_factory=dict)
-    """By resource, once it was asked for: quota does not change, and copies share it."""
+    """By resource, once it was asked for: what could be lent does not change."""
 
     @property
     def root(self) -> QuotaNode:
@@ -158,12 +158,6 @@ class QuotaTree:
         for what, amount in usage.items():
             self.queues[queue].change(what, -amount)
 
-    def fork(self, queue: str) -> QuotaTree:
-        """The hierarchy that the queue is in, as it is now. What is used in one of them does not count in the other."""
-        found = QuotaTree(())
-        found._copy(self.queues[queue].root, None)
-        return found
-
     def lacks(self, queue: str, usage: Usage) -> dict[FlavorResource, int]:
         """Of what it wants to use, how much is not there, borrowed or not."""
         node = self.queues[queue]
@@ -182,12 +176,6 @@ class QuotaTree:
                 return at.height, at.parent is not None
             rest -= at.local_left(what)
         return node.root.height, False
-
-    def _copy(self, node: QuotaNode, parent: QuotaNode | None) -> QuotaNode:
-        twin = replace(node, parent=parent, children=[], used=Counter(node.used))
-        (self.cohorts if node.is_cohort else self.queues)[node.name] = twin
-        twin.children += [self._copy(child, twin) for child in node.children]
-        return twin
 
     def _hang(self, node: QuotaNode, cohort: str) -> None:
         if not cohort:

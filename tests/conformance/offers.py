@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import replace
 
 from policies.model.queues import ClusterQueue, FlavorResource, Usage
-from policies.placement.snapshot import no_nodes
 from policies.preemption.candidates import Request
 from policies.preemption.reclaim import Queues
 from policies.preemption.victims import Choice, Refusal, offered, search
@@ -31,7 +30,7 @@ class _Offers:
 
     def __init__(self, world: World, known: dict[str, ClusterQueue], workload: Incoming, books: Books) -> None:
         self._workload = workload
-        self._statement = Statement(no_nodes(), books.later)
+        self._statement = Statement(tree=books.later)
         self._queues = Queues(known, world.fair, world.saturation)
         self._running = [one for one in world.running if one.name not in books.leaving]
         budgets = Counter(world.limits.budgets)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from policies.model.queues import ClusterQueue, Cohort, FairStrategy
-from policies.placement.snapshot import Snapshot, no_nodes
+from policies.placement.snapshot import Snapshot
 from policies.preemption.allowed import Why
 from policies.preemption.candidates import Candidate, Limits, Request, Unit
 from policies.preemption.reclaim import Queues
@@ -68,7 +68,7 @@ def decide(world: World, preemptor: Request) -> Decision:
         if one.queue in tree.queues:
             tree.use(one.queue, one.usage)
     queues = Queues({one.name: one for one in world.queues}, world.fair, world.saturation)
-    statement = Statement(no_nodes() if world.snapshot is None else world.snapshot, tree)
+    statement = Statement(world.snapshot, tree)
     found = search(preemptor, statement, world.running, world.limits, queues=queues)
     return Decision(found.why if isinstance(found, Choice) else None, found.text)
 

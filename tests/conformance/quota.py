@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
@@ -185,7 +186,9 @@ class _Turns:
 
     def _flavors(self, preempts: Preempts) -> Flavors:
         world, books = self._world, self._books
-        return Flavors(books.now, world.flavors, world.places, preempts, fair=world.fair, later=books.later)
+        return Flavors(
+            books.now, world.flavors, world.places, preempts, fair=world.fair, later=lambda: nullcontext(books.later)
+        )
 
     def _has_places(self, podsets: Sequence[PodSetRequest], found: Assignment) -> bool:
         """Nodes are not asked for where quota alone keeps it."""

@@ -232,6 +232,10 @@ def _validate_table(table: Table) -> None:
     for name, line in table.resources.items():
         offered = [dict(node.allocatable).get(name, 0) for node in nodes]
         assert view.allocatable[line].tolist() == offered, f"allocatable {name} is stale"
+    for scratch in table._scratches:
+        # One that is lent shows what a statement tries.
+        known = [row for row in range(len(nodes)) if row not in scratch.behind and not scratch.lent]
+        assert np.array_equal(scratch.free[:, known], table.free[:, known]), "a statement has left something behind"
 
 
 def _validate_facts(facts: Facts) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from contextlib import ExitStack
 from dataclasses import replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from extender.core.ledger.claims import Claims
 from policies.model import CLIQUE, Node, Pod, Requirement, Selection, Taint, Toleration
 from policies.model.levels import LevelKey
 from policies.placement.snapshot import Snapshot
-from tests.builders import cluster, node, requests
+from policies.statement import Statement
+from tests.builders import GPU, cluster, node, requests
 from tests.core.invariants import validate_claims
 
+NODES = 5_000
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
 LABELS = st.dictionaries(st.sampled_from([CLIQUE, "zone", "size"]), st.sampled_from(["1", "2", "x"]))
 TAINTS = st.lists(st.sampled_from([Taint("gpu", "", "NoSchedule"), Taint("soft", "", "PreferNoSchedule")]), max_size=2)
@@ -52,6 +56,7 @@ class AnyHistory(RuleBasedStateMachine):
         super().__init__()
         self.claims = Claims()
         self.lent: list[tuple[Snapshot, list[list[int]]]] = []
+        self.open: list[tuple[ExitStack, Statement, list[list[int]]]] = []
 
     @rule(name=NAMES, offers=OFFERS)
     def registers(self, name: str, offers: dict[str, int]) -> None:
@@ -66,6 +71,21 @@ class AnyHistory(RuleBasedStateMachine):
         view = self.claims.snapshot()
         self.lent.append((view, view.free.tolist()))
         self.claims.lend()
+
+    @rule(uids=st.lists(st.sampled_from("pqrst")), name=NAMES, asked=REQUESTS)
+    def try_out(self, uids: list[str], name: str, asked: tuple[tuple[str, int], ...]) -> None:
+        """A statement is opened, and stays open while others go on."""
+        stack = ExitStack()
+        statement = stack.enter_context(self.claims.statement())
+        self.claims.leave_out(statement, uids)
+        statement.claim(name, asked)
+        self.open.append((stack, statement, statement.snapshot.free.tolist()))
+
+    @precondition(lambda self: self.open)
+    @rule(which=st.integers(0, 9))
+    def drop_statement(self, which: int) -> None:
+        stack, _, _ = self.open.pop(which % len(self.open))
+        stack.close()
 
     @rule(name=NAMES, gpus=st.integers(0, 8), labels=LABELS, taints=TAINTS, ready=st.booleans(), cordon=st.booleans())
     def set_node(
@@ -99,6 +119,7 @@ class AnyHistory(RuleBasedStateMachine):
     def everything_adds_up(self) -> None:
         validate_claims(self.claims)
         assert all(view.free.tolist() == shown for view, shown in self.lent)
+        assert all(statement.snapshot.free.tolist() == shown for _, statement, shown in self.open)
 
 
 TestAnyHistory = AnyHistory.TestCase
@@ -113,6 +134,50 @@ def test_a_ninth_name_of_a_resource_comes_with_a_node_or_by_an_update() -> None:
     assert claims.fits("first", (("late", 3),))
     assert not claims.fits("first", (("late", 4),))
     assert claims.room("second")["other-29"] == 0
+
+
+def _of_5000_nodes() -> Claims:
+    claims = Claims()
+    for number in range(NODES):
+        claims.set_node(node(f"n-{number}"))
+    with claims.statement():
+        pass
+    claims.snapshot()
+    return claims
+
+
+def test_a_statement_on_5000_nodes_copies_the_rows_that_have_changed() -> None:
+    """Those that were claimed since the last statement, and those that it changes itself; not one array of all."""
+    claims = _of_5000_nodes()
+    tracemalloc.start()
+    try:
+        for turn in range(2):  # the first one also allocates what Python keeps for later
+            for number in range(5):
+                claims.assume(Pod(f"{turn}-{number}", "ns", "p", requests(4)), f"n-{number * 1000}")
+            assert [len(scratch.behind) for scratch in claims._table._scratches] == [5]
+            before, _peak = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            with claims.statement() as statement:
+                claims.leave_out(statement, [f"{turn}-0"])
+                view = statement.snapshot
+                free = view.free[view.resources[GPU], [view.rows["n-0"], view.rows["n-1000"]]]
+                assert free.tolist() == [8 - 4 * turn, 4 - 4 * turn]
+            _now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak - before < NODES * 8 // 4
+    assert [len(scratch.behind) for scratch in claims._table._scratches] == [0]
+
+
+def test_two_statements_at_a_time_do_not_see_each_other() -> None:
+    claims = Claims()
+    claims.set_node(node("a"))
+    with claims.statement() as first, claims.statement() as second:
+        first.claim("a", requests(3))
+        second.claim("a", requests(1))
+        assert [int(one.snapshot.free[one.snapshot.resources[GPU], 0]) for one in (first, second)] == [5, 7]
+        assert claims.room("a")[GPU] == 8
+    validate_claims(claims)
 
 
 def domains_of(claims: Claims) -> dict[str, str | None]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
+from extender.core.queue.statements import Statements
 from extender.observe.explain.inquiry import inquiries
 from policies.model import UNCONSTRAINED, Constraints, Dialect, GroupRef, HostPort, Job, Pod
 from tests.builders import cluster, single
@@ -268,7 +269,9 @@ def test_only_what_pods_of_a_job_need_is_explained_while_one_that_others_bring_k
     script.change(third, refusal="no room")
     script.see(template(uid="stranger", owner="uid-other", priority=5))
     script.advance(1)
-    (asked,) = inquiries(script.core.state, script.gang("job"))
+    state, gang = script.core.state, script.gang("job")
+    with state.make(Statements).of(gang) as statement:
+        (asked,) = inquiries(state, gang, statement)
     assert [pod.uid for pod in asked.members] == [third.uid]
 
 

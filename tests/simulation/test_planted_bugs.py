@@ -27,6 +27,7 @@ from tests.simulation.plants import (
     preemption,
     queues,
     relations,
+    statements,
     statuses,
 )
 from tests.simulation.plants.mutants import Plant
@@ -234,6 +235,9 @@ FOUND: list[tuple[Plant, int, str]] = [
     (pending.room_that_comes_free_wakes_nothing, 3, "could have been planned for"),
     (pending.quota_that_is_given_back_wakes_nothing, 794, "waits for .*, and has quota and room for"),
     (pending.changes_of_a_parked_workload_do_not_wake_it, 13, "wait, and after a restart"),
+    (statements.nodes_that_were_tried_stay, 56, "is promised .*, where the room is"),
+    (statements.quota_that_was_tried_stays, 37, r"is to be (bound|started), and .* would use \d+ GPUs of"),
+    (statements.inner_blocks_are_not_dropped, 3052, "waits, and .* could give way to it"),
     (elastic.jobs_that_are_let_go_use_no_quota, 208, r"is to be (bound|let go), and .* would use \d+ GPUs of"),
     (elastic.quota_is_not_reserved, 838, r"is to be (bound|let go), and .* would use \d+ GPUs of"),
     (elastic.nodes_are_awaited_for_ever, 314, "awaits nodes, and that it did so until .* only"),

@@ -63,6 +63,8 @@ class Commit:
     def commit(self, workload: Workload, plan: Plan, holds: Holds, now: float) -> Steps[None]:
         """``holds`` says whether a part of the plan can still be promised, after others were let in."""
         seats = list(zip(plan.pods, plan.nodes.values(), strict=True))
+        if plan.flavors is not None:
+            workload.flavor(plan.flavors)
         workload.filling = len(seats) > _AT_ONCE
         if workload.job is not None:
             workload.job.withdraw_start()  # a plan of which a part is left does not start it meanwhile

@@ -5,6 +5,7 @@ Otherwise the next flavor is tried.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from extender.core.causes import NoQuota, NoRoom, NotThisFlavor, Uncovered, Unplaced
@@ -13,19 +14,20 @@ from extender.core.ledger.pending import Amounts
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.queues import Picture
 from extender.core.ledger.quotas import Quotas
-from extender.core.preemption.reclaim import tree_without_leaving
+from extender.core.preemption.reclaim import end_preemptions
 from extender.core.queue.demands import Asked, Demands, must_of
 from extender.core.queue.line import Line
 from extender.core.queue.planner import Changed, Plan, Planner
 from extender.core.queue.shortfalls import Lack, Scope, Shortfalls
-from extender.core.workload.shape import Demand, Shape
+from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape
 from extender.core.workload.workload import Workload
 from policies.model import Pod
 from policies.model.queues import ClusterQueue, FlavorResource, ResourceGroup
-from policies.quota.flavors import Assignment, Choices, Fit, suits
+from policies.quota.flavors import Assignment, Choices, Fit, Later, suits
 from policies.quota.partial_admission import most
 from policies.quota.parts import PodSetRequest, uncovered
 from policies.quota.tree import QuotaNode, QuotaTree
+from policies.statement import Statement
 from policies.steps import Steps
 
 _TRIES = 16
@@ -68,14 +70,15 @@ class QuotaPlans:
     def plan(
         self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
     ) -> Steps[Plan | Refused | Changed]:
-        """A plan whose quota is there, with the flavors noted on the workload; or why there is none. One that has no
+        """A plan whose quota is there, with its flavors; or why there is none. One that has no
         room but where it has to borrow from farther away may have its turn later in ``line``."""
         found = yield from self._plan(workload, demand, shape, queue, shortfalls, line)
         if not isinstance(found, Refused) or found.lack is not Lack.ROOM or len(demand.pods) <= shape.needed:
             return found
         # There is quota for some of them, and those that come first find no room: maybe others do.
         tried_as = dict.fromkeys(found.rests_on)
-        every = yield from self._try(workload, demand, demand.pods, shape, shortfalls, tried_as)
+        made = workload.flavoring
+        every = yield from self._try(workload, demand, demand.pods, shape, made, shortfalls, tried_as)
         if not isinstance(every, Plan):
             return every if isinstance(every, Changed) else replace(found, rests_on=(*tried_as,))
         if len(every.nodes) == len(demand.pods):
@@ -86,52 +89,65 @@ class QuotaPlans:
     def _plan(
         self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line
     ) -> Steps[Plan | Refused | Changed]:
-        picture, former = self._quotas.queues.picture, workload.flavoring
+        picture, quotas = self._quotas.queues.picture, self._quotas
         asked = Asked(workload, demand.pods, queue, picture)
         if names := uncovered(queue, asked.podsets(demand.pods)):
             return Refused(Lack.QUOTA, NoQuota(Uncovered(queue.title, tuple(names))), queue.name, waits_for=())
-        closed, later = asked.closed(), self._later(workload, queue)
+        closed, later = asked.closed(), self._later(workload)
         choices: Choices[NotThisFlavor] = Choices(picture.tree, picture.flavors, queue, closed, later=later)
         must = must_of(workload, demand.pods, shape)
         tried_as: dict[Shape, None] = {}
-        pods, found = demand.pods, choices.first(asked.podsets(demand.pods))
+        pods = demand.pods
+        with quotas.statement(workload.key):
+            found = choices.first(asked.podsets(pods))
         last: Unplaced | None = None
         kinds = dict[type[Unplaced], None]()
         for _ in range(_TRIES):
             if found.fit is not Fit.FITS:
-                pods, found = _fewer(demand.pods, must, lambda some: choices.first(asked.podsets(some)))
+                with quotas.statement(workload.key):
+                    pods, found = _fewer(demand.pods, must, lambda some: choices.first(asked.podsets(some)))
             yield _ASSIGN
             if found.fit is not Fit.FITS:
                 break
             if tried_as and line.postpone(workload, found.usage, found.level):
                 return Changed()
-            workload.flavor(asked.flavorings(found))
-            tried = yield from self._try(workload, demand, pods, shape, shortfalls, tried_as)
+            made = asked.flavorings(found)
+            tried = yield from self._try(workload, demand, pods, shape, made, shortfalls, tried_as)
             if isinstance(tried, Plan | Changed):
-                return tried if self._is_there(queue, asked, tried, found) else Changed()
-            workload.flavor(former)
+                return tried if self._is_there(workload, queue, asked, tried, found) else Changed()
             last = tried
             kinds[type(tried)] = None
-            found = choices.after(found, asked.podsets(pods), tried)
+            with quotas.statement(workload.key):
+                found = choices.after(found, asked.podsets(pods), tried)
         lack = Lack.QUOTA if last is None else Lack.ROOM
         least, promised = asked.podsets(must), later is not None
-        short = self._facts.shortage(workload, queue, least, choices.refused, last, promised=promised)
-        # What is wrong with the workload itself is so with every flavor; for want of room another one might do.
-        kind = next(iter(kinds)) if len(kinds) == 1 else NoRoom if kinds else NoQuota
         held = workload.job is not None and closed
         partial = lack is Lack.ROOM and len(must) < len(demand.pods)
-        known = None if held or partial else awaited(picture, queue, asked.podsets(must), choices.refused, lack)
+        with quotas.statement(workload.key):
+            short = self._facts.shortage(workload, queue, least, choices.refused, last, promised=promised)
+            known = None if held or partial else awaited(picture, queue, least, choices.refused, lack)
+        # What is wrong with the workload itself is so with every flavor; for want of room another one might do.
+        kind = next(iter(kinds)) if len(kinds) == 1 else NoRoom if kinds else NoQuota
         return Refused(lack, kind(short), queue.name, (*tried_as,), known)
 
-    def _later(self, workload: Workload, queue: ClusterQueue) -> QuotaTree | None:
-        """What will be used when others have given way to those who have asked for it; None if nobody does."""
+    def _later(self, workload: Workload) -> Later | None:
+        """Opens the quota as it will be when victims have gone and their preemptors have started; None without any."""
         if not self._preemptions.under_way.keys() - {workload.key}:
             return None
-        return tree_without_leaving(self._pods, self._quotas, self._preemptions, queue.name, workload.key)
+
+        @contextmanager
+        def later() -> Iterator[QuotaTree]:
+            statement = Statement(tree=self._quotas.queues.picture.tree, of_ledger=True)
+            with statement.open():
+                end_preemptions(self._pods, self._quotas, self._preemptions, statement, besides=workload.key)
+                yield statement.tree
+
+        return later
 
     def least(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[tuple[Demand, Shape]]:
         """Of what it asks for, no more than has to start together."""
-        asked, shape = yield from self._demands.flavored(workload, must_of(workload, demand.pods, shape), shape)
+        must = must_of(workload, demand.pods, shape)
+        asked, shape = yield from self._demands.flavored(workload, must, shape, workload.flavoring)
         return Demand(demand.version, None, asked, shape), shape
 
     def level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
@@ -147,25 +163,28 @@ class QuotaPlans:
         demand: Demand,
         pods: Sequence[Pod],
         shape: Shape,
+        made: Mapping[PartKey, Flavoring],
         shortfalls: Shortfalls,
         tried_as: dict[Shape, None],
     ) -> Steps[Plan | Unplaced | Changed]:
-        """With the flavors that are on it now."""
+        """Plan these pods with the flavors in ``made``."""
         if workload.version != demand.version:
             return Changed()
-        asked, flavored = yield from self._demands.flavored(workload, pods, shape)
+        asked, flavored = yield from self._demands.flavored(workload, pods, shape, made)
         if workload.version != demand.version:
             return Changed()
         tried_as[flavored] = None
         ready = self._preemptions.is_ready(workload.key)
         if not ready and (known := shortfalls.get(flavored)) is not None:
             return known
-        found = yield from self._planner.plan(workload, Demand(demand.version, None, asked, flavored), flavored)
+        found = yield from self._planner.plan(workload, Demand(demand.version, None, asked, flavored, made), flavored)
         if not isinstance(found, Plan | Changed):
             shortfalls.put(Lack.ROOM, flavored, found)
         return found
 
-    def _is_there(self, queue: ClusterQueue, asked: Asked, plan: Plan | Changed, found: Assignment) -> bool:
+    def _is_there(
+        self, workload: Workload, queue: ClusterQueue, asked: Asked, plan: Plan | Changed, found: Assignment
+    ) -> bool:
         """Others may have used quota while the plan was made."""
         if isinstance(plan, Changed):
             return True
@@ -173,7 +192,8 @@ class QuotaPlans:
         for one in asked.podsets(plan.pods):
             for resource, flavor in found.flavors[one.name].items():
                 usage[flavor, resource] = usage.get((flavor, resource), 0) + one.requests.get(resource, 0)
-        return not self._quotas.queues.picture.tree.lacks(queue.name, usage)
+        with self._quotas.statement(workload.key) as statement:
+            return not statement.tree.lacks(queue.name, usage)
 
 
 def _fewer(

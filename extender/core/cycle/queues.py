@@ -224,16 +224,11 @@ class Queued:
         self, workload: Workload, planning: Steps[Plan | Refused | Changed]
     ) -> Steps[Plan | Refused | Changed]:
         """Also with the quota that is its own: kept for it, or counted for its pods without a node."""
-        quotas, found = self._quotas, None
-        kept = quotas.lift(workload.key)
-        try:
-            found = yield from planning
-        finally:
-            if isinstance(found, Plan):
-                quotas.keep(workload.key, {})
-                quotas.put_back_reserved(workload.key)
-            else:
-                quotas.put_back(workload.key)
+        quotas = self._quotas
+        kept = quotas.kept(workload.key)
+        found = yield from planning
+        if isinstance(found, Plan):
+            quotas.spend_own(workload.key)
         return replace(found, waits_for=None) if isinstance(found, Refused) and kept else found
 
     def has_quota(self, workload: Workload, plan: Plan) -> bool:
@@ -242,11 +237,9 @@ class Queued:
         quotas, queue = self._quotas, self._quotas.queue_of(workload.key)
         if queue is None or quotas.node_of(queue.name) is None or workload.release.partial_since is not None:
             return True
-        quotas.lift(workload.key)
         usage = quotas.counting.of_seats(zip(plan.pods, plan.nodes.values(), strict=True), queue.name)
-        short = quotas.queues.picture.tree.lacks(queue.name, usage)
-        quotas.put_back(workload.key)
-        return not short
+        with quotas.statement(workload.key) as statement:
+            return not statement.tree.lacks(queue.name, usage)
 
     def quota_taken(self, workload: Workload, shortfalls: Shortfalls) -> None:
         """It has quota from now on, and no nodes: what others of its queue lack may be that quota."""
@@ -256,10 +249,8 @@ class Queued:
 
     def _level(self, workload: Workload, demand: Demand, queue: ClusterQueue) -> Assignment:
         """What it would get by quota alone, its own included."""
-        self._quotas.lift(workload.key)
-        found = self._plans.level(workload, demand, queue)
-        self._quotas.put_back(workload.key)
-        return found
+        with self._quotas.statement(workload.key):
+            return self._plans.level(workload, demand, queue)
 
     def _redrawn(self, shortfalls: Shortfalls, others: Mapping[str, None] | None) -> None:
         """Queue objects have changed: whatever was found may be wrong. ``others``: for these queues, if not for all."""

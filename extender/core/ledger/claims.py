@@ -6,6 +6,7 @@ Bound pods, promised nodes and reservations stand in the same arrays, so that no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
@@ -17,6 +18,8 @@ from policies.placement.closed import why_closed
 from policies.placement.matching import admits
 from policies.placement.snapshot import Snapshot
 from policies.placement.tenants import Tenants
+from policies.quota.tree import QuotaTree
+from policies.statement import Statement
 
 
 class SlotOf(NamedTuple):
@@ -178,20 +181,6 @@ class Claims:
         """Somebody who has room ends at another time than was known."""
         self.changes += 1
 
-    def without(self, owners: Iterable[Owner], kept: Iterable[Claim] = ()) -> Snapshot:
-        """What a policy would see if these had no room, and what is ``kept`` were taken: a view that is good for as
-        long as it is needed."""
-        there = [(claim, -1) for owner in owners if (claim := self._claims.get(owner)) is not None]
-        there += ((claim, 1) for claim in kept)
-        for claim, sign in there:
-            self._take(claim, sign)
-        view = self.snapshot()
-        if there:
-            self.lend()
-            for claim, sign in there:
-                self._take(claim, -sign)
-        return view
-
     def promised_on(self, node: str) -> Iterator[tuple[Owner, Claim]]:
         """What is promised there and not confirmed, oldest first."""
         return ((owner, self._claims[owner]) for owner in tuple(self._promised_on.get(node, ())))
@@ -270,6 +259,28 @@ class Claims:
     def snapshot(self) -> Snapshot:
         """What a policy sees now: a view, good until the next change, or after ``lend`` for as long as it is needed."""
         return self._table.snapshot()
+
+    @contextmanager
+    def statement(self, tree: QuotaTree | None = None) -> Iterator[Statement]:
+        """Open a statement on what is there now, with the quota of ``tree``. All that it tries is dropped at the end.
+
+        Nobody else sees its changes of nodes, and it goes on seeing nodes as they are now. The tree is that of
+        everybody, so nothing else may happen between its change and the end of that block.
+        """
+        scratch, view = self._table.borrow(), self.snapshot()
+        lines, count = view.free.shape
+        statement = Statement(view, tree, scratch.free[:lines, :count], of_ledger=True)
+        try:
+            with statement.open():
+                yield statement
+        finally:
+            scratch.lent = False
+
+    def leave_out(self, statement: Statement, owners: Iterable[Owner]) -> None:
+        """Try what there is without the room of these."""
+        for owner in owners:
+            if (claim := self._claims.get(owner)) is not None:
+                statement.release(claim.node, claim.requests)
 
     def lend(self) -> None:
         """Every snapshot that somebody has stays as it is now, whatever changes."""

@@ -6,6 +6,7 @@ Beside the amounts each row has the facts of its node: name, labels and taints a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
@@ -220,6 +221,18 @@ def _split(names: Sequence[str], codes: Codes, apart: Codes, level: Level) -> tu
     return fresh, found
 
 
+@dataclass(eq=False, slots=True)
+class Scratch:
+    """A copy of what is free, for statements to write in. It is kept from one statement to the next.
+
+    ``behind``: the rows that have changed since it was last brought up to date. ``lent``: a statement has it.
+    """
+
+    free: Amounts
+    behind: dict[int, None] = field(default_factory=dict)
+    lent: bool = True
+
+
 class Table:
     """Amounts have one line per resource and one place per node, so that a resource of all nodes is one plain array.
 
@@ -234,6 +247,7 @@ class Table:
         self._facts = Facts(levels)
         self._others = Others(self.tenants, self._facts.codes, self._facts.wanted, self._facts.column)
         self._free_lent = self._facts_lent = False
+        self._scratches: list[Scratch] = []
 
     @property
     def nodes(self) -> dict[str, Node]:
@@ -252,6 +266,7 @@ class Table:
             row = self._facts.append(node.name)
         self._make_room(node.allocatable, row)
         # From here on both arrays stay the ones that they are.
+        self._mark(row)
         if new:
             self.allocatable[:, row] = self.free[:, row] = 0
         before = self.allocatable[:, row].copy()
@@ -268,6 +283,7 @@ class Table:
             return
         self._own_all()
         row, moved = self._facts.drop(name)
+        self._mark(row)
         for array in (self.allocatable, self.free):
             array[:, row] = array[:, moved]
 
@@ -275,6 +291,7 @@ class Table:
         """Take the room off a node, or with -1 give it back."""
         if self._free_lent:
             self._own_free()
+        self._mark(row)
         for name, amount in requests:
             # What no node offers has no line: anybody can write names of resources into a pod, without end.
             if (line := self.resources.get(name)) is not None:
@@ -300,6 +317,17 @@ class Table:
             self._others,
         )
 
+    def borrow(self) -> Scratch:
+        """A copy of what is free now, for one statement. Only the rows that have changed since its last use are copied;
+        all are where no copy is at hand, or the arrays have grown."""
+        scratch = next((one for one in self._scratches if not one.lent), None)
+        if scratch is None:
+            self._scratches.append(scratch := Scratch(self.free.copy()))
+        rows, scratch.lent = list(scratch.behind), True
+        scratch.free[:, rows] = self.free[:, rows]
+        scratch.behind.clear()
+        return scratch
+
     def lend(self) -> None:
         """Whoever goes on with a snapshot sees everything as it is now: what changes from here on changes copies."""
         self._free_lent = self._facts_lent = True
@@ -322,6 +350,10 @@ class Table:
             self._others = Others(self.tenants, self._facts.codes, self._facts.wanted, self._facts.column)
             self._facts_lent = False
 
+    def _mark(self, row: int) -> None:
+        for scratch in self._scratches:
+            scratch.behind[row] = None
+
     def _own_free(self) -> None:
         self.free, self._free_lent = self.free.copy(), False
 
@@ -334,6 +366,7 @@ class Table:
         size = (len(self.resources), 2 * (row + 1) if row >= width else width)
         if size != (height, width):
             self.allocatable, self.free = (_grown(array, size) for array in (self.allocatable, self.free))
+            self._scratches.clear()
 
 
 def _grown(array: Amounts, size: tuple[int, int]) -> Amounts:

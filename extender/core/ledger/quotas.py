@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -35,6 +36,7 @@ from policies.model import Dialect, GroupKey, Pod, Requests
 from policies.model.queues import VOLCANO, ClusterQueue, FlavorResource, LocalQueue, PastUse, Usage
 from policies.quota.history import History, Sampling
 from policies.quota.tree import QuotaNode, QuotaTree
+from policies.statement import Statement
 
 
 class Unseen(str):
@@ -277,13 +279,11 @@ class QuotaUses:
             total.update(use.usage)
         return total
 
-    def lift(self, key: GroupKey, owner: Owner) -> Use | None:
-        """Take it out for a moment: nobody else is told that it is free."""
+    def spend(self, key: GroupKey, owner: Owner) -> None:
+        """End a use whose quota goes to other uses of the workload. It is not free for anybody else."""
         freed = dict(self.freed)
-        use = self.of(key).get(owner)
         self.end(key, owner)
         self.freed = freed
-        return use
 
     def end_all(self, key: GroupKey) -> None:
         """Nothing of the workload uses any."""
@@ -673,7 +673,7 @@ class Quotas:
         self.keep(key, {})
 
     def kept(self, key: GroupKey) -> Usage:
-        """What is kept for it just now: nothing while that is lifted."""
+        """What is kept for it just now."""
         use = self.uses.of(key).get(KEPT)
         return {} if use is None else use.usage
 
@@ -681,27 +681,30 @@ class Quotas:
         """Whether quota is its own that it has no nodes for: what others lack says nothing of it."""
         return key in self.whole or key in self.counted
 
-    def lift(self, key: GroupKey) -> Usage:
-        """What is kept for it, and what its pods without a node are counted with, is its own to use: ``put_back`` what
-        is not used. Returns what is kept."""
-        for owner in [owner for owner, use in self.uses.of(key).items() if use.unseen]:
-            self.uses.lift(key, owner)
-        return self._kept.get(key, {})
+    @contextmanager
+    def statement(self, key: GroupKey) -> Iterator[Statement]:
+        """Open a statement on the quota that there is for a workload: what it has without nodes is its own to use.
 
-    def put_back_reserved(self, key: GroupKey) -> None:
-        """Count the room again that is kept for replacements of its lost members."""
-        if (workload := self._workloads.get(key)) is None:
-            return
-        for owner in [SlotOf(key, slot) for slot in workload.reserved]:
-            if owner not in self.uses.of(key) and (claim := self._claims.get(owner)) is not None:
-                self._use(workload, owner, claim, None)
+        The tree is that of everybody, so nothing else may happen inside the block.
+        """
+        statement = Statement(tree=self.queues.picture.tree, of_ledger=True)
+        with statement.open():
+            self.give_back_own(statement, key)
+            yield statement
 
-    def put_back(self, key: GroupKey) -> None:
-        """It has not used what was lifted: so much is for nobody else as is to be kept by now."""
-        self.keep(key, self._kept.get(key, {}))
-        self.put_back_reserved(key)
-        if (workload := self._workloads.get(key)) is not None:
-            self.count_unseen(workload)
+    def give_back_own(self, statement: Statement, key: GroupKey) -> None:
+        """Try what there is without the quota that a workload has without nodes."""
+        for use in self.uses.of(key).values():
+            if use.unseen:
+                statement.give_back(use.queue, use.usage)
+
+    def spend_own(self, key: GroupKey) -> None:
+        """A plan uses that quota from here on. Only the room that is kept for replacements still counts."""
+        for owner in [
+            owner for owner, use in self.uses.of(key).items() if use.unseen and not isinstance(owner, SlotOf)
+        ]:
+            self.uses.spend(key, owner)
+        self.keep(key, {})
 
     def count_unseen(self, workload: Workload) -> None:
         """What its pods without a node are counted with, if somebody else has started its job."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from extender.core.causes import NotThisFlavor
@@ -19,7 +20,6 @@ from extender.core.workload.shape import Demand, Shape, told_by
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod, Requests, Victim
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, FlavorResource, Usage
-from policies.placement.snapshot import no_nodes
 from policies.preemption.allowed import forbids
 from policies.preemption.candidates import Candidate, Request, Unit
 from policies.preemption.candidates import Limits as Protection
@@ -27,7 +27,6 @@ from policies.preemption.reclaim import Queues, Reclaim
 from policies.preemption.victims import Choice, Refusal, offered
 from policies.quota.flavors import Assignment, Choices, Fit
 from policies.quota.proportion import deserve
-from policies.quota.tree import QuotaTree
 from policies.statement import Statement
 from policies.steps import Steps
 
@@ -74,41 +73,53 @@ class Reclaiming:
         self._workload = workload
         self._demand = demand
         self._queue = queue
+        self._pods = pods
+        self._preemptions = preemptions
         picture, self._fair = quotas.queues.picture, limits.fair_sharing
-        self._tree = tree_without_leaving(pods, quotas, preemptions, queue.name)
-        self.statement = Statement(no_nodes(), self._tree)
-        if queue.open:
-            deserve(self._tree, picture.tree, requested(workloads, quotas, pending))
-        free_uses(self._tree, (use for use in quotas.uses.of(workload.key).values() if use.unseen))
+        self._tree = picture.tree
+        self._requested = requested(workloads, quotas, pending) if queue.open else None
         self._asked = Asked(workload, demand.pods, queue, picture)
         self._choices: Choices[NotThisFlavor | str] = Choices(
             self._tree, picture.flavors, queue, self._asked.closed(), self._preempts, fair=self._fair
         )
         self._tried: Assignment | None = None
 
+    def prepare(self, statement: Statement) -> None:
+        """Try the quota as it is for this workload: its own is free, and other preemptions have come to their end."""
+        end_preemptions(self._pods, self._quotas, self._preemptions, statement)
+        if self._requested is not None:
+            deserve(statement, self._queue.name, self._requested)
+        self._quotas.give_back_own(statement, self._workload.key)
+
+    @contextmanager
+    def _statement(self) -> Iterator[Statement]:
+        statement = Statement(tree=self._tree, of_ledger=True)
+        with statement.open():
+            self.prepare(statement)
+            yield statement
+
     @property
     def queues(self) -> Queues:
         """What the search for victims has to know."""
-        known = self._quotas.queues.picture.queues
-        queues, saturation = {name: known[name] for name in self._tree.queues}, self._limits.saturation
+        known, saturation = self._quotas.queues.picture.queues, self._limits.saturation
+        queues = {name: known[name] for name in self._tree.around(self._queue.name)}
         return Queues(queues, _FAIR if self._fair else (), saturation)
 
     def next(self, shape: Shape, why: str) -> Steps[Option | None]:
         """The best option that was not tried yet. ``why`` the last one will not do. None when there is none left, or
         when the workload has become another one."""
-        workload, former = self._workload, self._workload.flavoring
+        workload = self._workload
         if workload.version != self._demand.version:
             return None
         must = in_whole_slices(workload, self._demand.pods, shape)
         podsets = self._asked.podsets(must)
         tried = self._tried
-        found = self._choices.first(podsets) if tried is None else self._choices.after(tried, podsets, why)
+        with self._statement() as self._trying:
+            found = self._choices.first(podsets) if tried is None else self._choices.after(tried, podsets, why)
         if not self._choices.will_do(found):
             return None
         self._tried = found
-        workload.flavor(self._asked.flavorings(found))
-        pods, flavored = yield from self._demands.flavored(workload, must, shape)
-        workload.flavor(former)
+        pods, flavored = yield from self._demands.flavored(workload, must, shape, self._asked.flavorings(found))
         return Option(pods, flavored, found.usage, len(pods)) if workload.version == self._demand.version else None
 
     def reach(self, usage: Usage) -> Collection[str]:
@@ -116,28 +127,31 @@ class Reclaiming:
         node."""
         queues, own, pods = self.queues, self._queue, self._demand.pods
         request = Request(str(self._workload.key), pods, 0, self._workload.priority, queue=own.name, usage=usage)
-        reclaim = Reclaim(request, self.statement, queues, Protection(), fair=queues.fair)
         alone = not self._may_evict_in_queue(own.preemption.within)
-        return {name for name in self._tree.queues if reclaim.reaches(name, alone=alone)}
+        with self._statement() as statement:
+            reclaim = Reclaim(request, statement, queues, Protection(), fair=queues.fair)
+            return {name for name in queues.queues if reclaim.reaches(name, alone=alone)}
 
     def hopeless(self, usage: Usage, reach: Collection[str]) -> str:
         """Why nobody's eviction gives it the quota that it lacks, as far as that shows without a look at anybody: it
         would borrow, and nobody in its own queue may go. Empty if somebody may, or if it lacks none."""
-        tree, rules, own = self._tree, self._queue.preemption, self._tree.queues[self._queue.name]
-        lacks = tree.lacks(own.name, usage)
+        rules, own = self._queue.preemption, self._tree.queues[self._queue.name]
+        with self._statement() as statement:
+            lacks = statement.tree.lacks(own.name, usage)
+            near = any(statement.tree.level(own.name, what, usage[what])[0] < own.root.height for what in lacks)
         if not lacks or own.name in reach:
             return ""
         if self._fair:
             others = "no other queue borrows with so large a share"
             return "" if reach else f"nobody may be evicted: {others}, and nobody in queue {own.name} may go"
-        near = any(tree.level(own.name, what, usage[what])[0] < own.root.height for what in lacks)
         if rules.borrow is not Evicts.NEVER or (near and rules.reclaim is not Evicts.NEVER):
             return ""
         return f"nobody may be evicted: queue {own.name} would use more than its own, and nobody in it may go"
 
     def level(self, usage: Usage, found: Choice) -> int:
         """From how far away its queue borrows that when the victims have gone."""
-        return offered(self.statement, self._queue.name, usage, found)[1]
+        with self._statement() as statement:
+            return offered(statement, self._queue.name, usage, found)[1]
 
     def _may_evict_in_queue(self, policy: Evicts) -> bool:
         """Whether somebody in its queue has such a priority."""
@@ -152,9 +166,9 @@ class Reclaiming:
             return Fit.NO_CANDIDATES, 0
         if not any(len(group.flavors) > 1 for group in queue.groups if what[0] in dict(group.flavors)):
             return Fit.PREEMPT, 0
-        found = self._by_quota({what: amount}, self.statement, self.queues)
+        found = self._by_quota({what: amount}, self._trying, self.queues)
         if isinstance(found, Choice):
-            return offered(self.statement, queue.name, {what: amount}, found)
+            return offered(self._trying, queue.name, {what: amount}, found)
         return Fit.PREEMPT, self._tree.queues[queue.name].root.height + 1
 
 
@@ -173,22 +187,24 @@ def may_not_evict(quotas: Quotas, preemptor: Workload, victim: Workload) -> str:
     return forbids(request, candidate, {name: known[name] for name in tree.below(tree.root_of(ours))})
 
 
-def tree_without_leaving(
-    pods: Mapping[str, Pod], quotas: Quotas, preemptions: Preemptions, queue: str, besides: GroupKey | None = None
-) -> QuotaTree:
-    """The hierarchy of that queue as it will be when everybody has gone who gives way to somebody now, and these have
-    started. ``besides``: but for that one, who may start before that."""
-    quotas, tree = quotas, quotas.queues.picture.tree.fork(queue)
+def end_preemptions(
+    pods: Mapping[str, Pod],
+    quotas: Quotas,
+    preemptions: Preemptions,
+    statement: Statement,
+    besides: GroupKey | None = None,
+) -> None:
+    """Try the quota as it will be when all victims have gone, and their preemptors have started. ``besides``: but for
+    that preemptor, which may start before that."""
     for key, preemption in preemptions.under_way.items():
         if key == besides:
             continue
         for victim in preemption.left:
-            free_uses(tree, _used_by(pods, quotas, victim))
-        own = quotas.members.queue_of(key)
-        if own is not None and own in tree.queues:
-            tree.free(own, quotas.kept(key))
-            tree.use(own, preemption.usage)
-    return tree
+            for use in _used_by(pods, quotas, victim):
+                statement.give_back(use.queue, use.usage)
+        if (own := quotas.members.queue_of(key)) is not None:
+            statement.give_back(own, quotas.kept(key))
+            statement.use(own, preemption.usage)
 
 
 def to_keep(pods: Mapping[str, Pod], quotas: Quotas, preemption: Preemption) -> Usage:
@@ -198,13 +214,6 @@ def to_keep(pods: Mapping[str, Pod], quotas: Quotas, preemption: Preemption) -> 
         for use in _used_by(pods, quotas, victim):
             left.subtract(use.usage)
     return {what: left[what] for what in preemption.usage if left[what] > 0}
-
-
-def free_uses(tree: QuotaTree, uses: Iterable[Use]) -> None:
-    """Give these back in that tree."""
-    for use in uses:
-        if use.queue in tree.queues:
-            tree.free(use.queue, use.usage)
 
 
 def _used_by(pods: Mapping[str, Pod], quotas: Quotas, victim: Victim) -> list[Use]:

@@ -6,17 +6,16 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from extender.core.ledger.claims import Claims
 from extender.core.ledger.pending import Pending
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
-from extender.core.ledger.singles import WaitingSingles
 from extender.core.limits import Limits
 from extender.core.preemption.candidates import Candidates, Concerns
 from extender.core.preemption.reclaim import Option, Reclaiming
 from extender.core.queue.demands import Demands, left_short, siblings, to_complete
-from extender.core.queue.planner import Planner, view_for
+from extender.core.queue.planner import Planner
+from extender.core.queue.statements import Statements
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod, Victim
@@ -59,12 +58,11 @@ class VictimSearch:
         process: Process,
         pods: Mapping[str, Pod],
         workloads: Mapping[GroupKey, Workload],
-        claims: Claims,
         quotas: Quotas,
         preemptions: Preemptions,
         pending: Pending,
-        singles: WaitingSingles,
         candidates: Candidates,
+        statements: Statements,
         planner: Planner,
         demands: Demands,
         *,
@@ -74,13 +72,12 @@ class VictimSearch:
         self._process = process
         self._pods = pods
         self._workloads = workloads
-        self._claims = claims
         self._quotas = quotas
         self._preemptions = preemptions
         self._pending = pending
-        self._singles = singles
         self._candidates = candidates
         self._tells = tells
+        self._statements = statements
         self._planner = planner
         self._demands = demands
 
@@ -178,7 +175,7 @@ class VictimSearch:
         now: float,
         reach: Container[str] = (),
     ) -> Found:
-        queues, tree = (None, None) if reclaiming is None else (reclaiming.queues, reclaiming.statement.tree)
+        queues = None if reclaiming is None else reclaiming.queues
         wall, shape, priority = now - self._process.epoch, option.shape, workload.priority
         concerns = (lambda *_: True) if self._tells else _concerns(priority, queues, reach)
         some = list(self._candidates.find(concerns, wall, related=shape.related))
@@ -195,12 +192,12 @@ class VictimSearch:
             beside=beside,
         )
         least = self._limits.min_runtime_s
-        view, policies = (
-            view_for(self._pods, self._claims, self._preemptions, self._singles, workload),
-            self._planner.policies,
-        )
         asked = [*(one for one, _ in some), *others]
-        chosen = search(request, Statement(view, tree), asked, self._protection(wall), policies, queues)
+        tree = None if reclaiming is None else self._quotas.queues.picture.tree
+        with self._statements.of(workload, tree) as statement:
+            if reclaiming is not None:
+                reclaiming.prepare(statement)
+            chosen = search(request, statement, asked, self._protection(wall), self._planner.policies, queues)
         named = {one.name: victim for one, victim in some}
         victims = [named[one.name] for one in chosen.victims] if isinstance(chosen, Choice) else []
         ripe_at = min(_ripe_at([one for one, _ in some], least, wall), self._preemptions.evictions.next_forgotten(wall))

@@ -8,7 +8,7 @@ podset of a job, and of each role of a gang of pods.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -271,10 +271,12 @@ class Demands:
         elif workload.flavoring and workload.key not in quotas.uses and not workload.admitted:
             workload.flavor({})
 
-    def flavored(self, workload: Workload, pods: Sequence[Pod], shape: Shape) -> Steps[tuple[tuple[Pod, ...], Shape]]:
-        """These pods of its demand, which has that shape, as they ask with the flavors that it is tried with."""
+    def flavored(
+        self, workload: Workload, pods: Sequence[Pod], shape: Shape, made: Mapping[PartKey, Flavoring]
+    ) -> Steps[tuple[tuple[Pod, ...], Shape]]:
+        """These pods of its demand, which has that shape, as they ask with the flavors in ``made``."""
         stands_for = workload.members.stands_for
-        asked = tuple((yield from asking(workload, [stands_for(pod.identity) for pod in pods])))
+        asked = tuple((yield from asking(workload, [stands_for(pod.identity) for pod in pods], made)))
         roles = yield from grouped(asked, shape_of)
         counts = tuple((role, len(some)) for role, some in roles.items())
         # Its demand may have flavors, too, and is refused only when all that it may have were tried.
@@ -321,23 +323,25 @@ def _minima_of_roles(workload: Workload, asked: Sequence[Pod]) -> tuple[object, 
     return lacking_roles(workload.minima, workload.members.slots), tuple((role_of(pod), shape_of(pod)) for pod in asked)
 
 
-def asking(workload: Workload, pods: Sequence[Pod]) -> Steps[list[Pod]]:
-    """The members with what their PodGroup asks for."""
+def asking(
+    workload: Workload, pods: Sequence[Pod], made: Mapping[PartKey, Flavoring] | None = None
+) -> Steps[list[Pod]]:
+    """The members with what their PodGroup asks for. ``made``: as in ``Workload.asking``."""
     asked: list[Pod] = []
     for at in range(0, len(pods), AT_ONCE):
         if at:
             yield AT_ONCE // 2
-        asked += map(workload.asking, pods[at : at + AT_ONCE])
+        asked += [workload.asking(pod, made) for pod in pods[at : at + AT_ONCE]]
     return asked
 
 
-def siblings(workload: Workload) -> Steps[list[Sibling]]:
-    """The members that have a node or the promise of one, with what they ask for."""
+def siblings(workload: Workload, made: Mapping[PartKey, Flavoring] | None = None) -> Steps[list[Sibling]]:
+    """The members that have a node or are promised one, with what they ask for. ``made``: as in ``Workload.asking``."""
     members = workload.members
     if not (members.placed or members.bound or members.slots.planned):
         return []
     placed = [(member.pod, member.node) for member in members.placed.values()]
     placed += members.slots.promises()
     placed += [(pod, pod.node) for pod in workload.bound if pod.node]
-    asked = yield from asking(workload, [pod for pod, _ in placed])
+    asked = yield from asking(workload, [pod for pod, _ in placed], made)
     return [(pod, node) for pod, (_, node) in zip(asked, placed, strict=True)]

@@ -528,7 +528,7 @@ class Singles:
             return False
         leaving: dict[Owner, None] = dict.fromkeys((*uids, room_of(key_of(pod), node)))
         unpromised = not surely and claims.promised_nodes.get(node, {}).keys() <= leaving.keys()
-        return (unpromised or self._has_room(pod, node, leaving)) and not self._is_hindered(pod, node, leaving)
+        return (unpromised or self._has_room(pod, node, leaving)) and not self._is_hindered(pod, node)
 
     def _has_room(self, pod: Pod, node: str, leaving: Iterable[Owner]) -> bool:
         claims = self._claims
@@ -538,13 +538,13 @@ class Singles:
                 room |= {name: room.get(name, 0) + amount for name, amount in claim.requests}
         return all(room.get(name, 0) >= amount for name, amount in pod.requests if amount)
 
-    def _is_hindered(self, pod: Pod, node: str, leaving: Iterable[Owner]) -> bool:
+    def _is_hindered(self, pod: Pod, node: str) -> bool:
         """Say whether a pod that stays keeps it away, by ports or anti-affinity. Only this check sees promised members:
         kube-scheduler sees them once they are bound."""
         claims = self._claims
         if not claims.promised_nodes:
             return False
-        view = claims.without(leaving)
+        view = claims.snapshot()
         row = view.rows.get(node)
         return row is not None and any(one.rows[row] for one in finish(hindrances_of(pod, view)))
 

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extender.core import causes
 from extender.core.explain.facts import Facts, Holders
-from extender.core.ledger.claims import Claims, SlotOf
+from extender.core.ledger.claims import Claims
 from extender.core.ledger.devices import DeviceClasses
-from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.singles import WaitingSingles
 from extender.core.limits import Limits
 from extender.core.queue.demands import left_short, siblings
+from extender.core.queue.statements import Statements
 from extender.core.workload.members import Members
-from extender.core.workload.shape import Demand, Shape
+from extender.core.workload.shape import Demand, Flavoring, PartKey, Shape
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError
 from policies.chosen import Policies
@@ -31,7 +31,7 @@ from policies.placement.request import Cap, Sibling, shape_of
 from policies.placement.rules import keeps
 from policies.placement.seating import accepted, letting_in
 from policies.placement.snapshot import Snapshot
-from policies.placement.tenants import Apart, BesideNominated
+from policies.placement.tenants import Apart
 from policies.steps import AT_ONCE, Steps
 
 _BROKEN = "the placement that it led to breaks a rule of the gang"
@@ -41,12 +41,13 @@ _BROKEN = "the placement that it led to breaks a rule of the gang"
 class Plan:
     """A node for each of these slots. ``pods``: who is to fill them, or what they will ask for, in the same order.
 
-    ``turns``: the rounds of those of whom kube-scheduler is told later than of the others.
+    ``turns``: the rounds of those of whom kube-scheduler is told later than of the others. ``flavors``: as in Demand.
     """
 
     pods: Sequence[Pod]
     nodes: dict[SlotKey, str]
     turns: Mapping[SlotKey, int] = field(default_factory=dict)
+    flavors: Mapping[PartKey, Flavoring] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,34 +64,40 @@ class Planner:
         pods: Mapping[str, Pod],
         workloads: Mapping[GroupKey, Workload],
         claims: Claims,
-        preemptions: Preemptions,
         devices: DeviceClasses,
         singles: WaitingSingles,
         facts: Facts,
+        statements: Statements,
         policies: Policies,
     ) -> None:
         self._limits = limits
         self._pods = pods
         self._workloads = workloads
         self._claims = claims
-        self._preemptions = preemptions
         self._devices = devices
         self._singles = singles
         self._facts = facts
+        self._statements = statements
         self.policies = policies
         self._holders = Holders(claims, pods)
 
     def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | causes.Unplaced | Changed]:
         """A plan that can be committed now, or why there is none."""
-        version = demand.version
-        beside = yield from siblings(workload)
-        if workload.version != version:
+        beside = yield from siblings(workload, demand.flavors)
+        if workload.version != demand.version:
             return Changed()
-        view, as_of = (
-            view_for(self._pods, self._claims, self._preemptions, self._singles, workload),
-            self._as_of(workload),
-        )
-        pods, found = yield from self._search(workload, demand.pods, shape, view, beside)
+        as_of = self._as_of(workload)
+        with self._statements.of(workload) as statement:
+            found = yield from self._plan(workload, demand, shape, statement.snapshot, beside)
+        if not isinstance(found, Plan) or self._as_of(workload) == as_of or self.holds(workload, found):
+            return found
+        return Changed()
+
+    def _plan(
+        self, workload: Workload, demand: Demand, shape: Shape, view: Snapshot, beside: Sequence[Sibling]
+    ) -> Steps[Plan | causes.Unplaced | Changed]:
+        version = demand.version
+        pods, found = yield from self._search(workload, demand, shape, view, beside)
         why = (yield from self._why(found, view, workload, pods)) if isinstance(found, Shortfall) else found
         turns: Mapping[SlotKey, int] = {}
         if isinstance(why, Placed) and (shape.related or (beside and _depends_on_order(workload, ()))):
@@ -105,49 +112,51 @@ class Planner:
         if not isinstance(why, Placed):
             return why
         some = [pod for pod in pods if pod.uid in why.nodes]
-        plan = Plan(some, {pod.identity: why.nodes[pod.uid] for pod in some}, turns)
+        plan = Plan(some, {pod.identity: why.nodes[pod.uid] for pod in some}, turns, demand.flavors)
         if self._breaks(plan, view, accepted=shape.related):
             raise PolicyError(self.policies.topology, _BROKEN)
-        return plan if self._as_of(workload) == as_of or self.holds(workload, plan) else Changed()
+        return plan
 
     def _search(
-        self, workload: Workload, pods: Sequence[Pod], shape: Shape, view: Snapshot, beside: Sequence[Sibling]
+        self, workload: Workload, demand: Demand, shape: Shape, view: Snapshot, beside: Sequence[Sibling]
     ) -> Steps[tuple[Sequence[Pod], Placed | Shortfall | causes.NoRoom]]:
         """What the policies find for these pods, or for the least of them that can start."""
         search = placing if len(shape.roles) <= self._limits.shapes else placing_pinned
-        found = yield from search(pods, shape.needed, view, shape.caps, beside, self.policies)
-        needed = shape.needed
+        pods, needed = demand.pods, shape.needed
+        found = yield from search(pods, needed, view, shape.caps, beside, self.policies)
         least = left_short(workload, pods, found.nodes if isinstance(found, Placed) else ())
         # In whole slices there may be no room for as many, and yet for the least.
         if least and len(least) < len(pods):
             pods, needed = tuple(least), len(least)
+            demand = replace(demand, pods=pods)
             found = yield from search(pods, needed, view, shape.caps, beside, self.policies)
-        if isinstance(found, Placed) and (shut := self._kept_away(workload, pods, found.nodes, view)):
+        if isinstance(found, Placed) and (shut := self._kept_away(workload, demand, found.nodes, view)):
             caps = [Cap(node, one, 0) for one in dict.fromkeys(map(shape_of, pods)) for node in shut]
             found = yield from search(pods, needed, view, (*shape.caps, *caps), beside, self.policies)
-            if isinstance(found, Placed) and self._kept_away(workload, pods, found.nodes, view):
+            if isinstance(found, Placed) and self._kept_away(workload, demand, found.nodes, view):
                 return pods, causes.NoRoom(causes.LaterWave())
         return pods, found
 
     @staticmethod
-    def _kept_away(workload: Workload, pods: Sequence[Pod], nodes: Mapping[str, str], view: Snapshot) -> list[str]:
+    def _kept_away(workload: Workload, demand: Demand, nodes: Mapping[str, str], view: Snapshot) -> list[str]:
         """The nodes planned for pods of later waves, if kube-scheduler would not let all of these in after the pods."""
-        first = min(pod.wave for pod in pods)
-        later = [(workload.asking(pod), node) for pod, node in workload.members.slots.promises() if pod.wave > first]
+        first, flavors = min(pod.wave for pod in demand.pods), demand.flavors
+        promises = workload.members.slots.promises()
+        later = [(workload.asking(pod, flavors), node) for pod, node in promises if pod.wave > first]
         if not any(pod.constraints is not UNCONSTRAINED for pod, _ in later):
             return []
         before = view.among(Apart(view.others.tenants, [pod for pod, _ in later]))
-        together = [*((pod, nodes[pod.uid]) for pod in pods if pod.uid in nodes), *later]
+        together = [*((pod, nodes[pod.uid]) for pod in demand.pods if pod.uid in nodes), *later]
         return [] if accepted(together, before) else list(dict.fromkeys(node for _, node in later))
 
     def seat(self, pod: Pod) -> Steps[str | None]:
         """A node for a pod of no gang, beside what is kept for those before it: where kube-scheduler has nominated it
         if there is room by now, for it looks there first."""
-        view = _without_those_behind(self._singles, self._claims.without((), self._singles.before().values()))
-        yield 1 + len(self._singles.kept) // 4
-        if pod.nominated_node and fits({pod.uid: pod.nominated_node}, [pod], view):
-            return pod.nominated_node
-        found = yield from placing([pod], 1, view, policies=self.policies)
+        with self._statements.of_next_single() as statement:
+            yield 1 + len(self._singles.kept) // 4
+            if pod.nominated_node and fits({pod.uid: pod.nominated_node}, [pod], statement.snapshot):
+                return pod.nominated_node
+            found = yield from placing([pod], 1, statement.snapshot, policies=self.policies)
         return found.nodes[pod.uid] if isinstance(found, Placed) else None
 
     def nominated(self, workload: Workload) -> Steps[Plan | None]:
@@ -161,17 +170,13 @@ class Planner:
         if len(wanted) < len(demand.pods) or workload.version != demand.version:
             return None
         plan = Plan(demand.pods, wanted)
-        return (
-            None
-            if self._breaks(
-                plan, view_for(self._pods, self._claims, self._preemptions, self._singles, workload), beside
-            )
-            else plan
-        )
+        with self._statements.of(workload) as statement:
+            return None if self._breaks(plan, statement.snapshot, beside) else plan
 
     def holds(self, workload: Workload, plan: Plan) -> bool:
         """Whether every slot of the plan can have its node now, and nothing that is required is broken."""
-        return not self._breaks(plan, view_for(self._pods, self._claims, self._preemptions, self._singles, workload))
+        with self._statements.of(workload) as statement:
+            return not self._breaks(plan, statement.snapshot)
 
     @staticmethod
     def _breaks(plan: Plan, view: Snapshot, beside: Sequence[Sibling] = (), *, accepted: bool = False) -> bool:
@@ -195,7 +200,7 @@ class Planner:
 
     def _as_of(self, workload: Workload) -> tuple[object, ...]:
         """What tells whether its view has changed."""
-        return self._claims.changes, _expected_before(self._pods, self._preemptions, self._singles, workload)
+        return self._claims.changes, self._statements.expected_before(workload)
 
     def _why(self, found: Shortfall, view: Snapshot, workload: Workload, pods: Sequence[Pod]) -> Steps[causes.Unplaced]:
         if found.split:
@@ -234,35 +239,6 @@ class Planner:
                 if not found[0]:
                     break
         return found
-
-
-def view_for(
-    pods: Mapping[str, Pod], claims: Claims, preemptions: Preemptions, singles: WaitingSingles, workload: Workload
-) -> Snapshot:
-    """Return what there is for the workload: what is free and not kept for single pods, and the room that is kept
-    for it. Pods that kube-scheduler has nominated, or evicts others for, count as tenants of their node."""
-    slots = [SlotOf(workload.key, slot) for slot in workload.reserved]
-    slots += preemptions.rooms(workload.key)
-    ahead = singles.ahead_of(workload)
-    view = _without_those_behind(singles, claims.without(slots, ahead.values()))
-    if not (expected := _expected_before(pods, preemptions, singles, workload)):
-        return view
-    return view.among(BesideNominated(view.others.tenants, expected))
-
-
-def _expected_before(
-    pods: Mapping[str, Pod], preemptions: Preemptions, singles: WaitingSingles, workload: Workload
-) -> list[tuple[Pod, str]]:
-    """List single pods of no lower priority, and where they are to go."""
-    nominated = singles.nominated_before(workload)
-    preempting = preemptions.preempting(workload.pods_priority, pods)
-    return nominated + [one for one in preempting if one not in nominated]
-
-
-def _without_those_behind(singles: WaitingSingles, view: Snapshot) -> Snapshot:
-    """Leave out single pods whose turn has yet to come: they keep no pod away from where room is kept for them."""
-    behind = singles.behind()
-    return view.among(Apart(view.others.tenants, behind)) if behind else view
 
 
 def _depends_on_order(workload: Workload, pods: Iterable[Pod]) -> bool:

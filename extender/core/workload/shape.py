@@ -43,13 +43,15 @@ class Demand:
     """What a workload asks of the planner: nodes for ``pods``, without a ``shape`` nothing. Right as of ``version``.
 
     ``pods``: those that stand for the slots without a node, in rank order, with what the PodGroup asks for. ``trouble``
-    is what keeps it from being planned at all.
+    is what keeps it from being planned at all. ``flavors``: those that the pods are tried with, by what they demand of
+    nodes; None for those that the workload has.
     """
 
     version: int
     trouble: Cause | None = None
     pods: tuple[Pod, ...] = ()
     shape: Shape | None = None
+    flavors: Mapping[PartKey, Flavoring] | None = None
 
     def among(self, slots: Collection[SlotKey]) -> Demand:
         """The same for the pods that stand for these alone."""

@@ -149,7 +149,7 @@ class Workload:
     while it was being released, which are looked at again afterwards. ``bumps``: how often something around it changed
     that its plan depends on. ``plan_deadline``: by then kube-scheduler has to have taken its placement up. ``filling``:
     its slots are being given their nodes, some at a time. ``advised``: nodes that were found in advisory mode, by pod
-    UID. ``flavoring``: what the flavors that it is being tried or was admitted with demand of the nodes of each part.
+    UID. ``flavoring``: what the flavors that it was admitted with demand of the nodes of each part.
     """
 
     key: GroupKey
@@ -427,10 +427,11 @@ class Workload:
             return short_podset(self.podsets, self.members.slots, stage, more)
         return short_role(self.minima, self.members.slots, stage, more) if self.minima else None
 
-    def asking(self, pod: Pod) -> Pod:
+    def asking(self, pod: Pod, made: Mapping[PartKey, Flavoring] | None = None) -> Pod:
         """The member, with what the PodGroup asks of the topology where it says nothing itself, held to the nodes of
-        the flavors that it is admitted with."""
-        if self.flavoring and (known := self.flavoring.get(part_of(pod, of_job=self.job is not None))) is not None:
+        the flavors in ``made``; None: of those that it is admitted with."""
+        made = self.flavoring if made is None else made
+        if made and (known := made.get(part_of(pod, of_job=self.job is not None))) is not None:
             pod = known.confined(pod)
         if self.group is None or pod.group is None or (asked := self.group.asked_of(pod.group.role)) == SILENT:
             return pod
@@ -481,7 +482,7 @@ class Workload:
         return bool(job.stop) or (job.seen.suspended and self.podsets is None)
 
     def flavor(self, flavoring: Mapping[PartKey, Flavoring]) -> None:
-        """It is tried with these flavors, or admitted with them; none: with no regard to flavors."""
+        """It is admitted with these flavors; none: with no regard to flavors."""
         self.flavoring = flavoring
 
     def follow_job(self, job: Job | None, taken: NameTaken | None = None, left_in: str = "") -> None:

@@ -11,12 +11,14 @@ from extender.api.models import DomainRoom, Explanation, PlaceView, VictimView
 from extender.core.causes import NoRoom, Partial
 from extender.core.ledger.state import State
 from extender.core.preemption.outlook import Outlook
+from extender.core.queue.statements import Statements
 from extender.core.workload.workload import Workload
 from extender.observe.explain.inquiry import Inquiry, holders, inquiries, topology_of
 from extender.observe.explain.remedies import remedies, waits_for
 from extender.observe.topology import in_order
 from extender.observe.views import view
 from policies.model import Pod
+from policies.statement import Statement
 from policies.words import devices, listed, many, natural
 
 _SHOWN = 64
@@ -25,7 +27,12 @@ _SHOWN = 64
 def explain(state: State, gang: Workload, now: float, outlook: Outlook | None = None) -> Explanation:
     """The gang as of ``now``; some 50 ms of work for one that waits among 5,000 nodes. ``outlook``: what preemption
     does for it, if anything."""
-    questions = inquiries(state, gang) if isinstance(waits_for(gang), NoRoom | Partial) else []
+    with state.make(Statements).of(gang) as statement:
+        return _explain(state, gang, statement, now, outlook)
+
+
+def _explain(state: State, gang: Workload, statement: Statement, now: float, outlook: Outlook | None) -> Explanation:
+    questions = inquiries(state, gang, statement) if isinstance(waits_for(gang), NoRoom | Partial) else []
     question = questions[0] if questions else None
     rooms = [] if question is None else list(_rooms(state, question))
     return Explanation(
@@ -37,7 +44,7 @@ def explain(state: State, gang: Workload, now: float, outlook: Outlook | None = 
         required=question is not None and question.required,
         domains=rooms,
         domains_in_all=question.level.inhabited() if question is not None and question.level is not None else 0,
-        remedies=remedies(state, gang, questions, now),
+        remedies=remedies(state, gang, statement, questions, now),
         preemption="" if outlook is None else outlook.text,
         victims=[] if outlook is None else [VictimView(name=name, told=told) for name, told in outlook.victims],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -12,7 +12,6 @@ from extender.core.explain.problems import Problems
 from extender.core.ledger.claims import Claim, Owner
 from extender.core.ledger.state import State
 from extender.core.queue.demands import siblings, to_be_planned
-from extender.core.queue.planner import view_for
 from extender.core.workload.shape import Flavoring, PartKey, part_of
 from extender.core.workload.workload import Workload
 from extender.observe.explain.quota import QuotaQuestion
@@ -25,7 +24,8 @@ from policies.placement.place import Placed, Shortfall, placing
 from policies.placement.request import Role, Sibling, roles_of
 from policies.placement.rules import Unclear, seen_by
 from policies.placement.shortfall import shortage, suiting
-from policies.placement.snapshot import Amounts, Counts, Domain, Level, Rows, Snapshot, slots
+from policies.placement.snapshot import Counts, Domain, Level, Rows, Snapshot, slots
+from policies.statement import Statement
 from policies.steps import BUDGET, Steps, finish, metered
 
 NODE_NAMES = ("kubernetes.io/hostname", "metadata.name")
@@ -43,6 +43,7 @@ class Inquiry:
 
     ``want``: how many of the role one domain of ``level`` has to take, or the whole cluster where ``level`` is None.
     ``required``: whether it may wait for that level rather than be divided; else the level is only shown.
+    ``statement``: what is tried in it shows in ``snapshot``.
     """
 
     gang: Workload
@@ -54,6 +55,7 @@ class Inquiry:
     want: int
     level: Level | None
     required: bool
+    statement: Statement
     snapshot: Snapshot
     usable: Mask
     """Nodes that the role may use once they have room."""
@@ -83,13 +85,11 @@ class Inquiry:
         several roles want the same room."""
         return self.counts and self.roles == 1 and not self.role.rules.slices
 
-    def holds(self, rows: Rows, extra: Amounts) -> Steps[bool]:
-        """Whether there is room when so much more is free on these nodes of a domain, shape (resources, rows)."""
+    def holds(self, rows: Rows) -> Steps[bool]:
+        """Whether there is room on these nodes of a domain, with what is tried in the statement."""
         if self.sums:
-            return self.fitting(rows, extra) >= self.want
-        free = self.snapshot.free.copy()
-        free[:, rows] += extra
-        found = yield from self._planning(self.members, replace(self.snapshot, free=free))
+            return self.fitting_tried(rows) >= self.want
+        found = yield from self._planning(self.members, self.snapshot)
         return isinstance(found, Placed)
 
     @property
@@ -109,22 +109,26 @@ class Inquiry:
 
     def holds_emptied(self) -> bool:
         """Whether the nodes that are open to it would have room if they were empty."""
-        return self.plan(self.members, replace(self.snapshot, free=self.snapshot.allocatable)) is not None
+        with self.statement.open():
+            self.statement.add(self.anywhere.rows, self.snapshot.allocatable - self.snapshot.free)
+            return self.plan(self.members) is not None
 
     @property
     def required_as_whole(self) -> bool:
         """Whether one domain of the scope, or the cluster, has to hold all of it, and not only a slice of it."""
         return self.role.rules.required is not None or not self.role.rules.slices
 
-    def fitting(self, rows: Rows, extra: Counts | None = None) -> int:
-        """How many of the role these nodes take; ``extra``, shape (resources, rows), is added to what is free."""
-        if extra is None:
-            return int(self.role.room[rows].sum())
+    def fitting(self, rows: Rows) -> int:
+        """How many of the role these nodes take."""
+        return int(self.role.room[rows].sum())
+
+    def fitting_tried(self, rows: Rows) -> int:
+        """How many of the role these nodes take with what is tried in the statement."""
         demand = self.snapshot.demand(self.role.requests)
         if demand is None:
             return 0
         room = np.zeros_like(self.role.room)
-        room[rows] = slots(self.snapshot.free[:, rows] + extra, demand) * self.usable[rows]
+        room[rows] = slots(self.snapshot.free[:, rows], demand) * self.usable[rows]
         return int(self._capped(room).sum())
 
     def _capped(self, room: Counts) -> Counts:
@@ -179,16 +183,16 @@ class Inquiry:
         return demand is not None and int(self._capped(slots(self.snapshot.allocatable, demand)).max(initial=0)) <= 1
 
 
-def inquiries(state: State, gang: Workload) -> list[Inquiry]:
+def inquiries(state: State, gang: Workload, statement: Statement) -> list[Inquiry]:
     """Return what the gang needs of the nodes, with each choice of flavors that its queue has quota of, in their order.
-    Empty when nothing of it is to be placed, or what it asks for cannot be understood."""
+    Empty when nothing of it is to be placed, or what it asks for cannot be understood. ``statement``: for the gang."""
     members = to_be_placed(state, gang)
     question = quota_question(state, gang, members)
     if question is None or gang.flavoring:
-        found = [inquiry_with(state, gang, members, (), {})]
+        found = [inquiry_with(state, gang, statement, members, (), {})]
     else:
         choices = islice(question.choices(), _CHOICES)
-        found = [inquiry_with(state, gang, members, names, made) for names, made in choices]
+        found = [inquiry_with(state, gang, statement, members, names, made) for names, made in choices]
     return [one for one in found if one is not None]
 
 
@@ -209,6 +213,7 @@ def quota_question(state: State, gang: Workload, members: Sequence[Pod]) -> Quot
 def inquiry_with(
     state: State,
     gang: Workload,
+    statement: Statement,
     asked: Sequence[Pod],
     flavors: tuple[str, ...],
     flavoring: Mapping[PartKey, Flavoring],
@@ -218,10 +223,7 @@ def inquiry_with(
         return None
     members = [_held_to(gang, pod, flavoring) for pod in asked]
     beside = finish(siblings(gang))
-    view = seen_by(
-        [*members, *[pod for pod, _ in beside]],
-        view_for(state.store.pods, state.claims, state.preemptions, state.singles, gang),
-    )
+    view = seen_by([*members, *[pod for pod, _ in beside]], statement.snapshot)
     roles = finish(roles_of(members, gang.retries.caps, view, beside))
     if isinstance(roles, Unclear) or not roles:
         return None
@@ -242,7 +244,10 @@ def inquiry_with(
     closed = (view.room(first.requests, first.selection) > 0) & (role.room == 0)
     usable: Mask = view.eligible(first.selection) & ~closed
     few = len(roles) <= state.limits.shapes
-    return Inquiry(gang, members, len(roles), beside, few, role, want, level, at is not None, view, usable, flavors)
+    required = at is not None
+    return Inquiry(
+        gang, members, len(roles), beside, few, role, want, level, required, statement, view, usable, flavors
+    )
 
 
 def _held_to(gang: Workload, pod: Pod, flavoring: Mapping[PartKey, Flavoring]) -> Pod:
@@ -289,27 +294,34 @@ def holders(state: State, question: Inquiry, rows: Rows) -> list[Holder]:
 def fewest_ends(question: Inquiry, rows: Rows, there: list[Holder]) -> list[str]:
     """A short list of holders whose ends together free enough: one if one is enough, else a greedy choice of which
     nobody can be left out, as far as that is found within the budget."""
-    gains = {one.name: question.fitting(one.at, one.extra) - question.fitting(one.at) for one in there}
+    gains = {one.name: _gain(question, one) for one in there}
     greedy = sorted(there, key=lambda one: (-gains[one.name], one.name))
-    trial = _Trial(question, rows)
+    ends = _Ends(question, rows)
     # Where the gang has to be planned to know, not all of them are tried.
-    if not question.sums and not trial.enough(greedy[:_LONGEST_LIST]):
+    if not question.sums and not ends.enough(greedy[:_LONGEST_LIST]):
         return []
     singles, base = there if question.sums else greedy[:_LONGEST_LIST], question.fitting(rows)
     for one in sorted(singles, key=lambda one: (gains[one.name], one.name)):
         # Where sums tell, there may be thousands of holders, and nothing is planned for each.
-        if base + gains[one.name] >= question.want if question.sums else trial.enough([one]):
+        if base + gains[one.name] >= question.want if question.sums else ends.enough([one]):
             return [one.name]
     for count in range(2, min(len(greedy), _LONGEST_LIST) + 1):
-        if trial.enough(chosen := greedy[:count]):
+        if ends.enough(chosen := greedy[:count]):
             for one in reversed(greedy[:count]):
-                if trial.enough(rest := [other for other in chosen if other is not one]):
+                if ends.enough(rest := [other for other in chosen if other is not one]):
                     chosen = rest
             return [one.name for one in chosen]
     return []
 
 
-class _Trial:
+def _gain(question: Inquiry, holder: Holder) -> int:
+    """How many more of the role its nodes take when it has ended."""
+    with question.statement.open():
+        question.statement.add(holder.at, holder.extra)
+        return question.fitting_tried(holder.at) - question.fitting(holder.at)
+
+
+class _Ends:
     """Whether the end of some holders frees enough, as far as that is found out within the budget."""
 
     def __init__(self, question: Inquiry, rows: Rows) -> None:
@@ -320,10 +332,11 @@ class _Trial:
     def enough(self, chosen: Sequence[Holder]) -> bool:
         if self._spent > BUDGET:
             return False
-        total = np.zeros_like(self._question.snapshot.free)
-        for one in chosen:
-            total[:, one.at] += one.extra
-        found, cost = finish(metered(self._question.holds(self._rows, total[:, self._rows])))
+        statement = self._question.statement
+        with statement.open():
+            for one in chosen:
+                statement.add(one.at, one.extra)
+            found, cost = finish(metered(self._question.holds(self._rows)))
         self._spent += cost
         return found
 

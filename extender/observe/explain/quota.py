@@ -1,17 +1,18 @@
-"""Remedies for a lack of quota, each tried on a copy of the quota tree before it is named."""
+"""Remedies for a lack of quota, each tried in a statement before it is named."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
 from extender.core.causes import NotThisFlavor
 from extender.core.explain.facts import leaving, leaving_pods
 from extender.core.explain.reasons import flavor_text, leaving_text
+from extender.core.ledger.quotas import Use
 from extender.core.ledger.state import State
-from extender.core.preemption.reclaim import free_uses
 from extender.core.queue.demands import Asked, left_short
 from extender.core.workload.shape import Flavoring, PartKey
 from extender.core.workload.workload import Workload
@@ -29,6 +30,7 @@ from policies.model.queues import (
 from policies.quota.flavors import Assignment, Choices, Fit, unsuited
 from policies.quota.parts import Part, parts_of, uncovered
 from policies.quota.tree import QuotaTree
+from policies.statement import Statement
 from policies.words import amount, listed
 
 _FLAVORS = 3
@@ -61,19 +63,26 @@ class QuotaQuestion:
         self._asked = Asked(gang, pods, queue, self._picture)
         self._closed = self._asked.closed()
         self._podsets = self._asked.podsets(left_short(gang, pods, ()) or pods[: gang.lacking])
-        self._tree = self._own_lifted(self._picture.tree.fork(queue.name))
+        self._statement = Statement(tree=self._picture.tree, of_ledger=True)
 
     def choices(self) -> Iterator[tuple[tuple[str, ...], Mapping[PartKey, Flavoring]]]:
         """The flavors that there is quota of, one assignment after another, with what each demands of nodes."""
-        choices: Choices[NotThisFlavor | str] = Choices(self._tree, self._picture.flavors, self._queue, self._closed)
-        found = choices.first(self._podsets)
+        tree, flavors = self._picture.tree, self._picture.flavors
+        choices: Choices[NotThisFlavor | str] = Choices(tree, flavors, self._queue, self._closed)
+        with self._own(self._statement):
+            found = choices.first(self._podsets)
         while found.fit is Fit.FITS:
             names = dict.fromkeys(name for some in found.flavors.values() for name in some.values())
             yield tuple(names), self._asked.flavorings(found)
-            found = choices.after(found, self._podsets, "its nodes have no room")
+            with self._own(self._statement):
+                found = choices.after(found, self._podsets, "its nodes have no room")
 
-    def remedies(self) -> Iterator[Remedy]:
-        """Yield what gives it quota: at least one answer where it has none."""
+    def remedies(self) -> list[Remedy]:
+        """List what gives it quota: at least one answer where it has none."""
+        with self._own(self._statement):
+            return [*self._remedies()]
+
+    def _remedies(self) -> Iterator[Remedy]:
         title = self._queue.title
         if names := uncovered(self._queue, self._podsets):
             total = Counter[str]()
@@ -86,7 +95,7 @@ class QuotaQuestion:
                 f"{'it' if len(names) == 1 else 'them'} out of what its pods ask for",
             )
             return
-        if self._fits(self._tree, self._queue):
+        if self._fits(self._picture.tree, self._queue):
             yield from self._promised()
             return
         short, unsuitable = self._shortages()
@@ -107,23 +116,30 @@ class QuotaQuestion:
                     continue
                 chosen = {podset.name: dict.fromkeys(part.wanted, name) for podset in part.podsets}
                 made = self._asked.flavorings(Assignment(Fit.FITS, chosen))
-                yield name, made, [*self._raised(self._short_of(part, name, quotas, {}), never=False)]
+                with self._own(self._statement):
+                    raised = [*self._raised(self._short_of(part, name, quotas, {}), never=False)]
+                yield name, made, raised
 
     def _fits(self, tree: QuotaTree, queue: ClusterQueue) -> bool:
         return Choices(tree, self._picture.flavors, queue, self._closed).first(self._podsets).fit is Fit.FITS
 
-    def _own_lifted(self, tree: QuotaTree) -> QuotaTree:
-        """The tree without what is kept for the workload itself."""
-        uses = self._state.quotas.uses.of(self._gang.key).values()
-        free_uses(tree, (use for use in uses if use.unseen))
-        return tree
+    @contextmanager
+    def _own(self, statement: Statement) -> Iterator[None]:
+        """Try the quota as it is for the workload itself."""
+        with statement.open():
+            self._state.quotas.give_back_own(statement, self._gang.key)
+            yield
 
-    def _without(self, keys: Iterable[GroupKey]) -> QuotaTree:
-        tree = self._picture.tree.fork(self._queue.name)
-        for key in (*keys, self._gang.key):
-            every = key != self._gang.key
-            free_uses(tree, (use for use in self._state.quotas.uses.of(key).values() if every or use.unseen))
-        return tree
+    def _fits_without(self, uses: Iterable[Use]) -> bool:
+        """Whether there is quota for it when these uses have ended."""
+        with self._statement.open():
+            for use in uses:
+                self._statement.give_back(use.queue, use.usage)
+            return self._fits(self._picture.tree, self._queue)
+
+    def _ends_enough(self, keys: Iterable[GroupKey]) -> bool:
+        """Whether there is quota for it when these workloads have ended."""
+        return self._fits_without(use for key in keys for use in self._state.quotas.uses.of(key).values())
 
     def _promised(self) -> Iterator[Remedy]:
         preemptors = [str(key) for key in self._state.preemptions.under_way if key != self._gang.key]
@@ -160,7 +176,7 @@ class QuotaQuestion:
         self, part: Part, flavor: str, quotas: Mapping[str, Quota], taken: Mapping[FlavorResource, int]
     ) -> list[Short]:
         """List what is lacking of that flavor beside what other parts have ``taken``."""
-        node = self._tree.queues[self._queue.name]
+        node = self._picture.tree.queues[self._queue.name]
         found: list[Short] = []
         for resource, much in part.wanted.items():
             what, limited = (flavor, resource), resource in quotas
@@ -200,10 +216,8 @@ class QuotaQuestion:
         key, title = self._gang.key, self._queue.title
         own = [use for use in self._state.quotas.uses.of(key).values() if not use.unseen]
         if own:
-            tree = self._without(())
-            free_uses(tree, own)
             pods = leaving_pods(self._state.store.pods, self._state.claims, self._state.quotas, self._gang)
-            if pods and self._fits(tree, self._queue):
+            if pods and self._fits_without(own):
                 yield Remedy(Help.DONE, _own_pods_go(pods))
         users = Counter[GroupKey]()
         for what in dict.fromkeys(one.what for some in combined for one in some):
@@ -218,14 +232,14 @@ class QuotaQuestion:
     def _fewest(self, users: Mapping[GroupKey, int]) -> list[GroupKey]:
         smallest = sorted(users, key=lambda one: (users[one], one))
         for one in smallest[: 8 * _LONGEST_LIST]:
-            if self._fits(self._without([one]), self._queue):
+            if self._ends_enough([one]):
                 return [one]
         greedy = sorted(users, key=lambda one: (-users[one], one))[:_LONGEST_LIST]
         for count in range(2, len(greedy) + 1):
-            if self._fits(self._without(chosen := greedy[:count]), self._queue):
+            if self._ends_enough(chosen := greedy[:count]):
                 for one in greedy[:count]:
                     rest = [other for other in chosen if other != one]
-                    if self._fits(self._without(rest), self._queue):
+                    if self._ends_enough(rest):
                         chosen = rest
                 return chosen
         return []
@@ -299,7 +313,8 @@ class QuotaQuestion:
         """Whether there is quota with these objects in place of those of their names, and ``more`` on nodes."""
         tree, queues = self._state.quotas.queues.tried(things, more)
         queue = queues[self._queue.name]
-        return self._fits(self._own_lifted(tree), queue)
+        with self._own(Statement(tree=tree)):
+            return self._fits(tree, queue)
 
 
 def _capability(queue: VolcanoQueue, short: Sequence[Short]) -> str:

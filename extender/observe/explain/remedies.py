@@ -5,7 +5,7 @@ Where a reason has several causes, the state chooses the remedy, and no text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -15,6 +15,7 @@ from extender.core.causes import Cause
 from extender.core.explain.problems import pinned_to_lost
 from extender.core.explain.reasons import code_of
 from extender.core.jobs.start import silent_node
+from extender.core.ledger.claims import Claim
 from extender.core.ledger.state import State
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
@@ -34,6 +35,7 @@ from policies.model.queues import VOLCANO, ClusterQueue, Stop, TopologyObject, t
 from policies.placement.closed import terms_text
 from policies.placement.matching import nodes_named
 from policies.placement.snapshot import Domain
+from policies.statement import Statement
 from policies.words import counted, devices, listed, many
 
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
@@ -226,14 +228,16 @@ CODES = (*SAID, *ADVICE, "MembersMissing", "NoRoom", "NoQuota", "Forgotten")
 """All codes for which it is known what to do."""
 
 
-def remedies(state: State, gang: Workload, questions: Sequence[Inquiry], now: float) -> list[str]:
+def remedies(state: State, gang: Workload, statement: Statement, questions: Sequence[Inquiry], now: float) -> list[str]:
     """List what would make it start, or go on, the most helpful first; at least one sentence. ``questions``: what it
-    needs of the nodes, with each choice of flavors."""
-    found = sorted(_remedies(state, gang, questions, now), key=lambda one: one.help)
+    needs of the nodes, with each choice of flavors. Remedies are tried in the ``statement``."""
+    found = sorted(_remedies(state, gang, statement, questions, now), key=lambda one: one.help)
     return list(dict.fromkeys(one.text for one in found))
 
 
-def _remedies(state: State, gang: Workload, questions: Sequence[Inquiry], now: float) -> list[Remedy]:
+def _remedies(
+    state: State, gang: Workload, statement: Statement, questions: Sequence[Inquiry], now: float
+) -> list[Remedy]:
     code = code_of(waits_for(gang))
     if code == "MembersMissing":
         return [Remedy(Help.NEVER, text) for text in _more_pods(gang)]
@@ -243,16 +247,21 @@ def _remedies(state: State, gang: Workload, questions: Sequence[Inquiry], now: f
     members = to_be_placed(state, gang) if code in ("NoRoom", "NoQuota") else []
     quota = quota_question(state, gang, members)
     if quota is not None and (code == "NoQuota" or not questions):
-        return [*quota.remedies()]
+        return quota.remedies()
     if code == "NoRoom" and questions:
-        return _rooms(state, gang, questions, members, quota)
+        return _rooms(state, gang, statement, questions, members, quota)
     if code in ADVICE:
         return [Remedy(Help.DONE, ADVICE[code](state, gang))]
     return [Remedy(Help.DONE, SAID.get(code, "see the message"))]
 
 
 def _rooms(
-    state: State, gang: Workload, questions: Sequence[Inquiry], members: Sequence[Pod], quota: QuotaQuestion | None
+    state: State,
+    gang: Workload,
+    statement: Statement,
+    questions: Sequence[Inquiry],
+    members: Sequence[Pod],
+    quota: QuotaQuestion | None,
 ) -> list[Remedy]:
     """With each choice of flavors that there is quota of, and with more quota of the others."""
     several = len(questions) > 1
@@ -265,7 +274,7 @@ def _rooms(
         return started[:1]
     tried = {name for question in questions for name in question.flavors}
     for name, made, raised in quota.others(tried) if quota is not None and not gang.flavoring else ():
-        question = inquiry_with(state, gang, members, (name,), made)
+        question = inquiry_with(state, gang, statement, members, (name,), made)
         if question is not None and question.plan(question.members) is not None:
             found += [one._replace(text=f"{one.text}: nodes of that flavor have room") for one in raised]
     return found or [Remedy(Help.WAIT, "wait for room: the gang is planned as soon as enough is free")]
@@ -312,12 +321,13 @@ def _room(state: State, question: Inquiry) -> Iterator[Remedy]:
         yield Remedy(Help.DONE, "nothing to do: there is room by now, and the gang is planned in a moment")
         return
     leaving = [pod for member in question.gang.members if (pod := member.pod).deleting and state.claims.get(pod.uid)]
-    if leaving and question.plan(question.members, state.claims.without([pod.uid for pod in leaving])) is not None:
+    if leaving and _fits_with(question, [claim for pod in leaving if (claim := state.claims.get(pod.uid))]):
         names, terminate = all_of([pod.name for pod in leaving]), "terminates" if len(leaving) == 1 else "terminate"
         yield Remedy(Help.DONE, f"nothing to do: {names} of its own {terminate}, and that frees enough room")
         return
-    ahead = [state.pods[uid] for uid in dict.fromkeys(uid for uid, _ in state.singles.ahead_of(question.gang))]
-    if ahead and question.plan(question.members, state.claims.snapshot()) is not None:
+    kept = state.singles.ahead_of(question.gang)
+    if kept and _fits_with(question, kept.values()):
+        ahead = [state.pods[uid] for uid in dict.fromkeys(uid for uid, _ in kept)]
         names = all_of([f"pod {pod}" for pod in ahead])
         yield Remedy(Help.WAIT, f"wait for {names} to start: room is kept for pods that come before it in line")
     domains = nearest(question, _DOMAINS)
@@ -343,6 +353,14 @@ def _room(state: State, question: Inquiry) -> Iterator[Remedy]:
     if not question.required_as_whole:
         yield from _ends(state, question, question.anywhere, "the cluster")
     yield from _eased(state, question)
+
+
+def _fits_with(question: Inquiry, claims: Iterable[Claim]) -> bool:
+    """Whether it would fit now with the room of these claims."""
+    with question.statement.open():
+        for claim in claims:
+            question.statement.release(claim.node, claim.requests)
+        return question.plan(question.members) is not None
 
 
 def _eased(state: State, question: Inquiry) -> Iterator[Remedy]:

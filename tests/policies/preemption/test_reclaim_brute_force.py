@@ -12,7 +12,6 @@ import pytest
 
 from policies.model import Topology
 from policies.model.queues import ClusterQueue, Evicts, FairStrategy, Preemption
-from policies.placement.snapshot import no_nodes
 from policies.preemption.candidates import Candidate, Held, Limits, Request, Unit
 from policies.preemption.reclaim import Queues, Reclaim
 from policies.quota.tree import QuotaTree
@@ -206,7 +205,7 @@ def test_nobody_goes_of_a_queue_that_is_out_of_reach() -> None:
         queues = Queues({one.name: one for one in of.world.queues}, of.world.fair)
         own = [one for one in of.world.running if one.queue == of.own.name]
         alone = not any(_may_go(one, of) for one in own)
-        reclaim = Reclaim(of.request, Statement(no_nodes(), tree), queues, Limits(NOW), fair=of.world.fair)
+        reclaim = Reclaim(of.request, Statement(tree=tree), queues, Limits(NOW), fair=of.world.fair)
         reach = {name for name in tree.below(tree.root_of(of.own.name)) if reclaim.reaches(name, alone=alone)}
         victims = decide(of.world, of.request).victims or ()
         assert {one.queue for one in of.world.running if one.name in victims} <= reach, f"seed {seed}"

@@ -19,8 +19,9 @@ from policies.quota.flavors import Fit
 from policies.quota.parts import PodSetRequest
 from policies.quota.proportion import Deserved, deserve
 from policies.quota.shares import QueueOrder, share_of
-from policies.quota.tree import QuotaTree
+from policies.quota.tree import QuotaNode, QuotaTree
 from policies.quota.volcano import FLAVOR, from_volcano, misplaced
+from policies.statement import Statement
 from tests.conformance.preemption import World as Evictions
 from tests.conformance.preemption import decide as victims
 from tests.conformance.quota import Admitted, Incoming, World, decide
@@ -170,16 +171,24 @@ def test_what_is_deserved_by_weight_becomes_a_queues_own_and_changes_no_limit(bl
         for name in tree.queues:
             tree.use(name, {WHAT: chance.randrange(20)})
         asked = {name: {GPU: node.used[WHAT] + chance.randrange(20)} for name, node in tree.queues.items()}
-        fork, found = tree.fork(next(iter(tree.queues))), Deserved(tree, asked)
-        deserve(fork, tree, asked)
+        found, statement = Deserved(tree, asked), Statement(tree=tree)
         stated = {VOLCANO + one.name for one in queues if one.deserved}
-        for name, node in (*tree.queues.items(), *tree.cohorts.items()):
-            twin = (fork.cohorts if node.is_cohort else fork.queues)[name]
-            for limit in ("left", "potential", "local"):
-                assert getattr(twin, limit)(WHAT) == getattr(node, limit)(WHAT), (block, seed, name, limit)
-            expected = max(node.local(WHAT), int(found(node, GPU)))
-            fixed = name in stated or node.parent is None
-            assert twin.subtree[WHAT] == (node.subtree[WHAT] if fixed else expected), (block, seed, name)
+        nodes = [*tree.queues.values(), *tree.cohorts.values()]
+        before = [_limits(node) for node in nodes]
+        fixed = [node.name in stated or node.parent is None for node in nodes]
+        own = [max(node.local(WHAT), int(found(node, GPU))) for node in nodes]
+        expected = [now[0] if stays else more for now, stays, more in zip(before, fixed, own, strict=True)]
+        with statement.open():
+            deserve(statement, next(iter(tree.queues)), asked)
+            after = [_limits(node) for node in nodes]
+            assert [limits[0] for limits in after] == expected, (block, seed)
+            assert [limits[1:] for limits in after] == [limits[1:] for limits in before], (block, seed)
+        assert [_limits(node) for node in nodes] == before, (block, seed)
+
+
+def _limits(node: QuotaNode) -> tuple[int, ...]:
+    """What it has of its own; then what it can use, what it could ever use, and what it does not lend."""
+    return node.subtree[WHAT], node.left(WHAT), node.potential(WHAT), node.local(WHAT)
 
 
 def test_nobody_takes_back_from_a_queue_that_is_not_reclaimable() -> None:
