@@ -34,7 +34,7 @@ from extender.core.jobs.coming import fills_up
 from extender.core.jobs.elastic import AskNodes, Elastic
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation
-from extender.core.ledger.pending import ANY_ROOM, EVERY_ROOM, Config, Nodes, Own, Pending, QuotaFor, RoomFor
+from extender.core.ledger.pending import ANY_ROOM, EVERY_ROOM, Config, Nodes, Own, Pending, RoomFor
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.process import Counts, Process
 from extender.core.ledger.quotas import Quotas
@@ -257,7 +257,8 @@ class Cycle:
             elif self._queued.passes_by(workload, self._shortfalls, self._now):
                 yield from self._pass_by(line, workload)
             else:
-                self._pending.wake(Own(workload.key))  # what it lacks from now on may be something else
+                if workload.key not in self._pending.due:  # it was invited, and may lack something else from now on
+                    self._pending.wake(Own(workload.key))
                 excess[workload.key.namespace] += yield from self._turn(workload, line)
                 if not line.has_postponed(workload):
                     self._park(workload)
@@ -502,8 +503,8 @@ class Cycle:
 
     def _is_shut(self, workload: Workload) -> bool:
         """Return whether a workload that is due for its shape alone lacks something else, too. It is parked again."""
-        cause, demand = self._pending.due.get(workload.key), workload.asked
-        if not isinstance(cause, RoomFor | QuotaFor) or demand is None or demand.shape is None:
+        demand = workload.asked
+        if not self._pending.is_due_for_shape(workload.key) or demand is None or demand.shape is None:
             return False
         if self._queued.refused(workload, demand.shape, self._shortfalls) is None:
             return False

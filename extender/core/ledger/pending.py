@@ -76,6 +76,7 @@ class Config:
     namespace: str | None = None
 
 
+_OF_SHAPE = RoomFor, QuotaFor
 WakeOn = RoomFor | QuotaFor | Time
 """Causes that a workload is parked for. ``Own`` and ``Config`` wake it in any case."""
 WakeCause = Own | WakeOn | Nodes | Config
@@ -167,6 +168,10 @@ class Pending:
         """Return what a parked workload waits for."""
         return self._wake_on.get(key, ())
 
+    def is_due_for_shape(self, key: GroupKey) -> bool:
+        """Return whether a workload is looked at only since its shape may have room or quota."""
+        return isinstance(self.due.get(key), _OF_SHAPE)
+
     def parked(self, cause: WakeOn) -> list[GroupKey]:
         """Return the workloads that wait for exactly this."""
         return [*self._parked.get(cause, ())]
@@ -201,7 +206,7 @@ class Pending:
         """A cause of its own outweighs another one: it is looked at whatever is known of its shape."""
         if key in self.keys:
             self._unpark(key)
-            if isinstance(self.due.get(key), RoomFor | QuotaFor | None):
+            if key not in self.due or self.is_due_for_shape(key):
                 self.due[key] = cause
 
     def _park(self, key: GroupKey, *wake_on: WakeOn) -> None:

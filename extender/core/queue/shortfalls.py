@@ -103,6 +103,8 @@ class Shortfalls:
 
     def drop(self, lack: Lack, shape: Shape, scope: Scope = EVERYBODY) -> None:
         """It may be there by now."""
+        if lack is Lack.ROOM:
+            self._wake(RoomFor(scope, shape))
         self._take(lack, scope, shape)
         for above, resting in self._above.pop(shape, {}) if (lack, scope) == (Lack.ROOM, EVERYBODY) else ():
             self.drop(lack, resting, above)
@@ -145,7 +147,7 @@ class Shortfalls:
         return None if found is None else found.waits_for
 
     def clear(self, lack: Lack) -> None:
-        """Whatever was found of this cause may be wrong."""
+        """Whatever was found of this cause may be wrong. To wake those that lack it is for the caller."""
         for scope, shape in self.shapes(lack):
             self._take(lack, scope, shape)
 
@@ -179,8 +181,6 @@ class Shortfalls:
         some = known.get(scope, _NOTHING)
         if some.pop(shape, None) is None:
             return
-        if lack is Lack.ROOM:
-            self._wake(RoomFor(scope, shape))
         if not some:
             del known[scope]
         self._shapes[shape] -= 1
