@@ -137,7 +137,7 @@ class GivingWay:
         job = workload.job
         self._pending.wake(Own(workload.key, anew=True))
         if job is not None:
-            if job.plan is not None and not job.seen.suspended and not job.stop:
+            if job.plan is not None and not job.seen.suspended:
                 job.decide_stop(why)
             return
         self._room.unreserve_all(workload)
