@@ -35,6 +35,8 @@ from extender.runtime.election import Leadership
 from extender.runtime.failures_file import FailuresFile
 from extender.runtime.quarantine import Quarantine
 from extender.runtime.runner import Runner
+from extender.runtime.verification import SLICE_UNITS
+from extender.runtime.verifier import Verifier, tell_drift
 
 log = logging.getLogger("muster")
 
@@ -101,9 +103,19 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
         workload_objects=settings.workload_objects,
         capacity=settings.elastic if settings.elastic.flavors else None,
     )
+    verifier = Verifier(
+        runner,
+        lambda: settings.engine(SLICE_UNITS),
+        replica.objects,
+        every_s=settings.verify_every_s,
+        restart=replica.restart_core,
+        report=partial(tell_drift, runner, socket.gethostname()),
+        observer=metrics,
+    )
     app = create_app(
         runner,
         metrics,
+        verifier=verifier,
         sight=sight,
         bind_timeout_s=settings.bind_timeout_s,
         max_body=settings.max_body_mib * 1024 * 1024,
@@ -121,6 +133,7 @@ async def _serve(settings: Settings, listener: socket.socket, scraped: socket.so
             await stack.enter_async_context(metrics_page(metrics, scraped, server.config.ssl))
         tasks = [
             _essential(replica.run(election, leadership), runner),
+            _essential(verifier.run(), runner),
             asyncio.create_task(_stop_when_told(server, runner)),
         ]
         if credentials is not None:

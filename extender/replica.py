@@ -11,9 +11,11 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 
 from extender.core.engine import Engine
+from extender.core.events import Event
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.following import followers
@@ -59,6 +61,8 @@ class Replica:
         reader = reader or Reader()
         self._followers, jobs, self._pods = followers(kube, runner, sight, reader)
         self.queues = jobs.queues
+        self._tasks: asyncio.TaskGroup | None = None
+        self._catching_up: list[asyncio.Task[None]] = []
         self._queue_writer = writer = QueueWriter(kube, self._acting, self.queues.paths)
         self._workload_writer = WorkloadWriter(
             kube, self._acting, lambda: self.queues.workloads if workload_objects else "", lambda: writer.places
@@ -72,9 +76,29 @@ class Replica:
             )
         )
 
+    def objects(self) -> Iterator[Event]:
+        """What the core was shown of each object that is there now, in the order of a start."""
+        known = [follower.replay() for follower in self._followers]
+        shown = (self._runner.quarantine.as_shown(*one) for one in chain.from_iterable(known))
+        return (event for event in shown if event is not None)
+
+    def restart_core(self) -> None:
+        """Go on with a new core that learns everything from the objects, as at a takeover: for one that acts.
+
+        It happens in this process. Drift is in the core alone, and nothing of the old one is kept; the objects that the
+        watches have shown are read by no other code than after a restart of the process.
+        """
+        if self._tasks is not None and self._runner.acting.is_set():
+            self._kube.behind = True
+            self._catching_up.append(self._tasks.create_task(self._catch_up()))
+            self._start_over("Muster starts its core anew; try again")
+            self._runner.act()
+            garbage.keep()
+
     async def run(self, election: LeaderElection, leadership: Leadership) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
+            self._tasks = group
             for follower in self._followers:
                 group.create_task(follower.run())
             for follower in self._followers:
@@ -102,16 +126,17 @@ class Replica:
             await leadership.change(held=False)
             began = time.perf_counter()
             self._kube.behind = True
-            catching_up = group.create_task(self._catch_up())
-            self._start_over()
+            self._catching_up = [group.create_task(self._catch_up())]
+            self._start_over(_LOST)
             self._runner.act()
             await self._runner.acting.wait()
             log.info("leading as %s, after %.2f s of taking over", leadership.holder, time.perf_counter() - began)
             gc.freeze()
             await leadership.change(held=True)
-            catching_up.cancel()
+            for task in self._catching_up:
+                task.cancel()
             log.warning("not leading any more; the Lease was last seen with %s", leadership.holder or "nobody")
-            self._start_over()
+            self._start_over(_LOST)
             self._runner.standing_by = True
             garbage.keep()
 
@@ -128,8 +153,8 @@ class Replica:
                 self._kube.behind = False
                 return
 
-    def _start_over(self) -> None:
-        self._runner.start_over(self._new_core(), self._new_api(), _LOST)
+    def _start_over(self, why: str) -> None:
+        self._runner.start_over(self._new_core(), self._new_api(), why)
         for follower in self._followers:
             follower.repeat()
 

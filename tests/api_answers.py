@@ -11,10 +11,15 @@ from urllib.parse import quote
 import httpx
 from pydantic import TypeAdapter
 
-from extender.api.models import PREFIX, DomainStock, Explanation, GangView, QueueView, TopologyView
+from extender.api.models import PREFIX, DomainStock, Explanation, GangView, QueueView, TopologyView, VerifyView
 from extender.core.engine import Engine
-from extender.core.events import QueueSeen
+from extender.core.events import QueueSeen, Synced
 from extender.core.limits import Limits
+from extender.observe.verified import verified
+from extender.runtime.compare import Difference, Kind
+from extender.runtime.runner import Runner
+from extender.runtime.verification import Check
+from extender.runtime.verifier import Result, Verifier
 from policies.model import Topology
 from policies.model.levels import levels_from
 from policies.model.queues import Cohort
@@ -23,7 +28,7 @@ from tests.core.jobs import Controlled, job
 from tests.core.queue_course import Course, carry_out
 from tests.core.queues import cluster_queue, flavor, show
 from tests.core.script import Script
-from tests.running import app_of
+from tests.running import Written, app_of
 from tests.simulation.campaign import Run
 from tests.simulation.drawing import draw
 
@@ -34,6 +39,7 @@ READ: dict[str, TypeAdapter[Any]] = {
     f"{PREFIX}/queues": TypeAdapter(list[QueueView]),
     f"{PREFIX}/domains": TypeAdapter(list[DomainStock]),
     f"{PREFIX}/topology": TypeAdapter(TopologyView),
+    f"{PREFIX}/verify": TypeAdapter(VerifyView),
 }
 """How the client reads each path."""
 _LISTS = ("/gangs", "/queues", "/domains", "/topology")
@@ -135,3 +141,23 @@ def by_hand() -> Iterator[Script]:
     suspended = Script(*cluster("a: 1x8"))
     Controlled(suspended, replace(job(1), held=True))
     yield suspended
+
+
+def self_checks() -> list[Answer]:
+    """The self-check before its first round, and while it confirms what the last one has not found alone."""
+    core = Engine()
+    verifier = Verifier(
+        Runner(core, Written()), Engine, tuple, every_s=600.0, restart=lambda: None, report=lambda _: None
+    )
+    before = verified(verifier, 1.0)
+    check = verifier.check = Check(core, Engine(), [Synced()], 1.0)
+    next(check.steps())
+    verifier.rounds, verifier.restarts, verifier.confirming = 2, 1, True
+    verifier.begin()
+    difference = Difference(Kind.CLAIMS, "pod team-a/train-0", "bound on node-1 with 1 cpu", "no room")
+    left_out = {"its members are promised nodes": 2}
+    verifier.last = Result(
+        0.5, 4.2, (difference,), 1, {Kind.CLAIMS: 4096}, left_out, "another core has begun meanwhile"
+    )
+    bodies = (view.model_dump_json().encode() for view in (before, verified(verifier, 1.0)))
+    return [Answer(f"{PREFIX}/verify", body) for body in bodies]

@@ -19,7 +19,7 @@ from extender.core.engine import Engine
 from extender.core.workload.status import Status
 from extender.http.api import api
 from extender.runtime.runner import Runner
-from tests.api_answers import READ, Answer, answers_of, by_hand, queued, simulated
+from tests.api_answers import READ, Answer, answers_of, by_hand, queued, self_checks, simulated
 from tests.running import Written
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("answers-*.jsonl"))
@@ -40,7 +40,7 @@ def answers() -> list[Answer]:
     queued(0, look)
     for script in by_hand():
         look(script.core, script.now)
-    return found
+    return [*found, *self_checks()]
 
 
 def document() -> dict[str, Any]:

@@ -243,6 +243,50 @@ class DomainStock(BaseModel):
     )
 
 
+class DifferenceView(BaseModel):
+    """What Muster knows of an object, and would know otherwise after a restart."""
+
+    kind: str = Field(
+        description="claims, room, quota, members, pending or statuses: docs/operations.md.", examples=["claims"]
+    )
+    object: str = Field(description="The object, for people.", examples=["pod team-a/train-0"])
+    running: str = Field(
+        description="What is known of it, in words.", examples=["bound on node-1 with 1 cpu, 8 nvidia.com/gpu"]
+    )
+    rebuilt: str = Field(description="What a restart would know, in words.", examples=["no room"])
+
+
+class VerifyView(BaseModel):
+    """The self-check: what the last round found, and whether one is under way."""
+
+    rounds: int = Field(description="Rounds that have ended since the process began.", examples=[12])
+    under_way: bool = Field(description="Whether a round is under way or about to begin.", examples=[False])
+    confirming: bool = Field(
+        description="Whether the first check of this round has found differences, and a second one confirms them.",
+        examples=[False],
+    )
+    progress: float = Field(description="Share of the check under way that is done, 0 to 1.", examples=[0.0])
+    every_s: float = Field(description="Seconds between two rounds, the setting verify_every_s.", examples=[600.0])
+    restarts: int = Field(description="Starts of a new core because of differences.", examples=[0])
+    problem: str = Field(description="Why the last round has no result; empty if it has one.", examples=[""])
+    ago_s: float | None = Field(
+        description="Seconds since the last round ended; null before the first.", examples=[72.5]
+    )
+    seconds: float = Field(description="Seconds that its last check took.", examples=[4.2])
+    differences: list[DifferenceView] = Field(description="Differences that two checks of it found.")
+    unconfirmed: int = Field(
+        description="Differences that only one check of it found: what was compared has changed in between.",
+        examples=[0],
+    )
+    compared: dict[str, int] = Field(
+        description="How many facts of each kind were compared.", examples=[{"claims": 4096, "room": 512}]
+    )
+    left_out: dict[str, int] = Field(
+        description="How many workloads were left out, by the reason in words. Not stable: do not parse it.",
+        examples=[{"its members are promised nodes": 2}],
+    )
+
+
 class Problem(BaseModel):
     """Why a request was not answered (RFC 9457), with the content type application/problem+json."""
 

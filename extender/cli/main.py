@@ -22,6 +22,10 @@ _DEFERRED = {
         "List all topology domains with their nodes, GPUs and gangs.",
     ),
     "queues": ("extender.cli.inspection.commands:queues", "Show the queues, their quota and who waits in them."),
+    "verify": (
+        "extender.cli.inspection.verify:verify",
+        "Compare what Muster knows with what it would know after a restart.",
+    ),
     "hold": ("extender.cli.act.command:hold_command", "Keep a job from being started."),
     "resume": ("extender.cli.act.command:resume_command", "Let a job go that is held."),
     "requeue": ("extender.cli.act.command:requeue_command", "Put a job back in the line."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Self
@@ -223,6 +224,12 @@ class Settings(BaseSettings):
     max_waiting_gangs: int = Field(
         20_000, ge=1, description="Gangs of one namespace that are looked at; those that came later wait for a place."
     )
+    verify_every_s: float = Field(
+        600.0,
+        ge=0,
+        description="How often Muster compares what it knows with what it would know after a restart, and starts its "
+        "core anew if they differ. 0: only when `muster verify` asks, and nothing starts anew. docs/operations.md.",
+    )
     failures_file: File = Field(
         None,
         description="Where a replica notes which objects its core has failed on, so that its next start leaves them "
@@ -327,9 +334,10 @@ class Settings(BaseSettings):
             trials=self.pod_trials,
         )
 
-    def engine(self) -> Engine:
-        """The core that these settings ask for, which knows of nothing yet."""
-        return Engine(self.scheduler_names, self.limits, self.policies, self.steering, self.levels, self.mode)
+    def engine(self, slice_units: int | None = None) -> Engine:
+        """The core that these settings ask for, which knows of nothing yet. ``slice_units``: what it does at a time."""
+        limits = self.limits if slice_units is None else replace(self.limits, slice_units=slice_units)
+        return Engine(self.scheduler_names, limits, self.policies, self.steering, self.levels, self.mode)
 
 
 def load(path: Path | None, **flags: Any) -> Settings:

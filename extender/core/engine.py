@@ -7,7 +7,7 @@ The cycle sees whether there is anything for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from extender.core.answers import (
     BindingPosted,
@@ -327,6 +327,10 @@ class Engine:
         """How many admission passes have ended, and whether one is under way."""
         return self._cycle.passes, self._cycle.walking
 
+    def next_cycle(self) -> float | None:
+        """Return the instant of the next admission cycle, a past one while one is under way; None for none."""
+        return self._cycle.wake()
+
     @property
     def queue_version(self) -> int:
         """It is another one whenever a report of ``queue_reports`` may have changed."""
@@ -335,6 +339,16 @@ class Engine:
     def queue_reports(self, _now: float) -> Mapping[ObjectKey, QueueReport]:
         """How each queue object stands, by its kind, namespace and name."""
         return self._reports.all()
+
+    @property
+    def capacity_served(self) -> bool | None:
+        """Whether nodes can be asked for; None while nobody has said so."""
+        return self._elastic.can_be_asked
+
+    @property
+    def asks_for_nodes(self) -> Collection[GroupKey]:
+        """Return the workloads for which nodes are asked for, or that are shown to those who make them."""
+        return self._elastic.asking
 
     def capacity_asks(self) -> Sequence[CapacityAsk]:
         """The jobs for which nodes are asked for just now."""

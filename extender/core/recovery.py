@@ -81,8 +81,8 @@ class Recovery:
         self._process.recovered = True
         self._changes.take()
         # Of jobs that cannot all have been started, the one whose turn came last was not: it is judged first.
-        last_first = sorted(self._workloads.items(), key=lambda one: (one[1].priority, -one[1].created))
-        for key, workload in last_first:
+        jobs = [(key, one) for key, one in self._workloads.items() if one.job is not None]
+        for key, workload in sorted(jobs, key=lambda one: (one[1].priority, -one[1].created)):
             job = workload.job
             if self._workloads.get(key) is not workload or job is None:
                 continue

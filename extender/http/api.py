@@ -23,18 +23,26 @@ from extender.api.models import (
     Problem,
     QueueView,
     TopologyView,
+    VerifyView,
 )
 from extender.core.workload.workload import Workload
 from extender.http.verbs import Receive, Scope, Send
 from extender.observe.explain.explanation import explain
 from extender.observe.queues import queues
 from extender.observe.topology import domains, topology
+from extender.observe.verified import verified
 from extender.observe.views import view
 from extender.runtime.runner import Runner
+from extender.runtime.verifier import Verifier
 from policies.model import GroupKey
 
 Namespace = Annotated[str, Path(description="Namespace of the gang.", examples=["team-a"])]
 Name = Annotated[str, Path(description="Name of the gang; of a job, its kind and name.", examples=["job-train"])]
+
+
+_REFUSED: dict[int | str, dict[str, Any]] = {
+    "default": {"model": Problem, "description": "Why the request was not answered."}
+}
 
 
 class NoSuchGangError(HTTPException):
@@ -77,10 +85,11 @@ class Api(FastAPI):
         return self.openapi_schema
 
 
-def api(runner: Runner) -> Api:
+def api(runner: Runner, verifier: Verifier | None = None) -> Api:
     """Return the application. Its answers are of the moment in which they are asked for."""
     app, routes = Api(), _routes(runner)
     app.include_router(routes, prefix=PREFIX)
+    app.include_router(_self_check(runner, verifier), prefix=PREFIX)
     # The paths before there were versions.
     app.include_router(routes, include_in_schema=False)
     return app
@@ -88,7 +97,7 @@ def api(runner: Runner) -> Api:
 
 def _routes(runner: Runner) -> APIRouter:
     """Each function is a coroutine: FastAPI calls a plain one in a thread, and the core is on the event loop."""
-    router = APIRouter(responses={"default": {"model": Problem, "description": "Why the request was not answered."}})
+    router = APIRouter(responses=_REFUSED)
     unknown: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "There is no such gang."}}
 
     def workload(namespace: str, name: str) -> Workload:
@@ -127,6 +136,27 @@ def _routes(runner: Runner) -> APIRouter:
     async def get_topology() -> TopologyView:
         ledger = runner.core.state.claims
         return topology(ledger.snapshot(), configured=bool(ledger.configured))
+
+    return router
+
+
+def _self_check(runner: Runner, verifier: Verifier | None) -> APIRouter:
+    """``begin`` may have any value, like ``verbose`` of /readyz: a request for one cannot be malformed."""
+    router = APIRouter(responses=_REFUSED)
+    text = "Begin a round of checks, unless one is under way; any value."
+    begin = {"name": "begin", "in": "query", "required": False, "description": text, "schema": {"type": "string"}}
+
+    @router.get(
+        "/verify",
+        summary="Show what the last self-check found, and begin another one if asked to",
+        openapi_extra={"parameters": [begin]},
+    )
+    async def get_verify(request: Request) -> VerifyView:
+        if verifier is None:
+            raise HTTPException(503, "this process has no self-check")
+        if "begin" in request.query_params:
+            verifier.begin()
+        return verified(verifier, runner.clock())
 
     return router
 

@@ -14,6 +14,7 @@ from extender.http.wire import MAX_CANDIDATES
 from extender.observe.metrics import Metrics
 from extender.observe.sight import Sight
 from extender.runtime.runner import Runner
+from extender.runtime.verifier import Verifier
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -22,6 +23,7 @@ def create_app(
     runner: Runner,
     metrics: Metrics,
     *,
+    verifier: Verifier | None = None,
     bind_timeout_s: float,
     max_body: int,
     max_candidates: int = MAX_CANDIDATES,
@@ -33,7 +35,7 @@ def create_app(
     ``notice``: what is worth saying of a replica that is ready; empty for nothing."""
     names = hosts or Hosts()
     verbs = Verbs(runner, metrics, bind_timeout_s=bind_timeout_s, max_body=max_body, max_candidates=max_candidates)
-    pages = _pages(runner, metrics, sight or Sight(), notice)
+    pages = _pages(runner, metrics, sight or Sight(), notice, verifier)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if (refusal := names.refusal(scope["headers"])) is not None:
@@ -44,9 +46,11 @@ def create_app(
     return app
 
 
-def _pages(runner: Runner, metrics: Metrics, sight: Sight, notice: Callable[[], str]) -> FastAPI:
+def _pages(
+    runner: Runner, metrics: Metrics, sight: Sight, notice: Callable[[], str], verifier: Verifier | None = None
+) -> FastAPI:
     """Every path but those of the verbs. Probes and Prometheus read plain text, which is no part of the API."""
-    pages = api(runner)
+    pages = api(runner, verifier)
     text = {
         "/healthz": partial(_healthz, runner),
         "/readyz": partial(_readyz, runner, sight, notice),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from extender.core.events import Event
@@ -34,6 +35,7 @@ from extender.kube.resources import (
     Resource,
 )
 from extender.observe.sight import Sight
+from extender.runtime.quarantine import Source
 
 log = logging.getLogger("muster")
 ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
@@ -52,6 +54,9 @@ class Follower(Protocol):
 
     def repeat(self) -> None:
         """Dispatch everything that is known, as if it had just been listed."""
+
+    def replay(self) -> Iterator[tuple[Event, Source]]:
+        """Return everything that is known now, as if it had just been listed."""
 
 
 def followers(
@@ -130,6 +135,9 @@ class JobFollower:
         self.queues.repeat()
         for reflector in self._all.values():
             reflector.repeat()
+
+    def replay(self) -> Iterator[tuple[Event, Source]]:
+        return chain(self.queues.replay(), *[reflector.replay() for reflector in self._all.values()])
 
     @property
     def _all(self) -> dict[Served, Reflector[Any, Event]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -136,8 +136,13 @@ class Reflector(Generic[ValueT, EventT]):
 
     def repeat(self) -> None:
         """Dispatch everything that is known, as if it had just been listed."""
-        for uid, value in self._known.items():
-            self._receiver.show(self._resource.seen(value), self._source(uid))
+        for event, source in self.replay():
+            self._receiver.show(event, source)
+
+    def replay(self) -> Iterator[tuple[EventT, Source]]:
+        """Return everything that is known now, as if it had just been listed. What comes later is not in it."""
+        known = list(self._known.items())
+        return ((self._resource.seen(value), self._source(uid)) for uid, value in known)
 
     async def _list(self) -> str:
         """Read everything, then dispatch the difference: what vanished first, its name may be in use again."""

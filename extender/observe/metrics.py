@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -24,6 +24,7 @@ from extender.core.ledger.state import State
 from extender.core.workload.workload import Workload
 from extender.observe.quality import codes_of, gpus_of, quality
 from extender.observe.queues import Reports
+from extender.runtime.compare import Kind
 from extender.runtime.driver import Observer
 from extender.runtime.quarantine import NOTHING_LEFT_OUT, Quarantine
 from policies.model.queues import ClusterQueue, FlavorResource, QueueReport
@@ -53,6 +54,7 @@ _WAITS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 
 _SIZES = ((1, "1"), (8, "2-8"), (64, "9-64"), (512, "65-512"))
 _LARGEST = "513+"
 _PREEMPTIONS = {Milestone.PREEMPTING: "begun", Milestone.WOULD_PREEMPT: "dry-run", Milestone.UNRESERVED: "failed"}
+_CHECKS = "agrees", "differs", "failed"
 REFUSALS = ("body", "browser", "connections", "headers", "host", "malformed", "slow")
 
 
@@ -117,6 +119,14 @@ class Metrics(Observer):
             "admission_pass_duration_seconds",
             "Time spent in one pass over the waiting gangs, questions answered in between not counted.",
         )
+        self._checks = self._counter("verify_checks", "Self-checks by how they ended.", "outcome")
+        self._drift = self._counter(
+            "verify_differences", "Differences that two self-checks in a row have found, by what differs.", "kind"
+        )
+        self._check_seconds = self._histogram(
+            "verify_duration_seconds", "Time from a self-check's beginning to its end."
+        )
+        self._verify_restarts = self._counter("verify_restarts", "Starts of a new core because of such differences.")
         # The rate of what has not happened yet is 0, not unknown.
         for family, known in (
             (self._refusals, REFUSALS),
@@ -124,6 +134,8 @@ class Metrics(Observer):
             (self._deadlines, map(_deadline, DEADLINES)),
             (self._preemptions, _PREEMPTIONS.values()),
             (self._victims, Why),
+            (self._checks, _CHECKS),
+            (self._drift, (kind.value for kind in Kind)),
             (self._gang_waits, (*(name for _, name in _SIZES), _LARGEST)),
         ):
             _known_beforehand(family, known)
@@ -152,6 +164,17 @@ class Metrics(Observer):
 
     def passed(self, seconds: float) -> None:
         self._pass_seconds.observe(seconds)
+
+    def verified(self, outcome: str, seconds: float) -> None:
+        self._checks.labels(outcome).inc()
+        self._check_seconds.observe(seconds)
+
+    def drifted(self, kinds: Sequence[Kind]) -> None:
+        for kind in kinds:
+            self._drift.labels(kind.value).inc()
+
+    def restarted(self) -> None:
+        self._verify_restarts.inc()
 
     def reached(self, effect: Reached) -> None:
         match effect.milestone:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, assert_never
@@ -60,6 +60,7 @@ from extender.core.engine import Engine
 from extender.core.events import BindArrived, BindDisconnected, Event, Tick
 from extender.core.gate.stamps import RELEASE_COMPLETE
 from extender.runtime.budget import Budget, Lane
+from extender.runtime.compare import Kind
 from extender.runtime.requests import OK, Failed, Pause, Response, Send
 from extender.runtime.writes import Procedure, Writes
 from policies.model import GroupKey
@@ -79,6 +80,15 @@ class Observer:
 
     def passed(self, seconds: float) -> None:
         """An admission pass has ended that took so long, what came in between not counted."""
+
+    def verified(self, outcome: str, seconds: float) -> None:
+        """A self-check has ended: agrees, differs or failed."""
+
+    def drifted(self, kinds: Sequence[Kind]) -> None:
+        """Two self-checks have found the same differences, of these kinds."""
+
+    def restarted(self) -> None:
+        """The core starts anew because of them."""
 
 
 Action = Send | AnswerFilter | AnswerPreempt | AnswerBind | Reached | Report | Failed

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def collect_hardly_ever() -> None:
@@ -21,3 +23,13 @@ def keep() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
+
+
+@contextmanager
+def none_collected() -> Iterator[None]:
+    """While the block lasts: what is made in it goes with it, and a search through all of that is in vain."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -185,6 +185,13 @@ class Quarantine:
         """Say whether the core knows less of the object than there is."""
         return uid in self._shown
 
+    def as_shown(self, event: Event, source: Source) -> Event | None:
+        """Return what the core was shown of the object, without any consequence."""
+        if (shown := self._shown.get(source.uid)) is None:
+            return event
+        forms = bare(event)
+        return forms[shown.entry.form] if shown.entry.form < len(forms) else None
+
     def left_out(self) -> list[LeftOut]:
         """Return the objects that are there and that the core is not shown as they are."""
         found = []

@@ -122,6 +122,10 @@ class Runner:
             event, sources = seen
             self._do(lambda driver, now: driver.handle(event, now), sources)
 
+    def show_all(self) -> None:
+        """Let the core see at once what a watch has shown in this turn of the loop."""
+        self._show()
+
     def act(self) -> None:
         """The core knows the whole cluster, and may decide from now on."""
         self.standing_by = False
@@ -264,9 +268,10 @@ class Runner:
     def _tell_what_is_left_out(self) -> None:
         for one in self.quarantine.left_out():
             log.warning("%s is left out until it changes: the core failed on it (%s)", one, one.error)
-            self._tell(Hint("", one.namespace, one.object.name, _LEFT_OUT, one.object, "LeftOut"))
+            self.tell(Hint("", one.namespace, one.object.name, _LEFT_OUT, one.object, "LeftOut"))
 
-    def _tell(self, hint: Hint) -> None:
+    def tell(self, hint: Hint) -> None:
+        """Write an Event on an object, whether the core knows it or not."""
         self._do(lambda driver, now: driver.hint(hint, now))
 
     def _carry_out(self, action: Action) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 
 from extender.core.effects import Effect
 from extender.core.events import Event, Tick
+from extender.runtime.compare import Difference
 from extender.runtime.quarantine import Source
 from policies.model import Pod
 from policies.model.queues import QueueObject
@@ -35,6 +36,7 @@ from tests.simulation.rounds import NodeMarks, Rounds
 from tests.simulation.siege import Siege, is_besieged
 from tests.simulation.story import Entry, told
 from tests.simulation.trouble import Trouble
+from tests.simulation.verifying import SelfChecks
 
 _STRIKES_END_S = 100.0
 _LOOK_EVERY_S = 100.0
@@ -108,6 +110,7 @@ class Run:
             asked = Provisioning(self.world.api, self.world.clock, self.world.autoscaler) if plan.asks else None
             Rounds(self.marks, self.world.clock, lambda: self.world.extender, asked)
         self._past = PastKeeper(self.world, plan.queues.past, exact=plan.queues.exact)
+        self.checks = SelfChecks(self.world, plan.core, self.world.chance.stream("self-checks"))
         self.trouble = Trouble(self.world, self.world.chance.stream("faults"), self.referee)
         self.world.ended = self._ended
         for kind in Kind:
@@ -223,6 +226,11 @@ class Run:
         self.referee.look()
         if complaint := self._past.look():
             raise BrokenPromiseError(complaint)
+        if drift := self.checks.look():
+            self._drifted(drift)
+
+    def _drifted(self, drift: list[Difference]) -> None:
+        raise BrokenPromiseError(f"the self-check finds drift: {'; '.join(map(str, drift))}")
 
     def _step(self, until: float) -> bool:
         """Let the next thing happen. The referee looks at what has happened within a second, also if nothing else does;

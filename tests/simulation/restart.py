@@ -76,7 +76,9 @@ class Restart:
             self._do(self.driver.wake(now), now)
 
     def _remember(self, known: State) -> None:
-        """The nodes that kube-scheduler has refused are in no object: they are tried again when their time is over."""
+        """The nodes that kube-scheduler has refused are in no object: they are tried again when their time is over. Nor
+        are the evictions that came to nothing: a new life tries them at once."""
+        self.state.preemptions.learn(known.preemptions)
         for key in self.state.workloads.keys() & known.workloads.keys():
             nodes = known.workloads[key].retries.nodes
             self.state.workloads[key].retries.nodes.update(nodes)

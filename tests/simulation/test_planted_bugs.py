@@ -16,6 +16,7 @@ from tests.simulation.plants import (
     acts,
     asking,
     changes,
+    drifting,
     driving,
     elastic,
     failing,
@@ -282,6 +283,8 @@ FOUND: list[tuple[Plant, int, str]] = [
     (statuses.releases_are_not_recorded, 1, "no act has led its status from HOLDING to RELEASING"),
     (statuses.lost_members_are_not_recorded, 7, "its status is recorded as RUNNING, and is PARTIAL"),
     (platforms.pods_that_are_not_ready_count_as_ended, 100072, "is promised .*, where the room is"),
+    (drifting.room_of_a_pod_that_was_deleted_stays_taken, 11, "the self-check finds drift: pod "),
+    (drifting.quota_of_every_fifth_pod_is_counted_twice, 46, "the self-check finds drift: ClusterQueue "),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""
 INSIDE = (statuses.releases_are_not_recorded, statuses.lost_members_are_not_recorded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,7 @@ from extender.cli.doctor.facts import Facts
 from extender.cli.doctor.finding import NOT_CHECKED, Finding, Severity, error, skipped
 from extender.cli.inspection.commands import show
 from extender.cli.inspection.options import As, Context, Kubeconfig, Output, Url
-from extender.cli.inspection.reach import UnreachableError, Way, reach, way_of
+from extender.cli.inspection.reach import RefusedError, UnreachableError, Way, reach, way_of
 from extender.cli.terminal import plain, stop
 from policies.words import many
 
@@ -82,6 +83,8 @@ def _ask(way: Way, facts: Facts, *, told: bool) -> None:
     try:
         with reach(way) as muster:
             facts.muster, facts.left_out = muster.ready() or "", muster.left_out()
+            with suppress(RefusedError):  # one of before the self-check has none
+                facts.drift = muster.verified(begin=False)
             if facts.guessed:
                 facts.serves = muster.serves()
                 facts.guessed = not facts.serves

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from extender.api.models import VerifyView
 from extender.cli.doctor.finding import Finding
 from extender.cli.doctor.leftovers import Leftovers
 from extender.cli.doctor.rights import Right
@@ -64,6 +65,7 @@ class Facts:
 
     ``policies`` and ``policy_bindings``: mutating admission policies by name. ``muster``: what the extender said of
     itself, "" when it is ready; None if nobody could ask. ``left_out``: the objects that its core has failed on.
+    ``drift``: what the last self-check of the running Muster found, if it could be asked.
     ``kueue_runs``: Kueue's controller renews its Lease. ``leftovers``: what it has left behind. ``served``: the kinds
     that the API server serves. ``guards``: validating admission policies by name. ``skipped``: what could not be
     checked. ``serves``: the schedulerNames of the running Muster, where no Deployment tells them; ``guessed``: nobody
@@ -94,6 +96,7 @@ class Facts:
     service_accounts: dict[str, bool] = field(default_factory=dict)
     muster: str | None = None
     left_out: str = ""
+    drift: VerifyView | None = None
     serves: tuple[str, ...] = ()
     guessed: bool = False
     untaken: dict[str, str] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from extender.core.limits import Preempts
 from extender.kube.dialects import POD_GROUP
 from extender.kube.kinds.registry import KINDS
 from policies.model import GANG_GATE
-from policies.words import listed
+from policies.words import listed, many
 
 TESTED = ((1, 37), (1, 36))
 """The minor versions of Kubernetes on which Muster is tested, the reference first."""
@@ -55,8 +55,21 @@ def check(facts: Facts) -> Iterator[Finding]:
     if facts.left_out:
         fix = "report it with its log; each is taken in again when it changes, or when the pod of Muster is replaced"
         yield warning("LeftOut", "muster", facts.left_out, fix)
+    yield from _drift(facts)
     if facts.settings.mode is Mode.ADVISE:
         yield note("Advising", "mode", "advisory mode: gangs are not started together, only counted")
+
+
+def _drift(facts: Facts) -> Iterator[Finding]:
+    """What Muster's self-check has found."""
+    if (found := facts.drift) is None:
+        return
+    if found.differences or found.restarts:
+        first = f": {found.differences[0].object}: {found.differences[0].running}" if found.differences else ""
+        what = f"its self-check has found drift; its core has started anew {many(found.restarts, 'time')}{first}"
+        yield warning("Drift", "muster", what, "report it with the output of muster verify and Muster's log")
+    elif found.problem and not facts.muster:
+        yield note("NotVerified", "muster", f"its last self-check has no result: {found.problem}")
 
 
 def _versions(facts: Facts) -> Iterator[Finding]:

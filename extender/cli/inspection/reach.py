@@ -24,7 +24,7 @@ import httpx
 import typer
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from extender.api.models import PREFIX, DomainStock, Explanation, GangView, Problem, QueueView, TopologyView
+from extender.api.models import PREFIX, DomainStock, Explanation, GangView, Problem, QueueView, TopologyView, VerifyView
 from extender.cli.inspection.kubeconfig import context_names
 from extender.kube.api.silence import why_silent
 from policies.words import listed
@@ -132,6 +132,10 @@ class Muster:
     def topology(self) -> TopologyView:
         """Return the levels of the topology."""
         return self._get("/topology", TopologyView)
+
+    def verified(self, *, begin: bool) -> VerifyView:
+        """Return what the last self-check found, and ``begin`` another one."""
+        return self._get("/verify?begin=true" if begin else "/verify", VerifyView)
 
     def ready(self) -> str | None:
         """Return None when it has read the cluster, else what it says."""

@@ -290,6 +290,16 @@ class Elastic:
         """Who would ask, and is looked at again when another one asks no more."""
 
     @property
+    def can_be_asked(self) -> bool | None:
+        """Whether nodes can be asked for; None while nobody has said so."""
+        return self._served
+
+    @property
+    def asking(self) -> Collection[GroupKey]:
+        """The workloads for which nodes are asked for."""
+        return self._asking.keys()
+
+    @property
     def asks(self) -> tuple[CapacityAsk, ...]:
         """What is asked for just now."""
         return tuple(one.ask for one in self._asking.values() if one.ask is not None)

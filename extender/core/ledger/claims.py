@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from extender.core.ledger.nodes import Table
 from policies.model import Constraints, GroupKey, Node, Pod, Requests, Selection, SlotKey
@@ -70,6 +70,13 @@ class Claim(NamedTuple):
         return self.state in _OURS
 
 
+def emptied(kept: dict[Any, Any]) -> Iterator[None]:
+    """Free what it holds, entry by entry."""
+    while kept:
+        kept.popitem()
+        yield
+
+
 class Claims:
     """Free amounts per node, kept up to date claim by claim. ``levels``, nearest first: empty for those detected.
     ``changes`` grows whenever room changes hands or a node changes. ``configured``: the labels of ``levels``."""
@@ -128,6 +135,15 @@ class Claims:
 
     def __len__(self) -> int:
         return len(self._claims)
+
+    def take_apart(self) -> Iterator[None]:
+        """Drop all claims, in small steps, of a core that is not needed any more."""
+        for kept in (self._claims, self._on_node, self._promised_on):
+            yield from emptied(kept)
+
+    def all(self) -> dict[Owner, Claim]:
+        """Return all claims as they are now."""
+        return self._claims.copy()
 
     def assume(self, pod: Pod, node: str, owner: Owner | None = None) -> None:
         """Promise the pod a node. ``owner``: the slot that it stands for as long as it does not exist."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extender.core.answers import Verdict
 from extender.core.causes import Creating, PodsRefused, Trying, Untried
@@ -69,6 +69,11 @@ class Trials:
         self._unavailable_until = -math.inf
         self._answers = True
         """Whether pods could be tried when that was asked for last: else nobody is held up by a question."""
+
+    def learn(self, known: Trials) -> None:
+        """Take over every answer that another core has had."""
+        answered = {shape: trial for shape, trial in known._known.items() if trial.verdict is not None}
+        self._known |= {shape: replace(trial, wanted={}, pending=False) for shape, trial in answered.items()}
 
     @property
     def idle(self) -> bool:
@@ -425,6 +430,11 @@ class FailedCreation:
     def namespace_gone(self, namespace: str) -> None:
         """Forget a namespace that was deleted, and with it the reason why pods were not created."""
         self._of.pop(namespace, None)
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is remembered."""
+        return bool(self._jobs or self._of)
 
     def has_failed(self, key: GroupKey) -> bool:
         """Return whether pods of the job itself were not created when it was started last."""

@@ -197,6 +197,11 @@ class Preemptions:
         }
         self.spared[key] = spared
 
+    def learn(self, known: Preemptions) -> None:
+        """Take over from another core which preemptions came to nothing, whatever changes here: no object says so."""
+        still = {key: one for key, one in known.spared.items() if known.spares(key, one.shape) is not None}
+        self.spared |= {key: replace(one, shape=None) for key, one in still.items()}
+
     def stop_resting(self, key: GroupKey) -> None:
         """How often its victims did not go counts no more."""
         self.spared.pop(key, None)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from inspect import signature
 from typing import TypeVar
 
 from extender.core.ledger.budgets import DisruptionBudgets
-from extender.core.ledger.claims import Claims
+from extender.core.ledger.claims import Claims, emptied
 from extender.core.ledger.consequences import Consequences
 from extender.core.ledger.creation import Creation, FailedCreation, Trials
 from extender.core.ledger.devices import DeviceClasses
@@ -70,6 +70,17 @@ class State:
     @property
     def workloads(self) -> dict[GroupKey, Workload]:
         return self.store.workloads
+
+    def take_apart(self) -> Iterator[None]:
+        """Free everything, in small steps, of a core that is not needed any more.
+
+        The lists of consequences tie the stores to each other: without them nothing is left for a garbage collector.
+        """
+        self.store.on_put = self.store.on_drop = ()
+        self.claims.on_node = self.claims.on_move = self.room.on_free = ()
+        yield from self.claims.take_apart()
+        yield from emptied(self.workloads)
+        yield from emptied(self.pods)
 
     def make(self, kind: Callable[..., T], **others: object) -> T:
         """Make one with the parts that its constructor names; ``others``: what else it names."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import aclosing
+from itertools import chain
 from time import time
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +28,7 @@ from extender.kube.queues.resources import (
 from extender.kube.reflector import Callback, Receiver, Reflector
 from extender.kube.resources import Resource
 from extender.observe.sight import Sight
+from extender.runtime.quarantine import Source
 
 log = logging.getLogger("muster")
 ValueT = TypeVar("ValueT")
@@ -113,6 +115,10 @@ class QueueFollower:
         """Dispatch everything that is known, as if it had just been listed."""
         for plural in QUEUE_KINDS:
             self._kinds[plural].reflector.repeat()
+
+    def replay(self) -> Iterator[tuple[Event, Source]]:
+        """Return everything that is known now, as if it had just been listed."""
+        return chain.from_iterable([self._kinds[plural].reflector.replay() for plural in QUEUE_KINDS])
 
     @property
     def notice(self) -> str:

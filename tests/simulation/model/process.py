@@ -271,6 +271,13 @@ class Extender:
             self.quarantine.gone(last.uid)
             self._dispatch(facts.gone(last))
 
+    def objects(self) -> list[Event]:
+        """What the core was shown of each object that is there, in the order of a start."""
+        self._show_together()
+        changes = [change for watch in self._watches for change in watch.known.values()]
+        shown = (self.quarantine.as_shown(facts.seen(change), _source(change)) for change in changes)
+        return [event for event in shown if event is not None]
+
     # The driver, and what it asks for.
 
     def _show(self, event: Event, source: Source) -> None:

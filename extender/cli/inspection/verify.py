@@ -1,0 +1,80 @@
+"""`muster verify`: have the running Muster compare what it knows with what it would know after a restart."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from extender.api.models import VerifyView
+from extender.cli.inspection.commands import show
+from extender.cli.inspection.options import As, Output, reaching
+from extender.cli.inspection.reach import Muster, RefusedError, UnreachableError, Way, reach
+from extender.cli.terminal import plain, stop_on
+from policies.words import counted, many
+
+EVERY_S = 0.5
+"""How often it is asked how far it is."""
+pause = time.sleep
+
+
+@reaching
+def verify(
+    way: Way,
+    last: Annotated[bool, typer.Option("--last", help="Show what was found last, and check nothing now.")] = False,
+    output: As = Output.TABLE,
+) -> None:
+    """Compare what Muster knows with what it would know after a restart.
+
+    Muster builds its state anew from the objects that it has read, beside its work, and compares claims, free room,
+    quota, members, who waits, and reasons. If something differs, a second check 30 s later has to find the same.
+
+    Nothing is changed by this command. With the setting verify_every_s, Muster starts its core anew after a difference.
+    Exit code 0: everything agrees. 1: something differs. 2: nothing was checked.
+    """
+    with stop_on(UnreachableError, RefusedError), reach(way) as muster:
+        found = muster.verified(begin=False) if last else _checked(muster)
+    show(found, output, lambda out: show_verified(found, out))
+    raise typer.Exit(2 if found.problem or found.ago_s is None else 1 if found.differences else 0)
+
+
+def _checked(muster: Muster) -> VerifyView:
+    """Begin a round, or join the one that is under way, and return what it finds."""
+    found = muster.verified(begin=True)
+    rounds, doing, terminal = found.rounds, "", Console(stderr=True)
+    with terminal.status("checking") as line:
+        while found.rounds == rounds:
+            before, doing = doing, "a second check confirms what differs" if found.confirming else "checking"
+            line.update(f"{doing}: {found.progress:.0%}")
+            if doing != before and not terminal.is_terminal:
+                typer.echo(f"{doing} ...", err=True)
+            pause(EVERY_S)
+            found = muster.verified(begin=False)
+    return found
+
+
+def show_verified(found: VerifyView, out: Console) -> None:
+    """Write what agrees, in numbers, and each difference."""
+    if found.problem:
+        return out.print(plain(f"not checked: {found.problem}"))
+    if found.ago_s is None:
+        return out.print("nothing was checked yet")
+    for one in found.differences:
+        out.print(plain(f"{one.kind.upper()}  {one.object}", "red"))
+        out.print(plain(f"    now:             {one.running}"))
+        out.print(plain(f"    after a restart: {one.rebuilt}"))
+    compared = ", ".join(f"{count} {kind}" for kind, count in sorted(found.compared.items())) or "nothing"
+    out.print(plain(f"compared: {compared}; {counted(len(found.differences), 'difference', 'stays', 'stay')}"))
+    if found.unconfirmed:
+        out.print(plain(f"{many(found.unconfirmed, 'difference')} in one check only: it has changed in between"))
+    for why, count in found.left_out.items():
+        out.print(plain(f"left out: {many(count, 'workload')}: {why}"))
+    out.print(plain(f"checked {found.ago_s:.0f} s ago, in {found.seconds:.1f} s; {_repairs(found)}"))
+    return None
+
+
+def _repairs(found: VerifyView) -> str:
+    every = f"every {found.every_s:.0f} s by itself" if found.every_s else "only when asked (verify_every_s is 0)"
+    return f"{every}; {counted(found.restarts, 'restart', 'has', 'have')} followed from it"

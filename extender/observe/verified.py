@@ -1,0 +1,29 @@
+"""The self-check as the API shows it (``extender.api.models``)."""
+
+from __future__ import annotations
+
+from extender.api.models import DifferenceView, VerifyView
+from extender.runtime.verifier import Result, Verifier
+
+
+def verified(verifier: Verifier, now: float) -> VerifyView:
+    """What the last round found, as of ``now``."""
+    last = verifier.last or Result(now)
+    return VerifyView(
+        rounds=verifier.rounds,
+        under_way=verifier.under_way,
+        confirming=verifier.confirming,
+        progress=0.0 if verifier.check is None else round(verifier.check.progress, 2),
+        every_s=verifier.every_s,
+        restarts=verifier.restarts,
+        problem=last.problem,
+        ago_s=None if verifier.last is None else round(now - last.at, 3),
+        seconds=round(last.seconds, 3),
+        differences=[
+            DifferenceView(kind=one.kind.value, object=one.object, running=one.running, rebuilt=one.rebuilt)
+            for one in last.differences
+        ],
+        unconfirmed=last.unconfirmed,
+        compared={kind.value: count for kind, count in last.compared.items()},
+        left_out=dict(last.left_out),
+    )

@@ -1,0 +1,340 @@
+"""Compare the running core with one that was built anew from the same objects, object by object, in words.
+
+Both cores are read and not changed. What a restart may forget or do otherwise is no difference: ``UNDER_WAY``,
+``FORGOTTEN`` and ``UNSETTLED`` are the whole list of that, each entry with its reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, TypeVar
+
+from extender.core.causes import Cause
+from extender.core.engine import Engine
+from extender.core.explain.reasons import code_of
+from extender.core.ledger.claims import Claim, Claims, ClaimState, Owner, SlotOf
+from extender.core.ledger.state import State
+from extender.core.workload.slots import Stage
+from extender.core.workload.workload import Workload
+from policies.model import GroupKey
+from policies.model.queues import FlavorResource
+from policies.words import amount, amounts, many
+
+ValueT = TypeVar("ValueT")
+
+_SOON_S = 0.1
+"""A core that has a cycle within so many seconds has yet to decide what the other one has decided."""
+
+
+class Kind(Enum):
+    """What is compared."""
+
+    CLAIMS = "claims"
+    """Who has room on which node."""
+    ROOM = "room"
+    """What each node has free: what its claims leave of it."""
+    QUOTA = "quota"
+    """What each workload uses of its queue, and the sums of the queues."""
+    MEMBERS = "members"
+    """Which pods are members of each workload, and where they run."""
+    PENDING = "pending"
+    """Which workloads wait."""
+    STATUSES = "statuses"
+    """Where each workload stands, and by what reason."""
+
+
+class Difference(NamedTuple):
+    """What the running core knows of an object, and what it would know after a restart."""
+
+    kind: Kind
+    object: str
+    running: str
+    rebuilt: str
+
+    def __str__(self) -> str:
+        return f"{self.object}: {self.running}; after a restart: {self.rebuilt}"
+
+
+UNDER_WAY: Mapping[str, Callable[[Workload], object]] = {
+    "its Bindings are being written": lambda one: one.releasing or one.doubtful,
+    "its members are promised nodes": lambda one: one.members.placed or one.filling,
+    "nodes are planned for pods that are to come": lambda one: one.members.slots.planned,
+    "room is kept for its lost members": lambda one: one.reserved,
+    "its start broke off": lambda one: one.release.partial_since is not None,
+    "its job is being written to": lambda one: one.job and (one.job.writing or one.job.stop or one.job.awaits_nodes),
+}
+"""Workloads of the running core that are left out for now, by why: no object records in full how far they are."""
+
+FORGOTTEN: Mapping[str, Callable[[Workload], object]] = {
+    "nodes were refused, and no object says in what words or for how long": lambda one: (
+        one.retries.nodes or one.retries.not_before
+    ),
+    "its PodGroup is gone, and with it the size that it was started with": lambda one: (
+        one.min_member is None and one.members.bound
+    ),
+    "the API server adds to its pods, which only its last pods have shown": lambda one: one.job and one.job.additions,
+    "its job is gone, and with it the queue that its pods are counted in": lambda one: one.left_in,
+}
+"""What a restart may say otherwise of a workload, by why."""
+
+UNSETTLED: Mapping[str, Callable[[Engine], object]] = {
+    "a cycle is under way or due": lambda core: core.passes[1],
+    "an eviction is under way, and a restart forgets which came to nothing": lambda core: (
+        core.state.preemptions.under_way
+    ),
+    "nodes are asked for, and a restart asks again for gangs of pods": lambda core: core.asks_for_nodes,
+    "pods of a started job did not come, and no object says of which": lambda core: core.state.failed_creation.any,
+}
+"""While one of these holds of either core, nobody compares which workloads wait: their turns differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What the running core knew at the instant whose objects the other one is built from.
+
+    What it knows otherwise by the time of the comparison has changed meanwhile, and is left out.
+    """
+
+    claims: Mapping[Owner, Claim]
+    waiting: Mapping[GroupKey, object]
+    causes: Mapping[GroupKey, Cause]
+    decided: bool
+    """No cycle was due: everybody who waits had a turn."""
+
+    @classmethod
+    def of(cls, core: Engine, now: float) -> Moment:
+        """Note it: a copy of three mappings."""
+        state, cycle = core.state, core.next_cycle()
+        causes = {key: workload.telling.cause for key, workload in state.workloads.items()}
+        decided = cycle is None or cycle > now + _SOON_S
+        return cls(state.claims.all(), state.pending.keys.copy(), causes, decided)
+
+
+@dataclass
+class Comparison:
+    """``differences``: what was found. ``compared``: how many objects of each kind agree or differ. ``left_out``: how
+    many workloads are under way, by why, or wait and cannot be judged."""
+
+    running: Engine
+    rebuilt: Engine
+    at: Moment
+    differences: list[Difference] = field(default_factory=list)
+    compared: Counter[Kind] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def steps(self) -> Iterator[None]:
+        """Compare everything, in small steps. Events of the running core may come in between."""
+        yield from self._claims()
+        yield from self._room()
+        yield from self._sums_of_queues()
+        yield from self._workloads()
+
+    @property
+    def _states(self) -> tuple[State, State]:
+        return self.running.state, self.rebuilt.state
+
+    def _judge(
+        self, kind: Kind, name: object, running: ValueT, rebuilt: ValueT, words: Callable[[ValueT], str] = str
+    ) -> None:
+        self.compared[kind] += 1
+        if running != rebuilt:
+            self.differences.append(Difference(kind, str(name), words(running), words(rebuilt)))
+
+    # Claims and room.
+
+    def _claims(self) -> Iterator[None]:
+        running, rebuilt = self._states
+        for owner, before in self.at.claims.items():
+            if running.claims.get(owner) == before and not self._is_promise_in_flight(owner, before):
+                anew = rebuilt.claims.get(owner)
+                self._judge(Kind.CLAIMS, _name(running, owner), before, anew, _of_claim)
+            yield
+        for owner, anew in rebuilt.claims:
+            # What the other core promises anew is judged by who waits.
+            if owner not in self.at.claims and running.claims.get(owner) is None and not anew.promised:
+                self._judge(Kind.CLAIMS, _name(rebuilt, owner), None, anew, _of_claim)
+            yield
+
+    def _is_promise_in_flight(self, owner: Owner, claim: Claim) -> bool:
+        """Whether it is a promise of ours that somebody is about to take up."""
+        running = self.running.state
+        if not claim.promised:
+            return False
+        if isinstance(owner, str):
+            key = running.pods[owner].group_key if owner in running.pods else None
+            if owner in running.binds.writing or owner in running.binds.doubted:
+                return True
+        else:
+            key = owner.workload
+            if owner in running.preemptions.rooms(key):
+                return True
+        workload = None if key is None else running.workloads.get(key)
+        return workload is not None and any(holds(workload) for holds in UNDER_WAY.values())
+
+    def _room(self) -> Iterator[None]:
+        """Compare what is free on each node with what its claims leave of it."""
+        claims = self.running.state.claims
+        for name in list(claims.nodes):
+            if name in claims.nodes:
+                self._judge(Kind.ROOM, f"node {name}", claims.room(name), left(claims, name), _of_room)
+            yield
+
+    # Quota.
+
+    def _uses(self, key: GroupKey, other: Workload) -> None:
+        running, rebuilt = self._states
+        planned = bool(other.members.placed or other.members.slots.planned or other.reserved)
+        planned = planned or key in self.rebuilt.asks_for_nodes
+        uses = key in running.quotas.uses or key in rebuilt.quotas.uses
+        if uses and self._has_same_claims(key) and not planned:
+            self._judge(Kind.QUOTA, key, _of_uses(running, key), _of_uses(rebuilt, key))
+
+    def _has_same_claims(self, key: GroupKey) -> bool:
+        """Whether its quota is for what it had room for at that moment."""
+        claims = self.running.state.claims
+        return all(self.at.claims.get(owner) == claims.get(owner) for owner in self.running.state.quotas.uses.of(key))
+
+    def _sums_of_queues(self) -> Iterator[None]:
+        """Compare what each queue is taken to use with what its workloads use, unless that changes meanwhile."""
+        quotas = self.running.state.quotas
+        tree = quotas.queues.picture.tree
+        versions = {name: quotas.members.version([name]) for name in tree.queues}
+        used: dict[str, Counter[FlavorResource]] = {name: Counter() for name in tree.queues}
+        for key in list(quotas.uses):
+            for use in quotas.uses.of(key).values():
+                if use.queue in used:
+                    used[use.queue].update(use.usage)
+            yield
+        for name, node in tree.queues.items() if tree is quotas.queues.picture.tree else ():
+            if quotas.members.version([name]) == versions[name]:
+                self._judge(Kind.QUOTA, f"ClusterQueue {name}", +Counter(node.used), +used[name], _of_usage)
+
+    # Workloads.
+
+    def _workloads(self) -> Iterator[None]:
+        running, rebuilt = self._states
+        unsettled = self._unsettled()
+        for key in list(dict.fromkeys((*self.at.causes, *rebuilt.workloads))):
+            mine, other = running.workloads.get(key), rebuilt.workloads.get(key)
+            if (mine is None) != (key not in self.at.causes):
+                pass  # it came or went meanwhile
+            elif mine is None or other is None:
+                if mine is None or self._is_comparable(mine):
+                    self._judge(Kind.MEMBERS, key, _whether_known(mine), _whether_known(other))
+            elif self._is_comparable(mine):
+                self._members(key, mine, other)
+                if why := next((why for why, holds in FORGOTTEN.items() if holds(mine)), ""):
+                    self.left_out[why] += 1
+                    yield
+                    continue
+                self._uses(key, other)
+                if not unsettled:
+                    self._pending(key, mine, other)
+                elif key in self.at.waiting:
+                    self.left_out[unsettled] += 1
+            yield
+
+    def _is_comparable(self, mine: Workload) -> bool:
+        """Whether it is at rest, and as it was at that moment."""
+        if mine.telling.cause != self.at.causes.get(mine.key):
+            return False
+        why = next((why for why, holds in UNDER_WAY.items() if holds(mine)), "")
+        if why:
+            self.left_out[why] += 1
+        return not why
+
+    def _members(self, key: GroupKey, mine: Workload, other: Workload) -> None:
+        there, anew = _of_members(mine), _of_members(other)
+        for uid in dict.fromkeys((*there, *anew)):
+            name = f"{_name(self.running.state, uid)} in {key}"
+            self._judge(Kind.MEMBERS, name, there.get(uid, "no member"), anew.get(uid, "no member"))
+        self._judge(Kind.MEMBERS, key, mine.reached(Stage.BOUND), other.reached(Stage.BOUND), _slots)
+
+    def _unsettled(self) -> str:
+        """Why it cannot be judged who waits; empty if it can."""
+        if not self.at.decided:
+            return next(iter(UNSETTLED))
+        anew = self.rebuilt.state.claims
+        if any(claim.promised and anew.get(owner) is None for owner, claim in self.at.claims.items()):
+            return "promises are under way that no object records"
+        if any(claim.state is ClaimState.RESERVED and owner not in self.at.claims for owner, claim in anew):
+            return "a restart keeps the room of failed members once more"
+        return next((why for why, holds in UNSETTLED.items() if holds(self.running) or holds(self.rebuilt)), "")
+
+    def _pending(self, key: GroupKey, mine: Workload, other: Workload) -> None:
+        running, rebuilt = self._states
+        waited = key in self.at.waiting
+        if waited is not (key in running.pending.keys):
+            return
+        self._judge(Kind.PENDING, key, _waits(waited, mine), _waits(key in rebuilt.pending.keys, other))
+        if waited is (key in rebuilt.pending.keys):
+            self._judge(Kind.STATUSES, key, _stands(mine), _stands(other))
+
+
+def left(claims: Claims, name: str) -> dict[str, int]:
+    """Return what is free on a node, counted from the node and its claims."""
+    room = dict.fromkeys(claims.room(name), 0)
+    for resource, much in claims.nodes[name].allocatable:
+        room[resource] = much
+    for _, claim in claims.on(name):
+        for resource, much in claim.requests:
+            if resource in room:
+                room[resource] -= much
+    return room
+
+
+# In words.
+
+
+def _name(state: State, owner: Owner) -> str:
+    if isinstance(owner, SlotOf):
+        return f"slot {owner.slot[1]} of {owner.workload}"
+    pod = state.pods.get(owner)
+    return f"pod {owner}" if pod is None else f"pod {pod.namespace}/{pod.name}"
+
+
+def _of_claim(claim: Claim | None) -> str:
+    if claim is None:
+        return "no room"
+    whose = f" of {claim.workload}" if claim.workload is not None else ""
+    return f"{claim.state.value} on {claim.node}{whose} with {amounts(claim.requests)}"
+
+
+def _of_room(room: Mapping[str, int]) -> str:
+    return f"{amounts(tuple(room.items()))} free"
+
+
+def _of_uses(state: State, key: GroupKey) -> str:
+    total: dict[str, Counter[FlavorResource]] = {}
+    for use in state.quotas.uses.of(key).values():
+        total.setdefault(use.queue, Counter()).update(use.usage)
+    return "; ".join(f"{_of_usage(usage)} of {queue}" for queue, usage in sorted(total.items())) or "no quota"
+
+
+def _of_usage(usage: Mapping[FlavorResource, int]) -> str:
+    used = (f"{amount(name, much)} of flavor {flavor}" for (flavor, name), much in sorted(usage.items()) if much)
+    return ", ".join(used) or "no quota"
+
+
+def _slots(count: int) -> str:
+    return f"{many(count, 'slot')} on nodes"
+
+
+def _of_members(workload: Workload) -> dict[str, str]:
+    pods = (member.pod for member in workload.members if member.pod.live)
+    return {pod.uid: f"on {pod.node}" if pod.node else "without a node" for pod in pods}
+
+
+def _whether_known(workload: Workload | None) -> str:
+    return "known" if workload is not None else "unknown"
+
+
+def _waits(waits: bool, workload: Workload) -> str:
+    return f"{'waits' if waits else 'does not wait'} ({code_of(workload.telling.cause)})"
+
+
+def _stands(workload: Workload) -> str:
+    return f"{workload.status.value}, {code_of(workload.telling.cause)}"

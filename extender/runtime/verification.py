@@ -1,0 +1,86 @@
+"""Find drift: build a second core from the objects that the running one was shown, and compare the two.
+
+Pure: ``Verifier`` and the simulator run the same check. It is walked through in small steps, and the running core goes
+on in between. The second core writes nothing: its effects are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from extender.core.engine import Engine
+from extender.core.events import CapacityServed, Event, Paused, Synced, Tick
+from extender.runtime.compare import Comparison, Difference, Moment
+
+AGAIN_S = 30.0
+"""A difference counts when another check finds the same after so many seconds."""
+SLICE_UNITS = 25
+"""What a Tick of the second core does, in the units of ``Limits.slice_units``: it has all the time there is."""
+_SETTLES_S = 1.0
+"""The second core runs the cycles that are due within so many seconds of its own clock."""
+
+
+class Check:
+    """One check of the running core, as of the instant at which this is made.
+
+    ``objects``: what the running core was shown of each object that is there, in the order of a start. ``fresh``: a
+    core that knows nothing yet; it is taken apart at the end.
+    """
+
+    def __init__(self, running: Engine, fresh: Engine, objects: Iterable[Event], now: float) -> None:
+        self._running = running
+        self._fresh = fresh
+        self._objects = objects
+        self._now = now
+        self.comparison = Comparison(running, fresh, Moment.of(running, now))
+        self._done = 0
+
+    @property
+    def progress(self) -> float:
+        """Return the share that is done, roughly: each object is read, compared and freed."""
+        known = self._running.state
+        return min(0.99, self._done / (4.0 * (1 + len(known.pods) + len(known.claims.nodes))))
+
+    def steps(self) -> Iterator[None]:
+        """Build the second core, compare, and free it."""
+        for _ in self._walk():
+            self._done += 1
+            yield
+
+    def _walk(self) -> Iterator[None]:
+        fresh, now = self._fresh, self._now
+        for event in self._objects:
+            fresh.handle(event, now)
+            yield
+        for event in self._carried_over():
+            fresh.handle(event, now)
+            yield
+        ends = now + _SETTLES_S
+        while (cycle := fresh.next_cycle()) is not None and cycle <= ends:
+            now = max(now, cycle)
+            fresh.handle(Tick(), now)
+            yield
+        yield from self.comparison.steps()
+        yield from fresh.state.take_apart()
+
+    def _carried_over(self) -> Iterator[Event]:
+        """Hand over what the running core was told, and no object shows: it decides about others, too."""
+        running, fresh = self._running.state, self._fresh.state
+        for key in running.workloads.keys() & fresh.workloads.keys():
+            known, retries = running.workloads[key].retries, fresh.workloads[key].retries
+            retries.nodes.update(known.nodes)
+            retries.pause(known.not_before)
+            for node, _ in known.nodes:
+                fresh.refusing.remember(node, key)
+        fresh.trials.learn(running.trials)
+        fresh.preemptions.learn(running.preemptions)
+        if running.process.paused_until > self._now:
+            yield Paused(running.process.paused_until)
+        if (served := self._running.capacity_served) is not None:
+            yield CapacityServed(served)
+        yield Synced(self._now - running.process.epoch)
+
+
+def confirmed(first: Sequence[Difference], second: Sequence[Difference]) -> list[Difference]:
+    """Return what both checks have found."""
+    return [one for one in second if one in first]

@@ -1,0 +1,110 @@
+"""One self-check of a core: what it finds, what it leaves out, and that the second core leaves nothing behind."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from dataclasses import replace
+
+from extender.core.engine import Engine
+from extender.core.events import Event, NodeSeen, PodSeen
+from extender.core.ledger.claims import ClaimState
+from extender.core.workload.workload import Workload
+from extender.runtime.compare import Difference, Kind
+from extender.runtime.verification import Check, confirmed
+from policies.model import Pod
+from policies.model.pod import Stamp
+from tests.builders import cluster, gang, key, requests, single
+from tests.core.script import Script
+
+NODES = cluster("a: 4x8")
+STAMP = Stamp("train", "uid-train-0", complete=True, quorum=2, size=2, at=1.0, name="train")
+RUNS = [replace(pod, node=f"a-{at}", phase="Running", stamp=STAMP) for at, pod in enumerate(gang("train", 2))]
+WAITS = gang("large", 4)
+ALONE = single("alone", node="a-2", phase="Running")
+
+
+def checked(script: Script, *pods: Pod) -> Check:
+    events: list[Event] = [*map(NodeSeen, NODES), *map(PodSeen, pods)]
+    check = Check(script.core, Engine(), events, script.now)
+    for _ in check.steps():
+        pass
+    return check
+
+
+def found(script: Script, *pods: Pod) -> list[Difference]:
+    return checked(script, *pods).comparison.differences
+
+
+def settled(*pods: Pod) -> Script:
+    script = Script(*NODES, *pods)
+    script.advance(3.0)
+    return script
+
+
+def test_a_core_that_is_right_differs_in_nothing() -> None:
+    check = checked(settled(*RUNS, *WAITS, ALONE), *RUNS, *WAITS, ALONE)
+    assert check.comparison.differences == []
+    assert {kind for kind, count in check.comparison.compared.items() if count} == {*Kind} - {Kind.QUOTA}
+
+
+def test_room_that_was_not_given_back_is_named_with_its_owner_and_node() -> None:
+    script = settled(*RUNS, ALONE)
+    (one,) = found(script, *RUNS)
+    assert one.kind is Kind.CLAIMS
+    assert str(one) == ("pod default/alone: bound on a-2 with 1 cpu, 1 nvidia.com/gpu; after a restart: no room")
+
+
+def test_room_that_is_counted_otherwise_than_it_is_claimed_is_found() -> None:
+    script = settled(*RUNS)
+    table = script.core.state.claims._table
+    table.take(table.rows["a-3"], requests(8), 1)
+    assert [(one.kind, one.object) for one in found(script, *RUNS)] == [(Kind.ROOM, "node a-3")]
+
+
+def test_a_workload_that_nobody_looks_at_again_is_found() -> None:
+    script = settled(*RUNS, *WAITS)
+    script.core.state.claims.release(RUNS[0].uid)
+    script.core.state.claims.release(RUNS[1].uid)
+    kinds = {(one.kind, one.object) for one in found(script, *WAITS)}
+    assert (Kind.PENDING, str(key("large"))) in kinds
+
+
+def test_what_is_under_way_is_left_out() -> None:
+    script = settled(*gang("train", 2))
+    assert script.core.state.claims.all(), "its nodes are promised"
+    check = checked(script, *gang("train", 2))
+    assert check.comparison.differences == []
+    assert check.comparison.left_out["its members are promised nodes"] == 1
+
+
+def test_a_promise_of_a_workload_that_is_unknown_is_found() -> None:
+    script = settled(*RUNS)
+    script.core.state.claims.assume(single("gone"), "a-3")
+    (one,) = found(script, *RUNS)
+    assert (one.object, one.rebuilt) == ("pod uid-gone", "no room")
+    assert ClaimState.ASSUMED.value in one.running
+
+
+def test_a_difference_counts_when_two_checks_find_the_same() -> None:
+    first = [Difference(Kind.CLAIMS, "pod a", "no room", "room"), Difference(Kind.ROOM, "node n", "1", "2")]
+    second = [Difference(Kind.CLAIMS, "pod a", "no room", "room"), Difference(Kind.ROOM, "node n", "1", "3")]
+    assert confirmed(first, second) == first[:1]
+
+
+def test_the_second_core_is_freed_without_a_search_for_garbage() -> None:
+    script = settled(*RUNS, *WAITS)
+    ours = {id(one) for one in script.core.state.workloads.values()}
+    gc.collect()
+    gc.disable()
+    try:
+        before = {id(one) for one in _workloads()}
+        check = checked(script, *RUNS, *WAITS)
+        del check
+        assert {id(one) for one in _workloads()} - before - ours == set()
+    finally:
+        gc.enable()
+
+
+def _workloads() -> Iterator[Workload]:
+    return (one for one in gc.get_objects() if type(one) is Workload)

@@ -1,0 +1,212 @@
+"""The self-check of a running Muster: rounds, what is told of drift, its repair by a restart, and `muster verify`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from typer.testing import CliRunner
+
+from extender.api.models import DifferenceView, VerifyView
+from extender.cli.inspection import verify
+from extender.cli.main import main
+from extender.core.effects import Hint
+from extender.core.engine import Engine
+from extender.core.events import Event, NodeSeen, PodSeen, Synced
+from extender.http.server import create_app
+from extender.observe.metrics import Metrics
+from extender.runtime.runner import Runner
+from extender.runtime.verifier import FIRST_PAUSE_S, NO_CHECK, Verifier, tell_drift
+from policies.model import Controller
+from tests.builders import cluster, single
+from tests.running import Written, eventually
+
+pytestmark = pytest.mark.anyio
+
+NODES = cluster("a: 2x8")
+RUNS = single("runs", node="a-0", phase="Running")
+GONE = single("gone", node="a-1", phase="Running")
+MUSTER = replace(
+    single("muster-7d9f-x2", gpus=0), controller=Controller("apps/v1", "ReplicaSet", "muster-7d9f", "rs-uid")
+)
+
+
+class Checked:
+    """A core that a verifier looks at: it knows of a pod that is there no more, once ``drift`` was called."""
+
+    def __init__(self, *, every_s: float = 0.0) -> None:
+        self.now = 1000.0
+        self.written = Written()
+        self.runner = Runner(Engine(), self.written, clock=lambda: self.now)
+        self.metrics = Metrics(lambda: self.runner.core.state)
+        self.told: list[str] = []
+        self.verifier = Verifier(
+            self.runner,
+            Engine,
+            self.objects,
+            every_s=every_s,
+            restart=self.restart,
+            report=self.told.append,
+            observer=self.metrics,
+            again_s=0.0,
+        )
+        for event in self.objects():
+            self.runner.dispatch(event)
+        self.runner.dispatch(Synced())
+        app = create_app(self.runner, self.metrics, verifier=self.verifier, bind_timeout_s=30, max_body=1 << 20)
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
+
+    def objects(self) -> Iterator[Event]:
+        return iter([*map(NodeSeen, NODES), PodSeen(RUNS), PodSeen(MUSTER)])
+
+    def restart(self) -> None:
+        self.runner.start_over(Engine(), self.written, "restarted")
+        for event in self.objects():
+            self.runner.dispatch(event)
+        self.runner.act()
+
+    def drift(self) -> None:
+        self.runner.core.state.claims.confirm(GONE)
+
+    async def round(self) -> VerifyView:
+        """Ask for one, and wait for what it finds."""
+        begun = await self.shown("?begin=true")
+        await eventually(lambda: self.verifier.rounds > begun.rounds and not self.verifier.under_way)
+        return await self.shown()
+
+    async def shown(self, query: str = "") -> VerifyView:
+        return VerifyView.model_validate_json((await self.client.get(f"/api/v1/verify{query}")).content)
+
+    def counted(self, name: str, **labels: str) -> float:
+        families = text_string_to_metric_families(self.metrics.render().decode())
+        return sum(
+            one.value for family in families for one in family.samples if (one.name, one.labels) == (name, labels)
+        )
+
+
+@asynccontextmanager
+async def checked(every_s: float = 0.0) -> AsyncIterator[Checked]:
+    one = Checked(every_s=every_s)
+    await one.runner.acting.wait()
+    task = asyncio.create_task(one.verifier.run())
+    try:
+        yield one
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        await one.runner.drain()
+        await one.client.aclose()
+
+
+async def test_a_round_that_agrees_tells_how_much_it_has_compared() -> None:
+    async with checked() as one:
+        view = await one.round()
+    assert (view.differences, view.unconfirmed, view.problem) == ([], 0, "")
+    assert (view.compared["claims"], view.compared["room"]) == (1, 2)
+    assert one.counted("muster_verify_checks_total", outcome="agrees") == 1
+    assert one.told == []
+
+
+async def test_drift_is_told_and_repaired_by_a_restart_once() -> None:
+    async with checked(every_s=900.0) as one:
+        core = one.runner.core
+        one.drift()
+        view = await one.round()
+        assert [(found.kind, found.object) for found in view.differences] == [("claims", f"pod {GONE.uid}")]
+        assert one.runner.core is not core, "the core has started anew"
+        assert view.restarts == one.counted("muster_verify_restarts_total") == 1
+        assert one.counted("muster_verify_differences_total", kind="claims") == 1
+        assert one.told[0].startswith("1 difference was found twice in a row by the self-check; its core has started")
+        await one.runner.acting.wait()
+        assert (await one.round()).differences == []
+        one.drift()
+        assert (await one.round()).restarts == 1, "not so soon again"
+        one.now += FIRST_PAUSE_S
+        assert (await one.round()).restarts == 2
+
+
+async def test_without_an_interval_nothing_is_repaired() -> None:
+    async with checked() as one:
+        one.drift()
+        view = await one.round()
+    assert (len(view.differences), view.restarts) == (1, 0)
+    assert "its core goes on as it is" in one.told[0]
+
+
+async def test_nothing_is_checked_while_another_replica_leads_or_the_core_recovers() -> None:
+    async with checked() as one:
+        one.runner.acting.clear()
+        assert (await one.round()).problem == NO_CHECK
+
+
+async def test_a_second_core_that_fails_is_no_drift(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    async with checked(every_s=900.0) as one:
+        monkeypatch.setattr("extender.runtime.verification.Check._walk", fail)
+        view = await one.round()
+    assert "RuntimeError: a bug" in view.problem
+    assert view.restarts == 0
+
+
+async def test_drift_is_an_event_on_the_pod_and_on_its_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with checked() as one:
+        seen: list[Hint] = []
+        monkeypatch.setattr(one.runner, "tell", seen.append)
+        tell_drift(one.runner, MUSTER.name, "it differs")
+        tell_drift(one.runner, "elsewhere", "it differs")
+    (hint,) = seen
+    assert (hint.uid, hint.owner, hint.reason) == (
+        MUSTER.uid,
+        Controller("apps/v1", "Deployment", "muster", ""),
+        "Drift",
+    )
+
+
+def view(**facts: object) -> VerifyView:
+    done = {"rounds": 1, "under_way": False, "confirming": False, "progress": 0.0, "every_s": 600.0, "restarts": 0}
+    found = {"problem": "", "ago_s": 0.2, "seconds": 1.5, "differences": [], "unconfirmed": 0}
+    return VerifyView.model_validate({**done, **found, "compared": {"claims": 3}, "left_out": {}, **facts})
+
+
+class Asked:
+    """Stands for the running Muster of `muster verify`."""
+
+    def __init__(self, *answers: VerifyView) -> None:
+        self.answers = list(answers)
+
+    def verified(self, *, begin: bool) -> VerifyView:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+DIFFERS = DifferenceView(kind="claims", object="pod a/b", running="bound on n", rebuilt="no room")
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "text"),
+    [
+        (view(), 0, "compared: 3 claims; 0 differences stay"),
+        (view(differences=[DIFFERS]), 1, "after a restart: no room"),
+        (view(problem=NO_CHECK), 2, f"not checked: {NO_CHECK}"),
+    ],
+)
+def test_the_command_waits_for_the_round_and_ends_by_what_it_finds(
+    last: VerifyView, code: int, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = view(rounds=0, under_way=True, progress=0.5)
+    asked = Asked(waits, waits.model_copy(update={"confirming": True}), last)
+
+    monkeypatch.setattr(verify, "reach", lambda _way: nullcontext(asked))
+    monkeypatch.setattr(verify, "pause", lambda _s: None)
+    said = CliRunner().invoke(main, ["verify", "--url", "http://127.0.0.1:1"])
+    assert said.exit_code == code, said.output
+    assert text in said.output
+    said = CliRunner().invoke(main, ["verify", "--last", "--url", "http://127.0.0.1:1", "-o", "json"])
+    assert (said.exit_code, json.loads(said.stdout)["rounds"]) == (code, 1)
