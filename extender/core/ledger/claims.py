@@ -280,7 +280,7 @@ class Claims:
     def statement(self, tree: QuotaTree | None = None) -> Iterator[Statement]:
         """Open a statement on what is there now, with the quota of ``tree``. All that it tries is dropped at the end.
 
-        Nobody else sees its changes of nodes, and it goes on seeing nodes as they are now. The tree is that of
+        No other code sees its changes of nodes, and it goes on seeing nodes as they are now. The tree is that of
         everybody, so nothing else may happen between its change and the end of that block.
         """
         scratch, view = self._table.borrow(), self.snapshot()

@@ -673,7 +673,7 @@ class Quotas:
         self.keep(key, {})
 
     def kept(self, key: GroupKey) -> Usage:
-        """What is kept for it just now."""
+        """Return the quota that is kept for a workload now."""
         use = self.uses.of(key).get(KEPT)
         return {} if use is None else use.usage
 

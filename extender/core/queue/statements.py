@@ -16,7 +16,7 @@ from policies.statement import Statement
 
 
 class Statements:
-    """Opens them. What is tried in one is dropped when its block ends, and nobody else sees it before."""
+    """Opens statements. The end of a block drops what was tried in it, and until then no other code sees it."""
 
     def __init__(
         self, pods: Mapping[str, Pod], claims: Claims, preemptions: Preemptions, singles: WaitingSingles
@@ -56,8 +56,8 @@ class Statements:
         return nominated + [one for one in preempting if one not in nominated]
 
     def _try_singles(self, statement: Statement, ahead: Iterable[Claim]) -> None:
-        """Take the room that is kept for single pods ``ahead``, and leave out those whose turn has yet to come: they
-        keep no pod away from where room is kept for them."""
+        """Take the room that is kept for the single pods ``ahead``. Leave out single pods whose turn has yet to come:
+        they keep no pod away from the nodes where room is kept for them."""
         for claim in ahead:
             statement.claim(claim.node, claim.requests)
         if behind := self._singles.behind():

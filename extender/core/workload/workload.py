@@ -482,7 +482,7 @@ class Workload:
         return bool(job.stop) or (job.seen.suspended and self.podsets is None)
 
     def flavor(self, flavoring: Mapping[PartKey, Flavoring]) -> None:
-        """It is admitted with these flavors; none: with no regard to flavors."""
+        """Set the flavors that it is admitted with; an empty mapping: none."""
         self.flavoring = flavoring
 
     def follow_job(self, job: Job | None, taken: NameTaken | None = None, left_in: str = "") -> None:
