@@ -71,52 +71,32 @@ from extender.core.workload.workload import Workload
 from policies.model import GANG_GATE, GroupKey, Pod, PodGroup
 
 
+@dataclass(eq=False)
 class Apply:
     """Hands each fact about nodes, PodGroups, jobs and owners to the workload that it concerns, and marks it dirty."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        store: Store,
-        claims: Claims,
-        quotas: Quotas,
-        preemptions: Preemptions,
-        volumes: Volumes,
-        namespaces: Namespaces,
-        budgets: DisruptionBudgets,
-        devices: DeviceClasses,
-        failed_creation: FailedCreation,
-        changes: Changes,
-        pending: Pending,
-        singles: WaitingSingles,
-        revocations: Revocations,
-        hints: Hints,
-        enqueues: Enqueues,
-        jobs: Jobs,
-        owners: Owners,
-        recovery: Recovery,
-        pods_seen: PodFacts,
-    ) -> None:
-        self._limits = limits
-        self._store = store
-        self._claims = claims
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._volumes = volumes
-        self._namespaces = namespaces
-        self._budgets = budgets
-        self._devices = devices
-        self._failed_creation = failed_creation
-        self._changes = changes
-        self._pending = pending
-        self._singles = singles
-        self._revocations = revocations
-        self._hints = hints
-        self._enqueues = enqueues
-        self._jobs = jobs
-        self._owners = owners
-        self._recovery = recovery
-        self._pods_seen = pods_seen
+    _limits: Limits
+    _store: Store
+    _claims: Claims
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _volumes: Volumes
+    _namespaces: Namespaces
+    _budgets: DisruptionBudgets
+    _devices: DeviceClasses
+    _failed_creation: FailedCreation
+    _changes: Changes
+    _pending: Pending
+    _singles: WaitingSingles
+    _revocations: Revocations
+    _hints: Hints
+    _enqueues: Enqueues
+    _jobs: Jobs
+    _owners: Owners
+    _recovery: Recovery
+    _pods_seen: PodFacts
+
+    def __post_init__(self) -> None:
         self._successors: dict[GroupKey, GroupSeen] = {}
         """PodGroups that were made anew before a start of an earlier one of their name has ended."""
 
@@ -320,42 +300,27 @@ class PodShown:
         return bool(self.pod.node) and (self.old is None or not self.old.node)
 
 
+@dataclass(eq=False)
 class PodFacts:
     """Takes over what the watch shows of pods, whatever gang they are in."""
 
-    def __init__(
-        self,
-        schedulers: tuple[str, ...],
-        process: Process,
-        store: Store,
-        outbox: Outbox,
-        claims: Claims,
-        singles: WaitingSingles,
-        kube_queue: KubeQueue,
-        binds: BindCalls,
-        revocations: Revocations,
-        bindings: Bindings,
-        calls: Calls,
-        hints: Hints,
-        owners: Owners,
-        recovery: Recovery,
-        members: MemberFacts,
-    ) -> None:
-        self._schedulers = schedulers
-        self._process = process
-        self._store = store
-        self._outbox = outbox
-        self._claims = claims
-        self._singles = singles
-        self._kube_queue = kube_queue
-        self._binds = binds
-        self._revocations = revocations
-        self._bindings = bindings
-        self._calls = calls
-        self._hints = hints
-        self._owners = owners
-        self._recovery = recovery
-        self._members = members
+    _schedulers: tuple[str, ...]
+    _process: Process
+    _store: Store
+    _outbox: Outbox
+    _claims: Claims
+    _singles: WaitingSingles
+    _kube_queue: KubeQueue
+    _binds: BindCalls
+    _revocations: Revocations
+    _bindings: Bindings
+    _calls: Calls
+    _hints: Hints
+    _owners: Owners
+    _recovery: Recovery
+    _members: MemberFacts
+
+    def __post_init__(self) -> None:
         self._followers = (
             # Its gang first: the Binding that is under way for it, then the member, then the room of a lost one.
             self._take_over,
@@ -488,30 +453,19 @@ class PodFacts:
             self._hints.see(shown.pod, shown.now, changed=shown.known is not None)
 
 
+@dataclass(eq=False)
 class MemberFacts:
     """Hands what a pod shows to the member that it is: the slot that it fills, its Binding, its end, its refusals."""
 
-    def __init__(
-        self,
-        room: Room,
-        claims: Claims,
-        steering: Steering,
-        revocations: Revocations,
-        bindings: Bindings,
-        refusals: Refusals,
-        lifecycle: Lifecycle,
-        jobs: Jobs,
-        enqueues: Enqueues,
-    ) -> None:
-        self._room = room
-        self._claims = claims
-        self._steering = steering
-        self._revocations = revocations
-        self._bindings = bindings
-        self._refusals = refusals
-        self._lifecycle = lifecycle
-        self._jobs = jobs
-        self._enqueues = enqueues
+    _room: Room
+    _claims: Claims
+    _steering: Steering
+    _revocations: Revocations
+    _bindings: Bindings
+    _refusals: Refusals
+    _lifecycle: Lifecycle
+    _jobs: Jobs
+    _enqueues: Enqueues
 
     def seen(self, workload: Workload, member: Member, old: Pod | None, now: float) -> None:
         pod = member.pod
@@ -574,22 +528,15 @@ def _take_up_release(workload: Workload, member: Member, now: float) -> None:
         workload.release.begin(stamp.release, now)
 
 
+@dataclass(eq=False)
 class SteeringAnswers:
     """Takes over how the writes ended that steer members."""
 
-    def __init__(
-        self,
-        store: Store,
-        steering: Steering,
-        revocations: Revocations,
-        repeats: Repeats,
-        pods_seen: PodFacts,
-    ) -> None:
-        self._store = store
-        self._steering = steering
-        self._revocations = revocations
-        self._repeats = repeats
-        self._pods_seen = pods_seen
+    _store: Store
+    _steering: Steering
+    _revocations: Revocations
+    _repeats: Repeats
+    _pods_seen: PodFacts
 
     @property
     def handlers(self) -> Handlers:

@@ -5,6 +5,8 @@ constant text: kube-scheduler tries a pod again at once when the text of its ref
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from extender.core.effects import AnswerFilter, AnswerPreempt, Nominate
 from extender.core.events import BindArrived, BindDisconnected, FilterCalled, PreemptCalled
 from extender.core.gate.advisory import Advisory
@@ -24,40 +26,24 @@ from extender.core.workload.release import BindCalls
 from policies.model import Pod
 
 
+@dataclass(eq=False)
 class Calls:
     """``advisory``: where kube-scheduler does as it likes, and is only watched."""
 
-    def __init__(
-        self,
-        schedulers: tuple[str, ...],
-        limits: Limits,
-        process: Process,
-        store: Store,
-        room: Room,
-        outbox: Outbox,
-        singles: WaitingSingles,
-        kube_queue: KubeQueue,
-        binds: BindCalls,
-        bindings: Bindings,
-        refusals: Refusals,
-        single_pods: Singles,
-        kube_preemption: KubePreemption,
-        advisory: Advisory | None,
-    ) -> None:
-        self._schedulers = schedulers
-        self._limits = limits
-        self._process = process
-        self._store = store
-        self._room = room
-        self._outbox = outbox
-        self._singles = singles
-        self._kube_queue = kube_queue
-        self._binds = binds
-        self._bindings = bindings
-        self._refusals = refusals
-        self._single_pods = single_pods
-        self._kube_preemption = kube_preemption
-        self._advisory = advisory
+    _schedulers: tuple[str, ...]
+    _limits: Limits
+    _process: Process
+    _store: Store
+    _room: Room
+    _outbox: Outbox
+    _singles: WaitingSingles
+    _kube_queue: KubeQueue
+    _binds: BindCalls
+    _bindings: Bindings
+    _refusals: Refusals
+    _single_pods: Singles
+    _kube_preemption: KubePreemption
+    _advisory: Advisory | None
 
     def filter(self, event: FilterCalled, now: float) -> None:
         """O(1) for a gang's pod: the node planned for it, or nothing."""

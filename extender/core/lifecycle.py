@@ -6,6 +6,7 @@ broke off is completed in time, or evicted. All acts and who calls them: ``tests
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 
 from extender.core.causes import Ended, InvalidJob, MembersMissing, Partial, Share
@@ -37,53 +38,33 @@ from extender.core.workload.workload import Workload
 from policies.model.eviction import together
 
 
+@dataclass(eq=False)
 class Lifecycle:
     """``settle`` is called once for each workload that an event made dirty, ``expire`` before it when time is up."""
 
-    def __init__(
-        self,
-        schedulers: tuple[str, ...],
-        limits: Limits,
-        process: Process,
-        store: Store,
-        room: Room,
-        outbox: Outbox,
-        claims: Claims,
-        astray: Astray,
-        timers: Timers,
-        kube_queue: KubeQueue,
-        reporter: Reporter,
-        facts: Facts,
-        expected: ExpectedPods,
-        books: Books,
-        steering: Steering,
-        revocations: Revocations,
-        bindings: Bindings,
-        refusals: Refusals,
-        jobs: Jobs,
-        coming: Coming,
-    ) -> None:
-        self._schedulers = schedulers
-        self._limits = limits
-        self._process = process
-        self._store = store
-        self._room = room
-        self._outbox = outbox
-        self._claims = claims
-        self._astray = astray
-        self._timers = timers
-        self._kube_queue = kube_queue
-        self._reporter = reporter
-        self._facts = facts
-        self._expected = expected
-        self._books = books
-        self._steering = steering
-        self._revocations = revocations
-        self._bindings = bindings
-        self._refusals = refusals
-        self._jobs = jobs
-        self._coming = coming
-        self._ours = frozenset(schedulers)
+    _schedulers: tuple[str, ...]
+    _limits: Limits
+    _process: Process
+    _store: Store
+    _room: Room
+    _outbox: Outbox
+    _claims: Claims
+    _astray: Astray
+    _timers: Timers
+    _kube_queue: KubeQueue
+    _reporter: Reporter
+    _facts: Facts
+    _expected: ExpectedPods
+    _books: Books
+    _steering: Steering
+    _revocations: Revocations
+    _bindings: Bindings
+    _refusals: Refusals
+    _jobs: Jobs
+    _coming: Coming
+
+    def __post_init__(self) -> None:
+        self._ours = frozenset(self._schedulers)
 
     def settle(self, workload: Workload, now: float) -> None:
         """See what state it is in, and call the acts that follow. Nothing changes when it is done again."""

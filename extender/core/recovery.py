@@ -6,6 +6,7 @@ planned before all others and completed."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from extender.core.explain.hints import Hints
 from extender.core.gate.steering import Steering
@@ -21,28 +22,20 @@ from policies.steps import Steps
 _LOOK = 2
 
 
+@dataclass(eq=False)
 class Recovery:
     """Walked through in slices. Events come in between: of their workloads everything is found out first."""
 
-    def __init__(
-        self,
-        process: Process,
-        workloads: Mapping[GroupKey, Workload],
-        pending: Pending,
-        changes: Changes,
-        lifecycle: Lifecycle,
-        steering: Steering,
-        hints: Hints,
-        kube_preemption: KubePreemption,
-    ) -> None:
-        self._process = process
-        self._workloads = workloads
-        self._pending = pending
-        self._changes = changes
-        self._lifecycle = lifecycle
-        self._steering = steering
-        self._hints = hints
-        self._kube_preemption = kube_preemption
+    _process: Process
+    _workloads: Mapping[GroupKey, Workload]
+    _pending: Pending
+    _changes: Changes
+    _lifecycle: Lifecycle
+    _steering: Steering
+    _hints: Hints
+    _kube_preemption: KubePreemption
+
+    def __post_init__(self) -> None:
         self._unheard: dict[GroupKey, None] = {}
 
     def begin(self, epoch: float, now: float) -> None:

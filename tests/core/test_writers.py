@@ -77,7 +77,7 @@ def given() -> dict[str, dict[str, Any]]:
     make = State.make
 
     def noted(state: State, kind: Any, **others: object) -> Any:
-        hints = get_type_hints(kind.__init__)
+        hints = {name.lstrip("_"): hint for name, hint in get_type_hints(kind.__init__).items()}
         for name in hints.keys() & PARTS.keys() - others.keys():
             takers[name][file_of(kind)] = hints[name]
         return make(state, kind, **others)

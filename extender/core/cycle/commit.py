@@ -5,6 +5,7 @@ This is the only way from a plan to promises. From here on the room and the quot
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from extender.core.causes import Carrier, Placed
 from extender.core.effects import Cause, Milestone
@@ -35,30 +36,19 @@ Holds = Callable[[Workload, Plan], bool]
 Seat = tuple[Pod, str]
 
 
+@dataclass(eq=False)
 class Commit:
     """The only way from a plan to promises."""
 
-    def __init__(
-        self,
-        store: Store,
-        room: Room,
-        claims: Claims,
-        preemptions: Preemptions,
-        starting: Starting,
-        reporter: Reporter,
-        books: Books,
-        steering: Steering,
-        revocations: Revocations,
-    ) -> None:
-        self._store = store
-        self._room = room
-        self._claims = claims
-        self._preemptions = preemptions
-        self._starting = starting
-        self._reporter = reporter
-        self._books = books
-        self._steering = steering
-        self._revocations = revocations
+    _store: Store
+    _room: Room
+    _claims: Claims
+    _preemptions: Preemptions
+    _starting: Starting
+    _reporter: Reporter
+    _books: Books
+    _steering: Steering
+    _revocations: Revocations
 
     def commit(self, workload: Workload, plan: Plan, holds: Holds, now: float) -> Steps[None]:
         """``holds`` says whether a part of the plan can still be promised, after others were let in."""
@@ -150,26 +140,17 @@ class Commit:
         self._revocations.drop_kept(workload)
 
 
+@dataclass(eq=False)
 class Books:
     """Enters settled workloads into the books of the ledger."""
 
-    def __init__(
-        self,
-        store: Store,
-        room: Room,
-        quotas: Quotas,
-        preemptions: Preemptions,
-        pending: Pending,
-        starting: Starting,
-        candidates: Candidates,
-    ) -> None:
-        self._store = store
-        self._room = room
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._pending = pending
-        self._starting = starting
-        self._candidates = candidates
+    _store: Store
+    _room: Room
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _pending: Pending
+    _starting: Starting
+    _candidates: Candidates
 
     def enter(self, workload: Workload) -> bool:
         """Enter a workload that was settled into the books: who waits, who uses quota, and who may give way.

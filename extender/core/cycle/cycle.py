@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from math import inf
 from typing import Protocol
@@ -77,59 +78,36 @@ class EarlierLife(Protocol):
         """Clear what is left of plans that do not hold."""
 
 
+@dataclass(eq=False)
 class Cycle:
     """The cycle, and when it runs. The one object of the core remembers what was found for those it could not admit."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        process: Process,
-        counts: Counts,
-        store: Store,
-        claims: Claims,
-        quotas: Quotas,
-        preemptions: Preemptions,
-        creation: Creation,
-        failed_creation: FailedCreation,
-        pending: Pending,
-        starting: Starting,
-        changes: Changes,
-        kept_out: KeptOut,
-        reporter: Reporter,
-        facts: Facts,
-        planner: Planner,
-        demands: Demands,
-        ahead: Ahead,
-        queued: Queued,
-        preempting: Preempting,
-        commit: Commit,
-        reservations: Reservations,
-        elastic: Elastic,
-    ) -> None:
-        self._limits = limits
-        self._process = process
-        self._counts = counts
-        self._store = store
-        self._claims = claims
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._creation = creation
-        self._failed_creation = failed_creation
-        self._pending = pending
-        self._starting = starting
-        self._changes = changes
-        self._kept_out = kept_out
-        self._reporter = reporter
-        self._facts = facts
-        self._planner = planner
-        self._ahead = ahead
-        self._demands = demands
-        self._commit = commit
-        self._shortfalls = Shortfalls(pending.wake)
-        self._queued = queued
-        self._reservations = reservations
-        self._preempting = preempting
-        self._elastic = elastic
+    _limits: Limits
+    _process: Process
+    _counts: Counts
+    _store: Store
+    _claims: Claims
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _creation: Creation
+    _failed_creation: FailedCreation
+    _pending: Pending
+    _starting: Starting
+    _changes: Changes
+    _kept_out: KeptOut
+    _reporter: Reporter
+    _facts: Facts
+    _planner: Planner
+    _demands: Demands
+    _ahead: Ahead
+    _queued: Queued
+    _preempting: Preempting
+    _commit: Commit
+    _reservations: Reservations
+    _elastic: Elastic
+
+    def __post_init__(self) -> None:
+        self._shortfalls = Shortfalls(self._pending.wake)
         self.passes = 0
         """How many cycles have ended."""
         self._walk: Steps[None] | None = None

@@ -48,24 +48,16 @@ class Refused:
     waits_for: Amounts | None = None
 
 
+@dataclass(eq=False)
 class QuotaPlans:
     """``plan`` for a workload that belongs to a ClusterQueue."""
 
-    def __init__(
-        self,
-        pods: Mapping[str, Pod],
-        quotas: Quotas,
-        preemptions: Preemptions,
-        facts: Facts,
-        planner: Planner,
-        demands: Demands,
-    ) -> None:
-        self._pods = pods
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._facts = facts
-        self._planner = planner
-        self._demands = demands
+    _pods: Mapping[str, Pod]
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _facts: Facts
+    _planner: Planner
+    _demands: Demands
 
     def plan(
         self, workload: Workload, demand: Demand, shape: Shape, queue: ClusterQueue, shortfalls: Shortfalls, line: Line

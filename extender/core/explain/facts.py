@@ -32,32 +32,20 @@ from policies.quota.parts import PodSetRequest
 from policies.steps import Steps
 
 
+@dataclass(eq=False)
 class Facts:
     """Facts of causes that need more than the workload itself."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        process: Process,
-        pods: Mapping[str, Pod],
-        workloads: Mapping[GroupKey, Workload],
-        room: Room,
-        claims: Claims,
-        quotas: Quotas,
-        preemptions: Preemptions,
-        failed_creation: FailedCreation,
-        additions: Additions,
-    ) -> None:
-        self._limits = limits
-        self._process = process
-        self._pods = pods
-        self._workloads = workloads
-        self._room = room
-        self._claims = claims
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._failed_creation = failed_creation
-        self._additions = additions
+    _limits: Limits
+    _process: Process
+    _pods: Mapping[str, Pod]
+    _workloads: Mapping[GroupKey, Workload]
+    _room: Room
+    _claims: Claims
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _failed_creation: FailedCreation
+    _additions: Additions
 
     def incomplete(self, workload: Workload) -> causes.Incomplete:
         """Say what is bound of a gang that lacks members, and where room for the others is kept."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from extender.core.effects import Hint
 from extender.core.ledger.outbox import Outbox
@@ -22,25 +23,19 @@ _AT_ONCE, _EACH_S = 20.0, 3.0
 """Hints at once, and the seconds for each further one. `muster doctor` finds all annotations that nothing reads."""
 
 
+@dataclass(eq=False)
 class Hints:
     """Tells of pods of our schedulers that wait; those that run have been told, or Muster was not there, unless
     what they say has changed."""
 
-    def __init__(
-        self,
-        schedulers: tuple[str, ...],
-        process: Process,
-        counts: Counts,
-        pods: Mapping[str, Pod],
-        workloads: Mapping[GroupKey, Workload],
-        outbox: Outbox,
-    ) -> None:
-        self._schedulers = schedulers
-        self._process = process
-        self._counts = counts
-        self._pods = pods
-        self._workloads = workloads
-        self._outbox = outbox
+    _schedulers: tuple[str, ...]
+    _process: Process
+    _counts: Counts
+    _pods: Mapping[str, Pod]
+    _workloads: Mapping[GroupKey, Workload]
+    _outbox: Outbox
+
+    def __post_init__(self) -> None:
         self._told: dict[tuple[str, str], None] = {}
         self._left, self._as_of = _AT_ONCE, 0.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from extender.core import causes
 from extender.core.ledger.claims import Claims
@@ -37,24 +38,16 @@ def lost_pins(workload: Workload, pods: Mapping[str, Pod], claims: Claims) -> ca
     return causes.LostPins(tuple(pod.name for pod in lost), tuple(nodes))
 
 
+@dataclass(eq=False)
 class Problems:
     """Finds what keeps a workload from being planned, whatever nodes there are."""
 
-    def __init__(
-        self,
-        schedulers: tuple[str, ...],
-        limits: Limits,
-        quotas: Quotas,
-        volumes: Volumes,
-        namespaces: Namespaces,
-        pending: Pending,
-    ) -> None:
-        self._schedulers = schedulers
-        self._limits = limits
-        self._quotas = quotas
-        self._volumes = volumes
-        self._namespaces = namespaces
-        self._pending = pending
+    _schedulers: tuple[str, ...]
+    _limits: Limits
+    _quotas: Quotas
+    _volumes: Volumes
+    _namespaces: Namespaces
+    _pending: Pending
 
     def problem(self, workload: Workload, owner: str = "") -> causes.Cause | None:
         """The first thing that somebody has to fix or that has to happen; None when the gang can be planned.

@@ -48,26 +48,19 @@ _NO_HALF_LIFE = (
 Reports = dict[ObjectKey, QueueReport]
 
 
+@dataclass(eq=False)
 class QueueReports:
     """What was said of a queue, and of the cohorts above it, is said again until something of it has changed."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        workloads: Mapping[GroupKey, Workload],
-        claims: Claims,
-        quotas: Quotas,
-        failed_creation: FailedCreation,
-        pending: Pending,
-        policy: QueuePolicy,
-    ) -> None:
-        self._limits = limits
-        self._workloads = workloads
-        self._claims = claims
-        self._quotas = quotas
-        self._failed_creation = failed_creation
-        self._pending = pending
-        self._policy = policy
+    _limits: Limits
+    _workloads: Mapping[GroupKey, Workload]
+    _claims: Claims
+    _quotas: Quotas
+    _failed_creation: FailedCreation
+    _pending: Pending
+    _policy: QueuePolicy
+
+    def __post_init__(self) -> None:
         self._picture = Picture()
         self._locals: dict[str, list[LocalQueue]] = {}
         """By the ClusterQueue that they point to."""

@@ -5,7 +5,7 @@ Texts that leave the core are rendered for their readers: operators read all nam
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from extender.core import causes
 from extender.core.answers import Untold
@@ -23,13 +23,13 @@ _TOLD_IN_STATUS = Dialect.COSCHEDULING, Dialect.KAI
 """Of other projects' PodGroups the status is theirs to write."""
 
 
+@dataclass(eq=False)
 class Reporter:
     """Keeps the one current reason of each workload, and reports it."""
 
-    def __init__(self, limits: Limits, store: Store, outbox: Outbox) -> None:
-        self._limits = limits
-        self._store = store
-        self._outbox = outbox
+    _limits: Limits
+    _store: Store
+    _outbox: Outbox
 
     def explain(self, workload: Workload, cause: causes.Cause, now: float, *, noted: bool = False) -> None:
         """Make this its one current reason. It is reported once it has lasted. ``noted``: its story says it already."""

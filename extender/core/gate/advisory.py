@@ -6,6 +6,7 @@ So two gangs that wait may both be told of the same room.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from extender.core.effects import AnswerFilter
@@ -32,26 +33,17 @@ class Mode(StrEnum):
     ADVISE = "advise"
 
 
+@dataclass(eq=False)
 class Advisory:
     """Answers the calls of kube-scheduler: rejects no pod, holds none, and counts what enforcing would have said."""
 
-    def __init__(
-        self,
-        counts: Counts,
-        store: Store,
-        room: Room,
-        outbox: Outbox,
-        claims: Claims,
-        changes: Changes,
-        revocations: Revocations,
-    ) -> None:
-        self._counts = counts
-        self._store = store
-        self._room = room
-        self._outbox = outbox
-        self._claims = claims
-        self._changes = changes
-        self._revocations = revocations
+    _counts: Counts
+    _store: Store
+    _room: Room
+    _outbox: Outbox
+    _claims: Claims
+    _changes: Changes
+    _revocations: Revocations
 
     def filter(self, event: FilterCalled, pod: Pod) -> None:
         """Allow every candidate."""

@@ -8,6 +8,7 @@ from a pod that was lost.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 
 from extender.core.answers import BindingPosted, Outcome
@@ -64,38 +65,23 @@ Doubt = tuple[str, float]
 """The node to which a pod may have been bound, and until when that may show."""
 
 
+@dataclass(eq=False)
 class Bindings:
     """Who may bind, and what the outcomes make of the workload. ``progress`` is called when it is settled."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        process: Process,
-        store: Store,
-        room: Room,
-        outbox: Outbox,
-        claims: Claims,
-        quotas: Quotas,
-        preemptions: Preemptions,
-        changes: Changes,
-        binds: BindCalls,
-        reporter: Reporter,
-        steering: Steering,
-        revocations: Revocations,
-    ) -> None:
-        self._limits = limits
-        self._process = process
-        self._store = store
-        self._room = room
-        self._outbox = outbox
-        self._claims = claims
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._changes = changes
-        self._binds = binds
-        self._reporter = reporter
-        self._steering = steering
-        self._revocations = revocations
+    _limits: Limits
+    _process: Process
+    _store: Store
+    _room: Room
+    _outbox: Outbox
+    _claims: Claims
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _changes: Changes
+    _binds: BindCalls
+    _reporter: Reporter
+    _steering: Steering
+    _revocations: Revocations
 
     def arrived(self, event: BindArrived, now: float) -> None:
         """kube-scheduler asks for a Binding of a pod that may be bound: hold it, or post it if it is in no gang."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -64,30 +65,19 @@ def refused_by_filter(member: Member, event: FilterCalled) -> bool:
     return member.placed and member.state is not MemberState.BINDING and knows
 
 
+@dataclass(eq=False)
 class Refusals:
     """Plans around nodes that refuse. Only after room was given back there: that tells nothing new of a node."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        store: Store,
-        outbox: Outbox,
-        claims: Claims,
-        kube_queue: KubeQueue,
-        refusing: Refusing,
-        reporter: Reporter,
-        facts: Facts,
-        revocations: Revocations,
-    ) -> None:
-        self._limits = limits
-        self._store = store
-        self._outbox = outbox
-        self._claims = claims
-        self._kube_queue = kube_queue
-        self._refusing = refusing
-        self._reporter = reporter
-        self._facts = facts
-        self._revocations = revocations
+    _limits: Limits
+    _store: Store
+    _outbox: Outbox
+    _claims: Claims
+    _kube_queue: KubeQueue
+    _refusing: Refusing
+    _reporter: Reporter
+    _facts: Facts
+    _revocations: Revocations
 
     def refused(self, workload: Workload, member: Member, now: float, candidates: Sequence[str] = ()) -> None:
         """kube-scheduler will not have this member on its planned node: remember that for a while and plan anew.

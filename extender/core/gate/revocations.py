@@ -6,6 +6,7 @@ A job whose plan is lost is started over if its pods say that plan.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from extender.core.causes import Forgotten
 from extender.core.effects import DEADLINES, Cause, Evict, Milestone
@@ -65,32 +66,20 @@ _STOPS = (Cause.JOB_SUSPENDED, Cause.PREEMPTED)
 """Causes whose text says what happens to the workload."""
 
 
+@dataclass(eq=False)
 class Revocations:
     """Takes room back."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        store: Store,
-        room: Room,
-        outbox: Outbox,
-        claims: Claims,
-        quotas: Quotas,
-        preemptions: Preemptions,
-        namespaces: Namespaces,
-        reporter: Reporter,
-        steering: Steering,
-    ) -> None:
-        self._limits = limits
-        self._store = store
-        self._room = room
-        self._outbox = outbox
-        self._claims = claims
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._namespaces = namespaces
-        self._reporter = reporter
-        self._steering = steering
+    _limits: Limits
+    _store: Store
+    _room: Room
+    _outbox: Outbox
+    _claims: Claims
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _namespaces: Namespaces
+    _reporter: Reporter
+    _steering: Steering
 
     def revoke(
         self, workload: Workload, why: str, now: float, cause: Cause, *, penalty: bool = False, noted: bool = False

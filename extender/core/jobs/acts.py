@@ -7,6 +7,7 @@ its suspension. It is ``due`` from then on (``JobRecord``). ``Jobs.settle`` take
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.jobs.start import to_come
@@ -22,24 +23,16 @@ from extender.core.workload.workload import Workload
 from policies.model import InVain, LetGo, SlotKey, Victim
 
 
+@dataclass(eq=False)
 class JobActs:
     """The only code that asks for a start, a suspension or a cleaning."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        process: Process,
-        store: Store,
-        outbox: Outbox,
-        preemptions: Preemptions,
-        expected: ExpectedPods,
-    ) -> None:
-        self._limits = limits
-        self._process = process
-        self._store = store
-        self._outbox = outbox
-        self._preemptions = preemptions
-        self._expected = expected
+    _limits: Limits
+    _process: Process
+    _store: Store
+    _outbox: Outbox
+    _preemptions: Preemptions
+    _expected: ExpectedPods
 
     def start(self, workload: Workload, record: JobRecord, nodes: Mapping[SlotKey, str], now: float) -> None:
         """Start a job with the nodes that its slots are promised, or write them on one that was started without. The

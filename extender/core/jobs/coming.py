@@ -6,7 +6,7 @@ of a PodGroup makes no pods until a scheduler has taken the PodGroup up: it is p
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from extender.core.answers import Enqueued
 from extender.core.effects import Enqueue
@@ -36,31 +36,21 @@ _SHOWN_S = 60.0
 """The watch shows within this time that a PodGroup was taken up, unless a proxy has answered for the API server."""
 
 
+@dataclass(eq=False)
 class Enqueues:
     """``advising``: nothing is planned for others to keep to, so that each is taken up at once."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        process: Process,
-        store: Store,
-        outbox: Outbox,
-        creation: Creation,
-        failed_creation: FailedCreation,
-        astray: Astray,
-        expected: ExpectedPods,
-        *,
-        advising: bool = False,
-    ) -> None:
-        self._limits = limits
-        self._process = process
-        self._store = store
-        self._outbox = outbox
-        self._creation = creation
-        self._failed_creation = failed_creation
-        self._astray = astray
-        self._expected = expected
-        self._advising = advising
+    _limits: Limits
+    _process: Process
+    _store: Store
+    _outbox: Outbox
+    _creation: Creation
+    _failed_creation: FailedCreation
+    _astray: Astray
+    _expected: ExpectedPods
+    _advising: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
         self.jobs: dict[str, GroupJob] = {}
         """By UID."""
         self._group_of: dict[str, GroupKey] = {}
@@ -234,17 +224,19 @@ def _has_former(workload: Workload) -> bool:
     return len(members) > len(members.live) and any(one.pod.live and not members.is_ours(one.pod) for one in members)
 
 
+@dataclass(eq=False)
 class Owners:
     """A pod of the owner dialect says what its owner says, as if it had said so itself, and is its owner's: that of a
     Deployment has another ReplicaSet after each rollout, that of a LeaderWorkerSet one of two StatefulSets.
     """
 
-    def __init__(self, store: Store, room: Room, claims: Claims, pending: Pending, steering: Steering) -> None:
-        self._store = store
-        self._room = room
-        self._claims = claims
-        self._pending = pending
-        self._steering = steering
+    _store: Store
+    _room: Room
+    _claims: Claims
+    _pending: Pending
+    _steering: Steering
+
+    def __post_init__(self) -> None:
         self.known: dict[GroupKey, GangOwner] = {}
         self._gangs: dict[GroupKey, dict[GroupKey, tuple[str, PodSets] | None]] = {}
         """The gangs of each, whether it is known or not; and what comes of a gang, once that was worked out: by the
@@ -369,13 +361,13 @@ def _without(pod: Pod, problem: str) -> Pod:
     return replace(pod, group=pod.group._replace(problem=None))
 
 
+@dataclass(eq=False)
 class Coming:
     """Each of those that know it is asked, whenever the workload is settled."""
 
-    def __init__(self, expected: ExpectedPods, owners: Owners, enqueues: Enqueues) -> None:
-        self._expected = expected
-        self._owners = owners
-        self._enqueues = enqueues
+    _expected: ExpectedPods
+    _owners: Owners
+    _enqueues: Enqueues
 
     def settle(self, workload: Workload, now: float) -> None:
         """Its slots are those of the pods that are there and that will come."""

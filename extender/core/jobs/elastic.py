@@ -256,32 +256,22 @@ class AskNodes:
     assignment: Assignment
 
 
+@dataclass(eq=False)
 class Elastic:
     """``instead`` and ``pending`` are asked in a turn of the cycle; ``follow`` is called after every event."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        process: Process,
-        store: Store,
-        outbox: Outbox,
-        quotas: Quotas,
-        preemptions: Preemptions,
-        namespaces: Namespaces,
-        pending: Pending,
-        reporter: Reporter,
-        acts: JobActs,
-    ) -> None:
-        self._acts = acts
-        self._process = process
-        self._store = store
-        self._outbox = outbox
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._namespaces = namespaces
-        self._pending = pending
-        self._reporter = reporter
-        self._limits = limits
+    _limits: Limits
+    _process: Process
+    _store: Store
+    _outbox: Outbox
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _namespaces: Namespaces
+    _pending: Pending
+    _reporter: Reporter
+    _acts: JobActs
+
+    def __post_init__(self) -> None:
         self._served: bool | None = None
         """Whether nodes can be asked for; None: nobody has said so yet."""
         self._asking: dict[GroupKey, Asking] = {}
@@ -546,28 +536,18 @@ _LOOK_S = 5.0
 _UNPLANNED = "it was started without a plan of Muster's"
 
 
+@dataclass(eq=False)
 class Unplanned:
     """``failure`` is asked for such a job whenever it is settled, ``nodes`` after that."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        process: Process,
-        outbox: Outbox,
-        quotas: Quotas,
-        namespaces: Namespaces,
-        reporter: Reporter,
-        expected: ExpectedPods,
-        elastic: Elastic,
-    ) -> None:
-        self._limits = limits
-        self._process = process
-        self._outbox = outbox
-        self._quotas = quotas
-        self._namespaces = namespaces
-        self._reporter = reporter
-        self._expected = expected
-        self._elastic = elastic
+    _limits: Limits
+    _process: Process
+    _outbox: Outbox
+    _quotas: Quotas
+    _namespaces: Namespaces
+    _reporter: Reporter
+    _expected: ExpectedPods
+    _elastic: Elastic
 
     def failure(self, workload: Workload, record: JobRecord, now: float) -> str:
         """What it has to be suspended for; empty if it goes on."""

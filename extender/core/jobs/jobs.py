@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from extender.core.answers import JobWritten, Outcome, PodTried, Verdict
 from extender.core.causes import Carrier, Forgotten, Held, NameTaken, Placed, QueueStopped, Refused, Rests, Stopping
@@ -46,26 +46,19 @@ from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Job, Pod, PodSet, PodSets
 
 
+@dataclass(eq=False)
 class JobNaming:
     """One job has the name of its gang; others that name it wait beside it, as workloads of their own."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        store: Store,
-        preemptions: Preemptions,
-        creation: Creation,
-        failed_creation: FailedCreation,
-        pending: Pending,
-        expected: ExpectedPods,
-    ) -> None:
-        self._limits = limits
-        self._store = store
-        self._preemptions = preemptions
-        self._creation = creation
-        self._failed_creation = failed_creation
-        self._pending = pending
-        self._expected = expected
+    _limits: Limits
+    _store: Store
+    _preemptions: Preemptions
+    _creation: Creation
+    _failed_creation: FailedCreation
+    _pending: Pending
+    _expected: ExpectedPods
+
+    def __post_init__(self) -> None:
         self._names = Names()
 
     def contested(self, key: GroupKey) -> bool:
@@ -151,54 +144,31 @@ _INHERITED_S = 5.0
 _UNFOUNDED = "the start that is written on it does not hold"
 
 
+@dataclass(eq=False)
 class Jobs:
     """``settle`` is called for a workload that has a job, before anything else of it is settled."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        process: Process,
-        store: Store,
-        room: Room,
-        outbox: Outbox,
-        claims: Claims,
-        quotas: Quotas,
-        namespaces: Namespaces,
-        creation: Creation,
-        failed_creation: FailedCreation,
-        trials: Trials,
-        additions: Additions,
-        pending: Pending,
-        reporter: Reporter,
-        expected: ExpectedPods,
-        revocations: Revocations,
-        acts: JobActs,
-        elastic: Elastic,
-        unplanned: Unplanned,
-        upkeep: Upkeep,
-        naming: JobNaming,
-    ) -> None:
-        self._limits = limits
-        self._process = process
-        self._store = store
-        self._room = room
-        self._outbox = outbox
-        self._claims = claims
-        self._quotas = quotas
-        self._namespaces = namespaces
-        self._creation = creation
-        self._failed_creation = failed_creation
-        self._trials = trials
-        self._additions = additions
-        self._pending = pending
-        self._reporter = reporter
-        self._expected = expected
-        self._acts = acts
-        self._elastic = elastic
-        self._unplanned = unplanned
-        self.upkeep = upkeep
-        self._revocations = revocations
-        self.naming = naming
+    _limits: Limits
+    _process: Process
+    _store: Store
+    _room: Room
+    _outbox: Outbox
+    _claims: Claims
+    _quotas: Quotas
+    _namespaces: Namespaces
+    _creation: Creation
+    _failed_creation: FailedCreation
+    _trials: Trials
+    _additions: Additions
+    _pending: Pending
+    _reporter: Reporter
+    _expected: ExpectedPods
+    _revocations: Revocations
+    _acts: JobActs
+    _elastic: Elastic
+    _unplanned: Unplanned
+    upkeep: Upkeep
+    naming: JobNaming
 
     def node_changed(self, node: str, now: float) -> None:
         """Pods of a job on a node that is silent may be lost, those on one that is gone are."""

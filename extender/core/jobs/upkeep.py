@@ -6,6 +6,7 @@ done needs no node, even when its pod has gone: the status of the job says so.""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from extender.core.effects import Cause
 from extender.core.gate.revocations import Revocations, needs
@@ -32,38 +33,23 @@ REMOVED = "the plan that it was started with was removed"
 _LET_GO = "none of its pods is on a node any more, and its plan has a node for too few of them"
 
 
+@dataclass(eq=False)
 class Upkeep:
     """Called for each job that was started, whenever its workload is settled."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        process: Process,
-        workloads: Mapping[GroupKey, Workload],
-        room: Room,
-        outbox: Outbox,
-        claims: Claims,
-        failed_creation: FailedCreation,
-        additions: Additions,
-        pending: Pending,
-        kept_out: KeptOut,
-        expected: ExpectedPods,
-        steering: Steering,
-        revocations: Revocations,
-    ) -> None:
-        self._limits = limits
-        self._process = process
-        self._workloads = workloads
-        self._room = room
-        self._outbox = outbox
-        self._claims = claims
-        self._failed_creation = failed_creation
-        self._additions = additions
-        self._pending = pending
-        self._kept_out = kept_out
-        self._expected = expected
-        self._steering = steering
-        self._revocations = revocations
+    _limits: Limits
+    _process: Process
+    _workloads: Mapping[GroupKey, Workload]
+    _room: Room
+    _outbox: Outbox
+    _claims: Claims
+    _failed_creation: FailedCreation
+    _additions: Additions
+    _pending: Pending
+    _kept_out: KeptOut
+    _expected: ExpectedPods
+    _steering: Steering
+    _revocations: Revocations
 
     def keep(self, workload: Workload, record: JobRecord, now: float) -> None:
         """A slot keeps its node as long as the job is admitted, whatever becomes of the pod in it."""

@@ -6,6 +6,8 @@ follows for a gang (its member, its Bindings, its job) is listed in ``extender.c
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from extender.core.ledger.claims import Claim, Claims
 from extender.core.ledger.kube_scheduler import Refusing
 from extender.core.ledger.pending import Nodes, Pending
@@ -21,42 +23,27 @@ from extender.core.workload.release import BindCalls
 from policies.model import Pod
 
 
+@dataclass(eq=False)
 class Consequences:
     """Subscribes to the stores when it is made."""
 
-    def __init__(
-        self,
-        schedulers: tuple[str, ...],
-        store: Store,
-        room: Room,
-        claims: Claims,
-        quotas: Quotas,
-        preemptions: Preemptions,
-        volumes: Volumes,
-        changes: Changes,
-        pending: Pending,
-        singles: WaitingSingles,
-        kept_out: KeptOut,
-        refusing: Refusing,
-        binds: BindCalls,
-        astray: Astray,
-    ) -> None:
-        self._schedulers = schedulers
-        self._store = store
-        self._room = room
-        self._claims = claims
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._volumes = volumes
-        self._changes = changes
-        self._pending = pending
-        self._singles = singles
-        self._kept_out = kept_out
-        self._refusing = refusing
-        self._binds = binds
-        self._astray = astray
-        # A pod was recorded, and its workload knows it as a member.
-        store.on_put = (
+    _schedulers: tuple[str, ...]
+    _store: Store
+    _room: Room
+    _claims: Claims
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _volumes: Volumes
+    _changes: Changes
+    _pending: Pending
+    _singles: WaitingSingles
+    _kept_out: KeptOut
+    _refusing: Refusing
+    _binds: BindCalls
+    _astray: Astray
+
+    def __post_init__(self) -> None:
+        self._store.on_put = (
             # What the pod is comes first: of which job it is a stray, of which native group, whether it waits alone.
             self.find_strays,
             self.count_native,
@@ -69,7 +56,7 @@ class Consequences:
             self.note_victim,
         )
         # A pod was forgotten. Its workload knows it as a member until the last entry.
-        store.on_drop = (
+        self._store.on_drop = (
             # Whatever waits for the pod ends first, so that nothing is kept for it when its room comes free.
             self.forget_bind_calls,
             self.let_single_go,
@@ -81,7 +68,7 @@ class Consequences:
             self.drop_member,
         )
         # A node came, went or changed. Its room is right by now.
-        claims.on_node = (
+        self._claims.on_node = (
             # Quota by the labels of nodes, and what was found for whoever waits, rest on nothing else here.
             self.count_relabelled,
             self.look_at_everybody,
@@ -92,9 +79,9 @@ class Consequences:
             self.crowd_out_singles,
         )
         # Room has changed hands, whoever has moved it: two books count along, and do not read each other.
-        claims.on_move = (quotas.moved, preemptions.moved)
+        self._claims.on_move = (self._quotas.moved, self._preemptions.moved)
         # Room was given back. The claim has ended, and nothing else has the room yet.
-        room.on_free = (
+        self._room.on_free = (
             # Who has gone is named in reasons, which are to be said anew.
             self.note_who_freed,
             # Whoever else can use the room: preemptors, single pods that were kept out of a promise, gangs by refusals.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeVar
 
@@ -26,34 +26,21 @@ from policies.model import Pod, PodSets, SlotKey
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class ExpectedPods:
     """Keeps which pods of a job are to come, and by when."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        store: Store,
-        room: Room,
-        claims: Claims,
-        volumes: Volumes,
-        creation: Creation,
-        failed_creation: FailedCreation,
-        trials: Trials,
-        additions: Additions,
-        astray: Astray,
-        pending: Pending,
-    ) -> None:
-        self._limits = limits
-        self._store = store
-        self._room = room
-        self._claims = claims
-        self._volumes = volumes
-        self._creation = creation
-        self._failed_creation = failed_creation
-        self._trials = trials
-        self._additions = additions
-        self._astray = astray
-        self._pending = pending
+    _limits: Limits
+    _store: Store
+    _room: Room
+    _claims: Claims
+    _volumes: Volumes
+    _creation: Creation
+    _failed_creation: FailedCreation
+    _trials: Trials
+    _additions: Additions
+    _astray: Astray
+    _pending: Pending
 
     def expect(self, workload: Workload, podsets: PodSets | None) -> None:
         """Take back what is planned for other podsets. Where their volumes are is kube-scheduler's to say by then."""

@@ -45,13 +45,13 @@ class Unseen(str):
     __slots__ = ()
 
 
+@dataclass(eq=False)
 class QuotaCounting:
     """It follows from the claims and from the objects as they are seen: nothing is kept here."""
 
-    def __init__(self, queues: Queues, claims: Claims, pods: Mapping[str, Pod]) -> None:
-        self._queues = queues
-        self._claims = claims
-        self._pods = pods
+    _queues: Queues
+    _claims: Claims
+    _pods: Mapping[str, Pod]
 
     def use_of(self, workload: Workload, owner: Owner, claim: Claim, queue: str, former: Use | None) -> Use:
         """Of a claim of that workload, which belongs to that ClusterQueue. ``former``: what was counted before."""
@@ -336,23 +336,18 @@ LocalKey = tuple[str, str]
 """Namespace and name of a LocalQueue."""
 
 
+@dataclass(eq=False)
 class PastUsage:
     """``version`` grows with everything that makes the order, or what is stored, another one."""
 
-    def __init__(
-        self,
-        sampling: Sampling,
-        queues: Queues,
-        members: QueueMembers,
-        uses: QuotaUses,
-        workloads: Mapping[GroupKey, Workload],
-    ) -> None:
+    _sampling: Sampling
+    _queues: Queues
+    _members: QueueMembers
+    _uses: QuotaUses
+    _workloads: Mapping[GroupKey, Workload]
+
+    def __post_init__(self) -> None:
         self.version = 0
-        self._sampling = sampling
-        self._queues = queues
-        self._members = members
-        self._uses = uses
-        self._workloads = workloads
         self._reordered: dict[str, None] = {}
         self._histories: dict[LocalKey, History] = {}
         self._counted: dict[GroupKey, LocalKey] = {}

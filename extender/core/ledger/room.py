@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from extender.core.ledger.claims import Claim, Claims, Owner, SlotOf
 from extender.core.ledger.singles import WaitingSingles
@@ -13,20 +14,16 @@ from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod, Requests, SlotKey
 
 
+@dataclass(eq=False)
 class Room:
     """Moves room between its owners. ``keeping``: workloads that room is kept for until lost members are replaced."""
 
-    def __init__(
-        self,
-        store: Store,
-        claims: Claims,
-        singles: WaitingSingles,
-        changes: Changes,
-    ) -> None:
-        self._store = store
-        self._claims = claims
-        self._singles = singles
-        self._changes = changes
+    _store: Store
+    _claims: Claims
+    _singles: WaitingSingles
+    _changes: Changes
+
+    def __post_init__(self) -> None:
         self.keeping: dict[GroupKey, None] = {}
         self.on_free: tuple[Callable[[Claim], None], ...] = ()
 

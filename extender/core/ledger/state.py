@@ -84,10 +84,12 @@ class State:
 
     def make(self, kind: Callable[..., T], **others: object) -> T:
         """Make one with the parts that its constructor names; ``others``: what else it names."""
-        parts = {name: getattr(self, name) for name in _named_by(kind) if name not in others and hasattr(self, name)}
-        return kind(**parts, **others)
+        names = _named_by(kind)
+        parts = {name: getattr(self, name) for name in names if name not in others and hasattr(self, name)}
+        return kind(**{names[name]: part for name, part in (parts | others).items()})
 
 
 @cache
-def _named_by(kind: Callable[..., object]) -> tuple[str, ...]:
-    return tuple(signature(kind).parameters)
+def _named_by(kind: Callable[..., object]) -> dict[str, str]:
+    """The parameters by the names of the parts: what a class keeps to itself begins with an underscore there."""
+    return {name.lstrip("_"): name for name in signature(kind).parameters}

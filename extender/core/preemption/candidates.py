@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from extender.core.ledger.budgets import DisruptionBudgets
@@ -79,28 +79,18 @@ Concerns = Callable[[int, str], bool]
 """Whether somebody of that priority, in the ClusterQueue of that name or in none, may have to give way at all."""
 
 
+@dataclass(eq=False)
 class Candidates:
     """Finds the workloads and pods that may be evicted."""
 
-    def __init__(
-        self,
-        schedulers: tuple[str, ...],
-        limits: Limits,
-        pods: Mapping[str, Pod],
-        workloads: Mapping[GroupKey, Workload],
-        claims: Claims,
-        quotas: Quotas,
-        preemptions: Preemptions,
-        budgets: DisruptionBudgets,
-    ) -> None:
-        self._schedulers = schedulers
-        self._limits = limits
-        self._pods = pods
-        self._workloads = workloads
-        self._claims = claims
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._budgets = budgets
+    _schedulers: tuple[str, ...]
+    _limits: Limits
+    _pods: Mapping[str, Pod]
+    _workloads: Mapping[GroupKey, Workload]
+    _claims: Claims
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _budgets: DisruptionBudgets
 
     def find(self, concerns: Concerns, wall: float, *, related: bool) -> Iterator[tuple[Candidate, Victim]]:
         """All whom that concerns, as the search wants them, and as a reservation names them. ``related``: the preemptor

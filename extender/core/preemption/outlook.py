@@ -33,24 +33,16 @@ class Outlook:
     victims: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(eq=False)
 class Foresight:
     """``of`` takes as long as a search for victims, and leaves everything as it is."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        process: Process,
-        pods: Mapping[str, Pod],
-        quotas: Quotas,
-        preemptions: Preemptions,
-        victims: VictimSearch,
-    ) -> None:
-        self._limits = limits
-        self._process = process
-        self._pods = pods
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._victims = victims
+    _limits: Limits
+    _process: Process
+    _pods: Mapping[str, Pod]
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _victims: VictimSearch
 
     def of(self, workload: Workload, now: float) -> Outlook | None:
         """None where preemption has nothing to do with it: it lacks neither room nor quota."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import assert_never
 
 from extender.core.answers import Reserved
@@ -42,28 +43,18 @@ from policies.preemption.allowed import Why
 from policies.preemption.victims import Choice
 
 
+@dataclass(eq=False)
 class GivingWay:
     """Nothing of it counts as a failure: a suspended job goes back into its queue with the age that it has."""
 
-    def __init__(
-        self,
-        store: Store,
-        room: Room,
-        claims: Claims,
-        quotas: Quotas,
-        preemptions: Preemptions,
-        pending: Pending,
-        candidates: Candidates,
-        revocations: Revocations,
-    ) -> None:
-        self._store = store
-        self._room = room
-        self._claims = claims
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._pending = pending
-        self._candidates = candidates
-        self._revocations = revocations
+    _store: Store
+    _room: Room
+    _claims: Claims
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _pending: Pending
+    _candidates: Candidates
+    _revocations: Revocations
 
     def may(self, victim: Victim, priority: int, nodes: Collection[str], preemptor: Workload | None = None) -> bool:
         """After a restart: whether it is the one that was chosen, may be evicted for somebody of that priority, and has
@@ -189,46 +180,27 @@ _UNTOLD_S, _LATE_S, _LATEST_S = 1.0, 600.0, 3600.0
 """How long a preemption rests whose victims could not be told; and at first and at most if they did not go in time."""
 
 
+@dataclass(eq=False)
 class Reservations:
     """``follow`` is called after every event."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        process: Process,
-        pods: Mapping[str, Pod],
-        workloads: Mapping[GroupKey, Workload],
-        room: Room,
-        outbox: Outbox,
-        claims: Claims,
-        quotas: Quotas,
-        preemptions: Preemptions,
-        namespaces: Namespaces,
-        budgets: DisruptionBudgets,
-        pending: Pending,
-        kept_out: KeptOut,
-        reporter: Reporter,
-        candidates: Candidates,
-        giving_way: GivingWay,
-        repeats: Repeats,
-    ) -> None:
-        self._limits = limits
-        self._process = process
-        self._pods = pods
-        self._workloads = workloads
-        self._room = room
-        self._outbox = outbox
-        self._claims = claims
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._namespaces = namespaces
-        self._budgets = budgets
-        self._pending = pending
-        self._kept_out = kept_out
-        self._reporter = reporter
-        self._candidates = candidates
-        self._giving_way = giving_way
-        self._repeats = repeats
+    _limits: Limits
+    _process: Process
+    _pods: Mapping[str, Pod]
+    _workloads: Mapping[GroupKey, Workload]
+    _room: Room
+    _outbox: Outbox
+    _claims: Claims
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _namespaces: Namespaces
+    _budgets: DisruptionBudgets
+    _pending: Pending
+    _kept_out: KeptOut
+    _reporter: Reporter
+    _candidates: Candidates
+    _giving_way: GivingWay
+    _repeats: Repeats
 
     def begin(self, workload: Workload, found: Found, chosen: Choice, now: float) -> Preempting:
         """Keep the room of these pods, and write it down. Returns what the workload waits for."""

@@ -48,38 +48,23 @@ class Found:
     level: int = 0
 
 
+@dataclass(eq=False)
 class VictimSearch:
     """``find`` takes up to tens of milliseconds for each set of flavors. It evicts nobody, and nothing is noted.
     ``tells``: a refusal counts those, too, who may not be evicted at all."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        process: Process,
-        pods: Mapping[str, Pod],
-        workloads: Mapping[GroupKey, Workload],
-        quotas: Quotas,
-        preemptions: Preemptions,
-        pending: Pending,
-        candidates: Candidates,
-        statements: Statements,
-        planner: Planner,
-        demands: Demands,
-        *,
-        tells: bool = False,
-    ) -> None:
-        self._limits = limits
-        self._process = process
-        self._pods = pods
-        self._workloads = workloads
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._pending = pending
-        self._candidates = candidates
-        self._tells = tells
-        self._statements = statements
-        self._planner = planner
-        self._demands = demands
+    _limits: Limits
+    _process: Process
+    _pods: Mapping[str, Pod]
+    _workloads: Mapping[GroupKey, Workload]
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _pending: Pending
+    _candidates: Candidates
+    _statements: Statements
+    _planner: Planner
+    _demands: Demands
+    _tells: bool = field(default=False, kw_only=True)
 
     def find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Found | None]:
         """None if something has changed meanwhile. Victims are as of now: others are let in before they are looked for,
@@ -205,15 +190,17 @@ class VictimSearch:
         return Found(chosen, option.pods, option.usage, victims, ripe_at, lowest)
 
 
+@dataclass(eq=False)
 class _ByQuota:
     """Who would give way to one workload for quota alone, wherever their nodes are. Who is in a queue is gathered
     when it is first asked."""
 
-    def __init__(self, quotas: Quotas, candidates: Candidates, workload: Workload, protection: Protection) -> None:
-        self._quotas = quotas
-        self._candidates = candidates
-        self._workload = workload
-        self._protection = protection
+    _quotas: Quotas
+    _candidates: Candidates
+    _workload: Workload
+    _protection: Protection
+
+    def __post_init__(self) -> None:
         self._in_queues: list[Candidate] | None = None
 
     def find(self, usage: Usage, statement: Statement, queues: Queues) -> Choice | Refusal:

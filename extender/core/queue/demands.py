@@ -189,26 +189,19 @@ def _slice_of(pod: Pod) -> object:
     return pod.uid if sizes[-1] is None else pod.slice_of(sizes[-1])
 
 
+@dataclass(eq=False)
 class Demands:
     """Workloads that ask for the same have the same shape, as one object."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        store: Store,
-        claims: Claims,
-        quotas: Quotas,
-        pending: Pending,
-        singles: WaitingSingles,
-        problems: Problems,
-    ) -> None:
-        self._limits = limits
-        self._store = store
-        self._claims = claims
-        self._quotas = quotas
-        self._pending = pending
-        self._singles = singles
-        self._problems = problems
+    _limits: Limits
+    _store: Store
+    _claims: Claims
+    _quotas: Quotas
+    _pending: Pending
+    _singles: WaitingSingles
+    _problems: Problems
+
+    def __post_init__(self) -> None:
         self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
 
     def review(self) -> None:

@@ -134,14 +134,16 @@ class _Queue:
         return self.line.first[0][0], self.after
 
 
+@dataclass(eq=False)
 class QueueLines:
     """For one pass. Whoever was found to be next by ``first`` is taken by ``pop``. ``rank_of``: the order of shares
     between queues, asked for when all have come; None where there is none."""
 
-    def __init__(self, quotas: Quotas, assign: Assign, rank_of: Callable[[], Rank] | None = None) -> None:
-        self._quotas = quotas
-        self._assign = assign
-        self._rank_of = rank_of
+    _quotas: Quotas
+    _assign: Assign
+    _rank_of: Callable[[], Rank] | None = None
+
+    def __post_init__(self) -> None:
         self._rank: Rank | None = None
         self._queues: dict[str, _Queue] = {}
         self._renewed: dict[str, _Queue] = {}
@@ -369,23 +371,18 @@ class HeldUp:
     cause: QueueOrder
 
 
+@dataclass(eq=False)
 class StrictOrder:
     """``first``: of each such queue, whom the others wait for."""
 
-    def __init__(
-        self,
-        workloads: Mapping[GroupKey, Workload],
-        quotas: Quotas,
-        preemptions: Preemptions,
-        pending: Pending,
-        turns: Turns,
-    ) -> None:
+    _workloads: Mapping[GroupKey, Workload]
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _pending: Pending
+    _turns: Turns
+
+    def __post_init__(self) -> None:
         self.first: dict[str, HeldUp] = {}
-        self._workloads = workloads
-        self._quotas = quotas
-        self._preemptions = preemptions
-        self._pending = pending
-        self._turns = turns
 
     def see(self, workload: Workload, now: float) -> HeldUp | None:
         """It was looked at: if it waits still, and its queue is StrictFIFO, those behind it wait for it."""
@@ -473,26 +470,17 @@ ROOM_KEPT = "Muster: the room here is kept for a gang that is starting"
 _LOOK = 2
 
 
+@dataclass(eq=False)
 class Singles:
     """Keeps them out of promised room, and wakes those who were kept out when a promise of such room ends."""
 
-    def __init__(
-        self,
-        pods: Mapping[str, Pod],
-        outbox: Outbox,
-        claims: Claims,
-        preemptions: Preemptions,
-        devices: DeviceClasses,
-        singles: WaitingSingles,
-        kept_out: KeptOut,
-    ) -> None:
-        self._pods = pods
-        self._outbox = outbox
-        self._claims = claims
-        self._preemptions = preemptions
-        self._devices = devices
-        self._singles = singles
-        self._kept_out = kept_out
+    _pods: Mapping[str, Pod]
+    _outbox: Outbox
+    _claims: Claims
+    _preemptions: Preemptions
+    _devices: DeviceClasses
+    _singles: WaitingSingles
+    _kept_out: KeptOut
 
     def filter(self, event: FilterCalled, pod: Pod) -> None:
         """Every node that has room beside what is promised; whatever else is to be said is kube-scheduler's to say."""
@@ -568,29 +556,22 @@ class Singles:
                 self._outbox.append(Wake(uid, pod.namespace, pod.name))
 
 
+@dataclass(eq=False)
 class Ahead:
     """kube-scheduler chooses their nodes and binds them as ever. Room is kept for ``plan_s`` at most, and on while it
     takes others that were before them in its queue: whoever has not taken it by then is refused for a reason that
     Muster does not know, and is left aside for a while.
     """
 
-    def __init__(
-        self,
-        limits: Limits,
-        counts: Counts,
-        room: Room,
-        claims: Claims,
-        singles: WaitingSingles,
-        kube_queue: KubeQueue,
-        planner: Planner,
-    ) -> None:
-        self._limits = limits
-        self._counts = counts
-        self._room = room
-        self._claims = claims
-        self._singles = singles
-        self._kube_queue = kube_queue
-        self._planner = planner
+    _limits: Limits
+    _counts: Counts
+    _room: Room
+    _claims: Claims
+    _singles: WaitingSingles
+    _kube_queue: KubeQueue
+    _planner: Planner
+
+    def __post_init__(self) -> None:
         self._short: dict[Role, None] = {}
         """Those that the walk has found no room for: none comes free while it lasts."""
 

@@ -55,31 +55,22 @@ class Changed:
     """What was asked for is of the past: it has to be asked again."""
 
 
+@dataclass(eq=False)
 class Planner:
     """Asks the policies. What one raises, or a plan that breaks a rule, is a ``PolicyError``: it costs the attempt."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        pods: Mapping[str, Pod],
-        workloads: Mapping[GroupKey, Workload],
-        claims: Claims,
-        devices: DeviceClasses,
-        singles: WaitingSingles,
-        facts: Facts,
-        statements: Statements,
-        policies: Policies,
-    ) -> None:
-        self._limits = limits
-        self._pods = pods
-        self._workloads = workloads
-        self._claims = claims
-        self._devices = devices
-        self._singles = singles
-        self._facts = facts
-        self._statements = statements
-        self.policies = policies
-        self._holders = Holders(claims, pods)
+    _limits: Limits
+    _pods: Mapping[str, Pod]
+    _workloads: Mapping[GroupKey, Workload]
+    _claims: Claims
+    _devices: DeviceClasses
+    _singles: WaitingSingles
+    _facts: Facts
+    _statements: Statements
+    policies: Policies
+
+    def __post_init__(self) -> None:
+        self._holders = Holders(self._claims, self._pods)
 
     def plan(self, workload: Workload, demand: Demand, shape: Shape) -> Steps[Plan | causes.Unplaced | Changed]:
         """A plan that can be committed now, or why there is none."""

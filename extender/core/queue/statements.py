@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from extender.core.ledger.claims import Claim, Claims, SlotOf
 from extender.core.ledger.preemptions import Preemptions
@@ -15,16 +16,14 @@ from policies.quota.tree import QuotaTree
 from policies.statement import Statement
 
 
+@dataclass(eq=False)
 class Statements:
     """Opens statements. The end of a block drops what was tried in it, and until then no other code sees it."""
 
-    def __init__(
-        self, pods: Mapping[str, Pod], claims: Claims, preemptions: Preemptions, singles: WaitingSingles
-    ) -> None:
-        self._pods = pods
-        self._claims = claims
-        self._preemptions = preemptions
-        self._singles = singles
+    _pods: Mapping[str, Pod]
+    _claims: Claims
+    _preemptions: Preemptions
+    _singles: WaitingSingles
 
     @contextmanager
     def of(self, workload: Workload, tree: QuotaTree | None = None) -> Iterator[Statement]:
