@@ -185,3 +185,18 @@ def test_an_autoscaler_sees_members_that_no_gate_holds_back(stage: RealStage) ->
 
     wanted = {"gated-0": "SchedulingGated", "free-0": "Unschedulable"}
     stage.api.wait_for(stage.pods_path, lambda pods: reasons(pods) == wanted)
+
+
+def test_the_self_check_agrees_on_a_gang_that_runs_and_one_that_waits(stage: RealStage, metrics_url: str) -> None:
+    stage.add_nodes(2)
+    for name in ("runs", "waits"):
+        stage.set_group(name, 2)
+        stage.create(member(f"{name}-0", name), member(f"{name}-1", name))
+        stage.until_noted(name, "Running" if name == "runs" else "NoRoom")
+    done = CliRunner().invoke(main, ["verify", "--url", stage.muster.url, "-o", "json"])
+    assert done.exit_code == 0, done.output
+    agreed = json.loads(done.stdout)
+    assert agreed["differences"] == []
+    assert agreed["compared"]["claims"] >= 2
+    assert agreed["compared"]["pending"] >= 1
+    assert 'muster_verify_checks_total{outcome="agrees"}' in httpx.get(metrics_url).text
