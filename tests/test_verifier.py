@@ -119,10 +119,10 @@ async def test_drift_is_told_and_repaired_by_a_restart_once() -> None:
         one.drift()
         view = await one.round()
         assert [(found.kind, found.object) for found in view.differences] == [("claims", f"pod {GONE.uid}")]
-        assert one.runner.core is not core, "the core has started anew"
+        assert one.runner.core is not core, "the core is a new one"
         assert view.restarts == one.counted("muster_verify_restarts_total") == 1
         assert one.counted("muster_verify_differences_total", kind="claims") == 1
-        assert one.told[0].startswith("1 difference was found twice in a row by the self-check; its core has started")
+        assert one.told[0].startswith("1 difference was found twice in a row by the self-check; its core was restarted")
         await one.runner.acting.wait()
         assert (await one.round()).differences == []
         one.drift()

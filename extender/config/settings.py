@@ -227,8 +227,8 @@ class Settings(BaseSettings):
     verify_every_s: float = Field(
         600.0,
         ge=0,
-        description="How often Muster compares what it knows with what it would know after a restart, and starts its "
-        "core anew if they differ. 0: only when `muster verify` asks, and nothing starts anew. docs/operations.md.",
+        description="How often Muster compares what it knows with what it would know after a restart, and restarts its "
+        "core if they differ. 0: only when `muster verify` asks, and nothing is restarted. docs/operations.md.",
     )
     failures_file: File = Field(
         None,

@@ -88,7 +88,7 @@ class Observer:
         """Two self-checks have found the same differences, of these kinds."""
 
     def restarted(self) -> None:
-        """The core starts anew because of them."""
+        """Count a restart of the core because of drift."""
 
 
 Action = Send | AnswerFilter | AnswerPreempt | AnswerBind | Reached | Report | Failed

@@ -1,7 +1,7 @@
 """Look for drift now and then, and on demand: two checks 30 s apart; what both find is reported, and repaired.
 
 The repair is a new core, which learns everything from the objects as at a takeover: no single field is mended. It comes
-at most once an hour, then less often, so that a bug of a check cannot restart the core for ever.
+at most once an hour, then less often, so that a bug of a check does not keep restarting the core.
 """
 
 from __future__ import annotations
@@ -174,11 +174,11 @@ class Verifier:
         if repairs:
             self.restarts += 1
             self._no_restart_before = self._runner.clock() + self._pause_s
-            log.error("the core starts anew after drift, and no sooner again than in %.0f s", self._pause_s)
+            log.error("the core is restarted after drift, and again in %.0f s at the earliest", self._pause_s)
             self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
             self._observer.restarted()
             self._restart()
-        does = "its core has started anew from the cluster's objects" if repairs else "its core goes on as it is"
+        does = "its core was restarted from the cluster's objects" if repairs else "its core goes on as it is"
         found = counted(len(differences), "difference", "was", "were")
         self._report(f"{found} found twice in a row by the self-check; {does}: {listed(map(str, differences), 3)}")
 

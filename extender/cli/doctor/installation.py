@@ -66,7 +66,7 @@ def _drift(facts: Facts) -> Iterator[Finding]:
         return
     if found.differences or found.restarts:
         first = f": {found.differences[0].object}: {found.differences[0].running}" if found.differences else ""
-        what = f"its self-check has found drift; its core has started anew {many(found.restarts, 'time')}{first}"
+        what = f"its self-check has found drift; its core was restarted {many(found.restarts, 'time')}{first}"
         yield warning("Drift", "muster", what, "report it with the output of muster verify and Muster's log")
     elif found.problem and not facts.muster:
         yield note("NotVerified", "muster", f"its last self-check has no result: {found.problem}")

@@ -31,7 +31,7 @@ def verify(
     Muster builds its state anew from the objects that it has read, beside its work, and compares claims, free room,
     quota, members, who waits, and reasons. If something differs, a second check 30 s later has to find the same.
 
-    Nothing is changed by this command. With the setting verify_every_s, Muster starts its core anew after a difference.
+    Nothing is changed by this command. With the setting verify_every_s, Muster restarts its core after a difference.
     Exit code 0: everything agrees. 1: something differs. 2: nothing was checked.
     """
     with stop_on(UnreachableError, RefusedError), reach(way) as muster:
