@@ -37,12 +37,11 @@ from extender.core.events import (
     VolumeGone,
     VolumeSeen,
 )
-from extender.core.explain.hints import Hints
+from extender.core.explain.telling import Hints
 from extender.core.gate.binding import Bindings, Doubt
 from extender.core.gate.refusals import Refusals, refused_by_plugins, refused_unawares
-from extender.core.gate.repeats import Repeats
 from extender.core.gate.revocations import Revocations
-from extender.core.gate.steering import Steering
+from extender.core.gate.steering import Repeats, Steering
 from extender.core.jobs.coming import Enqueues, Owners
 from extender.core.jobs.elastic import let_in
 from extender.core.jobs.jobs import Jobs
@@ -51,20 +50,15 @@ from extender.core.ledger.claims import Claim, Claims
 from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.devices import DeviceClasses
 from extender.core.ledger.kube_scheduler import KubeQueue
-from extender.core.ledger.namespaces import Namespaces
-from extender.core.ledger.outbox import Outbox
-from extender.core.ledger.pending import Nodes, Own, Pending
+from extender.core.ledger.pending import Changes, Nodes, Own, Pending
 from extender.core.ledger.preemptions import Preemptions
-from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
 from extender.core.ledger.singles import WaitingSingles
-from extender.core.ledger.store import Store
+from extender.core.ledger.store import Namespaces, Outbox, Process, Store
 from extender.core.ledger.volumes import Volumes
-from extender.core.ledger.waiting import Changes
-from extender.core.lifecycle import Lifecycle
+from extender.core.lifecycle import Lifecycle, Recovery
 from extender.core.limits import Limits
-from extender.core.recovery import Recovery
 from extender.core.workload.members import Member, MemberState, means
 from extender.core.workload.release import BindCalls
 from extender.core.workload.workload import Workload

@@ -13,11 +13,9 @@ from extender.core.gate.advisory import Advisory
 from extender.core.gate.binding import Bindings
 from extender.core.gate.refusals import Refusals, refused_by_filter
 from extender.core.ledger.kube_scheduler import GANG_WAITS, KubeQueue
-from extender.core.ledger.outbox import Outbox
-from extender.core.ledger.process import Process
 from extender.core.ledger.room import Room
 from extender.core.ledger.singles import WaitingSingles
-from extender.core.ledger.store import Store
+from extender.core.ledger.store import Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.preemption.kube_preemption import KubePreemption
 from extender.core.queue.line import Singles

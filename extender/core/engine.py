@@ -39,16 +39,14 @@ from extender.core.events import (
     Tick,
 )
 from extender.core.explain.facts import Facts
-from extender.core.explain.hints import Hints
 from extender.core.explain.problems import Problems
 from extender.core.explain.reports import QueueReports, WorkloadReport, workload_report
-from extender.core.explain.telling import WITH_TEXT, Reporter, readable, told
+from extender.core.explain.telling import WITH_TEXT, Hints, Reporter, readable, told
 from extender.core.gate.advisory import Advisory, Mode
 from extender.core.gate.binding import Bindings
 from extender.core.gate.refusals import Refusals
-from extender.core.gate.repeats import Repeats
 from extender.core.gate.revocations import Revocations
-from extender.core.gate.steering import Steering, SteeringMode
+from extender.core.gate.steering import Repeats, Steering, SteeringMode
 from extender.core.jobs.acts import JobActs
 from extender.core.jobs.coming import Coming, Enqueues, Owners
 from extender.core.jobs.elastic import CapacityAsk, Elastic, Unplanned
@@ -58,7 +56,7 @@ from extender.core.ledger.expected import ExpectedPods
 from extender.core.ledger.pending import Time
 from extender.core.ledger.queues import ObjectKey
 from extender.core.ledger.state import State
-from extender.core.lifecycle import Lifecycle
+from extender.core.lifecycle import Lifecycle, Recovery
 from extender.core.limits import Limits
 from extender.core.preemption.candidates import Candidates
 from extender.core.preemption.kube_preemption import KubePreemption
@@ -68,9 +66,7 @@ from extender.core.preemption.reservations import GivingWay, Reservations
 from extender.core.preemption.search import VictimSearch
 from extender.core.queue.demands import Demands
 from extender.core.queue.line import Ahead, Singles
-from extender.core.queue.planner import Planner
-from extender.core.queue.statements import Statements
-from extender.core.recovery import Recovery
+from extender.core.queue.planner import Planner, Statements
 from extender.core.workload.members import IllegalTransitionError
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError, ScorePolicy

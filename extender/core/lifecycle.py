@@ -2,10 +2,15 @@
 
 A start is completed, broken off, or lapses; a gang that stays incomplete is ended. Nothing stays bound in part: what
 broke off is completed in time, or evicted. All acts and who calls them: ``tests/core/acts.md``.
+
+After a restart, ``Recovery`` reads what bound pods and nominations tell of an earlier life, workload by workload. A
+nomination is a hint: it is taken where the whole gang still fits, else cleared. A gang whose release broke off is
+planned before all others and completed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -14,7 +19,7 @@ from extender.core.cycle.commit import Books
 from extender.core.effects import Milestone
 from extender.core.explain.facts import Facts
 from extender.core.explain.problems import foreign, of_earlier, too_few
-from extender.core.explain.telling import Reporter
+from extender.core.explain.telling import Hints, Reporter
 from extender.core.gate.binding import Bindings, deadline, is_late, patience
 from extender.core.gate.refusals import Refusals
 from extender.core.gate.revocations import Revocations, end_start
@@ -25,17 +30,18 @@ from extender.core.jobs.jobs import Jobs
 from extender.core.ledger.claims import Claim, Claims, ClaimState, SlotOf
 from extender.core.ledger.expected import ExpectedPods, uncreated
 from extender.core.ledger.kube_scheduler import KubeQueue, awaits_uptake, is_still_queued, too_few_held, too_slow
-from extender.core.ledger.outbox import Outbox
-from extender.core.ledger.process import Process
+from extender.core.ledger.pending import Changes, Pending, Timers
 from extender.core.ledger.room import Room
-from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Timers
+from extender.core.ledger.store import Outbox, Process, Store
 from extender.core.limits import Limits
+from extender.core.preemption.kube_preemption import KubePreemption
 from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.names import Astray
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
+from policies.model import GroupKey
 from policies.model.eviction import together
+from policies.steps import Steps
 
 
 @dataclass(eq=False)
@@ -359,3 +365,78 @@ def _is_declared_whole(workload: Workload) -> bool:
     """A bound member says so of this release: what was needed when it was posted counts, whatever is needed now."""
     stamps = (member.pod.stamp for member in workload.members.confirmed.values())
     return any(stamp is not None and stamp.release == workload.release.name for stamp in stamps)
+
+
+_LOOK = 2
+
+
+@dataclass(eq=False)
+class Recovery:
+    """Walked through in slices. Events come in between: of their workloads everything is found out first."""
+
+    _process: Process
+    _workloads: Mapping[GroupKey, Workload]
+    _pending: Pending
+    _changes: Changes
+    _lifecycle: Lifecycle
+    _steering: Steering
+    _hints: Hints
+    _kube_preemption: KubePreemption
+
+    def __post_init__(self) -> None:
+        self._unheard: dict[GroupKey, None] = {}
+
+    def begin(self, epoch: float, now: float) -> None:
+        """Every list is in."""
+        self._process.sync(epoch, now)
+        self._unheard = dict.fromkeys(self._workloads)
+
+    def find_out(self, key: GroupKey | None, now: float) -> None:
+        """Bound pods are the truth: what those of the workload tell of it, unless that is known."""
+        if key is None or key not in self._unheard:
+            return
+        del self._unheard[key]
+        if (workload := self._workloads.get(key)) is None:
+            return
+        subject, self._process.subject = self._process.subject, key
+        self._lifecycle.recover(workload, now)
+        self._lifecycle.settle(workload, now)
+        self._process.subject = subject
+        if workload.release.complete or not (workload.members.live or workload.job is not None):
+            # It has started before: that was told then.
+            workload.begin(None)
+            if workload.group is None or not workload.group.starting:
+                workload.telling.reported(now)
+
+    def all(self, now: float) -> Steps[None]:
+        """Find out about every workload."""
+        for key in list(self._unheard):
+            workload = self._workloads.get(key)
+            self.find_out(key, now)
+            yield _LOOK + (len(workload.members) if workload is not None else 0)
+
+    def end(self, now: float) -> Steps[None]:
+        """Calls are answered from now on. What plans of an earlier life leave is for pods of jobs that replace others
+        which are yet to go."""
+        self._kube_preemption.restore(now)
+        self._process.recovered = True
+        self._changes.take()
+        # Of jobs that cannot all have been started, the one whose turn came last was not: it is judged first.
+        jobs = [(key, one) for key, one in self._workloads.items() if one.job is not None]
+        for key, workload in sorted(jobs, key=lambda one: (one[1].priority, -one[1].created)):
+            job = workload.job
+            if self._workloads.get(key) is not workload or job is None:
+                continue
+            if job.unproven or job.awaits_nodes or (workload.admitted and key in self._pending.keys):
+                self._process.subject = key
+                self._lifecycle.settle(workload, now)
+                self._process.subject = None
+                yield _LOOK + len(workload.members)
+
+    def clear(self, now: float) -> Steps[None]:
+        """Nominations are hints: whatever is left of them that nobody is promised is cleared."""
+        for key in list(self._workloads):
+            if (workload := self._workloads.get(key)) is not None:
+                self._steering.sweep(workload, now)
+                yield _LOOK + len(workload.members) // 4
+        yield from self._hints.recover(now)

@@ -12,7 +12,7 @@ from extender.core.effects import Effect, Nominate
 from extender.core.events import BindArrived
 from extender.core.instants import pause_s
 from extender.core.workload.release import Hold, Holds
-from extender.core.workload.telling import Telling
+from extender.core.workload.status import Telling
 from tests.builders import cluster, gang, single
 from tests.core.script import Script
 

@@ -11,8 +11,8 @@ import pytest
 
 from extender.core.effects import Milestone, Reached
 from extender.core.events import JobSeen
+from extender.core.ledger.pending import QueueView
 from extender.core.ledger.singles import WaitingSingle
-from extender.core.ledger.waiting import QueueView
 from policies.api import PAUSE, Choice, Domain, PlacementRequest, SortKey, WaitingGang
 from policies.chosen import OURS, Policies
 from policies.model import Pod, PodSet, Topology

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from extender.core.answers import Outcome
-from extender.core.queue.statements import Statements
+from extender.core.queue.planner import Statements
 from extender.observe.explain.inquiry import inquiries
 from policies.model import UNCONSTRAINED, Constraints, Dialect, GroupRef, HostPort, Job, Pod
 from tests.builders import cluster, single

@@ -13,6 +13,7 @@ from extender.core.cycle.cycle import Cycle
 from extender.core.ledger.pending import (
     ANY_ROOM,
     EVERY_ROOM,
+    Changes,
     Config,
     Nodes,
     Own,
@@ -25,7 +26,6 @@ from extender.core.ledger.pending import (
 )
 from extender.core.ledger.store import Store
 from extender.core.ledger.volumes import Volumes
-from extender.core.ledger.waiting import Changes
 from extender.core.limits import Limits
 from extender.core.queue.line import Line
 from extender.core.workload.shape import Shape

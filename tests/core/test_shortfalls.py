@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from extender.core.causes import NOBODY, LaterWave, NoRoom, Short
 from extender.core.ledger.creation import FailedCreation
+from extender.core.ledger.pending import Turns
 from extender.core.ledger.state import State
-from extender.core.ledger.waiting import Turns
 from extender.core.queue.line import Line, QueueLines
 from extender.core.queue.shortfalls import Lack, Shortfalls
 from extender.core.workload.shape import Shape

@@ -14,12 +14,11 @@ from extender.core.gate.revocations import Revocations
 from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.kube_scheduler import awaits_uptake
-from extender.core.ledger.pending import Own, Pending
+from extender.core.ledger.pending import Own, Pending, Starting
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Starting
 from extender.core.preemption.candidates import Candidates
 from extender.core.queue.planner import Plan
 from extender.core.workload.workload import Workload

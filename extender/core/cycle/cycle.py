@@ -35,13 +35,24 @@ from extender.core.jobs.coming import fills_up
 from extender.core.jobs.elastic import AskNodes, Elastic
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation
-from extender.core.ledger.pending import ANY_ROOM, EVERY_ROOM, Config, Nodes, Own, Pending, RoomFor
+from extender.core.ledger.pending import (
+    ANY_ROOM,
+    EVERY_ROOM,
+    Changes,
+    Config,
+    Freed,
+    Nodes,
+    Own,
+    Pending,
+    RoomFor,
+    Starting,
+    concerns,
+    put_off,
+)
 from extender.core.ledger.preemptions import Preemptions
-from extender.core.ledger.process import Counts, Process
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.singles import KeptOut, WaitingSingle
-from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Changes, Freed, Starting, concerns, put_off
+from extender.core.ledger.store import Counts, Process, Store
 from extender.core.limits import Limits
 from extender.core.preemption.preempt import Evict, Later, Preempting
 from extender.core.preemption.reservations import Reservations
@@ -66,7 +77,7 @@ _REST_S, _REST_MAX_S = 2e-5, 2.0
 
 
 class EarlierLife(Protocol):
-    """What a restart finds of an earlier life of the process, in slices (``extender.core.recovery``)."""
+    """What a restart finds of an earlier life of the process, in slices (``extender.core.lifecycle``)."""
 
     def all(self, now: float) -> Steps[None]:
         """Find out about every workload."""

@@ -10,11 +10,10 @@ from extender.core.cycle.flavors import QuotaPlans, Refused
 from extender.core.explain.reports import declared
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation
-from extender.core.ledger.pending import ANY_ROOM, Amounts, Nodes, Own, Pending, QuotaFor, RoomFor, Time
+from extender.core.ledger.pending import ANY_ROOM, Amounts, Nodes, Own, Pending, QuotaFor, RoomFor, Time, Turns
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Turns
 from extender.core.limits import Limits, Preempts
 from extender.core.preemption.reclaim import evicts
 from extender.core.queue.line import Line, QueueLines, StrictOrder, requested

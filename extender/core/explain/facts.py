@@ -14,11 +14,11 @@ from extender.core.explain.problems import lost_pins
 from extender.core.ledger.claims import Claims, Owner
 from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.expected import uncreated
+from extender.core.ledger.pending import put_off
 from extender.core.ledger.preemptions import Preemptions
-from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
-from extender.core.ledger.waiting import put_off
+from extender.core.ledger.store import Process
 from extender.core.limits import Limits, Preempts
 from extender.core.workload.additions import Additions
 from extender.core.workload.job import JobRecord

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from extender.core import causes
 from extender.core.ledger.claims import Claims
-from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.pending import Pending
 from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.store import Namespaces
 from extender.core.ledger.volumes import Volumes
 from extender.core.limits import Limits
 from extender.core.workload.shape import Role

@@ -15,10 +15,9 @@ from extender.core.explain.reasons import Reason, reason_of, text_of
 from extender.core.explain.telling import for_namespace
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import FailedCreation
-from extender.core.ledger.pending import Pending
+from extender.core.ledger.pending import Pending, QueueView, put_off
 from extender.core.ledger.queues import ObjectKey, Picture, Queues, key_of
 from extender.core.ledger.quotas import Quotas
-from extender.core.ledger.waiting import QueueView, put_off
 from extender.core.limits import Limits
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError, QueuePolicy, SortKey

@@ -14,11 +14,9 @@ from extender.core.events import BindArrived, FilterCalled
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.stamps import DOMAIN, RANK, ranks_of
 from extender.core.ledger.claims import Claims
-from extender.core.ledger.outbox import Outbox
-from extender.core.ledger.process import Counts
+from extender.core.ledger.pending import Changes
 from extender.core.ledger.room import Room
-from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Changes
+from extender.core.ledger.store import Counts, Outbox, Store
 from extender.core.workload.members import MemberState
 from extender.core.workload.release import Binding
 from extender.core.workload.slots import Stage

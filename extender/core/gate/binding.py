@@ -22,13 +22,11 @@ from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.expected import uncreated
 from extender.core.ledger.kube_scheduler import carrying_out
-from extender.core.ledger.outbox import Outbox
+from extender.core.ledger.pending import Changes
 from extender.core.ledger.preemptions import Preemptions, key_of, room_of
-from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
-from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Changes
+from extender.core.ledger.store import Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.release import BindCalls, Binding, Hold

@@ -16,8 +16,7 @@ from extender.core.explain.telling import Reporter
 from extender.core.gate.revocations import Revocations
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.kube_scheduler import KubeQueue, Refusing, is_still_queued, parked, part_of_plugins, words_of
-from extender.core.ledger.outbox import Outbox
-from extender.core.ledger.store import Store
+from extender.core.ledger.store import Outbox, Store
 from extender.core.limits import Limits
 from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.slots import Stage

@@ -14,12 +14,10 @@ from extender.core.explain.reasons import text_of
 from extender.core.explain.telling import Reporter
 from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import Claim, Claims, Owner, SlotOf
-from extender.core.ledger.namespaces import Namespaces
-from extender.core.ledger.outbox import Outbox
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
-from extender.core.ledger.store import Store
+from extender.core.ledger.store import Namespaces, Outbox, Store
 from extender.core.limits import Limits
 from extender.core.queue.demands import siblings
 from extender.core.workload.members import Member, MemberState, Step, ended_well

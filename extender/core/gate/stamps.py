@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from extender.core.instants import instant_of
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.expected import moved_away
-from extender.core.ledger.process import Process
+from extender.core.ledger.store import Process
 from extender.core.workload.names import Astray
 from extender.core.workload.workload import Workload
 from policies.model import Dialect, GroupRef, Pod, Stamp

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from extender.core.effects import CleanJob, StartJob, SuspendJob
 from extender.core.jobs.start import to_come
 from extender.core.ledger.expected import ExpectedPods
-from extender.core.ledger.outbox import Outbox
 from extender.core.ledger.preemptions import Preemptions
-from extender.core.ledger.process import Process
-from extender.core.ledger.store import Store
+from extender.core.ledger.store import Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.workload.job import JobRecord, JobWrite
 from extender.core.workload.shape import Flavoring, PartKey

@@ -16,12 +16,9 @@ from extender.core.instants import pause_s
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import PROBATION_S, Creation, FailedCreation
 from extender.core.ledger.expected import ExpectedPods
-from extender.core.ledger.outbox import Outbox
-from extender.core.ledger.pending import Own, Pending
-from extender.core.ledger.process import Process
+from extender.core.ledger.pending import Own, Pending, Timers
 from extender.core.ledger.room import Room
-from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Timers
+from extender.core.ledger.store import Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.workload.additions import carried_over
 from extender.core.workload.members import MemberState

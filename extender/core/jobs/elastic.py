@@ -44,13 +44,10 @@ from extender.core.jobs.start import starts_now, to_come
 from extender.core.jobs.upkeep import REMOVED, misled
 from extender.core.ledger.claims import Claims, Owner
 from extender.core.ledger.expected import ExpectedPods
-from extender.core.ledger.namespaces import Namespaces
-from extender.core.ledger.outbox import Outbox
 from extender.core.ledger.pending import Config, Own, Pending
 from extender.core.ledger.preemptions import Preemptions
-from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
-from extender.core.ledger.store import Store
+from extender.core.ledger.store import Namespaces, Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.queue.demands import Asked
 from extender.core.workload.job import JobRecord

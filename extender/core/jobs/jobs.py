@@ -29,14 +29,11 @@ from extender.core.jobs.upkeep import Upkeep
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation, Trials
 from extender.core.ledger.expected import ExpectedPods, there_first, uncreated
-from extender.core.ledger.namespaces import Namespaces
-from extender.core.ledger.outbox import Outbox
 from extender.core.ledger.pending import Own, Pending
 from extender.core.ledger.preemptions import Preemptions
-from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
-from extender.core.ledger.store import Store
+from extender.core.ledger.store import Namespaces, Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.workload.additions import TRIED, Additions, Source
 from extender.core.workload.job import JobRecord, JobWrite

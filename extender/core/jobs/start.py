@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from extender.core.causes import Held, InvalidJob, NamespaceTerminating, NameTaken, PodsLeft, Stopping, TakingOff
 from extender.core.ledger.claims import Claims
-from extender.core.ledger.namespaces import Namespaces
-from extender.core.ledger.process import Process
+from extender.core.ledger.store import Namespaces, Process
 from extender.core.workload.job import JobRecord
 from extender.core.workload.workload import Workload
 from policies.model import Job, Node, Pod, PodSets

@@ -14,11 +14,10 @@ from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import Claims, ClaimState, SlotOf
 from extender.core.ledger.creation import PROBATION_S, FailedCreation
 from extender.core.ledger.expected import ExpectedPods, uncreated
-from extender.core.ledger.outbox import Outbox
 from extender.core.ledger.pending import Pending
-from extender.core.ledger.process import Process
 from extender.core.ledger.room import Room
 from extender.core.ledger.singles import KeptOut
+from extender.core.ledger.store import Outbox, Process
 from extender.core.limits import STOOD_STILL_S, Limits
 from extender.core.queue.line import others_wait
 from extender.core.workload.additions import Additions

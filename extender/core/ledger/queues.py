@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from extender.core.causes import Missing, QueueInactive, QueueMissing, QueueStopped, Unusable
 from extender.core.events import QueueGone, QueueSeen
-from extender.core.ledger.namespaces import Namespaces
+from extender.core.ledger.store import Namespaces
 from policies.model.constraints import selects
 from policies.model.queues import (
     VOLCANO,

@@ -17,8 +17,8 @@ from operator import attrgetter
 
 from extender.core.causes import Missing, QueueMissing
 from extender.core.ledger.claims import Claim, Claims, ClaimState, Owner, SlotOf
-from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.queues import Queues, Route
+from extender.core.ledger.store import Namespaces
 from extender.core.limits import Limits
 from extender.core.workload.shape import (
     Flavoring,

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from extender.core.ledger.claims import Claim, Claims, Owner, SlotOf
+from extender.core.ledger.pending import Changes
 from extender.core.ledger.singles import WaitingSingles
 from extender.core.ledger.store import Store
-from extender.core.ledger.waiting import Changes
 from extender.core.workload.members import Member, MemberState
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod, Requests, SlotKey

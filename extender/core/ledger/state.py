@@ -1,29 +1,30 @@
-"""Everything the core knows: the parts of the ledger, made together. Each class is given the parts that it uses."""
+"""Everything the core knows: the parts of the ledger, made together. Each class is given the parts that it uses.
+
+A store records, and then calls its list of consequences. The lists stand here, with the reason for the place of each
+entry. What follows for a gang (its member, its Bindings, its job) is listed in ``extender.core.apply``: it needs the
+ledger.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from inspect import signature
 from typing import TypeVar
 
 from extender.core.ledger.budgets import DisruptionBudgets
-from extender.core.ledger.claims import Claims, emptied
-from extender.core.ledger.consequences import Consequences
+from extender.core.ledger.claims import Claim, Claims, emptied
 from extender.core.ledger.creation import Creation, FailedCreation, Trials
 from extender.core.ledger.devices import DeviceClasses
 from extender.core.ledger.kube_scheduler import KubeQueue, Refusing
-from extender.core.ledger.namespaces import Namespaces
-from extender.core.ledger.outbox import Outbox
-from extender.core.ledger.pending import Pending
+from extender.core.ledger.pending import Changes, Nodes, Pending, Starting, Timers
 from extender.core.ledger.preemptions import Preemptions
-from extender.core.ledger.process import Counts, Process
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
 from extender.core.ledger.singles import KeptOut, WaitingSingles
-from extender.core.ledger.store import Store
+from extender.core.ledger.store import Counts, Namespaces, Outbox, Process, Store
 from extender.core.ledger.volumes import Volumes
-from extender.core.ledger.waiting import Changes, Starting, Timers
 from extender.core.limits import Limits
 from extender.core.workload.additions import Additions
 from extender.core.workload.names import Astray
@@ -31,6 +32,195 @@ from extender.core.workload.release import BindCalls
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod
 from policies.model.levels import LevelKey
+
+
+@dataclass(eq=False)
+class Consequences:
+    """Subscribes to the stores when it is made."""
+
+    _schedulers: tuple[str, ...]
+    _store: Store
+    _room: Room
+    _claims: Claims
+    _quotas: Quotas
+    _preemptions: Preemptions
+    _volumes: Volumes
+    _changes: Changes
+    _pending: Pending
+    _singles: WaitingSingles
+    _kept_out: KeptOut
+    _refusing: Refusing
+    _binds: BindCalls
+    _astray: Astray
+
+    def __post_init__(self) -> None:
+        self._store.on_put = (
+            # What the pod is comes first: of which job it is a stray, of which native group, whether it waits alone.
+            self.find_strays,
+            self.count_native,
+            self.line_up_single,
+            # Then its room. A single pod on a node waits no longer by now: no room is kept for it beside its own.
+            self.claim_room,
+            # Then whoever rests on its room: workloads that wait for other pods, reasons with numbers, victims.
+            self.note_neighbour,
+            self.note_end,
+            self.note_victim,
+        )
+        # A pod was forgotten. Its workload knows it as a member until the last entry.
+        self._store.on_drop = (
+            # Whatever waits for the pod ends first, so that nothing is kept for it when its room comes free.
+            self.forget_bind_calls,
+            self.let_single_go,
+            self.unmount,
+            self.forget_stray,
+            # Then its room, as the pod of its gang: a reason to look again names the workload.
+            self.free_room,
+            # Last the member: all before may have to know what it was promised.
+            self.drop_member,
+        )
+        # A node came, went or changed. Its room is right by now.
+        self._claims.on_node = (
+            # Quota by the labels of nodes, and what was found for whoever waits, rest on nothing else here.
+            self.count_relabelled,
+            self.look_at_everybody,
+            # Refusals and victims by that node are another matter now.
+            self.forgive_node,
+            self.note_node_of_victims,
+            # Last, by the node as all others see it: whether single pods fit beside the others still.
+            self.crowd_out_singles,
+        )
+        # Room has changed hands, whoever has moved it: two books count along, and do not read each other.
+        self._claims.on_move = (self._quotas.moved, self._preemptions.moved)
+        # Room was given back. The claim has ended, and nothing else has the room yet.
+        self._room.on_free = (
+            # Who has gone is named in reasons, which are to be said anew.
+            self.note_who_freed,
+            # Whoever else can use the room: preemptors, single pods that were kept out of a promise, gangs by refusals.
+            self.note_room_of_victims,
+            self.reopen_to_singles,
+            self.forgive_refusals,
+        )
+
+    # A pod was recorded.
+
+    def find_strays(self, pod: Pod, old: Pod | None) -> None:
+        """Settle the gangs that the pod has left or come to by a label that is not its job's."""
+        self._store.mark_keys_dirty(self._astray.see(pod, old))
+
+    def count_native(self, pod: Pod, _: Pod | None) -> None:
+        """Count the pod in its native group, on its node."""
+        self._singles.natives.see(pod)
+
+    def line_up_single(self, pod: Pod, _: Pod | None) -> None:
+        """Have a pod in no gang stand in line while it waits; room that was kept for it ends when it does not."""
+        if pod.group_key is None:
+            self._singles.see(pod, self._schedulers, self._room.end_kept)
+
+    def claim_room(self, pod: Pod, _: Pod | None) -> None:
+        """Give a bound pod its room, and take back that of one that has ended. Others have room by a promise alone."""
+        if pod.terminal:
+            self._room.free(pod.uid)
+        elif pod.node:
+            claim = self._claims.get(pod.uid)
+            if claim is not None and claim.node != pod.node:
+                self._room.free(pod.uid)
+            if (claim is None or claim.node != pod.node) and (workload := self._store.workload_of(pod)) is not None:
+                self._room.use_kept(workload, pod, pod.node)
+            self._changes.taken |= claim is None
+            if pod.group_key is None and (claim is None or claim.promised):
+                self._preemptions.came(pod.priority)
+            self._claims.confirm(pod)
+            self._room.crowd_out(pod.node)
+
+    def note_neighbour(self, pod: Pod, old: Pod | None) -> None:
+        """Look again at workloads that demand something of other pods, if there are any."""
+        self._changes.see(pod, old)
+
+    def note_end(self, pod: Pod, old: Pod | None) -> None:
+        """Say reasons anew that name when room comes free."""
+        if old is not None and (old.ends, old.deleting) != (pod.ends, pod.deleting):
+            self._changes.taken = True
+            self._claims.note_change()
+
+    def note_victim(self, pod: Pod, old: Pod | None) -> None:
+        """Search again for victims if the pod says something else of its eviction."""
+        if old is not None and pod.node:
+            self._preemptions.edited((old.eviction, old.labels), (pod.eviction, pod.labels))
+
+    # A pod was forgotten.
+
+    def forget_bind_calls(self, pod: Pod) -> None:
+        """Forget what kube-scheduler's bind calls left of it."""
+        self._binds.forget(pod.uid)
+
+    def let_single_go(self, pod: Pod) -> None:
+        """End what is kept for it, and its place in the line."""
+        self._kept_out.drop(pod.uid)
+        self._room.end_kept(pod.uid)
+        self._singles.gone(pod.uid)
+
+    def unmount(self, pod: Pod) -> None:
+        """Forget that it mounts volumes."""
+        self._volumes.unmount(pod)
+
+    def forget_stray(self, pod: Pod) -> None:
+        """Settle the gang that it had been moved from."""
+        self._store.mark_keys_dirty(self._astray.drop(pod))
+
+    def free_room(self, pod: Pod) -> None:
+        """Take its room back."""
+        self._room.free(pod.uid)
+
+    def drop_member(self, pod: Pod) -> None:
+        """Take it out of its workload."""
+        if (workload := self._store.workload_of(pod)) is not None:
+            workload.members.drop(pod.uid)
+            self._store.mark_dirty(workload)
+
+    # A node came, went or changed.
+
+    def count_relabelled(self, node: str, relabelled: bool) -> None:
+        """Count the quota that its labels say."""
+        if relabelled:
+            self._quotas.node_seen(node)
+
+    def look_at_everybody(self, node: str, _: bool) -> None:
+        """Look again at every workload that waits."""
+        self._pending.wake(Nodes())
+        self._quotas.node_changed(node)
+
+    def forgive_node(self, node: str, _: bool) -> None:
+        """Forget that the node refused pods."""
+        self._store.mark_all_dirty(self._refusing.forget(node, None, self._store.workloads))
+
+    def note_node_of_victims(self, node: str, _: bool) -> None:
+        """Search again for victims."""
+        self._preemptions.node_changed(node)
+
+    def crowd_out_singles(self, node: str, _: bool) -> None:
+        """Take back what is kept there for single pods and is not left."""
+        self._room.crowd_out(node)
+
+    # Room was given back.
+
+    def note_who_freed(self, claim: Claim) -> None:
+        """Say reasons anew that name the workload."""
+        if claim.workload is not None:
+            self._changes.ended[str(claim.workload)] = None
+
+    def note_room_of_victims(self, claim: Claim) -> None:
+        """Search again for victims."""
+        self._preemptions.changed(claim.node)
+
+    def reopen_to_singles(self, claim: Claim) -> None:
+        """Let single pods try the node again that were kept out of promised room."""
+        if claim.promised:
+            self._kept_out.reopen(claim.node)
+
+    def forgive_refusals(self, claim: Claim) -> None:
+        """Forget that the node refused pods, unless that was by this promise."""
+        self._store.mark_all_dirty(self._refusing.forget(claim.node, claim, self._store.workloads))
+
 
 T = TypeVar("T")
 

@@ -1,21 +1,109 @@
-"""The store of pods, PodGroups and workloads as last seen, and of which workloads are to be settled."""
+"""The store of pods, PodGroups, workloads and namespaces as last seen; the outbox; and where the process stands.
+
+The store says which workloads are to be settled before the event ends. The outbox has the effects that the driver
+carries out then, and knows which bind requests they answer.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from math import inf
 
+from extender.core.causes import NamespaceTerminating
+from extender.core.effects import AnswerBind, Effect, PostBinding
+from extender.core.events import NamespaceGone, NamespaceSeen
 from extender.core.ledger.volumes import Volumes
 from extender.core.workload.members import Member
-from extender.core.workload.release import Binding
+from extender.core.workload.release import BindCalls, Binding
 from extender.core.workload.workload import Workload
-from policies.model import Dialect, GroupKey, Pod, PodGroup
+from policies.model import Dialect, GroupKey, Labels, Pod, PodGroup
+
+_REMEMBERED = 1_000
+"""Namespaces that are gone, at most: what is left of their objects goes within moments."""
+
+
+class Namespaces:
+    """``labels``: those of each namespace that exists. One that was never shown, because Muster may not read
+    namespaces, say, is like any that exists."""
+
+    def __init__(self) -> None:
+        self.labels: dict[str, Labels] = {}
+        self._annotations: dict[str, Labels] = {}
+        self._ending: dict[str, NamespaceTerminating] = {}
+        """Why nothing starts there. Namespaces that are gone are among them: watches of their objects may lag."""
+
+    def changes(self, event: NamespaceSeen | NamespaceGone) -> bool:
+        """Tell whether the API server may do something else to new pods of a known namespace after this event."""
+        if event.name not in self.labels:
+            return False
+        known = self.labels[event.name], self._annotations[event.name]
+        return isinstance(event, NamespaceGone) or known != (event.labels, event.annotations)
+
+    def note(self, event: NamespaceSeen | NamespaceGone) -> bool:
+        """Take over what the watch shows. Returns whether the cause why nothing starts there has changed."""
+        name = event.name
+        before = self._ending.pop(name, None)
+        if isinstance(event, NamespaceGone):
+            self.labels.pop(name, None)
+            self._annotations.pop(name, None)
+            self._ending[name] = NamespaceTerminating(name, gone=True)
+            gone = [one for one in self._ending if one not in self.labels]
+            for one in gone[:-_REMEMBERED]:
+                del self._ending[one]
+        else:
+            self.labels[name] = event.labels
+            self._annotations[name] = event.annotations
+            if event.terminating:
+                self._ending[name] = NamespaceTerminating(name, gone=False)
+        return before != self._ending.get(name)
+
+    def ending(self, namespace: str) -> NamespaceTerminating | None:
+        """Why no workload of that namespace starts: it is being deleted, so no pod can be created in it."""
+        return self._ending.get(namespace)
+
+
+@dataclass(slots=True)
+class Process:
+    """From the start, by way of the first lists and of recovery, to answering calls."""
+
+    synced: bool = False
+    synced_at: float = 0.0
+    """When every list was in."""
+    recovered: bool = False
+    """What the objects tell of an earlier life of ours is known: calls can be answered."""
+    paused_until: float = -inf
+    """Before this instant nothing is planned that is not planned yet."""
+    epoch: float = 0.0
+    """The instant of the core's clock at which the epoch of the wall clock was, by the last that was heard."""
+    subject: str | GroupKey | None = None
+    """The pod or the workload that is being taken up, for whoever has to find out what the core has failed on."""
+
+    def sync(self, epoch: float, now: float) -> None:
+        """Note that every list is in."""
+        self.epoch, self.synced, self.synced_at = epoch, True, now
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the core counts for the metrics and decides nothing by."""
+
+    advised: Counter[str] = field(default_factory=Counter)
+    """In advisory mode: how often enforcing would have said what (``extender.core.gate.advisory``)."""
+    unpinned: int = 0
+    """How many pods of started jobs came without their pin."""
+    policy_errors: Counter[str] = field(default_factory=Counter)
+
+    def blame(self, policy: str) -> None:
+        """Count a failure of the policy."""
+        self.policy_errors[policy] += 1
 
 
 class Store:
     """``dirty``: workloads that something has happened to since they were settled; none when an event ends.
 
-    It records, and then calls what ``extender.core.ledger.consequences`` lists. ``on_put`` gets the pod as it is and
+    It records, and then calls what ``extender.core.ledger.state`` lists. ``on_put`` gets the pod as it is and
     as it was; ``on_drop`` gets the pod.
     """
 
@@ -106,3 +194,38 @@ class Store:
     def settled(self, key: GroupKey) -> None:
         """Note that what has happened to the workload by now was looked at."""
         self.dirty.pop(key, None)
+
+
+class Outbox:
+    """Effects in the order in which they are to be carried out."""
+
+    def __init__(self, store: Store, binds: BindCalls) -> None:
+        self._store = store
+        self._binds = binds
+        self._effects: list[Effect] = []
+
+    def append(self, effect: Effect) -> None:
+        """Have the effect carried out after those that are there."""
+        self._effects.append(effect)
+
+    def drain(self) -> list[Effect]:
+        """Return all effects, and keep none."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def post(self, pod: Pod, binding: Binding, expires: float, marks: dict[str, str], *, again: bool = False) -> None:
+        """Ask for a Binding with these annotations. ``again``: as in PostBinding."""
+        self._binds.write(pod.uid, binding)
+        where = pod.uid, pod.namespace, pod.name, binding.node
+        self.append(PostBinding(*where, tuple(binding.calls), expires, marks, binding.workload, again))
+
+    def answer(self, call: int, error: str) -> None:
+        """End a bind request; an empty error means that the pod is bound."""
+        self._binds.let_go(call)
+        self.append(AnswerBind(call, error))
+
+    def answer_hold(self, workload: Workload, member: Member, error: str) -> None:
+        """End the bind request of a member, if one waits."""
+        if (hold := workload.members.let_go(member)) is not None:
+            self.answer(hold.call, error)
+            self._store.mark_dirty(workload)

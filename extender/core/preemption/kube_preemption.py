@@ -16,11 +16,8 @@ from extender.core.causes import Preempting
 from extender.core.effects import Milestone, Reached
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claims, Owner, SlotOf
-from extender.core.ledger.namespaces import Namespaces
-from extender.core.ledger.outbox import Outbox
 from extender.core.ledger.preemptions import MOST, Preemption, Preemptions, key_of
-from extender.core.ledger.process import Process
-from extender.core.ledger.store import Store
+from extender.core.ledger.store import Namespaces, Outbox, Process, Store
 from extender.core.limits import Limits
 from extender.core.preemption.candidates import Candidates, evicted, named, named_alone, surplus_of
 from extender.core.preemption.reservations import GivingWay, Reservations

@@ -8,8 +8,8 @@ from math import inf
 
 from extender.core.causes import Lacks
 from extender.core.ledger.preemptions import Preemptions
-from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.store import Process
 from extender.core.limits import Limits, Preempts
 from extender.core.preemption.preempt import may_not_preempt
 from extender.core.preemption.reservations import preempted_by

@@ -26,8 +26,8 @@ from extender.core.explain.telling import Reporter
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import FailedCreation, Trials
 from extender.core.ledger.preemptions import MOST, Preemptions
-from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.store import Process
 from extender.core.limits import Limits, Preempts
 from extender.core.preemption.reclaim import evicts
 from extender.core.preemption.reservations import Reservations

@@ -17,20 +17,17 @@ from extender.core.causes import EvictionEnded, Lacks, Late, NoRoom, Preempting,
 from extender.core.effects import Cause, Milestone, Reached, Reserve, Wake
 from extender.core.explain.reasons import text_of
 from extender.core.explain.telling import Reporter
-from extender.core.gate.repeats import Repeats
 from extender.core.gate.revocations import Revocations
+from extender.core.gate.steering import Repeats
 from extender.core.instants import pause_s
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claims, Owner, SlotOf
-from extender.core.ledger.namespaces import Namespaces
-from extender.core.ledger.outbox import Outbox
 from extender.core.ledger.pending import Own, Pending
 from extender.core.ledger.preemptions import Preemption, Preemptions, Spared, room_of
-from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
 from extender.core.ledger.singles import KeptOut
-from extender.core.ledger.store import Store
+from extender.core.ledger.store import Namespaces, Outbox, Process, Store
 from extender.core.limits import Limits, Preempts
 from extender.core.preemption.candidates import Candidates, gang_of, runs_without, surplus_of
 from extender.core.preemption.reclaim import may_not_evict, to_keep, told_by_rooms

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 
 from extender.core.ledger.pending import Pending
 from extender.core.ledger.preemptions import Preemptions
-from extender.core.ledger.process import Process
 from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.store import Process
 from extender.core.limits import Limits
 from extender.core.preemption.candidates import Candidates, Concerns
 from extender.core.preemption.reclaim import Option, Reclaiming
 from extender.core.queue.demands import Demands, left_short, siblings, to_complete
-from extender.core.queue.planner import Planner
-from extender.core.queue.statements import Statements
+from extender.core.queue.planner import Planner, Statements
 from extender.core.workload.shape import Demand, Shape
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod, Victim

@@ -22,14 +22,12 @@ from extender.core.ledger.claims import Claims, Owner
 from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.devices import DeviceClasses
 from extender.core.ledger.kube_scheduler import KubeQueue
-from extender.core.ledger.outbox import Outbox
-from extender.core.ledger.pending import Amounts, Own, Pending
+from extender.core.ledger.pending import Amounts, Entry, Own, Pending, Turn, Turns, put_off
 from extender.core.ledger.preemptions import Preemptions, key_of, room_of
-from extender.core.ledger.process import Counts
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
 from extender.core.ledger.singles import KeptOut, WaitingSingle, WaitingSingles
-from extender.core.ledger.waiting import Entry, Turn, Turns, put_off
+from extender.core.ledger.store import Counts, Outbox
 from extender.core.limits import Limits
 from extender.core.queue.planner import Planner
 from extender.core.workload.shape import Role

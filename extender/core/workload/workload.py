@@ -16,8 +16,7 @@ from extender.core.workload.members import Members
 from extender.core.workload.release import Release
 from extender.core.workload.shape import Demand, Flavoring, PartKey, part_of
 from extender.core.workload.slots import Part, Stage, by_role, lacking_roles, short_podset, short_role, total
-from extender.core.workload.status import Status, StatusRecord
-from extender.core.workload.telling import Telling
+from extender.core.workload.status import Status, StatusRecord, Telling
 from policies.model import GroupKey, Job, Minima, Pod, PodGroup, PodSets, SlotKey
 from policies.model.topology import SILENT
 from policies.placement.request import Cap, MemberShape

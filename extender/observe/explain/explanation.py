@@ -11,7 +11,7 @@ from extender.api.models import DomainRoom, Explanation, PlaceView, VictimView
 from extender.core.causes import NoRoom, Partial
 from extender.core.ledger.state import State
 from extender.core.preemption.outlook import Outlook
-from extender.core.queue.statements import Statements
+from extender.core.queue.planner import Statements
 from extender.core.workload.workload import Workload
 from extender.observe.explain.inquiry import Inquiry, holders, inquiries, topology_of
 from extender.observe.explain.remedies import remedies, waits_for

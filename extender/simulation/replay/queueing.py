@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from extender.core.events import Event, NamespaceSeen, QueueSeen
 from extender.core.explain.reasons import text_of
-from extender.core.ledger.namespaces import Namespaces
 from extender.core.ledger.queues import ObjectKey, Queues, key_of
+from extender.core.ledger.store import Namespaces
 from extender.simulation.replay.arrivals import Arrival
 from extender.simulation.replay.shape import GPU, InputError
 from policies.model import Node

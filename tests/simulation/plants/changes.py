@@ -10,9 +10,9 @@ import pytest
 from extender.core.answers import Untold
 from extender.core.effects import Confirm, Effect
 from extender.core.events import Event, GroupSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
-from extender.core.gate.repeats import Repeats
-from extender.core.ledger.consequences import Consequences
+from extender.core.gate.steering import Repeats
 from extender.core.ledger.nodes import Table
+from extender.core.ledger.state import Consequences
 from extender.core.queue.planner import Planner
 from policies.model import Node
 from tests.simulation.plants.mutants import Core, asks, hears

@@ -11,8 +11,8 @@ import pytest
 from extender.core.events import Event, JobSeen, PodSeen
 from extender.core.gate import binding, refusals, steering
 from extender.core.ledger import kube_scheduler as verdicts
+from extender.core.ledger.pending import Changes
 from extender.core.ledger.singles import WaitingSingles
-from extender.core.ledger.waiting import Changes
 from extender.core.queue import planner
 from policies.model import Pod, PodSet
 from policies.placement.snapshot import Snapshot
