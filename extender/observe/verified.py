@@ -5,6 +5,23 @@ from __future__ import annotations
 from extender.api.models import DifferenceView, VerifyView
 from extender.runtime.verifier import Result, Verifier
 
+UNCHECKED = VerifyView(
+    rounds=0,
+    under_way=False,
+    confirming=False,
+    progress=0.0,
+    every_s=0.0,
+    restarts=0,
+    problem="this process has no self-check",
+    ago_s=None,
+    seconds=0.0,
+    differences=[],
+    unconfirmed=0,
+    compared={},
+    left_out={},
+)
+"""What is shown where nothing can be checked."""
+
 
 def verified(verifier: Verifier, now: float) -> VerifyView:
     """What the last round found, as of ``now``."""

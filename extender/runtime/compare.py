@@ -86,6 +86,9 @@ UNSETTLED: Mapping[str, Callable[[Engine], object]] = {
         core.state.preemptions.under_way
     ),
     "nodes are asked for, and a restart asks again for gangs of pods": lambda core: core.asks_for_nodes,
+    "too many wait in a namespace, and a restart lets others of them in": lambda core: (
+        core.state.pending.keeps_some_out
+    ),
     "pods of a started job did not come, and no object says of which": lambda core: core.state.failed_creation.any,
 }
 """While one of these holds of either core, nobody compares which workloads wait: their turns differ."""

@@ -73,7 +73,7 @@ class Check:
             for node, _ in known.nodes:
                 fresh.refusing.remember(node, key)
         fresh.trials.learn(running.trials)
-        fresh.preemptions.learn(running.preemptions)
+        fresh.preemptions.learn(running.preemptions, self._now)
         if running.process.paused_until > self._now:
             yield Paused(running.process.paused_until)
         if (served := self._running.capacity_served) is not None:

@@ -67,7 +67,7 @@ class Restart:
         says so."""
         for event in self._objects():
             self._do(self.driver.handle(event, now), now)
-        self._remember(known)
+        self._remember(known, now)
         self._do(self.driver.handle(Synced(now), now), now)
         if served is not None:
             self._do(self.driver.handle(CapacityServed(served), now), now)
@@ -75,10 +75,10 @@ class Restart:
             now = max(now, due)
             self._do(self.driver.wake(now), now)
 
-    def _remember(self, known: State) -> None:
+    def _remember(self, known: State, now: float) -> None:
         """The nodes that kube-scheduler has refused are in no object: they are tried again when their time is over. Nor
         are the evictions that came to nothing: a new life tries them at once."""
-        self.state.preemptions.learn(known.preemptions)
+        self.state.preemptions.learn(known.preemptions, now)
         for key in self.state.workloads.keys() & known.workloads.keys():
             nodes = known.workloads[key].retries.nodes
             self.state.workloads[key].retries.nodes.update(nodes)

@@ -33,6 +33,7 @@ from tests.simulation.plants import (
 )
 from tests.simulation.plants.mutants import Plant
 from tests.simulation.test_campaign import SEEDS
+from tests.simulation.verifying import SelfChecks
 
 TRIES = 40
 """Seeds that are tried after the remembered one: a change of the core moves what a seed does."""
@@ -287,6 +288,8 @@ FOUND: list[tuple[Plant, int, str]] = [
     (drifting.quota_of_every_fifth_pod_is_counted_twice, 46, "the self-check finds drift: ClusterQueue "),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""
+DRIFTS = (drifting.room_of_a_pod_that_was_deleted_stays_taken, drifting.quota_of_every_fifth_pod_is_counted_twice)
+"""The self-check alone finds them."""
 INSIDE = (statuses.releases_are_not_recorded, statuses.lost_members_are_not_recorded)
 """Nothing that Muster asks for tells of these: the core is looked into after every event."""
 
@@ -318,6 +321,9 @@ def _passes(seed: int) -> None:
 def _complaint(plant: Plant, seed: int) -> str | None:
     with pytest.MonkeyPatch.context() as patch:
         plant(patch)
+        if plant not in DRIFTS:
+            # The self-check would find many of them first, and the other judges have to find them without it.
+            patch.setattr(SelfChecks, "look", lambda _: [])
         try:
             play(seed, every=int(plant in INSIDE))
         except SeedError as error:

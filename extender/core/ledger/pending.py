@@ -523,6 +523,11 @@ class Pending:
             heapq.heappop(self._times)
         return self._times[0][0] if self._times else None
 
+    @property
+    def keeps_some_out(self) -> bool:
+        """Whether too many wait in some namespace."""
+        return self._limit.keeps_some_out
+
     def keeps_out(self, key: GroupKey) -> bool:
         """Return whether too many of its namespace wait before it."""
         return self._limit.keeps_out(key)
@@ -581,6 +586,10 @@ class NamespaceLimit:
         if not outside:
             self._outside.pop(key.namespace, None)
         return following
+
+    @property
+    def keeps_some_out(self) -> bool:
+        return bool(self._outside)
 
     def keeps_out(self, key: GroupKey) -> bool:
         return key in self._outside.get(key.namespace, {})

@@ -197,9 +197,14 @@ class Preemptions:
         }
         self.spared[key] = spared
 
-    def learn(self, known: Preemptions) -> None:
-        """Take over from another core which preemptions came to nothing, whatever changes here: no object says so."""
-        still = {key: one for key, one in known.spared.items() if known.spares(key, one.shape) is not None}
+    def learn(self, known: Preemptions, now: float) -> None:
+        """Take over from another core which preemptions came to nothing, whatever changes here: no object says so.
+        A rest that is over by ``now`` is not taken over."""
+        still = {
+            key: one
+            for key, one in known.spared.items()
+            if known.spares(key, one.shape) is not None and one.rests_until > now
+        }
         self.spared |= {key: replace(one, shape=None) for key, one in still.items()}
 
     def stop_resting(self, key: GroupKey) -> None:

@@ -14,7 +14,9 @@ from extender.core.effects import Effect, StartJob, SuspendJob
 from extender.core.events import Event, JobSeen, QueueSeen
 from extender.core.jobs.elastic import Elastic, kept_nodes
 from extender.core.ledger import quotas
+from extender.core.ledger.claims import Claims
 from extender.core.ledger.quotas import Quotas, unseen_of
+from extender.core.limits import Limits
 from extender.core.workload.shape import Shape
 from extender.core.workload.workload import Workload
 from extender.kube.queues import protection
@@ -115,8 +117,8 @@ def nodes_stay_for_ever(patch: pytest.MonkeyPatch) -> None:
     """Once a plan has asked for that."""
     told: dict[str, None] = {}
 
-    def kept(*parts: Any) -> dict[str, None]:
-        told.update(kept_nodes(*parts))
+    def kept(limits: Limits, claims: Claims, quotas: Quotas) -> dict[str, None]:
+        told.update(kept_nodes(limits, claims, quotas))
         return told
 
     patch.setattr(protection, "kept_nodes", kept)
