@@ -68,7 +68,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (changes.changed_gangs_not_looked_at, 1, "could have been planned for"),
     (changes.room_of_bound_pods_is_not_claimed, 2, "wait, and after a restart|where the room is promised to"),
     (changes.room_of_pods_that_are_gone_is_not_freed, 4, "could have been planned for"),
-    (changes.plans_of_several_slices_are_not_looked_at_again, 3951, "is promised .*, where the room is"),
+    (changes.plans_of_several_slices_are_not_looked_at_again, 830002607, "is promised .*, where the room is"),
     (changes.changed_nodes_are_not_noticed, 2, "is promised .*, where the room is|could have been planned for"),
     (changes.new_nodes_are_not_noticed, 19, "waits, and there is room for"),
     (changes.pods_that_end_are_not_noticed, 4, "could have been planned for"),
