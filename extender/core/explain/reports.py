@@ -99,18 +99,8 @@ class QueueReports:
         for one in some:
             by_local.setdefault((one.key.namespace, quotas.local_of(one.key)), []).append(one)
         problems = (*self._picture.problems.get(queue.name, ()), *_stopped(queue.stop, queue.open))
-        warnings = _running_on(self._limits, self._claims, self._quotas, queue, some)
-        report = _report(
-            self._limits,
-            self._quotas,
-            self._failed_creation,
-            self._pending,
-            self._policy,
-            some,
-            quotas.node_of(queue.name),
-            problems,
-            warnings,
-        )
+        warnings = self._running_on(queue, some)
+        report = self._report(some, quotas.node_of(queue.name), problems, warnings)
         return {key_of(queue): report, **self._of_locals(queue.name, by_local)}
 
     def _of_locals(self, queue: str, by_local: Mapping[tuple[str, str], Sequence[Workload]]) -> Reports:
@@ -119,84 +109,58 @@ class QueueReports:
             at = local.namespace, local.name
             why = self._quotas.queues.route(*at).why
             problems = () if why is None else (text_of(why),)
-            report = _report(
-                self._limits,
-                self._quotas,
-                self._failed_creation,
-                self._pending,
-                self._policy,
-                by_local.get(at, ()),
-                None,
-                problems,
-                _said(self._quotas, local),
-            )
+            report = self._report(by_local.get(at, ()), None, problems, _said(self._quotas, local))
             found[key_of(local)] = replace(report, past=self._quotas.past.stored(at))
         return found
 
     def _of_cohort(self, cohort: Cohort, below: Sequence[str]) -> Reports:
         node, problems = self._picture.tree.cohorts[cohort.name], self._picture.said[key_of(cohort)].problems
         warnings = _said(self._quotas, cohort)
-        return {
-            key_of(cohort): _report(
-                self._limits,
-                self._quotas,
-                self._failed_creation,
-                self._pending,
-                self._policy,
-                self._members(below),
-                node,
-                problems,
-                warnings,
-            )
-        }
+        return {key_of(cohort): self._report(self._members(below), node, problems, warnings)}
 
     def _members(self, queues: Sequence[str]) -> list[Workload]:
         members, workloads = self._quotas.members, self._workloads
         return [one for queue in queues for key in members.of(queue) if (one := workloads.get(key)) is not None]
 
+    def _report(
+        self, some: Iterable[Workload], node: QuotaNode | None, problems: tuple[str, ...], warnings: tuple[str, ...]
+    ) -> QueueReport:
+        """Report these workloads. ``node``: what they have quota in; None for a LocalQueue."""
+        used: Counter[FlavorResource] = Counter()
+        reserving = admitted = 0
+        waiting: list[Workload] = []
+        for workload in some:
+            if uses := self._quotas.uses.of(workload.key):
+                reserving += 1
+                admitted += workload.release.complete or workload.whole
+                for use in uses.values():
+                    used.update(use.usage)
+            if workload.key in self._pending.keys and not workload.seated:
+                waiting.append(workload)
+        borrowed = {} if node is None else {what: much for what in used if (much := node.borrowed(what))}
+        share = None
+        if node is not None and self._limits.fair_sharing:
+            found = share_of(node)
+            share = UNLIMITED if found.endless else int(found.value)
+        keys = tuple(workload.key for workload in sorted(waiting, key=self._place))
+        return QueueReport(keys, reserving, admitted, dict(+used), borrowed, share, problems, warnings)
 
-def _report(
-    limits: Limits,
-    quotas: Quotas,
-    failed_creation: FailedCreation,
-    pending: Pending,
-    policy: QueuePolicy,
-    some: Iterable[Workload],
-    node: QuotaNode | None,
-    problems: tuple[str, ...],
-    warnings: tuple[str, ...],
-) -> QueueReport:
-    used: Counter[FlavorResource] = Counter()
-    reserving = admitted = 0
-    waiting: list[Workload] = []
-    for workload in some:
-        if uses := quotas.uses.of(workload.key):
-            reserving += 1
-            admitted += workload.release.complete or workload.whole
-            for use in uses.values():
-                used.update(use.usage)
-        if workload.key in pending.keys and not workload.seated:
-            waiting.append(workload)
-    borrowed = {} if node is None else {what: much for what in used if (much := node.borrowed(what))}
-    share = None
-    if node is not None and limits.fair_sharing:
-        found = share_of(node)
-        share = UNLIMITED if found.endless else int(found.value)
-    keys = tuple(
-        workload.key for workload in sorted(waiting, key=lambda one: _place(quotas, failed_creation, policy, one))
-    )
-    return QueueReport(keys, reserving, admitted, dict(+used), borrowed, share, problems, warnings)
+    def _place(self, workload: Workload) -> tuple[int, float, bool, SortKey, GroupKey]:
+        """Those of whom the policy cannot say it come last."""
+        before = put_off(self._failed_creation, workload), self._quotas.past_of(workload.key)
+        try:
+            return *before, False, self._policy.order(QueueView(workload)), workload.key
+        except PolicyError:
+            return *before, True, (), workload.key
 
-
-def _place(
-    quotas: Quotas, failed_creation: FailedCreation, policy: QueuePolicy, workload: Workload
-) -> tuple[int, float, bool, SortKey, GroupKey]:
-    """Those of whom the policy cannot say it come last."""
-    before = put_off(failed_creation, workload), quotas.past_of(workload.key)
-    try:
-        return *before, False, policy.order(QueueView(workload)), workload.key
-    except PolicyError:
-        return *before, True, (), workload.key
+    def _running_on(self, queue: ClusterQueue, some: Iterable[Workload]) -> tuple[str, ...]:
+        """Return its warnings, and whether gangs run on although it is drained: only jobs can be stopped."""
+        quotas = self._quotas
+        running = sum(one.job is None and one.key in quotas.uses for one in some) if queue.stop is Stop.DRAIN else 0
+        text = f"{many(running, 'gang')} of pods still running: HoldAndDrain stops jobs only"
+        forgotten = queue.by_past_usage and not self._limits.past_usage.half_life_s
+        odd = odd_levels(self._claims, quotas, queue)
+        return (*_said(quotas, queue), *odd, *((text,) if running else ()), *((_NO_HALF_LIFE,) if forgotten else ()))
 
 
 def _below(node: QuotaNode) -> Iterable[str]:
@@ -213,17 +177,6 @@ def _stopped(stop: Stop, of_volcano: bool = False) -> tuple[str, ...]:
 
 def _said(quotas: Quotas, thing: ClusterQueue | LocalQueue | Cohort) -> tuple[str, ...]:
     return quotas.queues.picture.said[key_of(thing)].warnings
-
-
-def _running_on(
-    limits: Limits, claims: Claims, quotas: Quotas, queue: ClusterQueue, some: Iterable[Workload]
-) -> tuple[str, ...]:
-    """What was said of the queue, and whether gangs run on in it although it is drained: only jobs can be stopped."""
-    running = sum(one.job is None and one.key in quotas.uses for one in some) if queue.stop is Stop.DRAIN else 0
-    text = f"{many(running, 'gang')} of pods still running: HoldAndDrain stops jobs only"
-    forgotten = queue.by_past_usage and not limits.past_usage.half_life_s
-    odd = odd_levels(claims, quotas, queue)
-    return (*_said(quotas, queue), *odd, *((text,) if running else ()), *((_NO_HALF_LIFE,) if forgotten else ()))
 
 
 Keys = tuple[str, ...]

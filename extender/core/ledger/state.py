@@ -191,7 +191,8 @@ class Consequences:
 
     def forgive_node(self, node: str, _: bool) -> None:
         """Forget that the node refused pods."""
-        self._store.mark_all_dirty(self._refusing.forget(node, None, self._store.workloads))
+        forgiven = self._refusing.forget(node, None, self._store.workloads)
+        self._store.mark_keys_dirty(workload.key for workload in forgiven)
 
     def note_node_of_victims(self, node: str, _: bool) -> None:
         """Search again for victims."""
@@ -219,7 +220,8 @@ class Consequences:
 
     def forgive_refusals(self, claim: Claim) -> None:
         """Forget that the node refused pods, unless that was by this promise."""
-        self._store.mark_all_dirty(self._refusing.forget(claim.node, claim, self._store.workloads))
+        forgiven = self._refusing.forget(claim.node, claim, self._store.workloads)
+        self._store.mark_keys_dirty(workload.key for workload in forgiven)
 
 
 T = TypeVar("T")

@@ -186,11 +186,6 @@ class Store:
         """Have the workloads of these names settled before the event ends, if there are any."""
         self.dirty.update(dict.fromkeys(keys))
 
-    def mark_all_dirty(self, workloads: Iterable[Workload]) -> None:
-        """Have these settled before the event ends."""
-        for workload in workloads:
-            self.mark_dirty(workload)
-
     def settled(self, key: GroupKey) -> None:
         """Note that what has happened to the workload by now was looked at."""
         self.dirty.pop(key, None)

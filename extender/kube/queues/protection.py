@@ -58,11 +58,7 @@ class NodeKeeper:
         if self._kept is None:
             self._kept = await self._marked()
             self._before = tuple(self._kept)
-        wanted, before, kept = (
-            core.state.make(kept_nodes),
-            self._before,
-            self._kept,
-        )
+        wanted, before, kept = core.state.make(kept_nodes), self._before, self._kept
         self._before = tuple(wanted)
         turns = Turns()
         for name in [one for one in kept if one not in wanted and one not in before]:
