@@ -1,7 +1,8 @@
 """A thin client of the Kubernetes API: plain JSON objects in and out, with the administrator's certificate."""
 
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,16 +97,14 @@ class Api:
         if name is not None:
             params = {**params, "fieldSelector": f"metadata.name={name}"}
         subject: Object | list[Object] | None = None
-        for seen in self._states(collection, timeout_s, params):
+        for seen in self.states(collection, timeout_s, **params):
             subject = _subject(seen, name)
             if predicate(subject):
                 return subject
         raise TimeoutError(f"{path} did not become as expected within {timeout_s} s; last seen: {_brief(subject)}")
 
-    def _states(
-        self, collection: str, timeout_s: float, params: Mapping[str, str | int]
-    ) -> Iterator[dict[str, Object]]:
-        """The objects of a collection by UID, now and after every change, until the timeout.
+    def states(self, collection: str, timeout_s: float = math.inf, **params: str | int) -> Iterator[dict[str, Object]]:
+        """The objects of a collection by UID, now and after every change, until the timeout. It is one dict all along.
 
         The server may end a watch at any time, above all that of a slow reader; then a new list takes over.
         """
@@ -114,7 +113,8 @@ class Api:
             page = self.get(collection, **params)
             seen = {item["metadata"]["uid"]: item for item in page["items"]}
             yield seen
-            with self.watch(collection, page["metadata"]["resourceVersion"], left_s, **params) as changes:
+            limit_s = None if math.isinf(left_s) else left_s
+            with self.watch(collection, page["metadata"]["resourceVersion"], limit_s, **params) as changes:
                 for kind, obj in changes:
                     if kind == "DELETED":
                         seen.pop(obj["metadata"]["uid"], None)

@@ -1,0 +1,35 @@
+"""Puts the stand-in on a cluster: its classes, the kind ComputeDomain, its process, and what its nodes publish."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from devcluster.cluster import Cluster
+from devcluster.crds import CRDS, until_established
+from devcluster.nvidia.objects import NAMESPACE, classes, crd, slices
+from devcluster.process import Process
+
+RESOURCE = "/apis/resource.k8s.io/v1"
+
+
+class NvidiaDriver:
+    """The driver on a cluster, from its making until the cluster ends. ``process`` is that of its controller."""
+
+    process: Process
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        api, kind = cluster.api, crd()
+        api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        for one in classes():
+            api.create(f"{RESOURCE}/deviceclasses", one)
+        api.create(CRDS, kind)
+        until_established(api, kind["metadata"]["name"])
+        argv = [sys.executable, "-m", "devcluster.nvidia.controller", str(cluster.kubeconfig)]
+        self.process = cluster.start("nvidia-driver", argv)
+
+    def publish(self, nodes: Iterable[str], gpus: int) -> None:
+        """Publish the devices of these nodes: so many GPUs (0: their device plugin has them), a channel, a daemon."""
+        made = (one for node in nodes for one in slices(node, gpus))
+        self._cluster.api.create_all((f"{RESOURCE}/resourceslices", one) for one in made)
