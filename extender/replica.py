@@ -59,15 +59,17 @@ class Replica:
         self._new_core = new_core
         self._new_api = new_api
         reader = reader or Reader()
-        self._followers, jobs, self._pods = followers(kube, runner, sight, reader)
-        self.queues = jobs.queues
+        found = followers(kube, runner, sight, reader)
+        self._followers, self._pods, self.queues = found.all, found.pods, found.jobs.queues
         self._tasks: asyncio.TaskGroup | None = None
         self._catching_up: list[asyncio.Task[None]] = []
-        self._queue_writer = writer = QueueWriter(kube, self._acting, self.queues.paths)
+        self._queue_writer = writer = QueueWriter(kube, self._acting, self.queues.known)
         self._workload_writer = WorkloadWriter(
             kube, self._acting, lambda: self.queues.workloads if workload_objects else "", lambda: writer.places
         )
-        self._node_keeper = NodeKeeper(kube, self._acting)
+        self._node_keeper = NodeKeeper(
+            kube, self._acting, lambda: {node.name: uid for uid, node in found.nodes.known_by_uid.items()}
+        )
         self._capacity = (
             None
             if capacity is None

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from extender.core.events import Event
 from extender.kube.api.connection import ApiError
@@ -33,9 +33,11 @@ from extender.kube.resources import (
     PODS,
     VOLUMES,
     Resource,
+    ValueT,
 )
 from extender.observe.sight import Sight
 from extender.runtime.quarantine import Source
+from policies.model import Node, Pod
 
 log = logging.getLogger("muster")
 ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
@@ -59,15 +61,24 @@ class Follower(Protocol):
         """Return everything that is known now, as if it had just been listed."""
 
 
-def followers(
-    kube: Kube, receiver: Receiver[Event], sight: Sight, reader: Reader
-) -> tuple[list[Follower], JobFollower, Reflector[Any, Event]]:
-    """One for each resource that the core follows; those first that pods refer to. And that of jobs, that of pods."""
-    resources: list[Resource[Any, Event]] = [NAMESPACES, NODES, GROUPS, VOLUMES, CLAIMS, BUDGETS]
-    pods: Reflector[Any, Event] = Reflector(kube, PODS, receiver, sight=sight)
-    found: list[Follower] = [Reflector(kube, resource, receiver, sight=sight) for resource in resources]
-    jobs = JobFollower(kube, receiver, sight, reader)
-    return [jobs, *found, pods], jobs, pods
+class Followers(NamedTuple):
+    """One for each resource that the core follows, and which of them are those of jobs, of nodes and of pods."""
+
+    all: list[Follower]
+    jobs: JobFollower
+    nodes: Reflector[Node, Event]
+    pods: Reflector[Pod, Event]
+
+
+def followers(kube: Kube, receiver: Receiver[Event], sight: Sight, reader: Reader) -> Followers:
+    """Make them; those first that pods refer to."""
+
+    def follow(resource: Resource[ValueT, Event]) -> Reflector[ValueT, Event]:
+        return Reflector(kube, resource, receiver, sight=sight)
+
+    jobs, nodes, pods = JobFollower(kube, receiver, sight, reader), follow(NODES), follow(PODS)
+    others = follow(GROUPS), follow(VOLUMES), follow(CLAIMS), follow(BUDGETS)
+    return Followers([jobs, follow(NAMESPACES), nodes, *others, pods], jobs, nodes, pods)
 
 
 class JobFollower:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -87,7 +87,7 @@ class Reflector(Generic[ValueT, EventT]):
         self._sight = sight
         self._kind = resource.name
         self._pause = pause
-        self._known: dict[str, ValueT] = {}  # by UID: a name can be used anew
+        self._known: dict[str, ValueT] = {}
         self._versions: dict[str, str] = {}
         """The resourceVersion of each object that is known."""
         self._version: str | None = None  # None: what is known may be wrong, list again
@@ -109,6 +109,11 @@ class Reflector(Generic[ValueT, EventT]):
     def known(self) -> Iterable[ValueT]:
         """Everything that was last seen."""
         return self._known.values()
+
+    @property
+    def known_by_uid(self) -> Mapping[str, ValueT]:
+        """Everything that was last seen, by UID: a name can be used anew."""
+        return self._known
 
     async def catch_up(self) -> None:
         """Until everything is known that is so now, or was later: a watch can lag for as long as it lasts. Each ends

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Awaitable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,9 +43,11 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What was reported last of a gang; ``since``: when its condition became what it is."""
+    """What was reported last of a gang, and on which objects. ``since``: when the condition of its PodGroup became what
+    it is."""
 
     regarding: tuple[str, ...]
+    group_uid: str | None
     code: str
     message: str
     since: str
@@ -111,9 +113,9 @@ class Reporter:
         last = self._told.get(report.key)
         if last is not None and (last.regarding, last.code, last.message) == (uids, report.code, report.message):
             return None
-        fresh = _Told(uids, report.code, report.message, instant("seconds"))
-        if last is not None and last.runs == fresh.runs:
-            return _Told(uids, report.code, report.message, last.since)
+        fresh = _Told(uids, report.group_uid, report.code, report.message, instant("seconds"))
+        if last is not None and (last.group_uid, last.runs) == (fresh.group_uid, fresh.runs):
+            return replace(fresh, since=last.since)
         return fresh
 
     def _remember(self, key: GroupKey, told: _Told) -> None:

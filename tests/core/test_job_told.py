@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from extender.core.answers import JobWritten, Outcome
-from extender.core.effects import SuspendJob
-from policies.model import PodSets
+from extender.core.effects import Report, SuspendJob
+from extender.core.events import JobGone, JobSeen
+from policies.model import Controller, PodSets
 from tests.builders import cluster
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
@@ -93,3 +96,20 @@ def test_what_a_start_waits_for_is_told() -> None:
         "Holding",
         "2 of 3 members reached bind; 1 pod is yet to be created",
     )
+
+
+def test_a_job_that_gets_the_name_of_another_is_told_why_it_waits_although_the_other_was() -> None:
+    script = Script(*cluster("a: 1x8"))
+    first, second = job(2), replace(job(2), owner=Controller("jobset.x-k8s.io/v1alpha2", "JobSet", "job", "uid-second"))
+    for one in (first, second):
+        script.feed(JobSeen(one))
+        script.advance(20)
+    assert reports(script) == [("NoRoom", "uid-job"), ("NameTaken", "uid-second")]
+    script.feed(JobGone(first.key, first.uid))
+    script.advance(20)
+    assert reports(script)[2:] == [("NoRoom", "uid-second")]
+
+
+def reports(script: Script) -> list[tuple[str, str]]:
+    """The codes that were reported, and the owner on which each was."""
+    return [(one.code, one.owner.uid) for one in script.effects if isinstance(one, Report) and one.owner is not None]

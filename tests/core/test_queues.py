@@ -268,6 +268,17 @@ def test_reports_say_who_waits_in_order_and_what_is_used() -> None:
     assert found["ClusterQueue", "", "lender"].used == {}
 
 
+def test_a_queue_that_is_deleted_and_made_anew_at_once_is_reported_again() -> None:
+    script, team = Script(*cluster("a: 2x8")), cluster_queue("team", {"gpus": 8})
+    show(script, flavor("gpus"), team)
+    script.advance(0.5)
+    before = script.core.queue_version
+    script.feed(QueueGone(team))
+    script.feed(QueueSeen(team))
+    script.advance(0.5)
+    assert script.core.queue_version != before, "the new object has no status yet"
+
+
 def test_reports_say_what_is_wrong() -> None:
     script = Script(*cluster("a: 2x8"))
     show(script, cluster_queue("team", {"none": 8}, stop=Stop.HOLD), LocalQueue("default", "lost", "x"))

@@ -53,6 +53,19 @@ def test_a_reason_is_an_event_and_a_condition_of_the_group() -> None:
     ]
 
 
+def test_the_condition_of_a_group_that_was_made_anew_begins_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    instants = iter(f"2026-01-01T00:00:{second:02}Z" for second in range(60))
+    monkeypatch.setattr("extender.kube.reports.instant", lambda _: next(instants))
+
+    def setup(api: FakeApi) -> None:
+        api.on("POST", EVENTS, OK)
+        api.on("PATCH", GROUP_STATUS, OK)
+
+    _, api = reported(setup, *(report(group_uid=uid, message=why) for uid, why in [("g", "a"), ("g", "b"), ("h", "b")]))
+    first, second, anew = [body["status"]["conditions"][0]["lastTransitionTime"] for body in api.bodies("PATCH")]
+    assert first == second < anew
+
+
 def test_of_a_group_of_kai_it_is_a_scheduling_condition_until_it_starts() -> None:
     status = "/apis/scheduling.run.ai/v2alpha2/namespaces/team/podgroups/train/status"
 

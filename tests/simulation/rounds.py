@@ -3,6 +3,7 @@ be asked for. The code that keeps nodes is that of the product; what it writes i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
@@ -30,11 +31,19 @@ class NodeMarks:
     def __init__(self, api: ApiServer, network: Network) -> None:
         self.of: dict[str, Meta] = {}
         self._api = api
+        self._gone = Counter[str]()
         self._network = network
         api.listeners[Kind.NODES].append(self._node_changed)
 
     def stays(self, name: str) -> bool:
         return any(key in self.of.get(name, {}).get("annotations", {}) for key in READ_BY.values())
+
+    def uids(self) -> dict[str, str]:
+        """Return the UID of each node: one that is made anew has another."""
+        return {name: self._uid(name) for name in self._api.nodes}
+
+    def _uid(self, name: str) -> str:
+        return f"{name}-{self._gone[name]}"
 
     @property
     def is_down(self) -> bool:
@@ -50,7 +59,9 @@ class NodeMarks:
             raise ApiError(503, "Unavailable", f"{method} {path}")
         if path == NODES:
             marked = [name for name, meta in self.of.items() if KEPT_NODE in meta["labels"]]
-            return msgspec.json.encode({"items": [{"metadata": {"name": name}} for name in marked]})
+            return msgspec.json.encode(
+                {"items": [{"metadata": {"name": name, "uid": self._uid(name)}} for name in marked]}
+            )
         name = path.removeprefix(f"{NODES}/")
         if name not in self._api.nodes:
             raise ApiError(404, "NotFound", name)
@@ -68,7 +79,9 @@ class NodeMarks:
 
     def _node_changed(self, change: Change) -> None:
         if change.gone:
-            self.of.pop(change.value.name, None)  # type: ignore[union-attr]
+            name = change.value.name  # type: ignore[union-attr]
+            self.of.pop(name, None)
+            self._gone[name] += 1
 
 
 class Rounds:
@@ -86,7 +99,7 @@ class Rounds:
         self._clock = clock
         self._leader = leader
         self._told: Engine | None = None
-        self._keeper = NodeKeeper(marks, self._core)  # type: ignore[arg-type]
+        self._keeper = NodeKeeper(marks, self._core, marks.uids)  # type: ignore[arg-type]
         clock.after(EVERY_S, self._round)
 
     def _core(self) -> Engine | None:

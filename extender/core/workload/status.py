@@ -257,7 +257,11 @@ class Telling:
     def follow(self, before: PodGroup | None, group: PodGroup | None) -> None:
         """Its PodGroup was ``before``. On another one, or while it was pending, nothing was written."""
         if group is not None and (before is None or before.uid != group.uid or before.pending > group.pending):
-            self.told = NOTHING
+            self.forget_reports()
+
+    def forget_reports(self) -> None:
+        """Nothing was reported on the object that the workload has now."""
+        self.told = NOTHING
 
     def untold(self) -> None:
         """It could not be written: it is told again, as one that is told too often."""

@@ -489,6 +489,8 @@ class Workload:
         self.left_in = left_in
         if job is None or self.job is None or self.job.seen.uid != job.uid:
             self.job = None if job is None else JobRecord(job)
+            if job is not None:
+                self.telling.forget_reports()
         else:
             self.job.see(job)
         if self.job is not None:

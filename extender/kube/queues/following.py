@@ -10,7 +10,7 @@ from itertools import chain
 from time import time
 from typing import Any, Generic, TypeVar
 
-from extender.core.events import Event, QueueSeen
+from extender.core.events import Event
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.discovery import Served
@@ -22,6 +22,7 @@ from extender.kube.queues.resources import (
     QUEUE_KINDS,
     VERSIONS,
     WORKLOADS,
+    FollowedQueue,
     path_of,
     workload_priorities,
 )
@@ -131,14 +132,14 @@ class QueueFollower:
         kind = self._kinds[CLASSES]
         return dict(kind.reflector.known) if kind.version and not kind.reflector.denied else None
 
-    def paths(self) -> Iterator[tuple[QueueSeen, str]]:
-        """Every object that is known, with where it is at the API server."""
+    def known(self) -> Iterator[FollowedQueue]:
+        """Yield every object that is known."""
         for plural in QUEUE_KINDS:
             kind = self._kinds[plural]
-            for seen in kind.reflector.known:
+            for uid, seen in kind.reflector.known_by_uid.items():
                 namespace = getattr(seen.object, "namespace", "")
                 within = f"namespaces/{namespace}/{plural}" if namespace else plural
-                yield seen, f"{path_of(kind.version, within)}/{seen.object.name}"
+                yield FollowedQueue(seen.object, uid, f"{path_of(kind.version, within)}/{seen.object.name}")
 
     async def _look_for_kueue(self, served: bool) -> None:
         runs = served and await kueue_runs(self._kube)

@@ -7,7 +7,7 @@ annotations go when nobody is promised the node any more, after a restart too; t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from extender.core.engine import Engine
 from extender.core.jobs.elastic import kept_nodes
@@ -28,19 +28,24 @@ _PASSING = (404, 409)
 
 
 class NodeKeeper:
-    """``core``: who acts now; None while nobody does. What was so in two rounds is acted on: most gangs run on their
-    nodes before that."""
+    """``core``: who acts now; None while nobody does. ``uids``: of the nodes that are there, by name; a node that is
+    deleted and made anew says nothing.
+
+    What was so in two rounds is acted on: most gangs run on their nodes before that.
+    """
 
     def __init__(
         self,
         kube: Kube,
         core: Callable[[], Engine | None],
+        uids: Callable[[], Mapping[str, str]],
     ) -> None:
         self._kube = kube
         self._core = core
+        self._uids = uids
         self._of: Engine | None = None
-        self._kept: dict[str, None] | None = None
-        """Nodes with the label; None: not looked for yet."""
+        self._kept: dict[str, str | None] | None = None
+        """Nodes with the label, and the UID of each; None: not looked for yet."""
         self._before: Collection[str] = ()
         """What was to be kept in the round before."""
 
@@ -63,22 +68,24 @@ class NodeKeeper:
         turns = Turns()
         for name in [one for one in kept if one not in wanted and one not in before]:
             await turns.take(name, self._give_back(name, kept))
-        for name in [one for one in wanted if one in before and one not in kept]:
-            await turns.take(name, self._keep(name, kept))
+        uids = self._uids() if wanted else {}
+        for name in [one for one in wanted if one in before and kept.get(one, "") != uids.get(one)]:
+            await turns.take(name, self._keep(name, uids.get(name), kept))
         turns.end()
 
-    async def _give_back(self, name: str, kept: dict[str, None]) -> None:
+    async def _give_back(self, name: str, kept: dict[str, str | None]) -> None:
         if await self._write(name, given_back) != 409:
             del kept[name]
 
-    async def _keep(self, name: str, kept: dict[str, None]) -> None:
+    async def _keep(self, name: str, uid: str | None, kept: dict[str, str | None]) -> None:
         if not await self._write(name, _told):
-            kept[name] = None
+            kept[name] = uid
 
-    async def _marked(self) -> dict[str, None]:
+    async def _marked(self) -> dict[str, str | None]:
         query = {"labelSelector": KEPT_NODE, "resourceVersion": "0"}
         answer = decoded(await self._kube.call("GET", NODES, query=query))
-        return {str((one.get("metadata") or {}).get("name")): None for one in answer.get("items") or ()}
+        metas = [one.get("metadata") or {} for one in answer.get("items") or ()]
+        return {str(meta.get("name")): meta.get("uid") for meta in metas}
 
     async def _write(self, name: str, change: Callable[[Object], Object]) -> int:
         """0, or with which status the node is not as it should be."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -48,6 +48,16 @@ ObjectT = TypeVar(
     VolcanoQueueObject,
 )
 ValueT = TypeVar("ValueT", bound=QueueObject)
+
+
+class FollowedQueue(NamedTuple):
+    """A queue object that is known. ``path``: where it is at the API server, in the version that is followed."""
+
+    object: QueueObject
+    uid: str
+    path: str
+
+
 OfVersion = Callable[[str], Resource[QueueSeen, Event]]
 
 

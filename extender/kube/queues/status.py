@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Protocol
 
-from extender.core.events import QueueSeen
 from extender.core.instants import pause_s
 from extender.kube.api.connection import ApiError, read_as
 from extender.kube.client import Kube
 from extender.kube.queues.past_use import past_use_to
+from extender.kube.queues.resources import FollowedQueue
 from extender.kube.queues.rounds import go_round
 from extender.kube.reports import instant
 from policies.model import GroupKey
@@ -137,13 +137,16 @@ class Core(Protocol):
 
 
 class QueueWriter:
-    """``core``: who acts now; None while nobody does. ``known``: every object, and where it is at the API server."""
+    """``core``: who acts now; None while nobody does. ``known``: every object.
+
+    What was written is remembered by UID: an object that is deleted and made anew has no status.
+    """
 
     def __init__(
         self,
         kube: Kube,
         core: Callable[[], Core | None],
-        known: Callable[[], Iterable[tuple[QueueSeen, str]]],
+        known: Callable[[], Iterable[FollowedQueue]],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -156,9 +159,9 @@ class QueueWriter:
         self._told: tuple[Core, int] | None = None
         """Whose reports were written last, and which version of them."""
         self._failing: dict[str, tuple[int, float]] = {}
-        """Paths of statuses that could not be written: how often in a row, and when each is tried again."""
+        """Objects whose status could not be written: how often in a row, and when each is tried again."""
         self._written: dict[str, dict[str, Any]] = {}
-        """The status by path, as it was seen or written last."""
+        """The status of each object, as it was seen or written last."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -173,55 +176,56 @@ class QueueWriter:
             return
         if self._told == (core, core.queue_version):
             return
-        objects = [(seen, path) for seen, path in self._known() if not isinstance(seen.object, UNREPORTED)]
+        objects = [followed for followed in self._known() if not isinstance(followed.object, UNREPORTED)]
         if self._told is not None and self._told[0] is not core:
             self._written.clear()
         told = core, core.queue_version
         reports = core.queue_reports(self._clock()) if objects else {}
         self.places = _places(reports)
-        self._written = {path: self._written[path] for _, path in objects if path in self._written}
+        self._written = {uid: self._written[uid] for _, uid, _ in objects if uid in self._written}
         if await self._write_all(objects, reports):
             self._told = told
 
     async def _write_all(
-        self, objects: Iterable[tuple[QueueSeen, str]], reports: Mapping[tuple[str, str, str], QueueReport]
+        self, objects: Iterable[FollowedQueue], reports: Mapping[tuple[str, str, str], QueueReport]
     ) -> bool:
         """Whether all are written."""
         failing: dict[str, tuple[int, float]] = {}
         now = self._clock()
-        for seen, path in objects:
-            thing = seen.object
+        for followed in objects:
+            thing, uid, path = followed
             namespace = thing.namespace if isinstance(thing, LocalQueue) else ""
             report = reports.get((type(thing).__name__, namespace, thing.name))
             if report is None:
                 continue
-            times, until = self._failing.get(path, (0, now))
+            times, until = self._failing.get(uid, (0, now))
             if now < until:
-                failing[path] = times, until
+                failing[uid] = times, until
                 continue
             try:
-                await self._write(seen, path, report)
+                await self._write(followed, report)
             except Exception as error:
                 # One that is gone the watch is about to forget.
                 known = isinstance(error, ApiError)
                 if not times and not (isinstance(error, ApiError) and error.status == 404):
                     text = "the status of %s could not be written: %s"
                     log.warning(text, path, error, exc_info=None if known else error)
-                failing[path] = times + 1, now + pause_s(times + 1, EVERY_S, _LONGEST_S)
-                self._written.pop(path, None)
+                failing[uid] = times + 1, now + pause_s(times + 1, EVERY_S, _LONGEST_S)
+                self._written.pop(uid, None)
         self._failing = failing
         return not failing
 
-    async def _write(self, seen: QueueSeen, path: str, report: QueueReport) -> None:
-        before = self._written.get(path)
+    async def _write(self, followed: FollowedQueue, report: QueueReport) -> None:
+        thing, uid, path = followed
+        before = self._written.get(uid)
         if before is None:
-            before = self._written[path] = _status(await self._kube.call("GET", f"{path}/status"))
+            before = self._written[uid] = _status(await self._kube.call("GET", f"{path}/status"))
         conditions = [one for one in before.get("conditions") or () if isinstance(one, dict)]
-        status = status_of(seen.object, report, conditions, instant("seconds"))
+        status = status_of(thing, report, conditions, instant("seconds"))
         if any(before.get(field) != value for field, value in status.items()):
             body, kind = {"status": status}, "application/merge-patch+json"
             await self._kube.call("PATCH", f"{path}/status", body=body, content_type=kind)
-            self._written[path] = {**before, **status}
+            self._written[uid] = {**before, **status}
 
 
 def _places(reports: Mapping[tuple[str, str, str], QueueReport]) -> dict[GroupKey, int]:

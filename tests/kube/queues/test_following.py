@@ -177,13 +177,13 @@ def test_a_job_has_the_priority_of_its_workload_priority_class(value: int | None
     followed(setup, check)
 
 
-def test_where_every_object_is_at_the_api_server() -> None:
+def test_the_uid_of_every_object_and_where_it_is_at_the_api_server() -> None:
     local = obj("q", {"clusterQueue": "cq"}, namespace="team")
 
     async def check(one: Followed) -> None:
-        assert [path for _, path in one.follower.queues.paths()] == [
-            path_of(NEW, "clusterqueues/cq"),
-            path_of(NEW, "namespaces/team/localqueues/q"),
+        assert [(uid, path) for _, uid, path in one.follower.queues.known()] == [
+            ("uid-of-cq", path_of(NEW, "clusterqueues/cq")),
+            ("uid-of-q", path_of(NEW, "namespaces/team/localqueues/q")),
         ]
         await asyncio.sleep(0)
 

@@ -32,14 +32,17 @@ class Keeping:
     def __init__(self, api: FakeApi, keeper: NodeKeeper, script: Script) -> None:
         self.api, self.keeper, self.script = api, keeper, script
         self.core: Engine | None = script.core
+        self.uids: dict[str, str] = {}
 
-    def node(self, name: str, **meta: Any) -> None:
-        said = {"name": name, "uid": f"uid-{name}", "resourceVersion": "7", **meta}
+    def node(self, name: str, uid: str = "", **meta: Any) -> None:
+        self.uids[name] = uid or f"uid-{name}"
+        said = {"name": name, "uid": self.uids[name], "resourceVersion": "7", **meta}
         self.api.on("GET", f"{NODES}/{name}", Answer(body={"metadata": said}))
         self.api.on("PATCH", f"{NODES}/{name}", OK)
 
     def marked(self, *names: str) -> None:
-        self.api.on("GET", NODES, Answer(body={"items": [{"metadata": {"name": name}} for name in names]}))
+        items = [{"metadata": {"name": name, "uid": f"uid-{name}"}} for name in names]
+        self.api.on("GET", NODES, Answer(body={"items": items}))
 
     def plan(self) -> None:
         """A job of one pod is promised spot-0."""
@@ -61,7 +64,7 @@ def run(work: Callable[[Keeping], Awaitable[None]]) -> None:
     async def connected() -> None:
         async with fake_api() as (api, kube):
             script = scene(*of("spot", 1))
-            keeper = NodeKeeper(kube, lambda: one.core)
+            keeper = NodeKeeper(kube, lambda: one.core, lambda: one.uids)
             one = Keeping(api, keeper, script)
             one.marked()
             one.node("spot-0")
@@ -80,6 +83,16 @@ def test_a_node_is_kept_while_it_is_planned_with_as_it_was_seen() -> None:
         one.revoke()
         given_back = {"labels": {LABEL: None}, "annotations": {AUTOSCALER: None, KARPENTER: None}}
         assert await one.rounds(4) == [{**given_back, "uid": "uid-spot-0", "resourceVersion": "7"}]
+
+    run(work)
+
+
+def test_a_node_that_is_deleted_and_made_anew_between_two_rounds_is_kept_again() -> None:
+    async def work(one: Keeping) -> None:
+        one.plan()
+        assert len(await one.rounds(3)) == 1
+        one.node("spot-0", "uid-anew")
+        assert [meta["uid"] for meta in await one.rounds(3)] == ["uid-anew"]
 
     run(work)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.core.events import QueueSeen
+from extender.kube.queues.resources import FollowedQueue
 from extender.kube.queues.status import QueueWriter, quantity, status_of
 from policies.model import GroupKey
 from policies.model.queues import (
@@ -111,12 +111,15 @@ class Played:
 
     def __init__(self, api: FakeApi, writer: QueueWriter) -> None:
         self.api, self.writer = api, writer
-        self.acts, self.now = True, 0.0
+        self.acts, self.now, self.uid = True, 0.0, "first"
         self.queue_version = 1
         self.report = QueueReport(reserving=1)
 
     def queue_reports(self, _: float, /) -> dict[tuple[str, str, str], QueueReport]:
         return {("ClusterQueue", "", "research"): self.report}
+
+    def known(self) -> list[FollowedQueue]:
+        return [FollowedQueue(QUEUE, self.uid, PATH), FollowedQueue(ResourceFlavor("f"), "f", "/elsewhere")]
 
     def change(self, **report: Any) -> None:
         self.queue_version += 1
@@ -132,9 +135,8 @@ def played(check: Callable[[Played], Awaitable[None]], status: dict[str, Any] | 
         async with fake_api() as (api, kube):
             api.on("GET", STATUS, Answer(body={"status": status or {}}))
             api.on("PATCH", STATUS, OK)
-            known = [(QueueSeen(QUEUE), PATH), (QueueSeen(ResourceFlavor("f")), "/elsewhere")]
             one: Played
-            writer = QueueWriter(kube, lambda: one if one.acts else None, lambda: known, clock=lambda: one.now)
+            writer = QueueWriter(kube, lambda: one if one.acts else None, lambda: one.known(), clock=lambda: one.now)
             one = Played(api, writer)
             await check(one)
 
@@ -175,6 +177,22 @@ def test_only_who_acts_writes_and_looks_again_when_it_acts_again() -> None:
         for one.acts in (True, False, True):
             await one.writer.write()
         assert [asked.method for asked in one.api.asked] == ["GET", "PATCH", "GET", "PATCH"]
+
+    played(check)
+
+
+@pytest.mark.parametrize("answer", [OK, refused(404, "NotFound")])
+def test_one_that_was_deleted_and_made_anew_with_the_same_figures_is_written_at_once(answer: Answer) -> None:
+    """Also where the status of the one before it could not be written any more."""
+
+    async def check(one: Played) -> None:
+        one.api.on("PATCH", STATUS, answer)
+        await one.writer.write()
+        one.api.on("PATCH", STATUS, OK)
+        one.uid = "second"
+        one.change(reserving=1)
+        await one.writer.write()
+        assert one.written == [1, 1]
 
     played(check)
 
