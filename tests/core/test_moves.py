@@ -10,6 +10,7 @@ from extender.core.answers import Outcome
 from extender.core.effects import Nominate
 from extender.core.events import GroupGone, PodSeen
 from extender.core.gate.stamps import stamp_of
+from extender.core.workload.status import Status
 from policies.model import Pod
 from tests.builders import cluster, coscheduled, gang, podgroup, requests
 from tests.core.script import Script
@@ -67,6 +68,17 @@ def test_what_a_pod_was_bound_with_tells_nothing_of_the_gang_that_it_was_moved_t
     assert script.pods[one[0].uid].node
     assert not script.gang("two").release.complete
     assert not any(map(script.planned, two)), "there is room for some of them"
+
+
+def test_a_gang_that_has_ended_is_planned_by_a_pod_that_is_moved_to_it_while_it_is_being_bound() -> None:
+    one, two = gang("one", 2), gang("two", 1)
+    script = Script(*cluster("a: 4x8"), *one, *two)
+    script.run(two)
+    script.change(two[0], phase="Succeeded")
+    script.bind_all(one)
+    mover = next(pod for pod in one if pod.uid in script.bindings)
+    script.see(replace(script.pods[mover.uid], group=two[0].group))
+    assert [status for _, status in script.gang("two").status.steps][-2:] == [Status.ENDED, Status.PLANNED]
 
 
 def test_an_old_gang_does_not_count_whom_it_has_lost() -> None:

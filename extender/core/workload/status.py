@@ -7,7 +7,8 @@ Muster decides four steps, and the act that decides one records it:
                          +----------------hold-----------------+                  release
                                                                                   PARTIAL
 
-A gang without a job needs no start. All other steps are found when the workload is settled: they follow from what the
+A gang without a job needs no start. A pod that is moved to a gang while its Binding is being written makes it PLANNED,
+even one that has ENDED. All other steps are found when the workload is settled: they follow from what the
 API server shows, or from promises and held binds that were taken back since.
 
     complete    any status      ->  RUNNING
@@ -70,7 +71,7 @@ _EVERY = tuple(Status)
 _BEFORE_RELEASE = (_S.PENDING, _S.PLANNED, _S.STARTING, _S.HOLDING)
 
 LEGAL: Mapping[str, Mapping[Status, tuple[Status, ...]]] = {
-    "plan": {_S.PLANNED: (_S.PENDING,)},
+    "plan": {_S.PLANNED: (_S.PENDING, _S.ENDED)},
     "start": {_S.STARTING: (_S.PENDING, _S.PLANNED)},
     "hold": {_S.HOLDING: (_S.PLANNED, _S.STARTING)},
     "release": {_S.RELEASING: (_S.HOLDING, _S.PARTIAL)},
