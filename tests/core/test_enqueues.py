@@ -235,6 +235,22 @@ def test_after_a_restart_one_that_was_taken_up_is_planned_before_all_others(ther
     assert (script.reason(KEY.name), script.reason("old")) == ("Running", "NoRoom")
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_after_a_restart_no_pods_are_awaited_of_one_whose_pods_have_ended(phase: str) -> None:
+    """That it runs could not be written on its PodGroup."""
+    script, pods = scripted(WAITS), pods_of(made())
+    taken_up(script)
+    script.see(*pods)
+    script.run(pods)
+    for pod in pods:
+        script.change(pod, phase=phase)
+    again = Script(*cluster("a: 2x8"), TAKEN_UP, *script.pods.values(), synced=False)
+    again.feed(GroupJobSeen(made()))
+    again.feed_synced()
+    again.advance(1)
+    assert (free(again), again.reason(KEY.name)) == (2, "Ended")
+
+
 @pytest.mark.parametrize("how", ["its PodGroup", "its job"])
 def test_it_is_forgotten_with_its_objects(how: str) -> None:
     script = scripted(WAITS)

@@ -98,9 +98,11 @@ class Enqueues:
             self._ask(group)
 
     def begin(self, now: float) -> None:
-        """Every list is in, nothing is settled yet. What was taken up before this life may still get its pods."""
+        """Every list is in, nothing is settled yet. What was taken up before this life may still get its pods, unless
+        they have come and started already: what its PodGroup says of that may never have been written."""
         for group in self._store.groups.values():
-            if group.starting and self._job(group) is not None:
+            workload = self._store.workloads.get(group.key)
+            if group.starting and self._job(group) is not None and not (workload and _has_started(workload)):
                 self._await_pods(group.key, now)
             self._look_at(group)
 
@@ -213,6 +215,11 @@ class Enqueues:
     def _mark_dirty(self, key: GroupKey) -> None:
         if (workload := self._store.workloads.get(key)) is not None:
             self._store.mark_dirty(workload)
+
+
+def _has_started(workload: Workload) -> bool:
+    """Tell whether a pod of this life of the workload was released, though all of its pods may have ended since."""
+    return any(one.pod.stamp is not None and workload.members.is_ours(one.pod) for one in workload.members)
 
 
 def _has_former(workload: Workload) -> bool:
