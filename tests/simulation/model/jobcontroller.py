@@ -21,10 +21,12 @@ _LONGEST_PAUSE_S = 8.0
 
 @dataclass(slots=True, eq=False)
 class _Record:
-    """What the controller keeps of one job. ``slots``: pod UID -> the slot that it was made for."""
+    """What the controller keeps of one job. ``slots``: pod UID -> the slot that it was made for. ``succeeded``: UIDs of
+    the pods that have, also of those that are gone: a finalizer keeps each one until it is counted."""
 
     key: GroupKey
     slots: dict[str, tuple[PodSet, int]] = field(default_factory=dict)
+    succeeded: dict[str, None] = field(default_factory=dict)
     failed: int = 0
     busy: bool = False
     dirty: bool = False
@@ -99,6 +101,8 @@ class JobController:
             return
         pod, job = change.value, self._job(owner)
         assert isinstance(pod, Pod)
+        if pod.phase == "Succeeded":
+            record.succeeded[pod.uid] = None
         if change.gone:
             del self._owners[change.uid]
             if change.uid in record.slots:
@@ -160,7 +164,7 @@ class JobController:
         active = [pod for pod in there if pod.live]
         well = [pod for pod in there if pod.phase == "Succeeded"]
         # With more completions than slots another pod comes for each that has ended well, while some are left.
-        left = job.completions - max(job.succeeded, len(well))
+        left = job.completions - len(record.succeeded)
         done = set[SlotKey]() if job.completions else {self._slot(record, pod) for pod in well} | job.done
         ended = job.ended
         if record.failed > job.backoff_limit:
@@ -247,7 +251,7 @@ class JobController:
                 idle=suspended and not active and not ended,
                 active=active,
                 failed=record.failed,
-                succeeded=max(job.succeeded, len(well)),
+                succeeded=len(record.succeeded) if job.completions else max(job.succeeded, len(well)),
                 ran=record.failed > 0
                 or any(pod.phase in ("Running", "Succeeded") and not pod.deleting for pod in pods),
                 done=job.done if job.completions else job.done | {self._slot(record, pod) for pod in well},
