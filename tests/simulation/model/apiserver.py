@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from extender.core.bare import bare
 from extender.core.events import Event
-from extender.core.gate.stamps import stamp_of
+from extender.core.gate.stamps import stamp_of, stamped_group
 from extender.runtime.quarantine import Source
 from policies.model import (
     GANG_GATE,
@@ -102,13 +102,16 @@ class ApiServer:
         return self.touch_pod(uid, **facts)
 
     def bind(self, uid: str, name: tuple[str, str], node: str, annotations: Mapping[str, str]) -> int:
-        """POST a Binding: only for an unbound pod of that UID, without gates and not being deleted."""
+        """POST a Binding: only for an unbound pod of that UID, without gates and not being deleted. From then on Muster
+        reads it as a member of the gang that it was bound with, whatever was written on it meanwhile."""
         pod = self._named(name)
         if pod is None:
             return NOT_FOUND
         if pod.uid != uid or pod.node or pod.deleting or pod.gates or pod.terminal:
             return CONFLICT
-        return self.change_pod(uid, node=node, nominated_node=None, refusal=None, stamp=stamp_of(annotations))
+        stamp = stamp_of(annotations)
+        group = stamped_group(pod.group, stamp)
+        return self.change_pod(uid, node=node, nominated_node=None, refusal=None, stamp=stamp, group=group)
 
     def nominate(self, uid: str, name: tuple[str, str], node: str | None, *, wakes: bool = False) -> int:
         """PATCH ``status.nominatedNodeName``, which a bound pod cannot have; ``wakes``: with or without its label."""
