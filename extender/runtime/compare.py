@@ -64,6 +64,9 @@ UNDER_WAY: Mapping[str, Callable[[Workload], object]] = {
     "nodes are planned for pods that are to come": lambda one: one.members.slots.planned,
     "room is kept for its lost members": lambda one: one.reserved,
     "its start broke off": lambda one: one.release.partial_since is not None,
+    "pods of it have ended and are gone, and its job does not count them": lambda one: (
+        one.job and not one.job.seen.closed and one.members.counts_gone
+    ),
     "its job is being written to": lambda one: one.job and (one.job.writing or one.job.stop or one.job.awaits_nodes),
 }
 """Workloads of the running core that are left out for now, by why: no object records in full how far they are."""

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from extender.core.engine import Engine
-from extender.core.events import Event, NodeSeen, PodSeen
+from extender.core.events import Event, JobSeen, NodeSeen, PodSeen
 from extender.core.ledger.claims import ClaimState
 from extender.core.workload.workload import Workload
 from extender.runtime.compare import Difference, Kind
 from extender.runtime.verification import Check, confirmed
-from policies.model import Pod
+from policies.model import Job, Pod
 from policies.model.pod import Stamp
 from tests.builders import cluster, gang, key, requests, single
 from tests.core.script import Script
+from tests.core.test_job_completions import Completions
 
 NODES = cluster("a: 4x8")
 STAMP = Stamp("train", "uid-train-0", complete=True, quorum=2, size=2, at=1.0, name="train")
@@ -24,8 +25,8 @@ WAITS = gang("large", 4)
 ALONE = single("alone", node="a-2", phase="Running")
 
 
-def checked(script: Script, *pods: Pod) -> Check:
-    events: list[Event] = [*map(NodeSeen, NODES), *map(PodSeen, pods)]
+def checked(script: Script, *pods: Pod, job: Job | None = None) -> Check:
+    events: list[Event] = [*map(NodeSeen, NODES), *([] if job is None else [JobSeen(job)]), *map(PodSeen, pods)]
     check = Check(script.core, Engine(), events, script.now)
     for _ in check.steps():
         pass
@@ -76,6 +77,19 @@ def test_what_is_under_way_is_left_out() -> None:
     check = checked(script, *gang("train", 2))
     assert check.comparison.differences == []
     assert check.comparison.left_out["its members are promised nodes"] == 1
+
+
+def test_pods_that_have_ended_and_are_gone_are_left_out_where_no_object_counts_them() -> None:
+    script = Script(*NODES)
+    train = Completions(script, numbered=False, completions=4)
+    script.run(pods := train.come(0, 1, 2))
+    train.finish(pods[:2])
+    script.run(train.come(3))
+    assert checked(script, *script.pods.values(), job=train.seen).comparison.compared[Kind.MEMBERS]
+    script.gone(*(script.pods[pod.uid] for pod in pods[:2]))
+    check = checked(script, *script.pods.values(), job=train.seen)
+    assert check.comparison.differences == []
+    assert check.comparison.left_out["pods of it have ended and are gone, and its job does not count them"] == 1
 
 
 def test_a_promise_of_a_workload_that_is_unknown_is_found() -> None:

@@ -98,8 +98,9 @@ class Enqueues:
             self._ask(group)
 
     def begin(self, now: float) -> None:
-        """Every list is in, nothing is settled yet. What was taken up before this life may still get its pods, unless
-        they have come and started already: what its PodGroup says of that may never have been written."""
+        """Every list is in, nothing is settled yet. What was taken up before this life may still get its pods.
+
+        A gang that has started gets no more, also where that could not be written on its PodGroup."""
         for group in self._store.groups.values():
             workload = self._store.workloads.get(group.key)
             if group.starting and self._job(group) is not None and not (workload and _has_started(workload)):

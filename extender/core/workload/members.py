@@ -438,6 +438,11 @@ class Members:
         goes_on = self.slots.indexed if self.slots.templates else how is GoingOn.LOST
         return last if goes_on and not self.started else ""
 
+    @property
+    def counts_gone(self) -> bool:
+        """Whether others come after pods that have ended well and are gone. A restart counts only those still there."""
+        return self.slots.in_turn and self.slots.ended > len(self._done)
+
     def is_ours(self, pod: Pod) -> bool:
         """Whether it belongs to this life of the workload, and to no earlier PodGroup of its name."""
         return self._group is None or pod.stamp is None or pod.stamp.gang == self._group.uid

@@ -114,6 +114,11 @@ class Slots:
         return self._ended[made]
 
     @property
+    def ended(self) -> int:
+        """Count the pods that have ended well, gone ones as well."""
+        return sum(self._ended.values())
+
+    @property
     def in_turn(self) -> bool:
         """Whether pods of some podset come one after the other."""
         return bool(self._completions)

@@ -21,8 +21,8 @@ _LONGEST_PAUSE_S = 8.0
 
 @dataclass(slots=True, eq=False)
 class _Record:
-    """What the controller keeps of one job. ``slots``: pod UID -> the slot that it was made for. ``succeeded``: UIDs of
-    the pods that have, also of those that are gone: a finalizer keeps each one until it is counted."""
+    """State of one job. ``slots``: pod UID -> the slot that it was made for. ``succeeded``: UIDs of the pods that have
+    succeeded, gone ones as well: a finalizer keeps each pod until it is counted."""
 
     key: GroupKey
     slots: dict[str, tuple[PodSet, int]] = field(default_factory=dict)
