@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cel.parsing import parse
+from policies.devices.parsing import parse
 from tests.cel.values import faults
 
 ROOT = Path(__file__).parent.parent

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tests.cel.parsing import Expr, parse
+from policies.devices.parsing import Expr, parse
 
 
 class Scalar(NamedTuple):
@@ -81,9 +81,9 @@ class _Reader:
                 return self._patch(parts, scope)
             case Expr("if", _, (Expr() as condition, Expr() as chosen, Expr() as other)):
                 return self._if(self.value(condition, scope), chosen, other, scope)
-            case Expr("field", str(name), (Expr() as of,)):
+            case Expr("field" | "field?", str(name), (Expr() as of,)):
                 return self._field(of, name, scope)
-            case Expr("index", _, (Expr() as of, Expr() as key)):
+            case Expr("index" | "index?", _, (Expr() as of, Expr() as key)):
                 return _item(self.value(of, scope), self.value(key, scope))
             case Expr("call", str(name), (receiver, *arguments)):
                 return self._call(name, receiver, [one for one in arguments if one], scope)

@@ -12,7 +12,7 @@ from extender.kube.convert import instant
 from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE
 from extender.kube.reading.plain import plain
-from extender.kube.reading.quantity import exact
+from policies.model.quantities import exact
 from policies.model.queues import PastUse
 
 MOST = 256

@@ -23,7 +23,8 @@ from extender.kube.reading.constraints import selector_of, taints_of, toleration
 from extender.kube.reading.identity import UnreadableError, name_of
 from extender.kube.reading.objects import LabelSelector, Meta, Present, TaintObject, Tolerates
 from extender.kube.reading.plain import plain, quoted
-from extender.kube.reading.quantity import exact, milli, whole
+from extender.kube.reading.quantity import milli, whole
+from policies.model.quantities import exact
 from policies.model.queues import (
     ClusterQueue,
     Cohort,

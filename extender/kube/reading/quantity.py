@@ -11,9 +11,8 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-_SHAPE = re.compile(r"([+-]?)([0-9]{1,40})?(?:\.([0-9]{0,40}))?([eE][+-]?[0-9]{1,3}|[numkMGTPE]|[KMGTPE]i)?", re.ASCII)
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+from policies.model.quantities import exact
+
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(h|ms|us|µs|ns|m|s)")
 _LONGEST_DURATION = 100
@@ -23,18 +22,13 @@ _LARGEST = (1 << 63) - 1  # the API server caps quantities there too
 @lru_cache(maxsize=8192)
 def whole(quantity: str | int | float) -> int:
     """The quantity in its base unit (bytes, devices), rounded up. Raises ValueError if it is not a quantity."""
-    return _capped(_parse(str(quantity)))
+    return _capped(exact(quantity))
 
 
 @lru_cache(maxsize=8192)
 def milli(quantity: str | int | float) -> int:
     """The quantity in thousandths (millicores for cpu), rounded up. Raises ValueError if it is not a quantity."""
-    return _capped(_parse(str(quantity)) * 1000)
-
-
-def exact(quantity: str | float) -> Fraction:
-    """The quantity as it is said. Raises ValueError if it is not one."""
-    return _parse(str(quantity))
+    return _capped(exact(quantity) * 1000)
 
 
 def duration_s(text: str) -> float | None:
@@ -43,20 +37,6 @@ def duration_s(text: str) -> float | None:
     if not parts or "".join(map("".join, parts)) != text:
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
-
-
-def _parse(text: str) -> Fraction:
-    match = _SHAPE.fullmatch(text)
-    if match is None or not (match[2] or match[3]):
-        raise ValueError(f"{text[:40]!r} is not a quantity")
-    sign, whole_digits, digits, suffix = match[1], match[2] or "", match[3] or "", match[4] or ""
-    number = Fraction(int(whole_digits + digits), 10 ** len(digits))
-    if sign == "-":
-        number = -number
-    if suffix in _BINARY:
-        return number * (1 << _BINARY[suffix])
-    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
-    return number * Fraction(10) ** exponent
 
 
 def _capped(number: Fraction) -> int:

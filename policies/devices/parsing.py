@@ -1,20 +1,31 @@
-"""A parser of the CEL that policies are written in: expressions as trees."""
+"""Parse CEL, the language of selectors and of admission policies: an expression becomes a tree."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
+_STRING = r"""(?:'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")"""
 _TOKENS = re.compile(
-    r"(?:\s|//.*)*(?:(?P<string>'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")|(?P<number>\d+(?:\.\d+)?)|(?P<name>[A-Za-z_]\w*)"
-    r"|(?P<sign>\[\?|\.\s*\?|==|!=|<=|>=|&&|\|\||[-+*/%!<>?:.,()\[\]{}]))"
+    rf"(?:\s|//[^\n]*)*(?:(?P<raw>[rR]{_STRING})|(?P<string>{_STRING})"
+    r"|(?P<number>0x[0-9a-fA-F]+|\d+\.\d+(?:[eE][+-]?\d+)?|\d+)(?![\w.])|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<sign>\[\?|\.\s*\?|==|!=|<=|>=|&&|\|\||[-+*/%!<>?:.,()\[\]{}]))",
+    re.ASCII | re.DOTALL,
 )
+_ESCAPES = re.compile(
+    r"\\(?:([abfnrtv\\?\"'`])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL
+)
+_LETTERS = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
+_COMMENT_AT_END = re.compile(r"//[^\n'\"]*\Z")
+_DEEPEST = 60
+"""How deeply parts may nest. Python's own limit is not far beyond that."""
 _BINARY = (("||",), ("&&",), ("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
 
 
 class Expr(NamedTuple):
-    """``kind``: literal, name, field, index, call, list, map, object, if, or an operator. ``word``: its name or value.
-    ``parts``: what it is made of; the receiver of a call is the first one, or None."""
+    """``kind``: literal, name, field, index, call, list, map, object, if, or an operator; ``field?`` and ``index?`` for
+    an optional one. ``word``: its name or value. ``parts``: what it is made of; the receiver of a call is the first,
+    or None."""
 
     kind: str
     word: object = None
@@ -31,21 +42,37 @@ def parse(text: str) -> Expr:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    found, at, text = [], 0, text.strip()
+    found, at, text = [], 0, _COMMENT_AT_END.sub("", text).rstrip()
     while at < len(text):
         match = _TOKENS.match(text, at)
         if match is None:
             raise SyntaxError(f"{text[at : at + 20]!r} is no CEL")
         kind, word = str(match.lastgroup), match[str(match.lastgroup)]
-        found.append((kind, word if kind == "string" else "".join(word.split())))
+        found.append(("string", _unquoted(kind, word)) if kind in ("raw", "string") else (kind, "".join(word.split())))
         at = match.end()
     return found
+
+
+def _unquoted(kind: str, word: str) -> str:
+    return word[2:-1] if kind == "raw" else _ESCAPES.sub(_unescaped, word[1:-1])
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    letter, *codes, octal, other = match.groups()
+    if letter:
+        return _LETTERS.get(letter, letter)
+    if other is not None:
+        raise SyntaxError(f"{match[0]!r} is no escape")
+    number = int(octal, 8) if octal else int(next(code for code in codes if code), 16)
+    if number > 0x10FFFF:
+        raise SyntaxError(f"{match[0]!r} is no character")
+    return chr(number)
 
 
 class _Parser:
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
         self._tokens = [*tokens, ("", "")]
-        self._at = 0
+        self._at = self._depth = 0
 
     @property
     def next(self) -> tuple[str, str]:
@@ -62,6 +89,14 @@ class _Parser:
         return self._tokens[self._at - 1][1]
 
     def expression(self) -> Expr:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise SyntaxError("its parts nest too deeply")
+        tree = self._conditional()
+        self._depth -= 1
+        return tree
+
+    def _conditional(self) -> Expr:
         condition = self._binary(0)
         if not self._is_next("?"):
             return condition
@@ -80,7 +115,16 @@ class _Parser:
 
     def _unary(self) -> Expr:
         if self._is_next("!", "-"):
-            return Expr(self._take(), None, (self._unary(),))
+            signs = [self._take()]
+            while self._is_next("!", "-"):
+                signs.append(self._take())
+            tree = self._postfix()
+            for sign in reversed(signs[-_DEEPEST:]):
+                tree = Expr(sign, None, (tree,))
+            return tree
+        return self._postfix()
+
+    def _postfix(self) -> Expr:
         tree = self._primary()
         while self._is_next(".", ".?", "[", "[?", "{"):
             tree = self._member(tree, self._take())
@@ -92,12 +136,17 @@ class _Parser:
         if sign.startswith("["):
             index = self.expression()
             self._take("]")
-            return Expr("index", None, (of, index))
-        name = self._take()
+            return Expr("index?" if sign == "[?" else "index", None, (of, index))
+        name = self._name()
         if not self._is_next("("):
-            return Expr("field", name, (of,))
+            return Expr("field?" if sign == ".?" else "field", name, (of,))
         self._take("(")
         return Expr("call", name, (of, *self._until(")")))
+
+    def _name(self) -> str:
+        if self.next[0] != "name":
+            raise SyntaxError(f"{self.next[1]!r} stands where a name is expected")
+        return self._take()
 
     def _fields(self) -> tuple[Expr, ...]:
         """Keys and values in turn."""
@@ -126,9 +175,9 @@ class _Parser:
         self._at += 1
         match kind, word:
             case "string", _:
-                return Expr("literal", word[1:-1])
+                return Expr("literal", word)
             case "number", _:
-                return Expr("literal", float(word) if "." in word else int(word))
+                return Expr("literal", float(word) if "." in word else int(word, 0 if word.startswith("0x") else 10))
             case "sign", "(":
                 inner = self.expression()
                 self._take(")")
@@ -139,6 +188,8 @@ class _Parser:
                 return Expr("map", None, self._fields())
             case "name", ("true" | "false"):
                 return Expr("literal", word == "true")
+            case "name", "null":
+                return Expr("literal")
             case "name", _ if self._is_next("("):
                 self._take("(")
                 return Expr("call", word, (None, *self._until(")")))

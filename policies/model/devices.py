@@ -1,0 +1,173 @@
+"""Devices that drivers publish, and the claims by which pods ask for them (``resource.k8s.io``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import NamedTuple
+
+from policies.model.node import Taint, Terms, Toleration
+
+
+class Quantity(NamedTuple):
+    """The amount of a capacity, exactly."""
+
+    amount: Fraction
+
+
+class Version(NamedTuple):
+    """A semantic version. ``pre``: the parts of a pre-release, numbers before words; empty without one."""
+
+    major: int
+    minor: int
+    patch: int
+    pre: tuple[tuple[int, int, str], ...] = ()
+
+
+class Flag(Enum):
+    """A boolean attribute: True and 1 would be one key of a dictionary."""
+
+    NO = False
+    YES = True
+
+
+Path = tuple[str, ...]
+"""Where a selector looks: ``("driver",)``, ``("attributes", domain)``, or ``("attributes", domain, name)``."""
+Value = Flag | int | str | Version | Quantity
+Facts = Mapping[Path, Value]
+"""What selectors read of a device. A domain that is there has the value ``Flag.YES``."""
+
+
+class PoolKey(NamedTuple):
+    """A pool of devices; names of pools are unique for each driver."""
+
+    driver: str
+    pool: str
+
+
+class DeviceKey(NamedTuple):
+    """A device, as allocations name it."""
+
+    driver: str
+    pool: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The nodes that reach a device: that ``node``, those that match any of the ``terms``, or with neither all."""
+
+    node: str = ""
+    terms: Terms | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device of a slice. ``reach``: where each device says that for itself. ``uncounted``: what lets it serve other
+    than one claim at a time, such as shares; empty for most."""
+
+    name: str
+    facts: Facts
+    taints: tuple[Taint, ...] = ()
+    reach: Reach | None = None
+    uncounted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A ResourceSlice: a part of a pool. ``slices``: how many the pool has in this ``generation``."""
+
+    name: str
+    pool: PoolKey
+    generation: int
+    slices: int
+    reach: Reach
+    devices: tuple[Device, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """A DeviceClass. ``resource``: the extended resource that asks for its devices, or empty."""
+
+    name: str
+    resource: str = ""
+    selectors: tuple[str, ...] = ()
+
+
+class Requirement(NamedTuple):
+    """What a device has to be for a request: selectors of the class, then of the request, and the tolerated taints."""
+
+    device_class: str
+    selectors: tuple[str, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """Devices of one class. ``count``: how many; None for all that match on the node. ``admin``: they may be in use.
+
+    ``uncounted``: what it asks beyond whole devices, such as a capacity; empty for most.
+    """
+
+    device_class: str
+    selectors: tuple[str, ...] = ()
+    count: int | None = 1
+    admin: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    uncounted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """A request of a claim: the first of the ``alternatives`` that can be met, which most often is the only one."""
+
+    name: str
+    alternatives: tuple[DeviceRequest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSpec:
+    """What a claim asks for. ``constraints``: what its devices have to have in common, as people read it."""
+
+    requests: tuple[ClaimRequest, ...] = ()
+    constraints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The devices that a claim has, without those of admin access, and the nodes that reach them; None for all."""
+
+    devices: tuple[DeviceKey, ...] = ()
+    nodes: Terms | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClaim:
+    """A ResourceClaim. ``reserved_for``: the UIDs of its consumers. ``owner``: the UID of the pod that it was made for,
+    or empty for one that pods name themselves."""
+
+    namespace: str
+    name: str
+    uid: str
+    spec: ClaimSpec = ClaimSpec()
+    allocation: Allocation | None = None
+    reserved_for: tuple[str, ...] = ()
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTemplate:
+    """A ResourceClaimTemplate: a claim is made of it for each pod."""
+
+    namespace: str
+    name: str
+    spec: ClaimSpec = ClaimSpec()
+
+
+class ClaimUse(NamedTuple):
+    """A claim of a pod. ``template``: what it is made of; empty for one that users made. ``claim``: its name, once known."""
+
+    claim: str = ""
+    template: str = ""
