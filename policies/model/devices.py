@@ -167,7 +167,7 @@ class ClaimTemplate:
 
 
 class ClaimUse(NamedTuple):
-    """A claim of a pod. ``template``: what it is made of; empty for one that users made. ``claim``: its name, once known."""
+    """A claim of a pod. ``template``: what it is made of; empty where users made it. ``claim``: its name, once known."""
 
     claim: str = ""
     template: str = ""

@@ -1,0 +1,117 @@
+"""Count free devices so that requests which overlap are counted right, by amounts that add up like other resources.
+
+Requests can be given devices all at once if and only if no set of them asks for more devices than match any of them
+(Hall's theorem). So each such set is a *line*: a node offers the devices that match any of its requirements, and every
+request that no other device can serve takes its count from it. A GPU of 80 GiB is in the line of "any GPU" and in that
+of "80 GiB"; a request for 80 GiB takes one of both. Sets that overlap in part have a line for their union.
+
+Requirements are numbered; a set of them is an integer with their bits. A device has the set of those that it matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+MOST_LINES = 128
+"""Beyond it sets that overlap in part are not looked at: then there may seem to be more room than there is."""
+WHOLE = 1 << 20
+"""What a line offers on which a request takes all devices of a node; more than there are devices."""
+
+Match = int
+"""A set of requirements: those that a device matches, or those of which one will do for a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """``count`` devices that match one of the requirements; ``None`` for all that match, and none of them in use.
+    ``admin``: whether they are in use does not matter."""
+
+    match: Match
+    count: int | None = 1
+    admin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """``match``: what its devices match one of. ``whole``: offers ``WHOLE`` where all of its devices are free.
+    ``admin``: offers ``WHOLE`` where so many are there, in use or not; 0 for the other lines."""
+
+    match: Match
+    whole: bool = False
+    admin: int = 0
+
+    def offered(self, devices: Mapping[Match, Devices]) -> int:
+        """Count what a node offers whose devices are these, by what they match."""
+        here = [some for match, some in devices.items() if match & self.match]
+        if self.admin:
+            return WHOLE * (sum(some.there for some in here) >= self.admin)
+        if self.whole:
+            there = sum(some.there for some in here)
+            return WHOLE - (not there or any(some.free < some.there or some.unfit for some in here))
+        return sum(some.free for some in here)
+
+    def taken(self, ask: Ask, seen: Sequence[Match]) -> int:
+        """How much of it one such request takes. ``seen``: what the devices of the cluster match."""
+        if self.admin:
+            return int(ask.admin and ask.match == self.match and ask.count == self.admin)
+        if ask.admin:
+            return 0
+        if self.whole:
+            if ask.count is None and ask.match == self.match:
+                return WHOLE
+            return (ask.count or WHOLE) * any(match & ask.match and match & self.match for match in seen)
+        return (ask.count or 0) * _serves(self.match, ask.match, seen)
+
+
+@dataclass(slots=True)
+class Devices:
+    """Devices of a node that match the same. ``unfit``: how many have a taint that nobody tolerates among requests for
+    all; they are not in ``there``."""
+
+    there: int = 0
+    free: int = 0
+    unfit: int = 0
+
+
+def lines_of(asks: Iterable[Ask], seen: Sequence[Match]) -> tuple[Line, ...]:
+    """The lines on which such requests are counted. ``seen``: what the devices of the cluster match."""
+    asks = tuple(asks)
+    found: dict[Line, None] = {}
+    for ask in asks:
+        if ask.admin:
+            found[Line(ask.match, admin=ask.count or 1)] = None
+        elif ask.count is None:
+            found[Line(ask.match, whole=True)] = None
+    single = sorted({ask.match for ask in asks if not ask.admin and ask.count is not None})
+    unions = dict.fromkeys(_closed(match, single, seen) for match in single)
+    for union in list(unions):
+        _grow(union, single, unions, seen)
+    return (*found, *map(Line, unions))
+
+
+def _grow(first: Match, single: Sequence[Match], unions: dict[Match, None], seen: Sequence[Match]) -> None:
+    """Add the unions with whatever overlaps."""
+    todo = [first]
+    while todo:
+        union = todo.pop()
+        for match in single:
+            if _serves(union, match, seen) or not any(one & match and one & union for one in seen):
+                continue
+            larger = _closed(union | match, single, seen)
+            if larger not in unions and len(unions) < MOST_LINES:
+                unions[larger] = None
+                todo.append(larger)
+
+
+def _closed(union: Match, single: Sequence[Match], seen: Sequence[Match]) -> Match:
+    """With those that no other device can serve, so that each set of devices has one line."""
+    for match in single:
+        if match & ~union and _serves(union, match, seen) and any(one & match for one in seen):
+            union |= match
+    return union
+
+
+def _serves(union: Match, match: Match, seen: Sequence[Match]) -> bool:
+    """Whether every device that matches ``match`` also matches ``union``."""
+    return match & ~union == 0 or (any(one & match for one in seen) and all(one & union for one in seen if one & match))
