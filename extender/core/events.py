@@ -20,6 +20,7 @@ from policies.model import (
     PodGroup,
     Terms,
 )
+from policies.model.devices import ClaimTemplate, DeviceClaim, Slice
 from policies.model.queues import QueueObject
 
 
@@ -217,11 +218,62 @@ class DeviceClassSeen:
 
     name: str
     resource: str
+    selectors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceClassGone:
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SliceSeen:
+    """A ResourceSlice was added or changed."""
+
+    slice: Slice
+
+
+@dataclass(frozen=True, slots=True)
+class SliceGone:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClaimSeen:
+    """A ResourceClaim was added or changed."""
+
+    claim: DeviceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClaimGone:
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTemplateSeen:
+    """A ResourceClaimTemplate was added or changed."""
+
+    template: ClaimTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTemplateGone:
+    namespace: str
+    name: str
+
+
+DeviceEvent = (
+    DeviceClassSeen
+    | DeviceClassGone
+    | SliceSeen
+    | SliceGone
+    | DeviceClaimSeen
+    | DeviceClaimGone
+    | ClaimTemplateSeen
+    | ClaimTemplateGone
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,8 +370,7 @@ Event = (
     | BudgetGone
     | NativeGangSeen
     | NativeGangGone
-    | DeviceClassSeen
-    | DeviceClassGone
+    | DeviceEvent
     | Paused
     | Synced
     | Tick

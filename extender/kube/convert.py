@@ -46,6 +46,7 @@ from extender.kube.reading.requests import amounts_of, requests_of
 from extender.kube.reading.reserved import reservation_of
 from extender.kube.reading.topology import topology_of
 from policies.model import UNCONSTRAINED, Controller, Node, Pod, Requests, Selection
+from policies.model.devices import ClaimUse
 
 ObjectT = TypeVar("ObjectT")
 ValueT = TypeVar("ValueT")
@@ -122,7 +123,7 @@ def asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
     selection, constraints, gates = selection_of(spec), constraints_of(meta, spec), spec.scheduling_gates or ()
     requests = _readable(f"pod {meta.namespace}/{meta.name}", spec)
     claims = tuple(claims_of(meta, spec))
-    many = max(len(requests), len(claims), len(gates)) > MOST_NAMES
+    many = max(len(requests), len(claims), len(gates), len(spec.resource_claims or ())) > MOST_NAMES
     problems = (TOO_CHOOSY, selection is None), (TOO_ENTANGLED, constraints is None), (TOO_MANY_NAMES, many)
     return {
         "requests": requests[:MOST_NAMES],
@@ -133,7 +134,7 @@ def asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
         "selection": selection or Selection(),
         "constraints": UNCONSTRAINED if constraints is None else constraints,
         "native_group": _native_group(spec),
-        "device_claims": bool(spec.resource_claims),
+        "device_claims": _uses(spec),
         "claims": claims[:MOST_NAMES],
         "problem": next((text for text, found in problems if found), None),
     }
@@ -264,6 +265,14 @@ def volume_from(obj: VolumeObject) -> VolumeSeen | None:
     if nodes is None or nodes.affinity is None:
         return None
     return VolumeSeen(plain(meta.name), plain(claim.namespace or ""), plain(claim.name or ""), nodes.affinity)
+
+
+def _uses(spec: PodSpec) -> tuple[ClaimUse, ...]:
+    """The claims of devices that the pod names, as far as they are kept."""
+    return tuple(
+        ClaimUse(*(plain(text or "") for text in (one.name, one.resource_claim_name, one.resource_claim_template_name)))
+        for one in (spec.resource_claims or ())[:MOST_NAMES]
+    )
 
 
 def _readable(whose: str, spec: PodSpec) -> tuple[tuple[str, int], ...]:

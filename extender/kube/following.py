@@ -24,7 +24,7 @@ from extender.kube.reflector import Callback, Receiver, Reflector
 from extender.kube.resources import (
     BUDGETS,
     CLAIMS,
-    DEVICE_CLASSES,
+    DEVICES,
     GROUPS,
     GROUPS_OF_OTHERS,
     NAMESPACES,
@@ -83,7 +83,7 @@ def followers(kube: Kube, receiver: Receiver[Event], sight: Sight, reader: Reade
 
 class JobFollower:
     """Follows the jobs and the owners of gangs of every kind that the API server serves, the PodGroups and Queues of
-    other projects, and DeviceClasses. It is asked which those are, by one request for all.
+    other projects, and devices with their claims. It is asked which those are, by one request for all.
 
     They are read together with what completes their pods: when that changes, they are listed again.
     """
@@ -115,7 +115,7 @@ class JobFollower:
         self._jobs = {kind: Reflector(kube, one, receiver, sight=sight, pause=pause) for kind, one in read.items()}
         others: tuple[Resource[Any, Event], ...] = (
             VOLCANO_QUEUES,
-            DEVICE_CLASSES,
+            *DEVICES,
             *GROUPS_OF_OTHERS,
             *NATIVE_GANGS,
         )
@@ -152,7 +152,7 @@ class JobFollower:
 
     @property
     def _all(self) -> dict[Served, Reflector[Any, Event]]:
-        """Queues and PodGroups of other projects and DeviceClasses first, which pods refer to."""
+        """Queues and PodGroups of other projects and devices first, which pods refer to."""
         return self._groups | self._jobs
 
     async def _look(self, group: asyncio.TaskGroup) -> None:

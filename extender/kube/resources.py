@@ -13,6 +13,10 @@ from extender.core.events import (
     BudgetSeen,
     ClaimGone,
     ClaimSeen,
+    ClaimTemplateGone,
+    ClaimTemplateSeen,
+    DeviceClaimGone,
+    DeviceClaimSeen,
     DeviceClassGone,
     DeviceClassSeen,
     Event,
@@ -26,17 +30,26 @@ from extender.core.events import (
     NodeSeen,
     PodGone,
     PodSeen,
+    SliceGone,
+    SliceSeen,
     VolumeGone,
     VolumeSeen,
 )
 from extender.kube.convert import bare_node_from, bare_pod_from, claim_from, node_from, volume_from
+from extender.kube.devices.objects import (
+    DeviceClassObject,
+    ResourceClaimObject,
+    ResourceClaimTemplateObject,
+    SliceObject,
+)
+from extender.kube.devices.reading import claim_from as device_claim_from
+from extender.kube.devices.reading import class_from, slice_from, template_from
 from extender.kube.podgroups.coscheduling import KoordinatorGroup, group_from, koordinator_group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
 from extender.kube.podgroups.native import VERSIONS, NativeGroup, native_gang_from
 from extender.kube.podgroups.volcano import PODGROUPS, VolcanoGroup, volcano_group_from
 from extender.kube.reading.budgets import BudgetObject, budget_from
 from extender.kube.reading.constraints import labels_of
-from extender.kube.reading.devices import DeviceClassObject, device_class_from
 from extender.kube.reading.identity import name_of
 from extender.kube.reading.objects import (
     AnyObject,
@@ -49,6 +62,7 @@ from extender.kube.reading.objects import (
 )
 from extender.kube.recent import read_listed, read_pod
 from policies.model import DisruptionBudget, Node, Pod, PodGroup
+from policies.model.devices import ClaimTemplate, DeviceClaim, Slice
 
 ObjectT = TypeVar(
     "ObjectT",
@@ -63,6 +77,9 @@ ObjectT = TypeVar(
     VolumeObject,
     BudgetObject,
     DeviceClassObject,
+    SliceObject,
+    ResourceClaimObject,
+    ResourceClaimTemplateObject,
 )
 BareT = TypeVar("BareT", NodeObject, PodObject)
 ValueT = TypeVar("ValueT")
@@ -218,11 +235,38 @@ BUDGETS: Resource[DisruptionBudget, Event] = Resource(
     optional=True,
     dispensable=True,
 )
+DRA = "/apis/resource.k8s.io/v1"
 DEVICE_CLASSES: Resource[DeviceClassSeen, Event] = Resource(
-    "/apis/resource.k8s.io/v1/deviceclasses",
-    _reader(DeviceClassObject, device_class_from),
+    f"{DRA}/deviceclasses",
+    _reader(DeviceClassObject, class_from),
     lambda seen: seen,
     lambda seen: DeviceClassGone(seen.name),
     optional=True,
     dispensable=True,
 )
+SLICES: Resource[Slice, Event] = Resource(
+    f"{DRA}/resourceslices",
+    _reader(SliceObject, slice_from),
+    SliceSeen,
+    lambda published: SliceGone(published.name),
+    optional=True,
+    dispensable=True,
+)
+CLAIM_TEMPLATES: Resource[ClaimTemplate, Event] = Resource(
+    f"{DRA}/resourceclaimtemplates",
+    _reader(ResourceClaimTemplateObject, template_from),
+    ClaimTemplateSeen,
+    lambda template: ClaimTemplateGone(template.namespace, template.name),
+    optional=True,
+    dispensable=True,
+)
+DEVICE_CLAIMS: Resource[DeviceClaim, Event] = Resource(
+    f"{DRA}/resourceclaims",
+    _reader(ResourceClaimObject, device_claim_from),
+    DeviceClaimSeen,
+    lambda claim: DeviceClaimGone(claim.namespace, claim.name),
+    optional=True,
+    dispensable=True,
+)
+DEVICES = (DEVICE_CLASSES, SLICES, CLAIM_TEMPLATES, DEVICE_CLAIMS)
+"""What devices there are, and what pods claim of them: classes and templates first, which the others refer to."""

@@ -10,8 +10,9 @@ Requirements are numbered; a set of them is an integer with their bits. A device
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 MOST_LINES = 128
 """Beyond it sets that overlap in part are not looked at: then there may seem to be more room than there is."""
@@ -41,14 +42,14 @@ class Line:
     whole: bool = False
     admin: int = 0
 
-    def offered(self, devices: Mapping[Match, Devices]) -> int:
-        """Count what a node offers whose devices are these, by what they match."""
-        here = [some for match, some in devices.items() if match & self.match]
+    def offered(self, devices: Iterable[Devices]) -> int:
+        """Count what a node offers that has these devices."""
+        if self.whole:
+            here = [some for some in devices if (some.match | some.unfit) & self.match]
+            return WHOLE - (not here or any(some.free < some.there or some.unfit & self.match for some in here))
+        here = [some for some in devices if some.match & self.match]
         if self.admin:
             return WHOLE * (sum(some.there for some in here) >= self.admin)
-        if self.whole:
-            there = sum(some.there for some in here)
-            return WHOLE - (not there or any(some.free < some.there or some.unfit for some in here))
         return sum(some.free for some in here)
 
     def taken(self, ask: Ask, seen: Sequence[Match]) -> int:
@@ -64,14 +65,13 @@ class Line:
         return (ask.count or 0) * _serves(self.match, ask.match, seen)
 
 
-@dataclass(slots=True)
-class Devices:
-    """Devices of a node that match the same. ``unfit``: how many have a taint that nobody tolerates among requests for
-    all; they are not in ``there``."""
+class Devices(NamedTuple):
+    """Devices of a node that match the same. ``unfit``: what they would match but for their taints."""
 
-    there: int = 0
-    free: int = 0
-    unfit: int = 0
+    match: Match
+    there: int
+    free: int
+    unfit: Match = 0
 
 
 def lines_of(asks: Iterable[Ask], seen: Sequence[Match]) -> tuple[Line, ...]:

@@ -87,16 +87,7 @@ class Slice:
     devices: tuple[Device, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceClass:
-    """A DeviceClass. ``resource``: the extended resource that asks for its devices, or empty."""
-
-    name: str
-    resource: str = ""
-    selectors: tuple[str, ...] = ()
-
-
-class Requirement(NamedTuple):
+class DeviceRequirement(NamedTuple):
     """What a device has to be for a request: selectors of the class, then of the request, and the tolerated taints."""
 
     device_class: str
@@ -146,7 +137,7 @@ class Allocation:
 @dataclass(frozen=True, slots=True)
 class DeviceClaim:
     """A ResourceClaim. ``reserved_for``: the UIDs of its consumers. ``owner``: the UID of the pod that it was made for,
-    or empty for one that pods name themselves."""
+    as its claim ``use``; both empty for one that pods name themselves."""
 
     namespace: str
     name: str
@@ -155,6 +146,7 @@ class DeviceClaim:
     allocation: Allocation | None = None
     reserved_for: tuple[str, ...] = ()
     owner: str = ""
+    use: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +159,8 @@ class ClaimTemplate:
 
 
 class ClaimUse(NamedTuple):
-    """A claim of a pod. ``template``: what it is made of; empty where users made it. ``claim``: its name, once known."""
+    """A claim of a pod, by its name in the pod: the ``claim`` that users made, or one made of the ``template``."""
 
+    name: str
     claim: str = ""
     template: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from policies.model.constraints import UNCONSTRAINED, Constraints, Labels
+from policies.model.devices import ClaimUse
 from policies.model.eviction import NO_TERMS, EvictionTerms, Reservation
 from policies.model.group import Controller, GroupKey, GroupRef
 from policies.model.node import ANY_NODE, Requests, Selection
@@ -43,7 +44,8 @@ class Pod:
 
     ``created`` is in seconds since the epoch. ``owner`` is the controller's UID, or empty;
     ``controller`` is None where no Event can be written on it. ``refusal`` is the message
-    of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts. ``ends``:
+    of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts,
+    ``device_claims`` those of devices. ``ends``:
     when its active deadline passes, in seconds since the epoch; None while it has none or has not begun. ``series``
     tells apart members that are numbered from 0 each, such as those of several Jobs. ``hint`` says which of its
     annotations nothing reads. ``constraints`` are what it demands with regard to other pods, which its ``labels`` may
@@ -83,7 +85,7 @@ class Pod:
     stamp: Stamp | None = None
     native_group: str = ""
     job_group: str = ""
-    device_claims: bool = False
+    device_claims: tuple[ClaimUse, ...] = ()
     claims: tuple[str, ...] = ()
     ends: float | None = None
     hint: str | None = None

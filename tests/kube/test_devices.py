@@ -1,4 +1,4 @@
-"""DeviceClasses as they are read."""
+"""Devices as they are read: slices, classes, claims and templates of resource.k8s.io/v1."""
 
 from __future__ import annotations
 
@@ -7,39 +7,223 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.core.events import DeviceClassGone, DeviceClassSeen
+from extender.core.events import (
+    ClaimTemplateGone,
+    ClaimTemplateSeen,
+    DeviceClaimGone,
+    DeviceClaimSeen,
+    DeviceClassGone,
+    DeviceClassSeen,
+    SliceGone,
+    SliceSeen,
+)
 from extender.kube.reading.identity import UnreadableError
-from extender.kube.resources import DEVICE_CLASSES
+from extender.kube.resources import CLAIM_TEMPLATES, DEVICE_CLAIMS, DEVICE_CLASSES, DEVICES, SLICES, Resource
+from policies.devices.selectors import Selector
+from policies.model import Requirement, Taint, Toleration
+from policies.model.devices import (
+    Allocation,
+    ClaimRequest,
+    ClaimSpec,
+    ClaimTemplate,
+    DeviceClaim,
+    DeviceKey,
+    DeviceRequest,
+    PoolKey,
+    Reach,
+    Slice,
+)
+from tests.kube.devices_of_vendors import CHANNEL, claim_spec, fabric_slice, gpu_slice, imex_slice, request
+from tests.kube.test_convert import pod
 
 
-def read(spec: Any, name: str | None = "gpu.example.com") -> DeviceClassSeen:
-    raw = msgspec.Raw(msgspec.json.encode({"metadata": {"name": name, "uid": "u"}, "spec": spec}))
-    _, found = DEVICE_CLASSES.read(raw)
-    assert found is not None
+def read(resource: Resource[Any, Any], obj: Any) -> Any:
+    _, found = resource.read(msgspec.Raw(msgspec.json.encode(obj)))
+    return found
+
+
+def read_class(spec: Any, name: str | None = "gpu.example.com") -> DeviceClassSeen:
+    found = read(DEVICE_CLASSES, {"metadata": {"name": name, "uid": "u"}, "spec": spec})
+    assert isinstance(found, DeviceClassSeen)
     return found
 
 
 @pytest.mark.parametrize(
-    ("spec", "resource"),
+    ("spec", "resource", "selectors"),
     [
-        ({"extendedResourceName": "nvidia.com/gpu", "selectors": []}, "nvidia.com/gpu"),
-        ({}, ""),
-        (None, ""),
-        ({"extendedResourceName": None}, ""),
-        ({"extendedResourceName": "a\nb"}, "'a\\nb'"),
+        ({"extendedResourceName": "nvidia.com/gpu", "selectors": []}, "nvidia.com/gpu", ()),
+        ({"selectors": [{"cel": {"expression": "true"}}, {"cel": {"expression": "false"}}]}, "", ("true", "false")),
+        ({"selectors": [{"later": {}}]}, "", ("no cel",)),
+        ({}, "", ()),
+        (None, "", ()),
+        ({"extendedResourceName": None, "selectors": None}, "", ()),
+        ({"extendedResourceName": "a\nb"}, "'a\\nb'", ()),
     ],
 )
-def test_the_extended_resource_is_read(spec: Any, resource: str) -> None:
-    assert read(spec) == DeviceClassSeen("gpu.example.com", resource)
+def test_classes(spec: Any, resource: str, selectors: tuple[str, ...]) -> None:
+    assert read_class(spec) == DeviceClassSeen("gpu.example.com", resource, selectors)
 
 
-def test_one_without_a_name_is_skipped() -> None:
-    with pytest.raises(UnreadableError, match="DeviceClass has no name"):
-        read({}, None)
+def test_a_slice_of_the_gpu_driver() -> None:
+    found: Slice = read(SLICES, gpu_slice("node-1", 4))
+    assert (found.name, found.pool) == ("node-1-gpu.nvidia.com-x7k2p", PoolKey("gpu.nvidia.com", "node-1"))
+    assert (found.generation, found.slices, found.reach) == (4, 1, Reach("node-1"))
+    assert [device.name for device in found.devices] == ["gpu-0", "gpu-1", "gpu-1-mig-1g24gb-19-0"]
+    assert [device.taints for device in found.devices] == [
+        (),
+        (),
+        (Taint("gpu.nvidia.com/unhealthy", "xid-94", "NoSchedule"),),
+    ]
+    large = Selector(
+        "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu' && "
+        "device.attributes['gpu.nvidia.com'].cudaComputeCapability.isGreaterThan(semver('9.0.0')) && "
+        "device.attributes['resource.kubernetes.io'].pcieRoot == 'pci0008:01' && "
+        "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('180Gi')) > 0"
+    )
+    assert [large(device.facts.get) for device in found.devices] == [False, True, False]
 
 
-def test_it_becomes_events_and_is_not_missed() -> None:
-    seen = read({"extendedResourceName": "nvidia.com/gpu"})
-    assert DEVICE_CLASSES.seen(seen) == seen
-    assert DEVICE_CLASSES.gone(seen) == DeviceClassGone("gpu.example.com")
-    assert DEVICE_CLASSES.dispensable
+def test_slices_of_channels_and_of_pools_that_nodes_share() -> None:
+    found: Slice = read(SLICES, imex_slice())
+    channel = Selector("device.attributes['compute-domain.nvidia.com'].id == 0 && device.driver.startsWith('compute')")
+    assert [channel(device.facts.get) for device in found.devices] == [True, True]
+    assert read(SLICES, fabric_slice()).reach == Reach()
+    some = fabric_slice()
+    term = {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["a"]}]}
+    some["spec"] |= {"allNodes": None, "nodeSelector": {"nodeSelectorTerms": [term]}}
+    assert read(SLICES, some).reach == Reach("", ((Requirement("rack", "In", ("a",)),),))
+
+
+def test_devices_that_say_themselves_which_nodes_reach_them() -> None:
+    each = fabric_slice()
+    devices = [{"name": "a", "nodeName": "n"}, {"name": "b", "allNodes": True, "allowMultipleAllocations": True}]
+    each["spec"] |= {"allNodes": None, "perDeviceNodeSelection": True, "devices": devices}
+    found: Slice = read(SLICES, each)
+    assert [device.reach for device in found.devices] == [Reach("n"), Reach()]
+    assert [device.uncounted for device in found.devices] == ["", "several claims at a time"]
+
+
+def test_values_that_cannot_be_read_are_left_out() -> None:
+    odd = fabric_slice()
+    odd["spec"]["devices"] = [
+        {
+            "name": "d",
+            "attributes": {"list": {"strings": ["a"]}, "version": {"version": "1"}, "yes": {"bool": False}},
+            "capacity": {"much": {"value": "lots"}, "other.example/m": {"value": 3}},
+        }
+    ]
+    (device,) = read(SLICES, odd).devices
+    here = "device.attributes['fabric.example.com']"
+    expression = f"!has({here}.list) && !has({here}.version) && {here}.yes == false && "
+    more = "!has(device.capacity['fabric.example.com'].much) && device.capacity['other.example'].m == quantity('3')"
+    assert Selector(expression + more)(device.facts.get)
+
+
+@pytest.mark.parametrize("broken", [{"driver": ""}, {"pool": None}, {"pool": {"name": ""}}])
+def test_slices_without_a_driver_or_a_pool_are_skipped(broken: Any) -> None:
+    obj = gpu_slice()
+    obj["spec"] |= broken
+    with pytest.raises(UnreadableError, match="has no driver, or no pool"):
+        read(SLICES, obj)
+
+
+def test_a_template_of_a_compute_domain() -> None:
+    meta = {"name": "train-channel", "namespace": "team", "uid": "u"}
+    found = read(CLAIM_TEMPLATES, {"metadata": meta, "spec": {"spec": CHANNEL}})
+    asked = ClaimRequest("channel", (DeviceRequest("compute-domain-default-channel.nvidia.com"),))
+    assert found == ClaimTemplate("team", "train-channel", ClaimSpec((asked,)))
+
+
+def claim(spec: Any, **more: Any) -> DeviceClaim:
+    found = read(DEVICE_CLAIMS, {"metadata": {"name": "c", "namespace": "team", "uid": "u"}, "spec": spec, **more})
+    assert isinstance(found, DeviceClaim)
+    return found
+
+
+def test_every_form_of_a_request() -> None:
+    selectors = [{"cel": {"expression": "true"}}]
+    tolerations = [{"key": "k", "operator": "Exists"}]
+    spec = claim_spec(
+        request("some", "a", count=3, selectors=selectors, tolerations=tolerations),
+        request("every", "a", allocationMode="All", count=None),
+        request("admin", "a", adminAccess=True),
+        request("share", "a", capacity={"requests": {"memory": "10Gi"}}),
+        request("later", "a", allocationMode="Most"),
+        {
+            "name": "first",
+            "firstAvailable": [{"name": "x", "deviceClassName": "a", "count": 2}, {"deviceClassName": "b"}],
+        },
+        {"name": "unknown", "another": {}},
+        constraints=[{"matchAttribute": "gpu.nvidia.com/parentUUID"}, {"distinctAttribute": "x/y"}, {"later": 1}],
+    )
+    found = claim(spec).spec
+    assert found.requests == (
+        ClaimRequest("some", (DeviceRequest("a", ("true",), 3, tolerations=(Toleration("k", "Exists", "", ""),)),)),
+        ClaimRequest("every", (DeviceRequest("a", count=None),)),
+        ClaimRequest("admin", (DeviceRequest("a", admin=True),)),
+        ClaimRequest("share", (DeviceRequest("a", uncounted="a share of a device's capacity"),)),
+        ClaimRequest("later", (DeviceRequest("a", uncounted="a mode that is not known"),)),
+        ClaimRequest("first", (DeviceRequest("a", count=2), DeviceRequest("b"))),
+        ClaimRequest("unknown", (DeviceRequest("", uncounted="a request of a kind that is not known"),)),
+    )
+    assert found.constraints == (
+        "devices with the same gpu.nvidia.com/parentUUID",
+        "devices with different x/y",
+        "a constraint of a kind that is not known",
+    )
+
+
+def test_an_allocation_holds_its_devices_but_not_those_of_admin_access() -> None:
+    device = {"driver": "gpu.nvidia.com", "pool": "node-1", "request": "gpu"}
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}
+    allocation = {
+        "devices": {"results": [device | {"device": "gpu-0"}, device | {"device": "gpu-1", "adminAccess": True}]},
+        "nodeSelector": {"nodeSelectorTerms": [term]},
+    }
+    meta = {
+        "name": "c",
+        "namespace": "team",
+        "uid": "u",
+        "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
+        "ownerReferences": [{"kind": "Pod", "name": "p", "uid": "p-uid", "controller": True}],
+    }
+    reserved = [{"resource": "pods", "name": "p", "uid": "p-uid"}]
+    found = claim(claim_spec(), metadata=meta, status={"allocation": allocation, "reservedFor": reserved})
+    nodes = ((Requirement("metadata.name", "In", ("node-1",), is_field=True),),)
+    assert found.allocation == Allocation((DeviceKey("gpu.nvidia.com", "node-1", "gpu-0"),), nodes)
+    assert (found.reserved_for, found.owner, found.use) == (("p-uid",), "p-uid", "gpu")
+    everywhere = claim(claim_spec(), status={"allocation": {"devices": {"results": []}}})
+    assert (everywhere.allocation, everywhere.owner) == (Allocation(), "")
+
+
+def test_claims_of_pods() -> None:
+    made = {"name": "channel", "resourceClaimTemplateName": "t"}
+    assert [
+        tuple(one) for one in pod(resourceClaims=[made, {"name": "gpu", "resourceClaimName": "c"}]).device_claims
+    ] == [
+        ("channel", "", "t"),
+        ("gpu", "c", ""),
+    ]
+    assert not pod(resourceClaims=[]).device_claims
+
+
+@pytest.mark.parametrize("resource", DEVICES, ids=lambda one: one.name)
+def test_none_without_a_name_is_read_and_none_is_missed(resource: Resource[Any, Any]) -> None:
+    with pytest.raises(UnreadableError, match="has no name"):
+        read(resource, {"metadata": {}})
+    assert resource.dispensable
+    assert resource.optional
+
+
+def test_they_become_events() -> None:
+    seen = read_class({"extendedResourceName": "nvidia.com/gpu"})
+    assert (DEVICE_CLASSES.seen(seen), DEVICE_CLASSES.gone(seen)) == (seen, DeviceClassGone("gpu.example.com"))
+    published, template = read(SLICES, fabric_slice()), ClaimTemplate("team", "t")
+    assert (SLICES.seen(published), SLICES.gone(published)) == (SliceSeen(published), SliceGone("fabric"))
+    assert CLAIM_TEMPLATES.seen(template) == ClaimTemplateSeen(template)
+    assert CLAIM_TEMPLATES.gone(template) == ClaimTemplateGone("team", "t")
+    known = claim(claim_spec())
+    assert (DEVICE_CLAIMS.seen(known), DEVICE_CLAIMS.gone(known)) == (
+        DeviceClaimSeen(known),
+        DeviceClaimGone("team", "c"),
+    )

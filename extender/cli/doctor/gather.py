@@ -24,9 +24,10 @@ from extender.config.settings import Settings, SettingsError, load
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.convert import node_from, readable
+from extender.kube.devices.objects import DeviceClassObject
+from extender.kube.devices.reading import class_from
 from extender.kube.discovery import served
 from extender.kube.queues.following import kueue_runs
-from extender.kube.reading.devices import DeviceClassObject, device_class_from
 from extender.kube.reading.objects import GroupObject, NodeObject, OwnerObject, PodObject
 from extender.kube.resources import DEVICE_CLASSES, GROUPS, NODES, PODS
 
@@ -153,7 +154,7 @@ class _Reading:
         )
         facts.nodes = None if nodes is None else readable(node_from, nodes)
         facts.members = None if pods is None else readable(member_from, pods)
-        for one in readable(device_class_from, classes or ()):
+        for one in readable(class_from, classes or ()):
             facts.devices.note(one)
         facts.groups_exist = groups is not False
         if isinstance(groups, list):

@@ -179,6 +179,12 @@ class SpreadConstraint(Struct, rename="camel"):
     node_taints_policy: str | None = None
 
 
+class PodClaim(Struct, rename="camel", gc=False):
+    name: str | None = None
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(Struct, rename="camel"):
     scheduler_name: str | None = None
     node_name: str | None = None
@@ -187,7 +193,7 @@ class PodSpec(Struct, rename="camel"):
     active_deadline_seconds: int | None = None
     scheduling_gates: list[Named] | None = None
     scheduling_group: SchedulingGroup | None = None
-    resource_claims: list[Present] | None = None
+    resource_claims: list[PodClaim] | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     overhead: Amounts | None = None

@@ -32,12 +32,12 @@ def matched(asks: Sequence[Ask], devices: Sequence[int]) -> bool:
     return all(give(unit, set()) for unit in range(len(units)))
 
 
-def node(free: Sequence[int], used: Sequence[int] = ()) -> dict[int, Devices]:
+def node(free: Sequence[int], used: Sequence[int] = ()) -> list[Devices]:
     there, left = Counter([*free, *used]), Counter(free)
-    return {match: Devices(there[match], left[match]) for match in there}
+    return [Devices(match, there[match], left[match]) for match in there]
 
 
-def fits(asks: Sequence[Ask], devices: dict[int, Devices], seen: Sequence[int], known: Sequence[Ask] = ()) -> bool:
+def fits(asks: Sequence[Ask], devices: Sequence[Devices], seen: Sequence[int], known: Sequence[Ask] = ()) -> bool:
     """By lines: what the requests take of each is no more than what the node offers. ``known``: others in use."""
     lines = lines_of([*asks, *known], seen)
     return all(sum(line.taken(ask, seen) for ask in asks) <= line.offered(devices) for line in lines)
@@ -91,7 +91,7 @@ def test_all_of_a_node_is_one_of_it() -> None:
     assert not fits([everything], node([0b1], [0b1]), seen), "one is in use"
     assert not fits([everything], node([0b10]), seen), "it has none"
     assert fits([Ask(0b1)], node([0b1], [0b1]), seen, [everything])
-    assert not fits([everything], {0b1: Devices(1, 1, unfit=1)}, seen), "one has a taint"
+    assert not fits([everything], [*node([0b1]), Devices(0, 1, 1, unfit=0b1)], seen), "one has a taint"
 
 
 def test_admin_access_needs_devices_that_are_there_and_takes_none() -> None:

@@ -1,0 +1,223 @@
+"""Turn what the API server says of devices into the nouns of ``policies.model.devices``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from extender.core.events import DeviceClassSeen
+from extender.kube.devices.objects import (
+    Attribute,
+    ClaimSpecObject,
+    ConstraintObject,
+    DeviceClassObject,
+    DeviceClassSpec,
+    DeviceObject,
+    ExactRequest,
+    RequestObject,
+    ResourceClaimObject,
+    ResourceClaimTemplateObject,
+    SelectorObject,
+    SliceObject,
+    SliceSpec,
+)
+from extender.kube.reading.constraints import selection_of, taints_of, tolerations_of
+from extender.kube.reading.identity import UnreadableError, identity, name_of
+from extender.kube.reading.objects import Affinity, Meta, NodeAffinity, NodeSelector, OwnerReference, PodSpec
+from extender.kube.reading.plain import plain
+from policies.devices.selectors import version
+from policies.model import Terms
+from policies.model.devices import (
+    Allocation,
+    ClaimRequest,
+    ClaimSpec,
+    ClaimTemplate,
+    Device,
+    DeviceClaim,
+    DeviceKey,
+    DeviceRequest,
+    Facts,
+    Flag,
+    Path,
+    PoolKey,
+    Quantity,
+    Reach,
+    Slice,
+    Value,
+)
+from policies.model.quantities import exact
+
+USE = "resource.kubernetes.io/pod-claim-name"
+"""The annotation of a claim that is made for a pod: which of the pod's claims it is."""
+EXTENDED = "resource.kubernetes.io/extended-resource-claim"
+"""The annotation of a claim that kube-scheduler makes for the extended resources of a pod."""
+_HARD = ("NoSchedule", "NoExecute")
+
+
+def slice_from(obj: SliceObject) -> Slice:
+    """Raises UnreadableError without a name, a driver or a pool, or where its nodes are too much to look at."""
+    name, spec = name_of(obj.metadata, "ResourceSlice"), obj.spec or SliceSpec()
+    pool = spec.pool
+    if not spec.driver or pool is None or not pool.name:
+        raise UnreadableError(f"ResourceSlice {name} has no driver, or no pool")
+    each = bool(spec.per_device_node_selection)
+    devices = tuple(_device(one, spec.driver, name, each=each) for one in spec.devices or () if one.name)
+    reach = Reach() if each else _reach(spec.node_name, spec.node_selector, name)
+    key = PoolKey(_once(spec.driver), _once(pool.name))
+    return Slice(name, key, pool.generation or 0, pool.resource_slice_count or 1, reach, devices)
+
+
+def _device(device: DeviceObject, driver: str, name: str, *, each: bool) -> Device:
+    taints = tuple(taint for taint in taints_of(device.taints or ()) if taint.effect in _HARD)
+    shared = "several claims at a time" if device.allow_multiple_allocations else ""
+    reach = _reach(device.node_name, device.node_selector, name) if each else None
+    return Device(_once(device.name or ""), _facts(device, driver), taints, reach, shared)
+
+
+def _facts(device: DeviceObject, driver: str) -> Facts:
+    """What cannot be read is left out: a selector that looks at it fails, as it does for kube-scheduler."""
+    found: dict[Path, Value] = {_path("driver"): _once(driver)}
+    for name, attribute in (device.attributes or {}).items():
+        if (value := _value(attribute)) is not None:
+            domain, short = _qualified(name, driver)
+            found[_path("attributes", domain)] = Flag.YES
+            found[_path("attributes", domain, short)] = value
+    for name, capacity in (device.capacity or {}).items():
+        domain, short = _qualified(name, driver)
+        found[_path("capacity", domain)] = Flag.YES
+        try:
+            found[_path("capacity", domain, short)] = _quantity(str(capacity.value))
+        except ValueError:
+            continue
+    return found
+
+
+def _value(attribute: Attribute) -> Value | None:
+    if attribute.string is not None:
+        return _once(attribute.string)
+    if attribute.boolean is not None:
+        return Flag(attribute.boolean)
+    if attribute.integer is not None:
+        return attribute.integer
+    return None if attribute.version is None else version(attribute.version)
+
+
+@lru_cache(maxsize=4096)
+def _quantity(text: str) -> Quantity:
+    return Quantity(exact(text))
+
+
+@lru_cache(maxsize=65536)
+def _once(text: str) -> str:
+    """One object for all devices of which the same is said."""
+    return text
+
+
+@lru_cache(maxsize=4096)
+def _path(*parts: str) -> Path:
+    return parts
+
+
+def _qualified(name: str, driver: str) -> tuple[str, str]:
+    domain, _, short = name.rpartition("/")
+    return domain or driver, short
+
+
+def _reach(node: str | None, selector: NodeSelector | None, name: str) -> Reach:
+    return Reach(_once(node or ""), None if node else _terms(selector, f"ResourceSlice {name}"))
+
+
+def _terms(selector: NodeSelector | None, whose: str) -> Terms | None:
+    """None for every node."""
+    if selector is None:
+        return None
+    nodes = selection_of(PodSpec(affinity=Affinity(NodeAffinity(selector))))
+    if nodes is None:
+        raise UnreadableError(f"{whose} has a node selector that is too large")
+    return nodes.affinity
+
+
+def class_from(obj: DeviceClassObject) -> DeviceClassSeen:
+    """Raises UnreadableError without a name."""
+    spec = obj.spec or DeviceClassSpec()
+    name = name_of(obj.metadata, "DeviceClass")
+    return DeviceClassSeen(name, plain(spec.extended_resource_name or ""), tuple(_expressions(spec.selectors)))
+
+
+def _expressions(selectors: Iterable[SelectorObject] | None) -> Iterator[str]:
+    """A selector without CEL is of a later version, and is refused by its name."""
+    return (one.cel.expression or "" if one.cel is not None else "no cel" for one in selectors or ())
+
+
+def template_from(obj: ResourceClaimTemplateObject) -> ClaimTemplate:
+    """Raises UnreadableError without a name or a namespace."""
+    _, namespace, name = identity(obj.metadata or Meta(), "ResourceClaimTemplate")
+    return ClaimTemplate(namespace, name, _spec(obj.spec.spec if obj.spec is not None else None))
+
+
+def claim_from(obj: ResourceClaimObject) -> DeviceClaim:
+    """Raises UnreadableError without a UID, a name or a namespace."""
+    meta, status = obj.metadata or Meta(), obj.status
+    uid, namespace, name = identity(meta, "ResourceClaim")
+    allocation = status.allocation if status is not None else None
+    found = None
+    if allocation is not None:
+        results = allocation.devices.results if allocation.devices is not None else None
+        devices = tuple(
+            DeviceKey(one.driver or "", one.pool or "", one.device or "")
+            for one in results or ()
+            if not one.admin_access
+        )
+        found = Allocation(devices, _terms(allocation.node_selector, f"ResourceClaim {name}"))
+    reserved = tuple(one.uid or "" for one in (status.reserved_for if status is not None else None) or ())
+    annotations = meta.annotations or {}
+    use = plain(annotations.get(USE, "")) or ("" if EXTENDED not in annotations else EXTENDED)
+    return DeviceClaim(namespace, name, uid, _spec(obj.spec), found, reserved, _pod(meta.owner_references), use)
+
+
+def _pod(owners: Iterable[OwnerReference] | None) -> str:
+    """The UID of the pod that it was made for, or empty."""
+    return next((plain(one.uid or "") for one in owners or () if one.kind == "Pod" and one.controller), "")
+
+
+def _spec(spec: ClaimSpecObject | None) -> ClaimSpec:
+    devices = spec.devices if spec is not None else None
+    if devices is None:
+        return ClaimSpec()
+    return ClaimSpec(
+        tuple(_request(one) for one in devices.requests or ()),
+        tuple(_constraint(one) for one in devices.constraints or ()),
+    )
+
+
+def _request(request: RequestObject) -> ClaimRequest:
+    """A request of neither kind is of a later version."""
+    name = plain(request.name or "")
+    if request.first_available:
+        return ClaimRequest(name, tuple(_exact(one) for one in request.first_available))
+    if request.exactly is not None:
+        return ClaimRequest(name, (_exact(request.exactly),))
+    return ClaimRequest(name, (DeviceRequest("", uncounted="a request of a kind that is not known"),))
+
+
+def _exact(request: ExactRequest) -> DeviceRequest:
+    count = None if request.allocation_mode == "All" else request.count or 1
+    known = request.allocation_mode in (None, "", "All", "ExactCount")
+    shares = request.capacity is not None and request.capacity.requests
+    return DeviceRequest(
+        plain(request.device_class_name or ""),
+        tuple(_expressions(request.selectors)),
+        count,
+        admin=bool(request.admin_access),
+        tolerations=tolerations_of(request.tolerations or ()),
+        uncounted="a share of a device's capacity" if shares else "" if known else "a mode that is not known",
+    )
+
+
+def _constraint(constraint: ConstraintObject) -> str:
+    """As people read it."""
+    if constraint.match_attribute:
+        return f"devices with the same {plain(constraint.match_attribute)}"
+    if constraint.distinct_attribute:
+        return f"devices with different {plain(constraint.distinct_attribute)}"
+    return "a constraint of a kind that is not known"
