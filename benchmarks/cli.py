@@ -12,6 +12,7 @@ from benchmarks import (
     core,
     courses,
     creation,
+    devices,
     gang,
     jobs,
     levels,
@@ -163,6 +164,17 @@ def contention_command(
     """Gangs of which a few fit, created in the worst order: when those are whole, and what the others cost after."""
     modes = mode or [Mode.NOMINATE, Mode.UNGATED]
     run(contention.benchmark(nodes, gangs, size, wait, modes), output)
+
+
+@main.command("devices", short_help="What devices cost the core.")
+def devices_command(
+    nodes: Nodes = 5000,
+    devices_of_each: Annotated[int, typer.Option("--devices", min=1, help="Devices of each node.")] = 8,
+    repeat: Annotated[int, typer.Option(min=1, help="Rounds; the table shows medians.")] = 3,
+    output: Output = None,
+) -> None:
+    """What it costs the core to evaluate every device for twenty requirements, and then one slice that changes."""
+    run(devices.benchmark(nodes, devices_of_each, repeat), output)
 
 
 @main.command("core", short_help="How long the core alone takes.")

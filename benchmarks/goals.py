@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import contention, core, gang, jobs, latency, levels, memory, queues, throughput, waiting
+from benchmarks import contention, core, devices, gang, jobs, latency, levels, memory, queues, throughput, waiting
 from benchmarks.benchmark import Table, middle
 from benchmarks.job_stage import Arm
 from benchmarks.kinds import runs_of
@@ -136,6 +136,13 @@ def _asking(one: core.Question) -> Goal:
     return _core(f"gang of {one.words}", bar, lambda run: run.asking_ms[one.words])
 
 
+def _devices(what: str, bar: float, figure: Callable[[devices.Run], float], unit: str) -> Goal:
+    def of(runs: Sequence[devices.Run]) -> float | None:
+        return middle([figure(run) for run in runs])
+
+    return Goal("devices", f"5,000 nodes with 8 devices, 20 requirements: {what}", bar, of, unit)
+
+
 def _names(what: str, figures: Callable[[dict[str, float]], float]) -> Goal:
     def of(runs: Sequence[core.Run]) -> float | None:
         return next((figures(run.names.ratios()) for run in runs if run.nodes == 5000 and run.names), None)
@@ -232,6 +239,8 @@ GOALS: Sequence[Goal] = (
     _names("memory", lambda ratios: ratios["memory"]),
     Goal("queues", "1,000 ClusterQueues: a pass in which nothing can start, processor time", 20, queues.passing, " ms"),
     Goal("queues", "1,000 ClusterQueues: an admission, more than without queues and others", 2, queues.more, " ms"),
+    _devices("first pass, processor time", 2, lambda run: run.first_s, " s"),
+    _devices("one changed slice, processor time", 1, lambda run: run.changed_ms, " ms"),
     _memory("resident memory", 300, lambda run: run.resident_mib, " MiB"),
     _memory("ready after its start", 2.5, lambda run: run.ready_s, " s"),
 )

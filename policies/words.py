@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from policies.model import Requests
 
+LINE = "devices/"
+"""How the names of amounts begin in which nodes offer devices and pods ask for them; no resource begins like that."""
 _DIGITS = re.compile(r"([0-9]+)")
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -49,7 +51,19 @@ def amount(name: str, much: int, *, up: bool = False) -> str:
         return f"{_short(much / 1000, 3)} cpu"
     if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
         return f"{_size(much, up=up)} {name}"
+    if name.startswith(LINE):
+        return _devices_of(name.removeprefix(LINE), much)
     return "1 pod" if (name, much) == ("pods", 1) else f"{much} {name}"
+
+
+def _devices_of(what: str, much: int) -> str:
+    """``"2 devices of gpu.nvidia.com"``, ``"all devices of gpu.nvidia.com"``."""
+    count, of, rest = what.partition(" of ")
+    if of and count == "all":
+        return f"all devices of {rest}"
+    if of and count.isdecimal():
+        much, what = int(count), rest
+    return f"{many(much, 'device')} of {what}"
 
 
 def amounts(requests: Requests) -> str:
@@ -60,7 +74,7 @@ def amounts(requests: Requests) -> str:
 def devices(requests: Requests) -> str:
     """The devices among them: ``"8 GPUs"``; all of it where there is none."""
     scarce = [(name, much) for name, much in requests if "/" in name]
-    named = listed(many(much, "GPU") if name.endswith("/gpu") else f"{much} {name}" for name, much in scarce)
+    named = listed(many(much, "GPU") if name.endswith("/gpu") else amount(name, much) for name, much in scarce)
     return named or amounts(requests)
 
 

@@ -417,7 +417,7 @@ def test_it_says_which_class_offers_them_and_not_to_run_the_device_plugin() -> N
     assert "NoGpuNodes" not in codes
     for code in ("OfferedByDra", "GpusByDra"):
         what = codes[code].what
-        assert "is offered by DRA (DeviceClass gpu.example.com), which gangs do not support yet" in what, what
+        assert "is offered by DRA (DeviceClass gpu.example.com), and no driver has published devices" in what, what
     assert codes["OfferedByDra"].subject == "default/train"
 
 

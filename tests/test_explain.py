@@ -29,6 +29,7 @@ from policies.model import (
     Term,
     Topology,
 )
+from policies.model.devices import ClaimUse
 from tests.builders import busy, cluster, coscheduled, gang, key, node, reborn, requests, single
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
@@ -127,7 +128,11 @@ def test_what_lacks_is_a_role_where_there_are_enough_in_all() -> None:
         (gang("odd", 1, min_member=2) + gang("odd", 1, life="b", min_member=3), "Contradiction", "agree"),
         (coscheduled("odd", 2)[1], "PodGroupMissing", "create PodGroup odd"),
         (gang("odd", 1, gates=("example.com/other",)), "Gated", "has to remove it"),
-        (gang("odd", 1, device_claims=True), "ResourceClaims", "nvidia.com/gpu"),
+        (
+            gang("odd", 1, device_claims=(ClaimUse("gpu", "", "gpus"),)),
+            "ResourceClaims",
+            "create the ResourceClaimTemplate",
+        ),
         (gang("odd", 1, claims=("data",)), "VolumeNotBound", "volume"),
         (gang("odd", 1, topology=Topology(required="galaxy")), "UnknownTopology", "muster domains"),
     ],

@@ -198,7 +198,8 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
         *("get pods", "list pods", "watch pods", "patch pods"),
         *("list nodes", "watch nodes", "list persistentvolumeclaims", "watch persistentvolumeclaims"),
         *("list persistentvolumes", "watch persistentvolumes"),
-        *("list poddisruptionbudgets", "watch poddisruptionbudgets", "list deviceclasses", "watch deviceclasses"),
+        *("list poddisruptionbudgets", "watch poddisruptionbudgets"),
+        *(f"{verb} {kind}" for kind in DEVICES for verb in ("list", "watch")),
         *("list podgroups", "watch podgroups", "patch podgroups/status", "get podgroups", "patch podgroups"),
         *("patch pods/status", "create pods/binding", "create pods/eviction", "patch jobs/status"),
         *("create events", "list limitranges", "watch limitranges", "list runtimeclasses", "watch runtimeclasses"),
@@ -211,6 +212,7 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
     } - {"list trainjobs", "watch trainjobs"}, "each is read in its JobSet"
 
 
+DEVICES = ("deviceclasses", "devicetaintrules", "resourceslices", "resourceclaims", "resourceclaimtemplates")
 OWNERS = ("statefulsets", "deployments", "replicasets", "leaderworkersets")
 REPORTED = ("cohorts", "clusterqueues", "localqueues")
 """What Muster writes the status of."""

@@ -28,6 +28,7 @@ from policies.model import (
     Term,
     Topology,
 )
+from policies.model.devices import ClaimUse
 from policies.model.queues import VOLCANO, LocalQueue, QueueObject, Quota, Stop, Strategy, VolcanoQueue
 from tests.builders import GPU, busy, cluster, coscheduled, gang, node, podgroup, requests
 from tests.core.jobs import Controlled, job
@@ -633,10 +634,11 @@ CAUSES = [
         "volumeBindingMode: Immediate; kubectl describe pvc says what the claim waits for", bind_claims,
     ),
     Cause(
-        "resource claims", lambda: scene(*cluster("a: 2x8"), device_claims=True), "ResourceClaims",
-        "uses resource claims (DRA)",
-        "ask for devices as extended resources (nvidia.com/gpu) instead of resourceClaims",
-        recreated(device_claims=False),
+        "resource claims", lambda: scene(*cluster("a: 2x8"), device_claims=(ClaimUse("gpu", "", "gpus"),)),
+        "ResourceClaims", "there is no ResourceClaimTemplate gpus",
+        "create the ResourceClaimTemplate, ResourceClaim or DeviceClass that the message names; that "
+        "of a ComputeDomain is made by NVIDIA's driver (kubectl describe computedomain)",
+        recreated(device_claims=()),
     ),
     Cause(
         "another scheduler", lambda: scene(*cluster("a: 2x8"), scheduler="default-scheduler"), "OtherScheduler",

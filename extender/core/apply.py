@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from extender.core.answers import Nominated, Ungated
 from extender.core.calls import Calls
@@ -14,6 +15,7 @@ from extender.core.events import (
     ClaimSeen,
     DeviceClassGone,
     DeviceClassSeen,
+    DeviceEvent,
     GroupGone,
     GroupJobGone,
     GroupJobSeen,
@@ -34,6 +36,10 @@ from extender.core.events import (
     PodsSeen,
     QueueGone,
     QueueSeen,
+    SliceGone,
+    SliceSeen,
+    TaintRuleGone,
+    TaintRuleSeen,
     VolumeGone,
     VolumeSeen,
 )
@@ -48,7 +54,8 @@ from extender.core.jobs.jobs import Jobs
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claim, Claims
 from extender.core.ledger.creation import FailedCreation
-from extender.core.ledger.devices import DeviceClasses
+from extender.core.ledger.device_users import DeviceUsers
+from extender.core.ledger.devices import Devices
 from extender.core.ledger.kube_scheduler import KubeQueue
 from extender.core.ledger.pending import Changes, Nodes, Own, Pending
 from extender.core.ledger.preemptions import Preemptions
@@ -77,7 +84,8 @@ class Apply:
     _volumes: Volumes
     _namespaces: Namespaces
     _budgets: DisruptionBudgets
-    _devices: DeviceClasses
+    _devices: Devices
+    _device_users: DeviceUsers
     _failed_creation: FailedCreation
     _changes: Changes
     _pending: Pending
@@ -114,8 +122,7 @@ class Apply:
             GroupJobGone: self._enqueues.job_gone,
             BudgetSeen: self.budget_noted,
             BudgetGone: self.budget_noted,
-            DeviceClassSeen: self.device_class_noted,
-            DeviceClassGone: self.device_class_noted,
+            **dict.fromkeys(get_args(DeviceEvent), self.device_noted),
             ClaimSeen: self.volume_noted,
             ClaimGone: self.volume_noted,
             VolumeSeen: self.volume_noted,
@@ -257,9 +264,27 @@ class Apply:
         if self._budgets.note(event):
             self._preemptions.redrawn()
 
-    def device_class_noted(self, event: DeviceClassSeen | DeviceClassGone, _: float) -> None:
-        self._devices.note(event)
-        self._pending.wake(Nodes())  # whatever no node offers may be offered by it
+    def device_noted(self, event: DeviceEvent, now: float) -> None:
+        """Pods whose claims have changed are seen anew, and whoever waits may find room by it."""
+        uids = self._devices.note(event)
+        if isinstance(event, DeviceClassSeen):
+            # It may offer a resource that pods have asked for before.
+            uids = [uid for uid, pod in self._store.pods.items() if self._devices.concerns(pod)]
+        for uid in uids:
+            self._pods_seen.see(self._store.pods[uid], now)
+            found = self._store.member(uid)
+            if found is not None and found[0].key in self._pending.keys:
+                self._pending.wake(Own(found[0].key, anew=True))
+        self._device_users.ask_again(uids)
+        if not isinstance(event, SliceSeen | SliceGone | TaintRuleSeen | TaintRuleGone):
+            self._device_users.look_at_jobs()
+        if self._devices.take_grown() or isinstance(event, DeviceClassSeen | DeviceClassGone):
+            self._pending.wake(Nodes())
+
+    def follow_devices(self, now: float) -> None:
+        """Take plans back where devices have gone that they rest on."""
+        for node in self._devices.take_shrunk():
+            self._revocations.give_way(node, now, "has lost devices")
 
 
 def _is_another(workload: Workload, group: PodGroup) -> bool:

@@ -13,6 +13,8 @@ from typing import Any
 from extender.core.events import (
     BudgetSeen,
     ClaimSeen,
+    ClaimTemplateSeen,
+    DeviceClaimSeen,
     DeviceClassSeen,
     Event,
     GroupJobSeen,
@@ -24,6 +26,8 @@ from extender.core.events import (
     OwnerSeen,
     PodSeen,
     QueueSeen,
+    SliceSeen,
+    TaintRuleSeen,
     VolumeSeen,
 )
 from policies.model import (
@@ -148,7 +152,7 @@ def _unnumbered(version: str, kind: str, namespace: str, name: str) -> Named:
     return namespace, Controller(version, kind, name, "")
 
 
-NATIVE = "scheduling.k8s.io/v1beta1"
+NATIVE, DRA = "scheduling.k8s.io/v1beta1", "resource.k8s.io/v1"
 _NAMES: dict[type[Event], Callable[[Any], Named]] = {
     PodSeen: lambda event: (event.pod.namespace, Controller("v1", "Pod", event.pod.name, event.pod.uid)),
     NodeSeen: lambda event: _unnumbered("v1", "Node", "", event.node.name),
@@ -164,5 +168,11 @@ _NAMES: dict[type[Event], Callable[[Any], Named]] = {
         "policy/v1", "PodDisruptionBudget", event.budget.namespace, event.budget.name
     ),
     NativeGangSeen: lambda event: (event.key.namespace, Controller(NATIVE, "PodGroup", event.key.name, event.uid)),
-    DeviceClassSeen: lambda event: _unnumbered("resource.k8s.io/v1", "DeviceClass", "", event.name),
+    DeviceClassSeen: lambda event: _unnumbered(DRA, "DeviceClass", "", event.name),
+    TaintRuleSeen: lambda event: _unnumbered(DRA, "DeviceTaintRule", "", event.rule.name),
+    SliceSeen: lambda event: _unnumbered(DRA, "ResourceSlice", "", event.slice.name),
+    ClaimTemplateSeen: lambda event: _unnumbered(
+        DRA, "ResourceClaimTemplate", event.template.namespace, event.template.name
+    ),
+    DeviceClaimSeen: lambda event: _unnumbered(DRA, "ResourceClaim", event.claim.namespace, event.claim.name),
 }

@@ -268,8 +268,10 @@ class TooManyShapes:
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaims:
-    """A pod uses resource claims."""
+    """An object does not exist that the claims of a pod need: a claim, its template, or a class of devices."""
 
+    kind: str
+    name: str
     pod: str
 
 

@@ -242,6 +242,8 @@ class Engine:
             Tick: self._tick,
         }
         self._conclusions = (
+            # Room that was promised may have gone with devices.
+            apply.follow_devices,
             # A start may have ended just now: a PodGroup that was made anew meanwhile is followed.
             apply.follow_successors,
             # What this event tells of victims is known by now: who has gone, and who may go.

@@ -20,7 +20,7 @@ from policies.model import (
     PodGroup,
     Terms,
 )
-from policies.model.devices import ClaimTemplate, DeviceClaim, Slice
+from policies.model.devices import ClaimTemplate, DeviceClaim, Slice, TaintRule
 from policies.model.queues import QueueObject
 
 
@@ -264,11 +264,25 @@ class ClaimTemplateGone:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class TaintRuleSeen:
+    """A DeviceTaintRule that keeps claims from devices was added or changed."""
+
+    rule: TaintRule
+
+
+@dataclass(frozen=True, slots=True)
+class TaintRuleGone:
+    name: str
+
+
 DeviceEvent = (
     DeviceClassSeen
     | DeviceClassGone
     | SliceSeen
     | SliceGone
+    | TaintRuleSeen
+    | TaintRuleGone
     | DeviceClaimSeen
     | DeviceClaimGone
     | ClaimTemplateSeen

@@ -32,6 +32,8 @@ from extender.core.events import (
     PodSeen,
     SliceGone,
     SliceSeen,
+    TaintRuleGone,
+    TaintRuleSeen,
     VolumeGone,
     VolumeSeen,
 )
@@ -41,9 +43,10 @@ from extender.kube.devices.objects import (
     ResourceClaimObject,
     ResourceClaimTemplateObject,
     SliceObject,
+    TaintRuleObject,
 )
 from extender.kube.devices.reading import claim_from as device_claim_from
-from extender.kube.devices.reading import class_from, slice_from, template_from
+from extender.kube.devices.reading import class_from, slice_from, taint_rule_from, template_from
 from extender.kube.podgroups.coscheduling import KoordinatorGroup, group_from, koordinator_group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
 from extender.kube.podgroups.native import VERSIONS, NativeGroup, native_gang_from
@@ -62,7 +65,7 @@ from extender.kube.reading.objects import (
 )
 from extender.kube.recent import read_listed, read_pod
 from policies.model import DisruptionBudget, Node, Pod, PodGroup
-from policies.model.devices import ClaimTemplate, DeviceClaim, Slice
+from policies.model.devices import ClaimTemplate, DeviceClaim, Slice, TaintRule
 
 ObjectT = TypeVar(
     "ObjectT",
@@ -80,6 +83,7 @@ ObjectT = TypeVar(
     SliceObject,
     ResourceClaimObject,
     ResourceClaimTemplateObject,
+    TaintRuleObject,
 )
 BareT = TypeVar("BareT", NodeObject, PodObject)
 ValueT = TypeVar("ValueT")
@@ -252,6 +256,14 @@ SLICES: Resource[Slice, Event] = Resource(
     optional=True,
     dispensable=True,
 )
+TAINT_RULES: Resource[TaintRule, Event] = Resource(
+    f"{DRA}/devicetaintrules",
+    _reader(TaintRuleObject, taint_rule_from),
+    TaintRuleSeen,
+    lambda rule: TaintRuleGone(rule.name),
+    optional=True,
+    dispensable=True,
+)
 CLAIM_TEMPLATES: Resource[ClaimTemplate, Event] = Resource(
     f"{DRA}/resourceclaimtemplates",
     _reader(ResourceClaimTemplateObject, template_from),
@@ -268,5 +280,5 @@ DEVICE_CLAIMS: Resource[DeviceClaim, Event] = Resource(
     optional=True,
     dispensable=True,
 )
-DEVICES = (DEVICE_CLASSES, SLICES, CLAIM_TEMPLATES, DEVICE_CLAIMS)
+DEVICES = (DEVICE_CLASSES, TAINT_RULES, SLICES, CLAIM_TEMPLATES, DEVICE_CLAIMS)
 """What devices there are, and what pods claim of them: classes and templates first, which the others refer to."""

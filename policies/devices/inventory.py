@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from policies.devices.lines import WHOLE, Devices, Match
 from policies.devices.selectors import Selector, UnreadSelectorError, Verdicts
-from policies.model.devices import Device, DeviceKey, DeviceRequirement, PoolKey, Reach, Slice
+from policies.model import Taint
+from policies.model.devices import Device, DeviceKey, DeviceRequirement, PoolKey, Reach, Slice, TaintRule
 from policies.placement.matching import tolerates
 from policies.steps import Steps
 
@@ -30,6 +31,7 @@ class Known:
 
     device: Device
     reach: Reach
+    taints: tuple[Taint, ...]
     match: Match = 0
     unfit: Match = 0
     used: bool = False
@@ -38,13 +40,12 @@ class Known:
 @dataclass(slots=True, eq=False)
 class Rule:
     """A requirement that is evaluated. ``failed``: the error of CEL on a device, and which; ``unread``: what of its
-    selectors is not read here, in which case no device matches. ``users``: how many rely on its number."""
+    selectors is not read here, in which case no device matches."""
 
     requirement: DeviceRequirement
     verdicts: Verdicts | None
     unread: str = ""
     failed: tuple[str, DeviceKey] | None = None
-    users: int = 0
 
 
 class Inventory:
@@ -63,8 +64,10 @@ class Inventory:
         self._on_node: dict[str, dict[DeviceKey, Known]] = {}
         self._shared: dict[DeviceKey, Known] = {}
         """Those that more than one node may reach."""
+        self._tainting: dict[str, TaintRule] = {}
         self._in_use: Counter[DeviceKey] = Counter()
-        self._seen: Counter[tuple[Match, Match]] = Counter()
+        self._seen: Counter[tuple[Match, bool]] = Counter()
+        """How many devices match the same and belong to one node, or do not."""
         self._due: dict[int, Rule] = {}
         """Rules that have yet to be evaluated for the devices that were there before them."""
 
@@ -118,8 +121,8 @@ class Inventory:
         return found if whole else {}
 
     def _add(self, key: DeviceKey, device: Device, reach: Reach) -> None:
-        known = self.known[key] = Known(device, reach, used=key in self._in_use)
-        self._seen[0, 0] += 1
+        known = self.known[key] = Known(device, reach, self._taints(key, device), used=key in self._in_use)
+        self._see(known)
         self._judge([(key, known)], self.rules)
         if reach.node:
             self._on_node.setdefault(reach.node, {})[key] = known
@@ -137,16 +140,44 @@ class Inventory:
         self._unsee(known)
         self._touch(known)
 
+    def _see(self, known: Known) -> None:
+        self._seen[known.match, bool(known.reach.node)] += 1
+
     def _unsee(self, known: Known) -> None:
-        self._seen[known.match, known.unfit] -= 1
-        if not self._seen[known.match, known.unfit]:
-            del self._seen[known.match, known.unfit]
+        self._seen[known.match, bool(known.reach.node)] -= 1
+        if not self._seen[known.match, bool(known.reach.node)]:
+            del self._seen[known.match, bool(known.reach.node)]
 
     def _touch(self, known: Known) -> None:
         if known.reach.node:
             self.dirty[known.reach.node] = None
         else:
             self.all_dirty = True
+
+    # Taints
+
+    def put_taint(self, rule: TaintRule) -> None:
+        """A rule that taints devices was added or changed."""
+        before = self._tainting.get(rule.name)
+        self._tainting[rule.name] = rule
+        self._taint_again([one for one in (before, rule) if one is not None])
+
+    def drop_taint(self, name: str) -> None:
+        """A rule that taints devices was deleted."""
+        if (before := self._tainting.pop(name, None)) is not None:
+            self._taint_again([before])
+
+    def _taints(self, key: DeviceKey, device: Device) -> tuple[Taint, ...]:
+        return (*device.taints, *(rule.taint for rule in self._tainting.values() if rule.concerns(key)))
+
+    def _taint_again(self, rules: Sequence[TaintRule]) -> None:
+        for key, known in self.known.items():
+            if any(rule.concerns(key) for rule in rules):
+                self._unsee(known)
+                known.taints, known.match, known.unfit = self._taints(key, known.device), 0, 0
+                self._see(known)
+                self._judge([(key, known)], self.rules)
+                self._touch(known)
 
     # Use
 
@@ -162,32 +193,38 @@ class Inventory:
 
     # Requirements
 
-    def require(self, requirement: DeviceRequirement) -> int | None:
-        """Evaluate a requirement from now on. Returns its number; None if there are too many."""
+    @property
+    def is_full(self) -> bool:
+        """Whether another requirement takes the number of one that nobody needs."""
+        return len(self.rules) >= MOST_REQUIREMENTS
+
+    def require(self, requirement: DeviceRequirement, in_use: Match = -1) -> int | None:
+        """Evaluate a requirement from now on. Returns its number; None if there are too many. Where they are as many as
+        there may be, one that is not ``in_use`` goes: until then its answers are kept for the next who asks."""
         number = self._numbers.get(requirement)
         if number is None:
-            if (number := self._free_number()) is None:
-                return None
-            self._numbers[requirement] = number
-            self._due[number] = self.rules[number] = _rule(requirement)
-        self.rules[number].users += 1
+            number = self._free_number(in_use)
+            if number is not None:
+                self._numbers[requirement] = number
+                self._due[number] = self.rules[number] = _rule(requirement)
         return number
 
-    def release(self, number: int) -> None:
-        """One relies on it less. Its answers stay known until its number is needed: the next gang may ask the same."""
-        self.rules[number].users -= 1
+    def rule_of(self, requirement: DeviceRequirement) -> Rule | None:
+        """What is known of a requirement."""
+        number = self._numbers.get(requirement)
+        return None if number is None else self.rules[number]
 
-    def _free_number(self) -> int | None:
-        if len(self.rules) < MOST_REQUIREMENTS:
+    def _free_number(self, in_use: Match) -> int | None:
+        if not self.is_full:
             return len(self.rules)
-        number = next((number for number, rule in self.rules.items() if not rule.users), None)
+        number = next((number for number in self.rules if not in_use >> number & 1), None)
         if number is not None:
             del self._numbers[self.rules.pop(number).requirement]
             for known in self.known.values():
                 self._unsee(known)
                 known.match &= ~(1 << number)
                 known.unfit &= ~(1 << number)
-                self._seen[known.match, known.unfit] += 1
+                self._see(known)
         return number
 
     @property
@@ -217,7 +254,7 @@ class Inventory:
                 for key, known in devices:
                     verdict = of(known.device.facts)
                     if verdict is True:
-                        if known.device.taints and not _tolerated(known.device, rule.requirement):
+                        if known.taints and not _tolerated(known.taints, rule.requirement):
                             known.unfit |= bit
                         else:
                             known.match |= bit
@@ -226,13 +263,17 @@ class Inventory:
             except UnreadSelectorError as error:
                 rule.unread, rule.verdicts = str(error), None
         for _, known in devices:
-            self._seen[known.match, known.unfit] += 1
+            self._see(known)
 
     # Counting
 
     def seen(self) -> list[Match]:
         """What the devices of the cluster match, each once."""
         return sorted({match for match, _ in self._seen if match})
+
+    def belongs_to_one_node(self, match: Match) -> bool:
+        """Whether a device that matches one of these requirements is reached by one node alone."""
+        return any(seen & match and local for seen, local in self._seen)
 
     def on(self, reached: Iterator[Known]) -> tuple[Devices, ...]:
         """The devices of a node, by what they match. One that serves any number of claims never runs out."""
@@ -255,8 +296,8 @@ class Inventory:
         return self._shared.values()
 
 
-def _tolerated(device: Device, requirement: DeviceRequirement) -> bool:
-    return all(tolerates(requirement.tolerations, taint) for taint in device.taints)
+def _tolerated(taints: Iterable[Taint], requirement: DeviceRequirement) -> bool:
+    return all(tolerates(requirement.tolerations, taint) for taint in taints)
 
 
 def _rule(requirement: DeviceRequirement) -> Rule:

@@ -26,21 +26,36 @@ Match = int
 @dataclass(frozen=True, slots=True)
 class Ask:
     """``count`` devices that match one of the requirements; ``None`` for all that match, and none of them in use.
-    ``admin``: whether they are in use does not matter."""
+    ``admin``: whether they are in use does not matter. ``shared``: for a claim of several pods: all of them need to be
+    where there is room for it, and none takes it away from the others."""
 
     match: Match
     count: int | None = 1
     admin: bool = False
+    shared: bool = False
+
+    @property
+    def own(self) -> Line | None:
+        """The line that it has for itself; None for devices that are counted with those of others."""
+        if self.admin or self.shared:
+            return Line(self.match, least=self.count or 1, admin=self.admin)
+        return Line(self.match, whole=True) if self.count is None else None
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """``match``: what its devices match one of. ``whole``: offers ``WHOLE`` where all of its devices are free.
-    ``admin``: offers ``WHOLE`` where so many are there, in use or not; 0 for the other lines."""
+    ``least``: offers ``WHOLE`` where so many are free, or with ``admin`` where so many are there; 0 for other lines."""
 
     match: Match
     whole: bool = False
-    admin: int = 0
+    least: int = 0
+    admin: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether it offers one for each device."""
+        return not (self.whole or self.least)
 
     def offered(self, devices: Iterable[Devices]) -> int:
         """Count what a node offers that has these devices."""
@@ -48,16 +63,13 @@ class Line:
             here = [some for some in devices if (some.match | some.unfit) & self.match]
             return WHOLE - (not here or any(some.free < some.there or some.unfit & self.match for some in here))
         here = [some for some in devices if some.match & self.match]
-        if self.admin:
-            return WHOLE * (sum(some.there for some in here) >= self.admin)
-        return sum(some.free for some in here)
+        count = sum(some.there if self.admin else some.free for some in here)
+        return WHOLE * (count >= self.least) if self.least else count
 
     def taken(self, ask: Ask, seen: Sequence[Match]) -> int:
         """How much of it one such request takes. ``seen``: what the devices of the cluster match."""
-        if self.admin:
-            return int(ask.admin and ask.match == self.match and ask.count == self.admin)
-        if ask.admin:
-            return 0
+        if self.least or ask.admin or ask.shared:
+            return int(self == ask.own)
         if self.whole:
             if ask.count is None and ask.match == self.match:
                 return WHOLE
@@ -79,11 +91,9 @@ def lines_of(asks: Iterable[Ask], seen: Sequence[Match]) -> tuple[Line, ...]:
     asks = tuple(asks)
     found: dict[Line, None] = {}
     for ask in asks:
-        if ask.admin:
-            found[Line(ask.match, admin=ask.count or 1)] = None
-        elif ask.count is None:
-            found[Line(ask.match, whole=True)] = None
-    single = sorted({ask.match for ask in asks if not ask.admin and ask.count is not None})
+        if ask.own is not None:
+            found[ask.own] = None
+    single = sorted({ask.match for ask in asks if ask.own is None})
     unions = dict.fromkeys(_closed(match, single, seen) for match in single)
     for union in list(unions):
         _grow(union, single, unions, seen)

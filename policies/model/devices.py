@@ -87,6 +87,22 @@ class Slice:
     devices: tuple[Device, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class TaintRule:
+    """A DeviceTaintRule: the devices with that driver, pool and name have the taint; empty for any."""
+
+    name: str
+    taint: Taint
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+
+    def concerns(self, key: DeviceKey) -> bool:
+        """Whether the device has the taint by it."""
+        asked = (self.driver, self.pool, self.device)
+        return all(name in ("", of) for name, of in zip(asked, key, strict=True))
+
+
 class DeviceRequirement(NamedTuple):
     """What a device has to be for a request: selectors of the class, then of the request, and the tolerated taints."""
 

@@ -48,7 +48,7 @@ class Selection:
     """Demands of a pod on a node besides room: selector, required affinity and tolerations.
 
     ``volumes``: the node affinity of each volume that it mounts. ``flavors``: what the flavors demand that it is tried
-    with.
+    with. ``devices``: the nodes that reach the devices which its claims have.
 
     Its hash is worked out once: it may be large, and it is looked up for every pod that has it.
     """
@@ -58,6 +58,7 @@ class Selection:
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[Terms, ...] = ()
     flavors: tuple[Terms, ...] = ()
+    devices: tuple[Terms, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -73,10 +74,10 @@ class Selection:
     @property
     def held(self) -> tuple[Terms, ...]:
         """Terms that kube-scheduler does not read in the pod; the node has to match each."""
-        return (*self.volumes, *self.flavors) if self.flavors else self.volumes
+        return (*self.volumes, *self.flavors, *self.devices) if self.flavors or self.devices else self.volumes
 
     def _facts(self) -> tuple[object, ...]:
-        return self.node_selector, self.affinity, self.tolerations, self.volumes, self.flavors
+        return self.node_selector, self.affinity, self.tolerations, self.volumes, self.flavors, self.devices
 
 
 ANY_NODE = Selection()

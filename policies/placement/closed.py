@@ -34,6 +34,7 @@ class Barrier(Enum):
     AFFINITY = "affinity"
     VOLUMES = "volumes"
     FLAVOR = "flavor"
+    DEVICES = "devices"
     OTHER = "other taints"
 
 
@@ -91,6 +92,7 @@ def closed(selection: Selection, snapshot: Snapshot) -> Steps[list[Closed]]:
     matching = partial(reaches, column=others.fact, count=count)
     held = [(Barrier.VOLUMES, terms) for terms in selection.volumes]
     held += [(Barrier.FLAVOR, terms) for terms in selection.flavors]
+    held += [(Barrier.DEVICES, terms) for terms in selection.devices]
     wanted = [] if selection.affinity is None else [(Barrier.AFFINITY, selection.affinity)]
     for barrier, terms in (*wanted, *held):
         close(Cause(barrier, terms=terms), (yield from matching(terms)))
@@ -128,6 +130,9 @@ def _sentence(one: Closed, snapshot: Snapshot) -> str:
         case Barrier.AFFINITY:
             match_ = counted(count, "node", "does not match", "do not match")
             return f"{match_} its required node affinity ({terms_text(cause.terms)})"
+        case Barrier.DEVICES:
+            reach = counted(count, "node", "does not reach", "do not reach")
+            return f"{reach} the devices that its claims have"
         case _:
             lacks = counted(count, "node", "does not have", "do not have")
             return f"{lacks} the labels of its flavor ({terms_text(cause.terms)})"

@@ -56,6 +56,11 @@ def reaches(terms: Terms, column: Callable[[Fact], Column], count: int) -> Steps
     return none | (yield from _any_of(terms, lambda fact, holds: column(fact).where(holds, count)))
 
 
+def reached(node: Node, terms: Terms | None) -> bool:
+    """Whether the node matches one of the terms; with None every node does."""
+    return terms is None or bool(finish(_any_of(terms, lambda fact, holds: holds(fact.of(node)))))
+
+
 def facts_of(selection: Selection) -> dict[Fact, None]:
     """What it asks about each node."""
     terms = chain(selection.affinity or (), *selection.held)

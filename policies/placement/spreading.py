@@ -122,7 +122,9 @@ def _counted(spread: Spread, keys: Iterable[str], pod: Pod, snapshot: Snapshot) 
     if spread.honors_affinity:
         counted &= yield from others.wanted(pod.selection)
     if spread.honors_taints:
-        counted &= snapshot.eligible(replace(pod.selection, node_selector=(), affinity=None, volumes=(), flavors=()))
+        counted &= snapshot.eligible(
+            replace(pod.selection, node_selector=(), affinity=None, volumes=(), flavors=(), devices=())
+        )
     return counted
 
 

@@ -30,10 +30,30 @@ def validate(state: State) -> None:
         for problem in _wrong_with(state, workload):
             raise AssertionError(f"{problem}\n{told(workload)}")
     wrong = chain(
-        _wrong_with_claims(state), _wrong_with_expected(state), _wrong_with_indexes(state), _wrong_with_quotas(state)
+        _wrong_with_devices(state),
+        _wrong_with_claims(state),
+        _wrong_with_expected(state),
+        _wrong_with_indexes(state),
+        _wrong_with_quotas(state),
     )
     for problem in wrong:
         raise AssertionError(problem)
+
+
+def _wrong_with_devices(state: State) -> Iterator[str]:
+    """What nodes offer is worked out anew, once every requirement is evaluated."""
+    devices = state.devices
+    for node in state.claims.nodes.values() if devices.settled else ():
+        kept, anew = state.claims._table._offered.get(node.name, ()), devices._offered(node)
+        if kept != anew:
+            yield f"node {node.name} offers {kept} of devices, and has {anew}"
+    for uid, seen in devices._users.items():
+        if (
+            devices.settled
+            and (pod := state.pods.get(uid)) is not None
+            and devices.resolved(seen.raw).requests != pod.requests
+        ):
+            yield f"pod {pod.name} asks for {pod.requests}, which are amounts of earlier"
 
 
 def _wrong_with(state: State, workload: Workload) -> Iterator[str]:
@@ -230,7 +250,8 @@ def _validate_table(table: Table) -> None:
     validate_tenants(table.tenants)
     view, nodes = table.snapshot(), [table.nodes[name] for name in table._facts.names]
     for name, line in table.resources.items():
-        offered = [dict(node.allocatable).get(name, 0) for node in nodes]
+        beside = [dict(table._offered.get(node.name, ())).get(name, 0) for node in nodes]
+        offered = [dict(node.allocatable).get(name, 0) or more for node, more in zip(nodes, beside, strict=True)]
         assert view.allocatable[line].tolist() == offered, f"allocatable {name} is stale"
     for scratch in table._scratches:
         # One that is lent shows what a statement tries.

@@ -9,6 +9,7 @@ import pytest
 
 from extender.core.events import ClaimSeen
 from policies.model import Dialect, GroupRef, Pod, Topology
+from policies.model.devices import ClaimUse
 from tests.builders import cluster, gang, podgroup, requests
 from tests.core.script import Script
 
@@ -44,7 +45,12 @@ CASES: list[tuple[str, Callable[[Pod], Pod], str, str]] = [
         "InvalidPodGroup",
         "pod train-1: min-member is not a number: x",
     ),
-    ("resource claims", lambda pod: replace(pod, device_claims=True), "ResourceClaims", "pod train-1 uses resource"),
+    (
+        "resource claims",
+        lambda pod: replace(pod, device_claims=(ClaimUse("gpu", "", "gpus"),)),
+        "ResourceClaims",
+        "there is no ResourceClaimTemplate gpus, which pod train-1 uses",
+    ),
     ("an unbound volume", lambda pod: replace(pod, claims=("data",)), "VolumeNotBound", "volume claim data"),
     (
         "a foreign gate",
@@ -104,7 +110,7 @@ def test_a_member_that_others_gate_keeps_no_other_back_once_the_gang_runs() -> N
 
 def test_a_member_that_has_a_node_already_keeps_no_other_back_by_its_claims() -> None:
     one, other = gang("train", 2)
-    script = Script(*cluster("a: 2x8"), replace(one, node="a-0", device_claims=True), other)
+    script = Script(*cluster("a: 2x8"), replace(one, node="a-0", device_claims=(ClaimUse("gpu", "", "gpus"),)), other)
     assert script.planned(other)
 
 

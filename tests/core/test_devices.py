@@ -15,9 +15,7 @@ from tests.core.queues import cluster_queue, come, flavor, in_queue, reason, sho
 from tests.core.script import Script
 
 SEEN = DeviceClassSeen("gpu.example.com", GPU)
-SAID = (
-    "nvidia.com/gpu is offered by DRA (DeviceClass gpu.example.com), and no node lists it: gangs do not support DRA yet"
-)
+SAID = "nvidia.com/gpu is offered by DRA (DeviceClass gpu.example.com), and no node has such devices"
 
 
 def asking(resource: str) -> list[Pod]:
@@ -86,7 +84,7 @@ def test_where_some_nodes_list_the_resource_a_gang_uses_these_and_says_what_it_d
     assert all(script.planned(script.pods[f"uid-fits-{at}"]) for at in (0, 1))
     script.see(gang("more", 2))
     assert script.reason("more") == "NoRoom"
-    assert script.message("more").endswith("gangs do not support DRA yet, and use what nodes list")
+    assert script.message("more").endswith("(DeviceClass gpu.example.com), too: gangs use what nodes list")
 
 
 def test_who_asks_for_none_of_it_and_pods_of_no_gang_are_not_concerned() -> None:

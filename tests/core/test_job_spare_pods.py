@@ -10,6 +10,7 @@ from extender.core.answers import Outcome
 from extender.core.queue.planner import Statements
 from extender.observe.explain.inquiry import inquiries
 from policies.model import UNCONSTRAINED, Constraints, Dialect, GroupRef, HostPort, Job, Pod
+from policies.model.devices import ClaimUse
 from tests.builders import cluster, single
 from tests.core.jobs import Controlled, job, show_again, template
 from tests.core.script import Script
@@ -214,7 +215,7 @@ STRANGERS: list[tuple[str, dict[str, object]]] = [
     ("of another priority", {"priority": 5}),
     ("of another dialect", {"group": GroupRef("job", Dialect.COSCHEDULING)}),
     ("with an unreadable annotation", {"group": GroupRef("job", Dialect.ANNOTATION, None, "not a number")}),
-    ("with resource claims", {"device_claims": True}),
+    ("with resource claims", {"device_claims": (ClaimUse("gpu", "", "gpus"),)}),
     ("with an unbound volume", {"claims": ("data",)}),
 ]
 
@@ -245,9 +246,9 @@ def test_a_pod_that_others_bring_into_the_gang_of_a_job_says_why_it_waits() -> N
     script = Script(*cluster("a: 4x8"))
     train = Controlled(script, two_of_three())
     script.run(train.create())
-    script.see(template(uid="stranger", owner="uid-other", device_claims=True))
+    script.see(template(uid="stranger", owner="uid-other", device_claims=(ClaimUse("gpu", "", "gpus"),)))
     train.wait(1)
-    assert "1 more member waits: pod job uses resource claims" in script.message("job")
+    assert "1 more member waits: there is no ResourceClaimTemplate gpus, which pod job uses" in script.message("job")
 
 
 def test_pods_of_a_job_that_say_different_minimums_do_not_wait_for_that() -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from extender.core.cycle.cycle import Cycle
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.devices import Devices
 from extender.core.ledger.pending import (
     ANY_ROOM,
     EVERY_ROOM,
@@ -53,7 +55,7 @@ class Board:
     """Workloads that were looked at, each parked on what is said of it."""
 
     def __init__(self, **parked: WakeOn | None) -> None:
-        self.store, self.changes = Store(Volumes()), Changes()
+        self.store, self.changes = Store(Volumes(), Devices(Claims())), Changes()
         self.pending = Pending(Limits(), self.store, self.changes)
         for number, (name, wake_on) in enumerate(parked.items()):
             self.come(name, wake_on, number)

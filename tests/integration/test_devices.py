@@ -1,8 +1,8 @@
-"""GPUs that DRA offers as an extended resource, and whose workloads a reason names, on a real control plane."""
+"""Devices that drivers publish (DRA), on a real control plane: kube-scheduler allocates them, Muster counts them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -15,26 +15,71 @@ from tests.scenarios.stage import Object
 pytestmark = pytest.mark.xdist_group("doctor")
 DRA = "/apis/resource.k8s.io/v1"
 CLASS, DRIVER = "gpu.example.com", "gpu.example.com"
+Offer = Callable[..., None]
 
 
 @pytest.fixture
-def offered(stage: RealStage) -> Iterator[None]:
-    """Two nodes whose allocatable has no GPU, and four devices on each that a DeviceClass offers."""
-    chosen = {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]}
-    made = [f"{DRA}/deviceclasses/{CLASS}"]
-    stage.api.create(
-        f"{DRA}/deviceclasses",
-        {"metadata": {"name": CLASS}, "spec": {"extendedResourceName": "nvidia.com/gpu"} | chosen},
-    )
-    for node in stage.add_nodes(2, gpus=0):
-        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-        devices = [{"name": f"gpu-{at}"} for at in range(4)]
-        spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
-        stage.api.create(f"{DRA}/resourceslices", {"metadata": {"name": node}, "spec": spec})
-        made.append(f"{DRA}/resourceslices/{node}")
-    yield
-    for path in made:
+def offer(stage: RealStage) -> Iterator[Offer]:
+    """Publish devices as a driver does; what was made goes with the test."""
+    made: list[str] = []
+
+    def create(kind: str, obj: Object) -> None:
+        stage.api.create(f"{DRA}/{kind}", obj)
+        made.append(f"{DRA}/{kind}/{obj['metadata']['name']}")
+
+    def publish(
+        nodes: int, *kinds: str, resource: str = "", driver: str = DRIVER, shared: str = "", clique: str = ""
+    ) -> None:
+        """Nodes with a device of each of these kinds, or one pool of devices that all nodes share; and a class."""
+        spec: Object = {"selectors": [{"cel": {"expression": f"device.driver == '{driver}'"}}]}
+        create(
+            "deviceclasses", {"metadata": {"name": driver}, "spec": spec | {"extendedResourceName": resource or None}}
+        )
+        names = stage.add_nodes(nodes, gpus=0, clique=clique) if nodes else [shared]
+        for name in names:
+            pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+            devices = [
+                {
+                    "name": f"{kind}-{at}",
+                    "attributes": {"kind": {"string": kind}},
+                    "capacity": {"memory": {"value": "80Gi" if kind == "large" else "40Gi"}},
+                }
+                for at, kind in enumerate(kinds)
+            ]
+            where = {"allNodes": True} if shared else {"nodeName": name}
+            create(
+                "resourceslices",
+                {
+                    "metadata": {"name": f"{name}-{driver}"},
+                    "spec": {"driver": driver, "pool": pool, "devices": devices} | where,
+                },
+            )
+
+    yield publish
+    for path in reversed(made):
         stage.api.delete(path)
+
+
+def template(stage: RealStage, name: str, *requests: Object) -> None:
+    spec = {"spec": {"devices": {"requests": list(requests)}}}
+    path = f"{DRA}/namespaces/{stage.namespace}/resourceclaimtemplates"
+    stage.api.create(path, {"metadata": {"name": name}, "spec": spec})
+
+
+def asking(count: int = 1, expression: str = "", driver: str = DRIVER, name: str = "gpu") -> Object:
+    selectors = [{"cel": {"expression": expression}}] if expression else []
+    return {"name": name, "exactly": {"deviceClassName": driver, "count": count, "selectors": selectors}}
+
+
+def claiming(name: str, size: int, stage: RealStage, **claims: str) -> list[Object]:
+    """A gang whose pods have these claims, made of templates, or with ``@`` before its name one that is there."""
+    uses = [
+        {"name": use, "resourceClaimName": of[1:]}
+        if of.startswith("@")
+        else {"name": use, "resourceClaimTemplateName": of}
+        for use, of in claims.items()
+    ]
+    return gang(name, size, gpus=0, resourceClaims=uses)
 
 
 def job(name: str, stage: RealStage) -> Object:
@@ -46,16 +91,51 @@ def job(name: str, stage: RealStage) -> Object:
     return {"metadata": meta, "spec": how | {"template": {"spec": spec}}}
 
 
-@pytest.mark.usefixtures("offered")
-def test_gpus_that_dra_offers_are_the_reason_of_gangs_and_jobs_and_pods_get_them(stage: RealStage) -> None:
+def test_gpus_that_a_class_offers_as_an_extended_resource_start_gangs_and_jobs(stage: RealStage, offer: Offer) -> None:
+    offer(2, "large", "large", "large", resource="nvidia.com/gpu")
     stage.create(pod("single", gpus=1), *gang("bypods", 2, gpus=1))
+    stage.until(lambda pods: len(bound(pods, "bypods")) == 2 and any(one.name == "single" and one.node for one in pods))
     stage.api.create(f"/apis/batch/v1/namespaces/{stage.namespace}/jobs", job("planned", stage))
-    said = f"nvidia.com/gpu is offered by DRA (DeviceClass {CLASS}), and no node lists it: gangs do not support DRA yet"
-    for name in ("bypods", "job-planned"):
-        assert stage.until_told(name, lambda seen: seen.state == "OfferedByDra").message == said
-    assert said in stage.until_noted("bypods", "OfferedByDra")
-    stage.until(lambda pods: any(one.name == "single" and one.node for one in pods))
-    assert not bound(stage.pods(), "bypods")
+    stage.until(lambda pods: len([one for one in pods if one.name.startswith("planned-") and one.node]) == 2)
+    stage.create_all(gang("more", 2, gpus=1))
+    assert "1 of 2 members fit at once" in stage.until_told("more", lambda seen: seen.state == "NoRoom").message
+
+
+def test_a_gang_with_claims_starts_where_devices_are_free_and_the_next_waits_for_them(
+    stage: RealStage, offer: Offer
+) -> None:
+    offer(2, "large", "large", "small", "small")
+    template(stage, "two", asking(2, f"device.capacity['{DRIVER}'].memory.isGreaterThan(quantity('40Gi'))"))
+    template(stage, "any", asking())
+    stage.create_all(claiming("large", 2, stage, gpu="two"))
+    stage.until(lambda pods: len(bound(pods, "large")) == 2)
+    stage.create_all(claiming("late", 1, stage, gpu="two"))
+    stage.until_told("late", lambda seen: seen.state == "NoRoom")
+    stage.create_all(claiming("small", 4, stage, gpu="any"))
+    stage.until(lambda pods: len(bound(pods, "small")) == 4)
+    assert not bound(stage.pods(), "late")
+
+
+def test_a_gang_whose_template_is_missing_says_so_and_starts_when_it_comes(stage: RealStage, offer: Offer) -> None:
+    offer(2, "large")
+    stage.create_all(claiming("train", 2, stage, channel="later"))
+    said = stage.until_told("train", lambda seen: seen.state == "ResourceClaims").message
+    assert said.startswith("there is no ResourceClaimTemplate later, which pod train-")
+    template(stage, "later", asking())
+    stage.until(lambda pods: len(bound(pods, "train")) == 2)
+
+
+def test_a_device_of_ones_own_and_one_in_common_of_all_nodes(stage: RealStage, offer: Offer) -> None:
+    """kubernetes/kubernetes#139016, as a gang of 2."""
+    offer(2, "large")
+    offer(0, "switch", driver="fabric.example.com", shared="fabric")
+    template(stage, "own", asking())
+    path = f"{DRA}/namespaces/{stage.namespace}/resourceclaims"
+    spec = {"devices": {"requests": [asking(driver="fabric.example.com")]}}
+    stage.api.create(path, {"metadata": {"name": "common"}, "spec": spec})
+    stage.create_all(claiming("train", 2, stage, gpu="own", fabric="@common"))
+    stage.until(lambda pods: len(bound(pods, "train")) == 2)
+    assert len({one.node for one in bound(stage.pods(), "train")}) == 2
 
 
 def test_an_event_counts_the_workloads_of_another_namespace(

@@ -18,7 +18,15 @@ from extender.core.events import (
     SliceSeen,
 )
 from extender.kube.reading.identity import UnreadableError
-from extender.kube.resources import CLAIM_TEMPLATES, DEVICE_CLAIMS, DEVICE_CLASSES, DEVICES, SLICES, Resource
+from extender.kube.resources import (
+    CLAIM_TEMPLATES,
+    DEVICE_CLAIMS,
+    DEVICE_CLASSES,
+    DEVICES,
+    SLICES,
+    TAINT_RULES,
+    Resource,
+)
 from policies.devices.selectors import Selector
 from policies.model import Requirement, Taint, Toleration
 from policies.model.devices import (
@@ -32,6 +40,7 @@ from policies.model.devices import (
     PoolKey,
     Reach,
     Slice,
+    TaintRule,
 )
 from tests.kube.devices_of_vendors import CHANNEL, claim_spec, fabric_slice, gpu_slice, imex_slice, request
 from tests.kube.test_convert import pod
@@ -125,6 +134,21 @@ def test_slices_without_a_driver_or_a_pool_are_skipped(broken: Any) -> None:
     obj["spec"] |= broken
     with pytest.raises(UnreadableError, match="has no driver, or no pool"):
         read(SLICES, obj)
+
+
+@pytest.mark.parametrize(
+    ("selector", "effect", "expected"),
+    [
+        ({"driver": "d", "pool": "p", "device": "x"}, "NoExecute", ("d", "p", "x")),
+        ({}, "NoSchedule", ("", "", "")),
+        (None, "NoSchedule", None),
+        ({}, "None", None),
+    ],
+)
+def test_rules_that_taint_devices(selector: Any, effect: str, expected: tuple[str, ...] | None) -> None:
+    spec = {"deviceSelector": selector, "taint": {"key": "k", "value": "v", "effect": effect}}
+    found = read(TAINT_RULES, {"metadata": {"name": "r"}, "spec": spec})
+    assert found == (None if expected is None else TaintRule("r", Taint("k", "v", effect), *expected))
 
 
 def test_a_template_of_a_compute_domain() -> None:

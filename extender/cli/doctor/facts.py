@@ -81,6 +81,7 @@ class Facts:
     members: list[Member] | None = None
     owners: list[Owner] | None = None
     devices: DeviceClasses = field(default_factory=DeviceClasses)
+    devices_published: bool = False
     groups: dict[str, GroupObject] | None = None
     groups_exist: bool = True
     deployment: Tree | None = None

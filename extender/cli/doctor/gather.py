@@ -28,8 +28,8 @@ from extender.kube.devices.objects import DeviceClassObject
 from extender.kube.devices.reading import class_from
 from extender.kube.discovery import served
 from extender.kube.queues.following import kueue_runs
-from extender.kube.reading.objects import GroupObject, NodeObject, OwnerObject, PodObject
-from extender.kube.resources import DEVICE_CLASSES, GROUPS, NODES, PODS
+from extender.kube.reading.objects import AnyObject, GroupObject, NodeObject, OwnerObject, PodObject
+from extender.kube.resources import DEVICE_CLASSES, GROUPS, NODES, PODS, SLICES
 
 _MUTATION = ("/apis/admissionregistration.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1beta1")
 """The versions in which mutating policies may be served: that of 1.36 and newer, and the beta of 1.34 and 1.35."""
@@ -146,16 +146,18 @@ class _Reading:
     async def objects(self) -> None:
         """Pods, nodes and PodGroups."""
         facts = self._facts
-        nodes, pods, groups, classes = await asyncio.gather(
+        nodes, pods, groups, classes, slices = await asyncio.gather(
             self._or_skipped("nodes", lambda: self._list(NODES.path, NodeObject)),
             self._or_skipped("pods", lambda: self._list(PODS.path, PodObject)),
             self._or_skipped("PodGroups", lambda: self._list(GROUPS.path, GroupObject), missing=False),
             self._or_skipped("DeviceClasses", lambda: self._list(DEVICE_CLASSES.path, DeviceClassObject), missing=()),
+            self._or_skipped("ResourceSlices", lambda: self._list(SLICES.path, AnyObject), missing=()),
         )
         facts.nodes = None if nodes is None else readable(node_from, nodes)
         facts.members = None if pods is None else readable(member_from, pods)
         for one in readable(class_from, classes or ()):
             facts.devices.note(one)
+        facts.devices_published = bool(slices)
         facts.groups_exist = groups is not False
         if isinstance(groups, list):
             metas = [(one.metadata, one) for one in groups]

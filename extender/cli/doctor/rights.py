@@ -21,13 +21,14 @@ _PODGROUPS = (
     "scheduling.sigs.k8s.io",
     "scheduling.k8s.io",
 )
+_DEVICES = "deviceclasses", "devicetaintrules", "resourceslices", "resourceclaims", "resourceclaimtemplates"
 _ALWAYS = (
     (EXTENDER, "get list watch patch", "pods", ""),
     (EXTENDER, "list watch", "nodes", ""),
     (EXTENDER, "list watch", "persistentvolumeclaims", ""),
     (EXTENDER, "list watch", "persistentvolumes", ""),
     (EXTENDER, "list watch", "poddisruptionbudgets", "policy"),
-    (EXTENDER, "list watch", "deviceclasses", "resource.k8s.io"),
+    *((EXTENDER, "list watch", plural, "resource.k8s.io") for plural in _DEVICES),
     (EXTENDER, "patch", "pods/status", ""),
     (EXTENDER, "create", "pods/binding", ""),
     (EXTENDER, "create", "events", "events.k8s.io"),

@@ -17,7 +17,7 @@ from policies.words import many
 
 _FOR_MUSTER = (Dialect.ANNOTATION, Dialect.COSCHEDULING)
 """Who names a gang in another project's words means that project's scheduler, unless he names Muster's."""
-_BY_PLUGIN = "offer the devices of these nodes by a device plugin, or start such pods without a gang"
+_NO_SLICES = "look whether the driver of these devices runs: it publishes ResourceSlices"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -65,9 +65,9 @@ def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
         yield error("GangOfAnother", name, what, f"set schedulerName: {facts.ours[0]}")
     for resource in dict.fromkeys(resource for one in waiting for resource, much in one.requests if much):
         listed_on = any(dict(node.allocatable).get(resource) for node in facts.nodes or ())
-        if facts.devices.offering(resource) and not listed_on:
+        if facts.devices.offering(resource) and not listed_on and not facts.devices_published:
             what = f"its members ask for {resource}, which {_by_dra(resource, facts)}: the gang waits"
-            yield error("OfferedByDra", name, what, _BY_PLUGIN)
+            yield error("OfferedByDra", name, what, _NO_SLICES)
     groups = [one.group for one in waiting if one.group is not None]
     if any(one.dialect.has_objects for one in groups):
         if any(one.dialect is Dialect.COSCHEDULING for one in groups):
@@ -83,7 +83,7 @@ def _gang(name: str, waiting: list[Pod], facts: Facts) -> Iterator[Finding]:
 
 
 def _by_dra(resource: str, facts: Facts) -> str:
-    return f"is offered by DRA ({facts.devices.offering(resource)}), which gangs do not support yet"
+    return f"is offered by DRA ({facts.devices.offering(resource)}), and no driver has published devices"
 
 
 def _elsewhere(name: str, members: list[Member], facts: Facts) -> Iterator[Finding]:
@@ -169,8 +169,8 @@ def _levels(facts: Facts) -> Iterator[Finding]:
             table.put(node)
     if not table.nodes:
         offered = dict.fromkeys(one for one in facts.devices.seen.values() if one.endswith("/gpu"))
-        for resource in offered:
-            yield warning("GpusByDra", "nodes", f"{resource} {_by_dra(resource, facts)}", _BY_PLUGIN)
+        for resource in offered if not facts.devices_published else ():
+            yield warning("GpusByDra", "nodes", f"{resource} {_by_dra(resource, facts)}", _NO_SLICES)
         if not offered:
             yield warning("NoGpuNodes", "nodes", "no node offers GPUs", "run the device plugin of your GPUs")
         return

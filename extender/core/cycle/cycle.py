@@ -35,6 +35,7 @@ from extender.core.jobs.coming import fills_up
 from extender.core.jobs.elastic import AskNodes, Elastic
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation
+from extender.core.ledger.device_users import DeviceUsers
 from extender.core.ledger.pending import (
     ANY_ROOM,
     EVERY_ROOM,
@@ -106,6 +107,7 @@ class Cycle:
     _starting: Starting
     _changes: Changes
     _kept_out: KeptOut
+    _device_users: DeviceUsers
     _reporter: Reporter
     _facts: Facts
     _planner: Planner
@@ -229,6 +231,8 @@ class Cycle:
         ``gone``: somebody has given room back. ``ended``: the workloads that have, for those whose reason names them.
         ``every``: whatever lacks room is looked at. ``victims``: so is whatever others may be evicted for.
         """
+        if (yield from self._device_users.settle()):
+            return
         dropped = yield from self._drop_shortfalls(freed, met, ended, gone=gone)
         if every or dropped or victims:
             self._pending.wake(EVERY_ROOM if every else ANY_ROOM)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from extender.core import causes
 from extender.core.ledger.claims import Claims
+from extender.core.ledger.devices import Devices
 from extender.core.ledger.pending import Pending
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.store import Namespaces
@@ -46,6 +47,7 @@ class Problems:
     _limits: Limits
     _quotas: Quotas
     _volumes: Volumes
+    _devices: Devices
     _namespaces: Namespaces
     _pending: Pending
 
@@ -62,7 +64,7 @@ class Problems:
             or _no_quorum_stated(workload)
             or _not_in_queue(workload, self._quotas)
             or _too_many(workload, self._limits, self._pending)
-            or _unsupported(workload, self._volumes.lacking, owner)
+            or _unsupported(workload, self._volumes, self._devices, owner)
             or _gated(workload, owner)
             or too_few(workload)
         )
@@ -182,17 +184,27 @@ def too_many_shapes(members: Iterable[Role], limits: Limits) -> causes.TooManySh
 
 
 def _unsupported(
-    workload: Workload, lacking: Callable[[Pod], causes.VolumeNotBound | None], owner: str
+    workload: Workload, volumes: Volumes, devices: Devices, owner: str
 ) -> causes.ResourceClaims | causes.VolumeNotBound | None:
-    """``lacking(pod)`` says which volume claim of the pod has no volume yet; None if all have one."""
+    """What its members name and does not exist yet: what their claims of devices need, and volumes."""
+    for template in _not_made_yet(workload):
+        if (missing := devices.missing(template)) is not None:
+            return missing
     for pod in _odd(workload, owner):
         if pod.node:
             continue
-        if pod.device_claims:
-            return causes.ResourceClaims(pod.name)
-        if (unbound := lacking(pod)) is not None:
+        if (missing := devices.missing(pod)) is not None:
+            return missing
+        if (unbound := volumes.lacking(pod)) is not None:
             return unbound
     return None
+
+
+def _not_made_yet(workload: Workload) -> list[Pod]:
+    """What the pods of a job are to be made of that has not been started."""
+    if workload.podsets is None or workload.job is None or workload.admitted:
+        return []
+    return [one.template for one in workload.podsets.podsets if one.template.device_claims]
 
 
 def _gated(workload: Workload, owner: str) -> causes.Gated | None:

@@ -126,8 +126,8 @@ def text_of(cause: causes.Cause) -> str:  # noqa: C901, one line for each cause
             text = "requests, node selector, affinity, tolerations, topology, host ports or spread"
             limit = f"a gang may have at most {most} (max_gang_shapes); use one pod template for each role"
             return f"its members have {shapes} different shapes ({text}), and {limit}"
-        case causes.ResourceClaims(pod=pod):
-            return f"pod {pod} uses resource claims (DRA), which gangs do not support yet"
+        case causes.ResourceClaims(kind=kind, name=name, pod=pod):
+            return f"there is no {kind} {name}, which pod {pod} uses"
         case causes.VolumeNotBound(claim=claim, pod=pod, exists=True):
             return f"volume claim {claim} of pod {pod} has no volume; bind it first"
         case causes.VolumeNotBound(claim=claim, pod=pod):
@@ -394,7 +394,7 @@ def _lack(  # noqa: C901, one line for each lack
         case causes.Late():
             return _late(what)
         case causes.ByDra():
-            return f"{_by_dra(what)}, and no node lists it: gangs do not support DRA yet"
+            return f"{_by_dra(what)}, and no node has such devices"
     assert_never(what)
 
 
@@ -409,7 +409,7 @@ def _short(what: causes.Short) -> str:
     if what.kept is not None:
         text += f"; {_kept(what.kept)} for replacements of lost members of other gangs"
     if what.by_dra is not None:
-        text += f"; {_by_dra(what.by_dra)}: gangs do not support DRA yet, and use what nodes list"
+        text += f"; {_by_dra(what.by_dra)}, too: gangs use what nodes list"
     return text
 
 

@@ -104,17 +104,27 @@ class Claims:
     def set_node(self, node: Node) -> None:
         """Add a node or take over its new facts; pods seen before their node are counted now."""
         self.changes += 1
-        before, known = self.nodes.get(node.name), tuple(self._table.resources)
+        before, known = self.nodes.get(node.name), len(self._table.resources)
         new = self._table.put(node)
-        if fresh := tuple(self._table.resources)[len(known) :]:
-            for claim in self._claims.values():
-                if not new or claim.node != node.name:
-                    self._take(claim._replace(requests=tuple(one for one in claim.requests if one[0] in fresh)), 1)
+        self._take_fresh(known, node.name if new else "")
         if new:
             for claim in self._on_node.get(node.name, {}).values():
                 self._take(claim, 1)
         for follow in self.on_node:
             follow(node.name, before is None or before.labels != node.labels)
+
+    def offer(self, node: str, amounts: Requests) -> None:
+        """Beside what it lists the node offers this from now on: devices."""
+        known = len(self._table.resources)
+        self.changes += self._table.offer(node, amounts)
+        self._take_fresh(known)
+
+    def _take_fresh(self, known: int, new: str = "") -> None:
+        """Of resources beyond the first ``known`` nothing is taken yet; nor of the ``new`` node, which comes after."""
+        if fresh := tuple(self._table.resources)[known:]:
+            for claim in self._claims.values():
+                if claim.node != new:
+                    self._take(claim._replace(requests=tuple(one for one in claim.requests if one[0] in fresh)), 1)
 
     def declare(self, topologies: tuple[tuple[str, ...], ...]) -> bool:
         self.changes += (new := self._table.declare(topologies))

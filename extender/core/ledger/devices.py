@@ -1,14 +1,67 @@
-"""Extended resources that DRA offers: kube-scheduler allocates their devices, and no node lists them."""
+"""The ledger of devices: what drivers publish, what claims hold, and what pods ask for, in amounts that nodes offer.
+
+Devices become amounts (``policies.devices.lines``) that nodes offer beside cpu and memory, so that the planner, quota
+and preemption know nothing of devices:
+
+1. ``note`` takes over an event, and returns the pods that may ask for something else now.
+2. ``see`` returns a pod with the amounts that its claims ask for, held to the nodes of claims that are allocated.
+3. ``settle`` evaluates new requirements for all devices, in steps, and has nodes offer what they have. The cycle does
+   that before it plans, and sees every pod of ``all_users`` again if ``restated``.
+
+What cannot be counted is left to kube-scheduler; ``passed_through`` names it.
+"""
 
 from __future__ import annotations
 
-from extender.core.events import DeviceClassGone, DeviceClassSeen
-from policies.model import Requests
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+from extender.core.causes import ResourceClaims
+from extender.core.events import (
+    ClaimTemplateGone,
+    ClaimTemplateSeen,
+    DeviceClaimGone,
+    DeviceClaimSeen,
+    DeviceClassGone,
+    DeviceClassSeen,
+    DeviceEvent,
+    SliceGone,
+    SliceSeen,
+    TaintRuleGone,
+    TaintRuleSeen,
+)
+from extender.core.ledger.claims import Claim, Claims, Owner
+from policies.devices.inventory import Inventory
+from policies.devices.lines import Ask, Line, lines_of
+from policies.model import HOSTNAME, Node, Pod, PodSets, Requests, Terms
+from policies.model.devices import (
+    Allocation,
+    ClaimSpec,
+    ClaimTemplate,
+    ClaimUse,
+    DeviceClaim,
+    DeviceRequest,
+    DeviceRequirement,
+)
+from policies.placement.matching import reached
 from policies.placement.snapshot import Snapshot
-from policies.words import listed
+from policies.steps import Steps, batched
+from policies.words import LINE, listed
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 """Before the name of a class: the resource by which each can be asked for."""
+MOST_ASKS = 256
+"""Different requests that are counted at a time."""
+_NODES = 8
+"""Of so many nodes the devices are counted in one unit of ``policies.steps``."""
+_LONGEST = 100
+"""Of a request's selectors that are shown."""
+
+ObjectKey = tuple[str, str]
+"""Namespace and name."""
 
 
 class DeviceClasses:
@@ -17,25 +70,462 @@ class DeviceClasses:
     def __init__(self) -> None:
         self.seen: dict[str, str] = {}
         """The extended resource of each, empty for none but the implicit one."""
+        self.selectors: dict[str, tuple[str, ...]] = {}
 
     def note(self, event: DeviceClassSeen | DeviceClassGone) -> None:
         if isinstance(event, DeviceClassSeen):
-            self.seen[event.name] = event.resource
+            self.seen[event.name], self.selectors[event.name] = event.resource, event.selectors
         else:
             self.seen.pop(event.name, None)
+            self.selectors.pop(event.name, None)
 
     def offering(self, resource: str) -> str:
         """``"DeviceClass gpu.example.com"``, or several; empty if no class offers that resource."""
-        found = sorted(name for name, named in self.seen.items() if resource in (named, f"{IMPLICIT}{name}"))
+        found = self.classes_of(resource)
         return f"DeviceClass{'es' * (len(found) > 1)} {listed(found)}" if found else ""
+
+    def classes_of(self, resource: str) -> list[str]:
+        """The classes whose devices that resource asks for, by name."""
+        if resource.startswith(IMPLICIT):
+            return [name for name in (resource.removeprefix(IMPLICIT),) if name in self.seen]
+        return sorted(name for name, named in self.seen.items() if resource == named)
 
     def listed(self, requests: Requests, view: Snapshot) -> Requests:
         """The requests that nodes have to meet: DRA offers the rest, and no node lists that."""
         if not self.seen:
             return requests
-        return tuple(one for one in requests if not self.offering(one[0]) or _is_listed(one[0], view))
+        return tuple(one for one in requests if not self._offers(one[0]) or _is_listed(one[0], view))
+
+    def _offers(self, name: str) -> bool:
+        return name.startswith(LINE) or bool(self.classes_of(name))
 
 
 def _is_listed(resource: str, view: Snapshot) -> bool:
     line = view.resources.get(resource)
     return line is not None and bool(view.allocatable[line].any())
+
+
+class _Seen(NamedTuple):
+    """A pod as it was seen, and with the amounts that its claims ask for."""
+
+    raw: Pod
+    resolved: Pod
+
+
+class Devices:
+    """The devices of the cluster, their claims, and who uses them."""
+
+    def __init__(self, claims: Claims) -> None:
+        self.classes = DeviceClasses()
+        self.inventory = Inventory()
+        self.templates: dict[ObjectKey, ClaimTemplate] = {}
+        self.claims: dict[ObjectKey, DeviceClaim] = {}
+        self.restated = False
+        """Requests are counted in other amounts now: every pod that asks for devices is to be seen again."""
+        self._offers: dict[str, Requests] = {}
+        self._grown = False
+        self._shrunk: dict[str, None] = {}
+        self._room = claims
+        self._made_for: dict[str, dict[ObjectKey, None]] = {}
+        """The claims that were made for each pod, by its UID."""
+        self._users: dict[str, _Seen] = {}
+        """The pods that ask for devices, by UID."""
+        self._using: dict[ObjectKey, dict[str, None]] = {}
+        """The pods that name a claim or a template, by UID."""
+        self._sharing: dict[str, Counter[ObjectKey]] = {}
+        """On each node, how many pods have room that share a claim."""
+        self._asks: dict[Ask, str] = {}
+        """What is counted, and how people read it."""
+        self._resources: dict[str, Ask | None] = {}
+        """What one of an extended resource asks for that classes offer; None where nodes list it. Those that pods have
+        asked for."""
+        self._lines: dict[Line, str] = {}
+        self._amounts: dict[Ask, Requests] = {}
+        self._based_on: tuple[object, ...] = ()
+
+    # Events
+
+    def note(self, event: DeviceEvent) -> list[str]:
+        """Take over what is seen. Returns the pods that may ask for something else now, by UID."""
+        match event:
+            case DeviceClassSeen() | DeviceClassGone():
+                self.classes.note(event)
+                self.restated = True
+                return list(self._users)
+            case SliceSeen(published):
+                self.inventory.put(published)
+            case SliceGone(name):
+                self.inventory.drop(name)
+            case TaintRuleSeen(rule):
+                self.inventory.put_taint(rule)
+            case TaintRuleGone(name):
+                self.inventory.drop_taint(name)
+            case ClaimTemplateSeen(template):
+                self.templates[template.namespace, template.name] = template
+                return list(self._using.get((template.namespace, template.name), ()))
+            case ClaimTemplateGone(namespace, name):
+                self.templates.pop((namespace, name), None)
+                return list(self._using.get((namespace, name), ()))
+            case DeviceClaimSeen(claim):
+                return self._claim_changed((claim.namespace, claim.name), claim)
+            case DeviceClaimGone(namespace, name):
+                return self._claim_changed((namespace, name), None)
+        self._refresh()
+        return []
+
+    def _claim_changed(self, key: ObjectKey, claim: DeviceClaim | None) -> list[str]:
+        before = self.claims.pop(key, None)
+        if before is not None:
+            if before.allocation is not None:
+                self.inventory.hold(before.allocation.devices, -1)
+            if (made := self._made_for.get(before.owner)) is not None:
+                made.pop(key, None)
+                if not made:
+                    del self._made_for[before.owner]
+        if claim is not None:
+            self.claims[key] = claim
+            if claim.allocation is not None:
+                self.inventory.hold(claim.allocation.devices)
+            if claim.owner:
+                self._made_for.setdefault(claim.owner, {})[key] = None
+        self._refresh()
+        owners = {one.owner: None for one in (before, claim) if one is not None}
+        return [uid for uid in {**self._using.get(key, {}), **owners} if uid in self._users]
+
+    def all_users(self) -> list[str]:
+        """Every pod that asks for devices, by UID. Whoever calls sees them all again."""
+        self.restated = False
+        return list(self._users)
+
+    def node_changed(self, name: str) -> None:
+        """A node was added or changed."""
+        if self._lines:
+            self.inventory.dirty[name] = None
+
+    def take_grown(self) -> bool:
+        """Whether a node offers more than when this was asked last, for whoever waits for that."""
+        grown, self._grown = self._grown, False
+        return grown
+
+    def take_shrunk(self) -> list[str]:
+        """The nodes that offer less than when this was asked last, for whoever was promised some of it."""
+        shrunk, self._shrunk = self._shrunk, {}
+        return list(shrunk)
+
+    @property
+    def lines(self) -> Collection[str]:
+        """The names of the amounts in which devices are counted."""
+        return self._lines.values()
+
+    # Pods
+
+    def concerns(self, pod: Pod) -> bool:
+        """Whether it asks for devices, as far as is known, or has asked for some."""
+        if pod.device_claims or not self.classes.seen:
+            return bool(pod.device_claims) or pod.uid in self._users
+        return pod.uid in self._users or any("/" in name and self.classes.classes_of(name) for name, _ in pod.requests)
+
+    def see(self, pod: Pod) -> Pod:
+        """A pod that asks for devices is there: the same with the amounts that it asks for."""
+        known = self._users.get(pod.uid)
+        raw = pod if known is None else _unresolved(pod, known)
+        resolved = self.resolved(raw)
+        self._users[pod.uid] = _Seen(raw, resolved)
+        for key in _named(pod):
+            self._using.setdefault(key, {})[pod.uid] = None
+        return resolved
+
+    def drop(self, pod: Pod) -> None:
+        """The pod is gone."""
+        if self._users.pop(pod.uid, None) is None:
+            return
+        for key in _named(pod):
+            if (users := self._using.get(key)) is not None:
+                users.pop(pod.uid, None)
+                if not users:
+                    del self._using[key]
+
+    def resolved(self, pod: Pod) -> Pod:
+        """The same pod with the amounts that its claims and resources ask for, held to where its claims have devices.
+
+        Pods that share a claim go to one node, if any device that it may get belongs to one node.
+        """
+        total = Counter({name: much for name, much in pod.requests if not name.startswith(LINE)})
+        for name, much in pod.requests:
+            if "/" in name and name not in self._resources and self.classes.classes_of(name):
+                self._resources[name] = None
+                self.restated = True
+            if (ask := self._resources.get(name)) is not None and much:
+                total.update(dict(self._of(replace(ask, count=much))))
+        places: dict[Terms, None] = {}
+        topology = pod.topology
+        for use in pod.device_claims:
+            spec, allocation = self._found(pod, use)
+            if allocation is not None and allocation.nodes is not None:
+                places[allocation.nodes] = None
+            if spec is None or allocation is not None:
+                continue
+            for ask, name in self._counted(spec)[0].items():
+                asked = replace(ask, shared=bool(use.claim))
+                self._asks |= {one: name for one in (ask, asked) if one not in self._asks}
+                if use.claim and self.inventory.belongs_to_one_node(ask.match):
+                    topology = topology._replace(required=HOSTNAME, slice_size=None)
+                total.update(dict(self._of(asked)))
+        selection = pod.selection
+        if selection.devices != (found := tuple(sorted(places))):
+            selection = replace(selection, devices=found)
+        return replace(pod, requests=tuple(sorted(total.items())), selection=selection, topology=topology)
+
+    def resolved_all(self, podsets: PodSets) -> PodSets:
+        """The templates of a job, in the same way."""
+        if not any(self.concerns(one.template) for one in podsets.podsets):
+            return podsets
+        found = tuple(replace(one, template=self.resolved(one.template)) for one in podsets.podsets)
+        return PodSets(podsets.key, found)
+
+    def missing(self, pod: Pod) -> ResourceClaims | None:
+        """What has to exist before it can be planned; None if nothing lacks."""
+        for use in pod.device_claims:
+            spec, _ = self._found(pod, use)
+            if spec is None:
+                named = ("ResourceClaim", use.claim) if use.claim else ("ResourceClaimTemplate", use.template)
+                return ResourceClaims(*named, pod.name)
+            for request in spec.requests:
+                for name in dict.fromkeys(one.device_class for one in request.alternatives if one.device_class):
+                    if name not in self.classes.seen:
+                        return ResourceClaims("DeviceClass", name, pod.name)
+        return None
+
+    def passed_through(self, pod: Pod) -> list[str]:
+        """What of its claims is left to kube-scheduler, as people read it."""
+        found: dict[str, None] = {}
+        for use in pod.device_claims:
+            spec, allocation = self._found(pod, use)
+            if spec is not None and allocation is None:
+                found |= dict.fromkeys(self._counted(spec)[1])
+        return list(found)
+
+    def failures(self, pod: Pod) -> list[str]:
+        """The selectors that fail on a device: kube-scheduler gives up there."""
+        found: dict[str, None] = {}
+        for use in pod.device_claims:
+            spec, _ = self._found(pod, use)
+            for request in spec.requests if spec is not None else ():
+                for one in request.alternatives:
+                    rule = self.inventory.rule_of(self._requirement(one))
+                    if rule is not None and rule.failed is not None:
+                        error, device = rule.failed
+                        found[f"a selector of {one.device_class} fails on device {device.device}: {error}"] = None
+        return list(found)
+
+    def _found(self, pod: Pod, use: ClaimUse) -> tuple[ClaimSpec | None, Allocation | None]:
+        """What a claim of the pod asks for, None if that is not known; and what it has."""
+        claim = self.claims.get((pod.namespace, use.claim)) if use.claim else None
+        for key in self._made_for.get(pod.uid, ()) if not use.claim else ():
+            if self.claims[key].use == use.name:
+                claim = self.claims[key]
+        if claim is not None:
+            return claim.spec, claim.allocation
+        template = self.templates.get((pod.namespace, use.template)) if use.template else None
+        return (template.spec, None) if template is not None else (None, None)
+
+    # Requests
+
+    def _counted(self, spec: ClaimSpec) -> tuple[dict[Ask, str], list[str]]:
+        """What of a claim is counted, with names for people, and what is not."""
+        asks, rest = dict[Ask, str](), list(spec.constraints)
+        for request in spec.requests:
+            match, uncounted = self._match(request.alternatives)
+            if uncounted:
+                rest.append(f"{uncounted} (request {request.name})")
+                continue
+            counts = dict.fromkeys(one.count for one in request.alternatives)
+            if len(counts) > 1:
+                rest.append(f"which of its alternatives it gets (request {request.name})")
+            count = next(iter(counts)) if len(counts) == 1 else min(count or 1 for count in counts)
+            ask = Ask(match, count, admin=any(one.admin for one in request.alternatives))
+            asks[ask] = " or ".join(dict.fromkeys(map(_name_of, request.alternatives)))
+        return asks, rest
+
+    def _match(self, alternatives: Sequence[DeviceRequest]) -> tuple[int, str]:
+        """The requirements of which one will do, by number; or what keeps them from being counted."""
+        match = 0
+        for one in alternatives:
+            if one.uncounted:
+                return 0, one.uncounted
+            number = self._require(self._requirement(one))
+            if number is None:
+                return 0, "one of too many different requests"
+            if unread := self.inventory.rules[number].unread:
+                return 0, f"a selector with {unread}"
+            match |= 1 << number
+        return match, ""
+
+    def _require(self, requirement: DeviceRequirement) -> int | None:
+        in_use = 0
+        for ask in self._asks if self.inventory.is_full else ():
+            in_use |= ask.match
+        return self.inventory.require(requirement, in_use)
+
+    def _requirement(self, request: DeviceRequest) -> DeviceRequirement:
+        selectors = self.classes.selectors.get(request.device_class, _NOTHING)
+        return DeviceRequirement(request.device_class, (*selectors, *request.selectors), request.tolerations)
+
+    def _of(self, ask: Ask) -> Requests:
+        """The amounts that it asks for."""
+        if (known := self._amounts.get(ask)) is None:
+            seen = self.inventory.seen()
+            taken = ((name, line.taken(ask, seen)) for line, name in self._lines.items())
+            known = self._amounts[ask] = tuple((name, much) for name, much in taken if much)
+        return known
+
+    def _review_resources(self) -> None:
+        """Find out what the extended resources ask for that classes offer and no node lists."""
+        by_nodes = {name for node in self._room.nodes.values() for name, much in node.allocatable if much}
+        before, self._resources = self._resources, {}
+        for name in before:
+            classes = [DeviceRequest(one) for one in self.classes.classes_of(name)]
+            match, uncounted = self._match(classes) if name not in by_nodes else (0, "")
+            counted = bool(match) and not uncounted
+            self._resources[name] = Ask(match) if counted else None
+            if counted:
+                self._asks.setdefault(Ask(match), listed(one.device_class for one in classes))
+        self.restated |= before != self._resources
+
+    def _renew(self) -> None:
+        """Make the lines anew if what they rest on has changed."""
+        if len(self._asks) > MOST_ASKS:
+            # Whoever relies on one of them is seen again.
+            self._asks.clear()
+            self.restated = True
+        based_on = (tuple(self._asks), tuple(self.inventory.seen()))
+        if self._based_on == based_on:
+            return
+        before, self._amounts, self._based_on = self._amounts, {}, based_on
+        self._lines = _named_lines(self._asks, self.inventory.seen())
+        self.inventory.all_dirty = True
+        self.restated |= any(self._of(ask) != amounts for ask, amounts in before.items())
+        self.restated |= any(ask not in before for ask in self._asks)
+
+    # Nodes
+
+    @property
+    def settled(self) -> bool:
+        """Whether every requirement is evaluated, nodes offer what they have, and pods ask for amounts of now."""
+        inventory = self.inventory
+        quiet = inventory.settled and not inventory.all_dirty and not inventory.dirty and not self.restated
+        return quiet and (not self._asks or self._based_on == (tuple(self._asks), tuple(inventory.seen())))
+
+    def settle(self) -> Steps[None]:
+        """Evaluate requirements that are new, and have every node offer what it has, in steps."""
+        if self._resources:
+            self._review_resources()
+            yield 1 + len(self._room.nodes) // _NODES
+        yield from self.inventory.settle()
+        self._renew()
+        dirty = tuple(self._room.nodes if self.inventory.all_dirty else self.inventory.dirty)
+        self.inventory.all_dirty = False
+        self.inventory.dirty.clear()
+        for some in batched(dirty):
+            self._offer(some)
+            yield 1 + len(some) // _NODES
+
+    def _refresh(self) -> None:
+        """Devices have changed: have their nodes offer what they have by now."""
+        if not self._lines:
+            self.inventory.dirty.clear()
+            self.inventory.all_dirty = False
+        else:
+            dirty, self.inventory.dirty = self.inventory.dirty, {}
+            self._offer(dirty)
+
+    def _offer(self, nodes: Iterable[str]) -> None:
+        for name in nodes:
+            if (node := self._room.nodes.get(name)) is None:
+                continue
+            before, now = self._offers.get(name, ()), self._offered(node)
+            if now != before:
+                self._offers[name] = now
+                self._room.offer(name, now)
+                had, has = dict(before), dict(now)
+                self._grown |= any(much > had.get(line, 0) for line, much in now)
+                if any(much > has.get(line, 0) for line, much in before):
+                    self._shrunk[name] = None
+
+    def _offered(self, node: Node) -> Requests:
+        """What claims have is in use: their pods ask for it no more."""
+        shared = (known for known in self.inventory.shared if reached(node, known.reach.terms))
+        devices = self.inventory.on(chain(self.inventory.local(node.name), shared))
+        if not devices:
+            return ()
+        found = {name: line.offered(devices) for line, name in self._lines.items()}
+        for key in self._sharing.get(node.name, ()):
+            claim = self.claims.get(key)
+            if claim is not None and claim.allocation is None:
+                for name, much in self._amounts_of(claim.spec):
+                    found[name] = max(0, found[name] - much)
+        for name, ask in self._resources.items():
+            if ask is not None:
+                found[name] = min((found[line] for line, _ in self._of(ask)), default=0)
+        return tuple((name, much) for name, much in found.items() if much)
+
+    def _amounts_of(self, spec: ClaimSpec) -> list[tuple[str, int]]:
+        return [one for ask in self._counted(spec)[0] for one in self._of(ask)]
+
+    def moved(self, owner: Owner, room: Claim, made: bool) -> None:
+        """A pod has room on a node, or has it no longer: a claim that it shares counts there once."""
+        seen = self._users.get(owner) if isinstance(owner, str) else None
+        for use in seen.raw.device_claims if seen is not None else ():
+            if seen is not None and use.claim:
+                there, key = self._sharing.setdefault(room.node, Counter()), (seen.raw.namespace, use.claim)
+                there[key] += 1 if made else -1
+                if not there[key]:
+                    del there[key]
+                if not there:
+                    del self._sharing[room.node]
+                self._offer((room.node,))
+
+
+_NOTHING = ("false",)
+"""What a class that is not there selects."""
+
+
+def plain(pod: Pod | None) -> Pod | None:
+    """The pod, whatever its devices are."""
+    if pod is None:
+        return None
+    requests = tuple(one for one in pod.requests if not one[0].startswith(LINE))
+    return replace(pod, requests=requests, selection=replace(pod.selection, devices=()))
+
+
+def _unresolved(pod: Pod, known: _Seen) -> Pod:
+    """The pod without the amounts that it was given here: whoever changes a fact of a pod changes the resolved one."""
+    if (pod.requests, pod.topology) != (known.resolved.requests, known.resolved.topology):
+        return pod
+    return replace(pod, requests=known.raw.requests, topology=known.raw.topology)
+
+
+def _named(pod: Pod) -> list[ObjectKey]:
+    return [(pod.namespace, use.claim or use.template) for use in pod.device_claims]
+
+
+def _name_of(request: DeviceRequest) -> str:
+    """``"gpu.nvidia.com"``, or with what its own selectors say."""
+    said = " && ".join(request.selectors)
+    return f"{request.device_class} with {said[:_LONGEST]}" if said else request.device_class
+
+
+def _named_lines(asks: Mapping[Ask, str], seen: Sequence[int]) -> dict[Line, str]:
+    """The lines, and the names of their amounts: no two have the same."""
+    found: dict[Line, str] = {}
+    for line in lines_of(asks, seen):
+        exact = [name for ask, name in asks.items() if ask.match == line.match]
+        parts = [name for ask, name in asks.items() if not ask.match & ~line.match]
+        kind = "all of " if line.whole else f"{line.least} of " if line.least else ""
+        stem = text = f"{LINE}{kind}{exact[0] if exact else ' or '.join(dict.fromkeys(parts))}"[:_LONGEST]
+        number = 1
+        while text in found.values():
+            number += 1
+            text = f"{stem} ({number})"
+        found[line] = text
+    return found

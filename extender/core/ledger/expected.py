@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import PROBATION_S, Creation, FailedCreation, Trials
+from extender.core.ledger.devices import Devices, plain
 from extender.core.ledger.pending import Config, Own, Pending
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Store
@@ -35,6 +36,7 @@ class ExpectedPods:
     _room: Room
     _claims: Claims
     _volumes: Volumes
+    _devices: Devices
     _creation: Creation
     _failed_creation: FailedCreation
     _trials: Trials
@@ -43,17 +45,20 @@ class ExpectedPods:
     _pending: Pending
 
     def expect(self, workload: Workload, podsets: PodSets | None) -> None:
-        """Take back what is planned for other podsets. Where their volumes are is kube-scheduler's to say by then."""
+        """Take back what is planned for other podsets. Where volumes and devices are, kube-scheduler says by then."""
         if podsets is not None:
             podsets = self._volumes.confined_all(self._as_created(workload, podsets))
+            podsets = self._devices.resolved_all(podsets)
         if workload.podsets == podsets:
             return
         slots = workload.members.slots
         before = slots.templates
         workload.expect(podsets)
         for slot in list(slots.planned):
-            if anywhere(slots.templates.get(slot)) != anywhere(before[slot]):
+            if plain(anywhere(slots.templates.get(slot))) != plain(anywhere(before[slot])):
                 self._room.assume_slot(workload, slot, "")
+            elif slots.templates[slot].requests != before[slot].requests:
+                self._room.assume_slot(workload, slot, slots.planned[slot], slots.turns.get(slot, 0))
         for pod in _at_home_first(workload):
             self._store.seat(pod)
         self.finish(workload)

@@ -245,6 +245,8 @@ class Table:
         self.allocatable = np.zeros((0, 16), dtype=np.int64)
         self.free = np.zeros((0, 16), dtype=np.int64)
         self._facts = Facts(levels)
+        self._offered: dict[str, Requests] = {}
+        """What nodes offer beside what they list, by name: devices that are counted."""
         self._others = Others(self.tenants, self._facts.codes, self._facts.wanted, self._facts.column)
         self._free_lent = self._facts_lent = False
         self._scratches: list[Scratch] = []
@@ -265,17 +267,37 @@ class Table:
         if row is None:
             row = self._facts.append(node.name)
         self._make_room(node.allocatable, row)
+        self._make_room(self._offered.get(node.name, ()), row)
         # From here on both arrays stay the ones that they are.
         self._mark(row)
         if new:
             self.allocatable[:, row] = self.free[:, row] = 0
-        before = self.allocatable[:, row].copy()
-        self.allocatable[:, row] = 0
-        for name, amount in node.allocatable:
-            self.allocatable[self.resources[name], row] = amount
-        self.free[:, row] += self.allocatable[:, row] - before
+        self._list(row, node)
         self._facts.note(row, node)
         return new
+
+    def offer(self, name: str, amounts: Requests) -> bool:
+        """A node offers this beside what it lists; what it lists itself goes before. Returns whether that is new."""
+        if self._offered.get(name, ()) == amounts:
+            return False
+        self._offered[name] = amounts
+        if (row := self.rows.get(name)) is not None:
+            if self._free_lent:
+                self._own_free()
+            if self._facts_lent:
+                self.allocatable, self.resources = self.allocatable.copy(), dict(self.resources)
+            self._make_room(amounts, row)
+            self._mark(row)
+            self._list(row, self.nodes[name])
+        return True
+
+    def _list(self, row: int, node: Node) -> None:
+        """The node has these amounts from now on; what is taken of them stays taken."""
+        before = self.allocatable[:, row].copy()
+        self.allocatable[:, row] = 0
+        for name, amount in (*self._offered.get(node.name, ()), *(one for one in node.allocatable if one[1])):
+            self.allocatable[self.resources[name], row] = amount
+        self.free[:, row] += self.allocatable[:, row] - before
 
     def drop(self, name: str) -> None:
         """Forget a node; the last row moves into its place."""

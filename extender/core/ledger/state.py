@@ -16,7 +16,8 @@ from typing import TypeVar
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claim, Claims, emptied
 from extender.core.ledger.creation import Creation, FailedCreation, Trials
-from extender.core.ledger.devices import DeviceClasses
+from extender.core.ledger.device_users import DeviceUsers
+from extender.core.ledger.devices import Devices
 from extender.core.ledger.kube_scheduler import KubeQueue, Refusing
 from extender.core.ledger.pending import Changes, Nodes, Pending, Starting, Timers
 from extender.core.ledger.preemptions import Preemptions
@@ -45,6 +46,7 @@ class Consequences:
     _quotas: Quotas
     _preemptions: Preemptions
     _volumes: Volumes
+    _devices: Devices
     _changes: Changes
     _pending: Pending
     _singles: WaitingSingles
@@ -75,6 +77,8 @@ class Consequences:
             self.forget_stray,
             # Then its room, as the pod of its gang: a reason to look again names the workload.
             self.free_room,
+            # The claims that it shares are counted by its room.
+            self.forget_claims,
             # Last the member: all before may have to know what it was promised.
             self.drop_member,
         )
@@ -82,6 +86,7 @@ class Consequences:
         self._claims.on_node = (
             # Quota by the labels of nodes, and what was found for whoever waits, rest on nothing else here.
             self.count_relabelled,
+            self.count_devices,
             self.look_at_everybody,
             # Refusals and victims by that node are another matter now.
             self.forgive_node,
@@ -89,8 +94,8 @@ class Consequences:
             # Last, by the node as all others see it: whether single pods fit beside the others still.
             self.crowd_out_singles,
         )
-        # Room has changed hands, whoever has moved it: two books count along, and do not read each other.
-        self._claims.on_move = (self._quotas.moved, self._preemptions.moved)
+        # Room has changed hands, by any way: three books count along, and do not read each other.
+        self._claims.on_move = (self._quotas.moved, self._preemptions.moved, self._devices.moved)
         # Room was given back. The claim has ended, and nothing else has the room yet.
         self._room.on_free = (
             # Who has gone is named in reasons, which are to be said anew.
@@ -171,6 +176,10 @@ class Consequences:
         """Take its room back."""
         self._room.free(pod.uid)
 
+    def forget_claims(self, pod: Pod) -> None:
+        """Forget that it uses claims of devices."""
+        self._devices.drop(pod)
+
     def drop_member(self, pod: Pod) -> None:
         """Take it out of its workload."""
         if (workload := self._store.workload_of(pod)) is not None:
@@ -183,6 +192,10 @@ class Consequences:
         """Count the quota that its labels say."""
         if relabelled:
             self._quotas.node_seen(node)
+
+    def count_devices(self, node: str, _: bool) -> None:
+        """Count the devices that it reaches."""
+        self._devices.node_changed(node)
 
     def look_at_everybody(self, node: str, _: bool) -> None:
         """Look again at every workload that waits."""
@@ -239,9 +252,10 @@ class State:
         self.schedulers, self.limits = schedulers, limits or Limits()
         self.process, self.counts = Process(), Counts()
         self.volumes, self.namespaces = Volumes(), Namespaces()
-        self.store = store = Store(self.volumes)
-        self.budgets, self.devices = DisruptionBudgets(), DeviceClasses()
+        self.budgets = DisruptionBudgets()
         self.claims = claims = Claims(levels)
+        self.devices = Devices(claims)
+        self.store = store = Store(self.volumes, self.devices)
         self.quotas = Quotas(self.limits, claims, store.pods, store.workloads, self.namespaces)
         self.preemptions = Preemptions(claims)
         self.creation, self.failed_creation = Creation(), FailedCreation()
@@ -254,6 +268,7 @@ class State:
         self.outbox = Outbox(store, self.binds)
         self.room = self.make(Room)
         self.make(Consequences)
+        self.device_users = self.make(DeviceUsers)
 
     @property
     def pods(self) -> dict[str, Pod]:

@@ -14,6 +14,7 @@ from math import inf
 from extender.core.causes import NamespaceTerminating
 from extender.core.effects import AnswerBind, Effect, PostBinding
 from extender.core.events import NamespaceGone, NamespaceSeen
+from extender.core.ledger.devices import Devices
 from extender.core.ledger.volumes import Volumes
 from extender.core.workload.members import Member
 from extender.core.workload.release import BindCalls, Binding
@@ -107,8 +108,9 @@ class Store:
     as it was; ``on_drop`` gets the pod.
     """
 
-    def __init__(self, volumes: Volumes) -> None:
+    def __init__(self, volumes: Volumes, devices: Devices) -> None:
         self._volumes = volumes
+        self._devices = devices
         self.pods: dict[str, Pod] = {}
         self.workloads: dict[GroupKey, Workload] = {}
         self.groups: dict[tuple[GroupKey, Dialect], PodGroup] = {}
@@ -124,7 +126,11 @@ class Store:
         if not pod.node and (done := self.bound_by_us.get(pod.uid)):
             # A watch event from before our own Binding must not unbind it.
             pod = replace(pod, node=done.node, stamp=done.stamp)
-        pod = self.seat(self._volumes.mount(pod) if pod.claims else pod)
+        if pod.claims:
+            pod = self._volumes.mount(pod)
+        if self._devices.concerns(pod):
+            pod = self._devices.see(pod)
+        pod = self.seat(pod)
         for follow in self.on_put:
             follow(pod, old)
         return old

@@ -20,7 +20,7 @@ from extender.core.effects import AnswerFilter, Wake
 from extender.core.events import FilterCalled
 from extender.core.ledger.claims import Claims, Owner
 from extender.core.ledger.creation import FailedCreation
-from extender.core.ledger.devices import DeviceClasses
+from extender.core.ledger.devices import Devices
 from extender.core.ledger.kube_scheduler import KubeQueue
 from extender.core.ledger.pending import Amounts, Entry, Own, Pending, Turn, Turns, put_off
 from extender.core.ledger.preemptions import Preemptions, key_of, room_of
@@ -476,7 +476,7 @@ class Singles:
     _outbox: Outbox
     _claims: Claims
     _preemptions: Preemptions
-    _devices: DeviceClasses
+    _devices: Devices
     _singles: WaitingSingles
     _kept_out: KeptOut
 
@@ -487,7 +487,7 @@ class Singles:
             self._outbox.append(AnswerFilter(event.call, event.candidates))
             return
         view = self._claims.snapshot()
-        roomy = (view.slots(self._devices.listed(pod.requests, view)) > 0).tolist()
+        roomy = (view.slots(self._devices.classes.listed(pod.requests, view)) > 0).tolist()
         own = self._preemptions.of_pod(pod)
         refused = {
             node: None

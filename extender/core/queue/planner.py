@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from extender.core import causes
 from extender.core.explain.facts import Facts, Holders
 from extender.core.ledger.claims import Claim, Claims, SlotOf
-from extender.core.ledger.devices import DeviceClasses
+from extender.core.ledger.devices import Devices
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.singles import WaitingSingles
 from extender.core.limits import Limits
@@ -116,7 +116,7 @@ class Planner:
     _pods: Mapping[str, Pod]
     _workloads: Mapping[GroupKey, Workload]
     _claims: Claims
-    _devices: DeviceClasses
+    _devices: Devices
     _singles: WaitingSingles
     _facts: Facts
     _statements: Statements
@@ -274,7 +274,7 @@ class Planner:
 
     def _offered_by_dra(self, workload: Workload, view: Snapshot) -> tuple[bool, causes.ByDra | None]:
         """Whether nodes list all that it asks for, and what of that DeviceClasses offer; first what no node lists."""
-        devices = self._devices
+        devices = self._devices.classes
         found: tuple[bool, causes.ByDra | None] = True, None
         asked = workload.demand.pods if workload.demand is not None and devices.seen else ()
         for name, much in dict.fromkeys(one for pod in asked for one in pod.requests):

@@ -56,6 +56,24 @@ class SliceObject(Struct):
     spec: SliceSpec | None = None
 
 
+class TaintedDevices(Struct):
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class TaintRuleSpec(Struct, rename="camel"):
+    device_selector: TaintedDevices | None = None
+    taint: TaintObject | None = None
+
+
+class TaintRuleObject(Struct):
+    """DeviceTaintRule."""
+
+    metadata: Meta | None = None
+    spec: TaintRuleSpec | None = None
+
+
 class Cel(Struct):
     expression: str | None = None
 

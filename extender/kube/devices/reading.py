@@ -20,6 +20,8 @@ from extender.kube.devices.objects import (
     SelectorObject,
     SliceObject,
     SliceSpec,
+    TaintRuleObject,
+    TaintRuleSpec,
 )
 from extender.kube.reading.constraints import selection_of, taints_of, tolerations_of
 from extender.kube.reading.identity import UnreadableError, identity, name_of
@@ -43,6 +45,7 @@ from policies.model.devices import (
     Quantity,
     Reach,
     Slice,
+    TaintRule,
     Value,
 )
 from policies.model.quantities import exact
@@ -135,6 +138,16 @@ def _terms(selector: NodeSelector | None, whose: str) -> Terms | None:
     if nodes is None:
         raise UnreadableError(f"{whose} has a node selector that is too large")
     return nodes.affinity
+
+
+def taint_rule_from(obj: TaintRuleObject) -> TaintRule | None:
+    """None for one that keeps no claim from any device: without a selector it means none, with an empty one all.
+    Raises UnreadableError without a name."""
+    name, spec = name_of(obj.metadata, "DeviceTaintRule"), obj.spec or TaintRuleSpec()
+    where, taints = spec.device_selector, taints_of([spec.taint] if spec.taint is not None else ())
+    if where is None or not taints or taints[0].effect not in _HARD:
+        return None
+    return TaintRule(name, taints[0], where.driver or "", where.pool or "", where.device or "")
 
 
 def class_from(obj: DeviceClassObject) -> DeviceClassSeen:

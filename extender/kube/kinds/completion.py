@@ -151,7 +151,6 @@ ON_A_NODE = (
     "its pod template names the node {} in nodeName, and no scheduler is asked about such pods: name it in "
     "nodeSelector (kubernetes.io/hostname) instead"
 )
-DEVICES = "its pod template uses resource claims (DRA), which gangs do not support yet"
 
 
 class TemplateSpec(PodSpec):
@@ -263,6 +262,4 @@ def not_before_it_exists(shape: Pod) -> str:
     """Why a pod like this cannot be planned before it exists; empty if it can."""
     if shape.foreign_gates:
         return GATED.format(listed(shape.foreign_gates))
-    if shape.node:
-        return ON_A_NODE.format(shape.node)
-    return DEVICES if shape.device_claims else ""
+    return ON_A_NODE.format(shape.node) if shape.node else ""

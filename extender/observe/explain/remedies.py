@@ -191,9 +191,10 @@ SAID = {
     "Ended": "nothing to do: it has ended; pods that are created again start as a gang again",
     "PodGroupDeleted": "create the PodGroup object again when the old one is gone",
     "Contradiction": "make the members agree: correct the pod template and create the pods again",
-    "ResourceClaims": "ask for devices as extended resources (nvidia.com/gpu) instead of resourceClaims",
-    "OfferedByDra": "use nodes whose devices a device plugin offers (in status.allocatable), or start the pods "
-    "without a gang: kube-scheduler allocates devices by itself",
+    "ResourceClaims": "create the ResourceClaimTemplate, ResourceClaim or DeviceClass that the message names; that "
+    "of a ComputeDomain is made by NVIDIA's driver (kubectl describe computedomain)",
+    "OfferedByDra": "see whether the driver of these devices runs and has published ResourceSlices (kubectl get "
+    "resourceslices)",
     "VolumeNotBound": "create the claim if there is none, and bind a volume to it first, or use a StorageClass with "
     "volumeBindingMode: Immediate; kubectl describe pvc says what the claim waits for",
     "TooManyShapes": "give the members of a role the same pod template, or raise max_gang_shapes in Muster's settings",

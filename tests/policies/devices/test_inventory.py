@@ -8,7 +8,7 @@ from dataclasses import replace
 from policies.devices.inventory import MOST_REQUIREMENTS, Inventory
 from policies.devices.lines import WHOLE, Devices
 from policies.model import Taint, Toleration
-from policies.model.devices import Device, DeviceKey, DeviceRequirement, PoolKey, Reach, Slice
+from policies.model.devices import Device, DeviceKey, DeviceRequirement, PoolKey, Reach, Slice, TaintRule
 from policies.steps import finish
 from tests.policies.devices.vendors import DEVICES, NVIDIA
 
@@ -85,6 +85,25 @@ def test_taints_and_tolerations() -> None:
     assert counted(inventory) == (Devices(0b10, 1, 1, unfit=0b01), Devices(0b11, 1, 1))
 
 
+def test_rules_that_taint_devices() -> None:
+    inventory = Inventory()
+    inventory.require(GPU)
+    inventory.put(published("a", ["h100", "h100"]))
+    finish(inventory.settle())
+    taint = Taint("broken", "", "NoExecute")
+    inventory.put_taint(TaintRule("r", taint, NVIDIA, "a", "h100-1"))
+    assert counted(inventory) == (Devices(0, 1, 1, unfit=1), Devices(1, 1, 1))
+    assert inventory.dirty == {"a": None}
+    inventory.put(published("a", ["h100", "h100", "h100"]))
+    assert counted(inventory) == (Devices(0, 1, 1, unfit=1), Devices(1, 2, 2)), "devices that come have it too"
+    inventory.put_taint(TaintRule("r", taint, "other.example.com"))
+    assert counted(inventory) == (Devices(1, 3, 3),)
+    inventory.put_taint(TaintRule("all", taint))
+    assert counted(inventory) == (Devices(0, 3, 3, unfit=1),)
+    inventory.drop_taint("all")
+    assert counted(inventory) == (Devices(1, 3, 3),)
+
+
 def test_what_serves_any_number_of_claims_never_runs_out() -> None:
     inventory = Inventory()
     slice_ = published("a", ["h100"])
@@ -130,20 +149,27 @@ def test_devices_that_come_while_requirements_are_evaluated_are_evaluated_too() 
     ]
 
 
-def test_numbers_of_requirements_that_nobody_relies_on_are_used_again() -> None:
+def test_a_requirement_that_nobody_needs_goes_when_there_are_too_many() -> None:
     inventory = Inventory()
     inventory.put(published("a", ["h100"]))
     others = [DeviceRequirement("c", (f"device.driver == 'd{number}'",)) for number in range(MOST_REQUIREMENTS - 1)]
     assert [inventory.require(one) for one in (GPU, *others)] == list(range(MOST_REQUIREMENTS))
     assert inventory.require(LARGE) is None
-    assert inventory.require(GPU) == 0
-    inventory.release(0)
-    assert inventory.require(LARGE) is None
+    assert inventory.require(GPU, in_use=0) == 0, "its answers are kept"
     assert counted(inventory) == (Devices(1, 1, 1),)
-    inventory.release(0)
-    assert inventory.require(GPU) == 0, "its answers are known still"
-    inventory.release(0)
-    assert inventory.require(LARGE) == 0
+    assert inventory.require(LARGE, in_use=~1) == 0
     assert counted(inventory) == (Devices(1, 1, 1),)
     inventory.put(published("a", ["a100"]))
     assert counted(inventory) == ()
+
+
+def test_devices_that_belong_to_no_node() -> None:
+    inventory = Inventory()
+    inventory.require(GPU)
+    inventory.put(replace(published("a", ["h100"]), reach=Reach()))
+    assert counted(inventory) == ()
+    assert inventory.on(iter(inventory.shared)) == (Devices(1, 1, 1),)
+    assert not inventory.belongs_to_one_node(1)
+    inventory.put(published("b", ["h100"]))
+    assert inventory.belongs_to_one_node(1)
+    assert not inventory.belongs_to_one_node(2)

@@ -1,0 +1,401 @@
+"""Gangs whose pods claim devices: counted per node, with what claims hold and what plans promise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from extender.core.events import (
+    ClaimTemplateGone,
+    DeviceClaimGone,
+    DeviceClassGone,
+    DeviceClassSeen,
+    SliceGone,
+    TaintRuleGone,
+    TaintRuleSeen,
+)
+from policies.model import CLIQUE, Job, Pod, Taint, Topology
+from policies.model.devices import ClaimRequest, ClaimUse, DeviceRequest, Path, Reach, TaintRule, Value
+from tests.builders import GPU, cluster, gang
+from tests.core.devices import (
+    CLASS,
+    LARGE,
+    claim,
+    devices,
+    gpus,
+    request,
+    template,
+    with_claim,
+    with_template,
+)
+from tests.core.jobs import Controlled, job
+from tests.core.script import Script
+from tests.policies.devices.vendors import NVIDIA
+
+
+def started(*slices: object, clusters: str = "a: 2x0") -> Script:
+    """A cluster whose nodes list no GPUs, a class, and these events."""
+    script = Script(*cluster(*clusters.split(", ")))
+    for event in (CLASS, *slices):
+        script.feed(event)  # type: ignore[arg-type]
+    return script
+
+
+def nodes_of(script: Script, pods: list[Pod]) -> list[str]:
+    return [script.planned(script.pods[pod.uid]) for pod in pods]
+
+
+def test_a_gang_with_claims_goes_where_devices_are_free() -> None:
+    script = started(*gpus("a-0", "a-1", count=4), template(request(2)), clusters="a: 2x0, b: 4x0")
+    train = with_template("train", 4)
+    script.see(train)
+    assert sorted(nodes_of(script, train)) == ["a-0", "a-0", "a-1", "a-1"]
+    more = with_template("more", 1)
+    script.see(more)
+    assert script.reason("more") == "NoRoom"
+    assert "0 of 6 nodes have room for 2 devices of gpu.nvidia.com" in script.message("more")
+    script.gone(*train)
+    assert nodes_of(script, more) == ["a-0"]
+
+
+def test_the_gang_waits_for_devices_and_starts_when_a_driver_publishes_them() -> None:
+    script = started(template(request()))
+    train = with_template("train", 2)
+    script.see(train)
+    assert script.reason("train") == "NoRoom"
+    script.feed(devices("a-0", "h100"))
+    script.advance(1.0)
+    assert script.reason("train") == "NoRoom"
+    script.feed(devices("a-1", "h100"))
+    script.advance(1.0)
+    assert nodes_of(script, train) == ["a-0", "a-1"]
+
+
+def test_devices_that_go_before_the_gang_is_bound_take_its_plan_with_them() -> None:
+    script = started(*gpus("a-0", "a-1"), template(request()), clusters="a: 3x0")
+    train = with_template("train", 9)
+    script.see(train)
+    assert set(nodes_of(script, train)) == {"a-0", "a-1"}
+    script.feed(SliceGone("a-1"))
+    script.advance(1.0)
+    assert script.reason("train") == "NoRoom"
+    assert not any(script.core.state.claims.get(pod.uid) for pod in train)
+
+
+def test_requirements_that_overlap_are_counted_right() -> None:
+    """One large GPU and one small on each node: any two, but only one large."""
+    script = started(
+        *[devices(node, "h100", "a100") for node in ("a-0", "a-1")],
+        template(request(), name="any"),
+        template(request(1, LARGE), name="large"),
+    )
+    large, small = with_template("large", 2, "large"), with_template("small", 2, "any")
+    script.see(large)
+    assert nodes_of(script, large) == ["a-0", "a-1"]
+    script.see(small)
+    assert nodes_of(script, small) == ["a-0", "a-1"]
+    script.see(with_template("more", 1, "any"))
+    assert script.reason("more") == "NoRoom"
+
+
+def test_those_that_take_anything_leave_the_large_ones_where_they_fit() -> None:
+    script = started(
+        devices("a-0", "h100", "a100"), template(request(), name="any"), template(request(1, LARGE), name="large")
+    )
+    both = [*with_template("train", 1, "any"), *with_template("other", 1, "large")]
+    script.see(both)
+    assert nodes_of(script, both) == ["a-0", "a-0"]
+    script.see(with_template("third", 1, "large"))
+    assert script.reason("third") == "NoRoom"
+
+
+@pytest.mark.parametrize(("kinds", "fits"), [(["h100", "h100"], True), (["h100", "a100"], True), ([], False)])
+def test_all_devices_of_a_node_go_to_one_pod(kinds: list[str], fits: bool) -> None:
+    script = started(devices("a-0", *kinds), template(request(None), name="all"), template(request(), name="one"))
+    first, second = with_template("first", 1, "all"), with_template("second", 1, "all")
+    script.see(first)
+    assert (script.reason("first") == "NoRoom") is not fits
+    if fits:
+        script.see(second, with_template("third", 1, "one"))
+        assert (script.reason("second"), script.reason("third")) == ("NoRoom", "NoRoom")
+
+
+def test_admin_access_takes_nothing_and_needs_devices_that_are_there() -> None:
+    script = started(devices("a-0", "h100"), template(request()), template(request(admin=True), name="look"))
+    train, monitor = with_template("train", 1), with_template("monitor", 3, "look")
+    script.see(train, monitor)
+    assert nodes_of(script, train + monitor) == ["a-0"] * 4
+    script.feed(SliceGone("a-0"))
+    script.see(with_template("late", 1, "look"))
+    assert script.reason("late") == "NoRoom"
+
+
+def test_the_first_of_several_alternatives_that_is_there_will_do() -> None:
+    either = ClaimRequest("gpu", (DeviceRequest(NVIDIA, (LARGE,)), DeviceRequest(NVIDIA)))
+    script = started(
+        devices("a-0", "h100"), devices("a-1", "a100"), template(either), template(request(1, LARGE), name="large")
+    )
+    train = with_template("train", 2)
+    script.see(train)
+    assert nodes_of(script, train) == ["a-0", "a-1"]
+    script.see(with_template("large", 1, "large"))
+    assert script.reason("large") == "NoRoom"
+
+
+def test_devices_with_taints_are_for_those_who_tolerate_them() -> None:
+    event = devices("a-0", "h100")
+    broken = replace(event.slice.devices[0], taints=(Taint("broken", "", "NoSchedule"),))
+    script = started(replace(event, slice=replace(event.slice, devices=(broken,))), template(request()))
+    train = with_template("train", 1)
+    script.see(train)
+    assert script.reason("train") == "NoRoom"
+    script.feed(event)
+    script.advance(1.0)
+    assert nodes_of(script, train) == ["a-0"]
+    script.feed(TaintRuleSeen(TaintRule("r", Taint("broken", "", "NoSchedule"), pool="a-0")))
+    script.advance(1.0)
+    assert script.reason("train") == "NoRoom", "by a rule, too"
+    script.feed(TaintRuleGone("r"))
+    script.advance(1.0)
+    assert nodes_of(script, train) == ["a-0"]
+
+
+def test_allocated_claims_hold_their_devices() -> None:
+    script = started(*gpus("a-0", count=2), template(request()))
+    script.feed(claim("foreign", request(), node="a-0", devices=("h100-0",)))
+    train = with_template("train", 2)
+    script.see(train)
+    assert script.reason("train") == "NoRoom"
+    script.feed(DeviceClaimGone("default", "foreign"))
+    script.advance(1.0)
+    assert nodes_of(script, train) == ["a-0", "a-0"]
+
+
+def test_what_a_bound_pod_has_in_its_claim_is_counted_once() -> None:
+    script = started(*gpus("a-0", count=2), template(request()))
+    train = with_template("train", 1)
+    script.see(train)
+    script.feed(claim("train-0-gpu", request(), pod=train[0]))
+    script.feed(claim("train-0-gpu", request(), pod=train[0], node="a-0", devices=("h100-1",)))
+    assert nodes_of(script, train) == ["a-0"]
+    script.run(train)
+    other = with_template("other", 1)
+    script.see(other)
+    assert nodes_of(script, other) == ["a-0"]
+    script.see(with_template("third", 1))
+    assert script.reason("third") == "NoRoom"
+    script.gone(*train)
+    assert script.reason("third") == "NoRoom", "the claim is there still"
+    script.feed(DeviceClaimGone("default", "train-0-gpu"))
+    script.advance(1.0)
+    assert script.reason("third") != "NoRoom"
+
+
+def test_a_claim_that_has_devices_holds_its_pod_to_their_node() -> None:
+    """After a bind that failed the allocation stays: nothing is free there, and the pod may go nowhere else."""
+    script = started(*gpus("a-0", "a-1", count=1), template(request()))
+    train = with_template("train", 2)
+    script.feed(claim("train-1-gpu", request(), pod=train[1], node="a-0", devices=("h100-0",)))
+    script.see(train)
+    assert nodes_of(script, train) == ["a-1", "a-0"]
+
+
+def test_a_claim_of_several_pods_is_counted_once_and_keeps_them_together() -> None:
+    script = started(*gpus("a-0", "a-1", count=1), clusters="a: 2x0")
+    script.feed(claim("shared", request()))
+    train = with_claim("train", 3)
+    script.see(train)
+    assert nodes_of(script, train) == ["a-0"] * 3
+    script.feed(claim("shared", request(), node="a-1", devices=("h100-0",)))
+    late = with_claim("late", 2)
+    script.see(late)
+    assert nodes_of(script, late) == ["a-1"] * 2
+
+
+def test_a_claim_that_pods_are_to_share_takes_its_devices_from_the_others() -> None:
+    script = started(*gpus("a-0", count=2), template(request()), clusters="a: 1x0")
+    script.feed(claim("shared", request()))
+    train = with_claim("train", 3)
+    script.see(train)
+    assert nodes_of(script, train) == ["a-0"] * 3
+    other = with_template("other", 1)
+    script.see(other)
+    assert nodes_of(script, other) == ["a-0"]
+    script.see(with_template("late", 1))
+    assert script.reason("late") == "NoRoom"
+    script.feed(claim("shared", request(), node="a-0", devices=("h100-0",)))
+    assert script.reason("late") == "NoRoom"
+    script.gone(*train)
+    script.feed(DeviceClaimGone("default", "shared"))
+    script.advance(1.0)
+    assert script.reason("late") != "NoRoom"
+
+
+def test_a_claim_of_a_device_that_all_nodes_reach_keeps_nobody_together() -> None:
+    """Kubernetes 139016: a fabric device in common, and a GPU of one's own."""
+    fabric = devices("fabric", "h100", reach=Reach())
+    other = replace(fabric, slice=replace(fabric.slice, pool=fabric.slice.pool._replace(driver="fabric.example.com")))
+    own = DeviceClassSeen("fabric", "", ("device.driver == 'fabric.example.com'",))
+    facts: dict[Path, Value] = {("driver",): "fabric.example.com"}
+    switch = replace(other.slice.devices[0], facts=facts)
+    script = started(own, replace(other, slice=replace(other.slice, devices=(switch,))), *gpus("a-0", "a-1", count=1))
+    script.feed(template(request()))
+    script.feed(claim("shared", ClaimRequest("switch", (DeviceRequest("fabric"),))))
+    both = (ClaimUse("gpu", "", "gpus"), ClaimUse("switch", "shared", ""))
+    train = [replace(pod, device_claims=both) for pod in gang("train", 2, gpus=0)]
+    script.see(train)
+    assert nodes_of(script, train) == ["a-0", "a-1"]
+
+
+@pytest.mark.parametrize(
+    ("gone", "reason"),
+    [
+        (ClaimTemplateGone("default", "gpus"), "there is no ResourceClaimTemplate gpus, which pod train-0 uses"),
+        (DeviceClassGone(NVIDIA), "there is no DeviceClass gpu.nvidia.com, which pod train-0 uses"),
+    ],
+)
+def test_what_a_claim_needs_and_is_not_there_is_the_reason(gone: object, reason: str) -> None:
+    script = started(template(request()))
+    script.feed(gone)  # type: ignore[arg-type]
+    train = with_template("train", 2)
+    script.see(train)
+    assert (script.reason("train"), script.message("train")) == ("ResourceClaims", reason)
+    script.feed(CLASS)
+    script.feed(template(request()))
+    script.feed(devices("a-0", "h100", "h100"))
+    script.advance(1.0)
+    assert nodes_of(script, train) == ["a-0", "a-0"]
+
+
+def test_a_claim_that_is_not_there_is_the_reason() -> None:
+    script = started(*gpus("a-0"))
+    train = with_claim("train", 2, "mine")
+    script.see(train)
+    assert script.message("train") == "there is no ResourceClaim mine, which pod train-0 uses"
+    script.feed(claim("mine", request()))
+    script.advance(1.0)
+    assert nodes_of(script, train) == ["a-0", "a-0"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        request(1, "device.driver.split('.')[0] == 'gpu'"),
+        request(uncounted="a share of a device's capacity"),
+    ],
+)
+def test_what_cannot_be_counted_is_left_to_kube_scheduler(odd: ClaimRequest) -> None:
+    script = started(template(odd))
+    train = with_template("train", 2)
+    script.see(train)
+    assert all(nodes_of(script, train))
+    assert script.core.state.devices.passed_through(script.core.state.pods[train[0].uid])
+
+
+def test_a_job_is_planned_before_its_pods_exist() -> None:
+    script = started(*gpus("a-0", "a-1", count=4), template(request(4)), clusters="a: 3x0")
+    train = Controlled(script, claiming("job"))
+    train.wait(1)
+    (start,) = train.starts
+    assert sorted(node for nodes in start.plan.values() for node in nodes) == ["a-0", "a-1"]
+    script.see(with_template("other", 1))
+    assert script.reason("other") == "NoRoom"
+
+
+def test_an_extended_resource_that_a_class_offers_is_counted_by_its_devices() -> None:
+    script = started(*gpus("a-0", "a-1", count=4), clusters="a: 3x0")
+    script.feed(replace(CLASS, resource=GPU))
+    train = gang("train", 2, gpus=4)
+    script.see(train)
+    assert nodes_of(script, train) == ["a-0", "a-1"]
+    script.see(gang("more", 1, gpus=1))
+    assert script.reason("more") == "NoRoom"
+    script.feed(template(request()))
+    script.see(with_template("claims", 1))
+    assert script.reason("claims") == "NoRoom", "claims want the same devices"
+    script.gone(*train)
+    assert script.reason("claims") != "NoRoom"
+
+
+def claiming(name: str) -> Job:
+    """A suspended job of two pods with a claim each."""
+    asked = job(2, name=name, gpus=0)
+    (podset,) = asked.podsets.podsets
+    made_of = replace(podset.template, device_claims=(ClaimUse("gpu", "", "gpus"),))
+    return replace(asked, podsets=replace(asked.podsets, podsets=(replace(podset, template=made_of),)))
+
+
+def arrive(script: Script, what: str, seen: DeviceClassSeen) -> None:
+    """The class, the nodes, the slices or the template are read."""
+    match what:
+        case "class":
+            script.feed(seen)
+        case "nodes":
+            script.see(*cluster("a: 2x0"))
+        case "slices":
+            for event in gpus("a-0", "a-1", count=1):
+                script.feed(event)
+        case "template":
+            script.feed(template(request()))
+    script.advance(0.5)
+
+
+READ = ("class", "nodes", "slices", "template")
+
+
+@pytest.mark.parametrize("at", range(5))
+@pytest.mark.parametrize("resource", [False, True], ids=["by claims", "by an extended resource"])
+def test_all_may_be_read_in_any_order(at: int, resource: bool) -> None:
+    """``at``: when the pods and the job come."""
+    for order in permutations(READ):
+        script = Script()
+        pods = gang("train", 2, gpus=1) if resource else with_template("train", 2)
+        for number, what in enumerate((*order, "")):
+            if number == at:
+                script.see(pods)
+            arrive(script, what, replace(CLASS, resource=GPU))
+        script.advance(5.0)
+        assert sorted(nodes_of(script, pods)) == ["a-0", "a-1"], order
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_a_job_may_be_read_at_any_time(at: int) -> None:
+    for order in permutations(READ):
+        script = Script()
+        train: Controlled | None = None
+        for number, what in enumerate((*order, "")):
+            if number == at:
+                train = Controlled(script, claiming("job"))
+            arrive(script, what, CLASS)
+        assert train is not None
+        train.wait(3)
+        (start,) = train.starts
+        assert sorted(node for nodes in start.plan.values() for node in nodes) == ["a-0", "a-1"], order
+
+
+def test_by_its_implicit_name_too() -> None:
+    script = started(*gpus("a-0", count=1))
+    name = f"deviceclass.resource.kubernetes.io/{NVIDIA}"
+    train = [replace(pod, requests=tuple(sorted((*pod.requests, (name, 1))))) for pod in gang("train", 1, gpus=0)]
+    script.see(train)
+    assert nodes_of(script, train) == ["a-0"]
+
+
+def test_claims_and_a_required_clique() -> None:
+    script = started(*gpus("a-0", "a-1", "b-0", "b-1", "b-2", count=4), template(request(4)), clusters="a: 2x0, b: 3x0")
+    train = with_template("train", 3, topology=Topology(CLIQUE))
+    script.see(train)
+    assert sorted(nodes_of(script, train)) == ["b-0", "b-1", "b-2"]
+    script.see(with_template("more", 3, topology=Topology(CLIQUE)))
+    assert script.reason("more") == "NoRoom"
+    assert "best has 2 free nodes (a)" in script.message("more")
+
+
+def test_gangs_without_claims_know_nothing_of_devices() -> None:
+    script = started(*gpus("a-0"), clusters="a: 2x8")
+    train = gang("train", 2)
+    script.see(train)
+    assert nodes_of(script, train) == ["a-0", "a-1"]
+    assert not any(name.startswith("devices/") for name in script.core.state.claims.room("a-0"))
