@@ -173,7 +173,7 @@ def devices_command(
     repeat: Annotated[int, typer.Option(min=1, help="Rounds; the table shows medians.")] = 3,
     output: Output = None,
 ) -> None:
-    """What it costs the core to evaluate every device for twenty requirements, and then one slice that changes."""
+    """Measure the core while it evaluates every device for twenty requirements, and then one slice that changes."""
     run(devices.benchmark(nodes, devices_of_each, repeat), output)
 
 

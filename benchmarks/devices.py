@@ -1,4 +1,4 @@
-"""What devices cost the core: every device evaluated for every requirement at first, then one slice that changes.
+"""Measure what devices cost the core: all evaluated for each requirement at first, then one slice that changes.
 
 No control plane, no kube-scheduler. Times are of the processor, so that other work on the machine counts for nothing.
 """
@@ -53,7 +53,7 @@ SELECTORS = (
     "device.attributes['resource.kubernetes.io'].pcieRoot == 'pci3'",
     *(f"{_MEMORY}.compareTo(quantity('{amount}Gi')) >= 0" for amount in range(8, 88, 8)),
 )
-"""Of twenty requirements: most ask for what many devices have, one for a single device, one for one of each node."""
+"""Selectors of twenty requirements: most ask for what many devices have, one for a single device of the cluster."""
 _CHANGES = 200
 
 
@@ -94,7 +94,7 @@ KIND = Kind(Run, tables)
 
 
 def measure(nodes: int, devices: int, progress: Progress) -> Run:
-    """Have twenty pods with a claim each ask for devices of so many nodes, then change one slice after the other."""
+    """Have twenty pods with a claim each ask for devices of the nodes, then change one slice after the other."""
     progress("nodes and slices")
     claims = Claims()
     ledger = Devices(claims)

@@ -265,7 +265,7 @@ class Apply:
             self._preemptions.redrawn()
 
     def device_noted(self, event: DeviceEvent, now: float) -> None:
-        """Pods whose claims have changed are seen anew, and whoever waits may find room by it."""
+        """See the pods again whose claims have changed, and wake what waits for room if devices came free."""
         uids = self._devices.note(event)
         if isinstance(event, DeviceClassSeen):
             # It may offer a resource that pods have asked for before.

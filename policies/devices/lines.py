@@ -1,9 +1,9 @@
 """Count free devices so that requests which overlap are counted right, by amounts that add up like other resources.
 
 Requests can be given devices all at once if and only if no set of them asks for more devices than match any of them
-(Hall's theorem). So each such set is a *line*: a node offers the devices that match any of its requirements, and every
-request that no other device can serve takes its count from it. A GPU of 80 GiB is in the line of "any GPU" and in that
-of "80 GiB"; a request for 80 GiB takes one of both. Sets that overlap in part have a line for their union.
+(Hall's theorem). So each such set is a *line*. A node offers the devices that match any of its requirements. Every
+request that no other device can serve takes its count from the line. A GPU of 80 GiB is in the line of "any GPU" and
+in that of "80 GiB"; a request for 80 GiB takes one of both. Sets that overlap in part have a line for their union.
 
 Requirements are numbered; a set of them is an integer with their bits. A device has the set of those that it matches.
 """

@@ -294,6 +294,17 @@ def test_what_cannot_be_counted_is_left_to_kube_scheduler(odd: ClaimRequest) -> 
     assert script.core.state.devices.passed_through(script.core.state.pods[train[0].uid])
 
 
+def test_what_keeps_devices_from_being_counted_is_in_the_reason() -> None:
+    fails = "device.attributes['gpu.nvidia.com'].index < 4"
+    script = started(
+        *gpus("a-0", count=1), template(request(1, fails), request(1, "device.driver.split('.')[0] == 'g'"))
+    )
+    script.see(with_template("train", 2))
+    assert script.reason("train") == "NoRoom"
+    assert "; left to kube-scheduler: a selector with split() (request gpu)" in script.message("train")
+    assert "a selector of gpu.nvidia.com fails on device h100-0: no such key: index" in script.message("train")
+
+
 def test_a_job_is_planned_before_its_pods_exist() -> None:
     script = started(*gpus("a-0", "a-1", count=4), template(request(4)), clusters="a: 3x0")
     train = Controlled(script, claiming("job"))

@@ -186,7 +186,7 @@ def too_many_shapes(members: Iterable[Role], limits: Limits) -> causes.TooManySh
 def _unsupported(
     workload: Workload, volumes: Volumes, devices: Devices, owner: str
 ) -> causes.ResourceClaims | causes.VolumeNotBound | None:
-    """What its members name and does not exist yet: what their claims of devices need, and volumes."""
+    """Return what its members name and does not exist yet: what their claims of devices need, or a volume."""
     for template in _not_made_yet(workload):
         if (missing := devices.missing(template)) is not None:
             return missing
@@ -201,7 +201,7 @@ def _unsupported(
 
 
 def _not_made_yet(workload: Workload) -> list[Pod]:
-    """What the pods of a job are to be made of that has not been started."""
+    """Return the templates of the pods that have claims, of a job that has not been started."""
     if workload.podsets is None or workload.job is None or workload.admitted:
         return []
     return [one.template for one in workload.podsets.podsets if one.template.device_claims]

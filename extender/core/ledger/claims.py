@@ -120,7 +120,8 @@ class Claims:
         self._take_fresh(known)
 
     def _take_fresh(self, known: int, new: str = "") -> None:
-        """Of resources beyond the first ``known`` nothing is taken yet; nor of the ``new`` node, which comes after."""
+        """Take what claims hold of resources beyond the first ``known``, which had no line before. The caller takes the
+        claims of a ``new`` node."""
         if fresh := tuple(self._table.resources)[known:]:
             for claim in self._claims.values():
                 if claim.node != new:

@@ -42,7 +42,7 @@ class DeviceUsers:
         return True
 
     def ask_again(self, uids: Iterable[str]) -> None:
-        """What is promised to these pods is what they ask for by now."""
+        """Promise these pods what they ask for now, on the node that they were promised."""
         for uid in uids:
             claim = self._claims.get(uid)
             if claim is not None and claim.promised:

@@ -56,7 +56,7 @@ IMPLICIT = "deviceclass.resource.kubernetes.io/"
 MOST_ASKS = 256
 """Different requests that are counted at a time."""
 _NODES = 8
-"""Of so many nodes the devices are counted in one unit of ``policies.steps``."""
+"""Nodes whose devices are counted in one unit of ``policies.steps``."""
 _LONGEST = 100
 """Of a request's selectors that are shown."""
 
@@ -318,6 +318,11 @@ class Devices:
                         found[f"a selector of {one.device_class} fails on device {device.device}: {error}"] = None
         return list(found)
 
+    def remarks(self, pod: Pod) -> str:
+        """What people should know of its claims if there is no room for it; empty for most."""
+        left = f"; left to kube-scheduler: {listed(some)}" if (some := self.passed_through(pod)) else ""
+        return left + "".join(f"; {failure}" for failure in self.failures(pod))
+
     def _found(self, pod: Pod, use: ClaimUse) -> tuple[ClaimSpec | None, Allocation | None]:
         """What a claim of the pod asks for, None if that is not known; and what it has."""
         claim = self.claims.get((pod.namespace, use.claim)) if use.claim else None
@@ -499,7 +504,7 @@ def plain(pod: Pod | None) -> Pod | None:
 
 
 def _unresolved(pod: Pod, known: _Seen) -> Pod:
-    """The pod without the amounts that it was given here: whoever changes a fact of a pod changes the resolved one."""
+    """The pod without the amounts that it was given here: the core changes facts of the pod that ``see`` returned."""
     if (pod.requests, pod.topology) != (known.resolved.requests, known.resolved.topology):
         return pod
     return replace(pod, requests=known.raw.requests, topology=known.raw.topology)

@@ -265,7 +265,7 @@ class Planner:
                 workload.grows,
                 "" if near is None else near.text,
                 there,
-                found.explanation,
+                found.explanation + self._devices.remarks(pods[0]),
                 tuple(Mention(pod.namespace, str(pod), pod.name) for pod in ahead if pod is not None),
                 self._facts.kept_for_others(workload, pods[0]),
                 by_dra,
