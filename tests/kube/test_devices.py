@@ -42,8 +42,8 @@ from policies.model.devices import (
     Slice,
     TaintRule,
 )
+from tests.kube.converting import pod
 from tests.kube.devices_of_vendors import CHANNEL, claim_spec, fabric_slice, gpu_slice, imex_slice, request
-from tests.kube.test_convert import pod
 
 
 def read(resource: Resource[Any, Any], obj: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 from extender.core.effects import StartJob
 from extender.kube.kinds.change import TOO_LARGE, clean, start
-from extender.kube.kinds.completion import DEVICES, GATED, ON_A_NODE, Completion, LimitItem
+from extender.kube.kinds.completion import GATED, ON_A_NODE, Completion, LimitItem
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.kind import Object, UnreadableJobError
 from extender.kube.kinds.plan import plan_from
@@ -322,7 +322,6 @@ def test_one_that_ends_without_a_pod_may_be_started_and_one_that_pauses_not() ->
             GATED.format("example.com/quota"),
         ),
         ({"template": {"spec": {"nodeName": "node-2"}}}, ON_A_NODE.format("node-2")),
-        ({"template": {"spec": {"resourceClaims": [{"name": "gpu"}]}}}, DEVICES),
     ],
     ids=str,
 )
