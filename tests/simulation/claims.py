@@ -40,7 +40,7 @@ from tests.simulation.doubts import Claim, Doubts
 from tests.simulation.releases import Releases
 from tests.simulation.seats import Seats
 from tests.simulation.shown import Shown
-from tests.simulation.sight import Room, fits, take
+from tests.simulation.sight import Room, Sight, fits, take
 
 
 class Claims:
@@ -187,16 +187,29 @@ class Claims:
         before = self.promised.get(uid)
         if pod is None or pod.node or (before is not None and before.node == node):
             return
+        beside = fits(self.left((node,), surely=True)[node], pod.requests)
         self.promised[uid] = Claim(pod.group_key, node, pod.requests)
         if (waived := self.doubts.waived.get(uid)) is not None and waived.node != node:
             self.doubts.end(uid)
         used = [lost for lost, claim in self.kept.items() if (claim.gang, claim.node) == (pod.group_key, node)]
-        self._new[uid] = not (used or self.seats.use(pod.group_key, node))
+        self._new[uid] = not (used or self.seats.use(pod.group_key, node, beside=beside))
         for lost in used[:1]:
             del self.kept[lost]
         if (elsewhere := self.kept.pop(uid, None)) is not None:
             # It lacks no room any more: what was kept for it, or for another one of its gang, may be free.
             self.seats.maybe[uid] = elsewhere
+            self.freed_at = self._now
+        sight = None if pod.group_key is None else self._shown.sight(pod.group_key)
+        if pod.group_key is not None and sight is not None:
+            kept = sum(claim.gang == pod.group_key for claim in self.kept.values())
+            if kept > max(0, (sight.needed or 0) - sight.count(self._with_node(sight))):
+                self._doubt_kept(pod.group_key)
+
+    def _doubt_kept(self, key: GroupKey) -> None:
+        """More room is kept than members are missing, because a replacement got another node, or may have. Some of it
+        ends, and the extender chooses which: nobody can be sure of any of it."""
+        for lost in [lost for lost, claim in self.kept.items() if claim.gang == key]:
+            self.seats.maybe[lost] = self.kept.pop(lost)
             self.freed_at = self._now
 
     def _filtered(self, uid: str, passed: tuple[str, ...]) -> None:
@@ -225,6 +238,7 @@ class Claims:
         sight = self._shown.sight(key)
         if sight is not None and any(pod.uid not in self.promised for pod in sight.waiting):
             self._untold[key] = None
+            self._doubt_kept(key)
         for book in (self.kept, self.seats.maybe):
             for uid, claim in list(book.items()):
                 if claim.gang == key and claim.node in self._shown.nodes:
@@ -299,9 +313,13 @@ class Claims:
         sight = self._shown.sight(key)
         if sight is None:
             return False
-        there = [*sight.bound, *(pod for pod in sight.waiting if pod.uid in self.promised or pod.uid in self.posting)]
         kept = sum(claim.gang == key for claim in self.kept.values())
-        return sight.count(there) + kept < (sight.needed or 0)
+        return sight.count(self._with_node(sight)) + kept < (sight.needed or 0)
+
+    def _with_node(self, sight: Sight) -> list[Pod]:
+        """Its members that are on a node, or are promised one."""
+        waiting = (pod for pod in sight.waiting if pod.uid in self.promised or pod.uid in self.posting)
+        return [*sight.bound, *waiting]
 
     def _settle(self, uid: str) -> None:
         """It is bound: what was promised is kept, and nothing is in doubt any more."""

@@ -108,12 +108,18 @@ class Seats:
             if (pod := self._shown.pods.get(effect.uid)) is not None:
                 self._doubt(pod.group_key)
 
-    def use(self, key: GroupKey | None, node: str) -> bool:
-        """A member of the gang is promised that node. Returns whether room was kept for it there."""
+    def use(self, key: GroupKey | None, node: str, *, beside: bool) -> bool:
+        """A member of the gang is promised that node. Returns whether room was kept for it there.
+
+        ``beside``: it fits there beside what is kept. Then it need not use any, and as one less is missing, room on
+        another node may be kept no longer instead. So it is where nobody knows whether room was kept on that node.
+        """
         for book in (self.sure, self.maybe):
             for uid, claim in book.items():
                 if (claim.gang, claim.node) == (key, node):
                     del book[uid]
+                    if beside or book is self.maybe:
+                        self._doubt(key)
                     return True
         self._doubt(key)  # one less is missing
         return False

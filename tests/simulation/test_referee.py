@@ -17,6 +17,7 @@ from extender.core.events import (
     PodGone,
     PodSeen,
     PreemptCalled,
+    Synced,
     Tick,
 )
 from extender.runtime.requests import Response
@@ -193,6 +194,42 @@ def test_room_stays_kept_for_one_lost_member_when_the_replacement_of_another_one
     assert [claim.node for claim in life.claims.kept_for(key("train"))] == ["a-1"]
     life.see(replace(another, node="a-2", stamp=stamp))
     assert not life.claims.kept_for(key("train")), "as many as have to start together have a node"
+
+
+@pytest.mark.parametrize(("replaced", "wrong"), [(False, True), (True, False)])
+def test_room_that_is_kept_may_be_given_away_when_the_replacement_got_another_node(
+    *, replaced: bool, wrong: bool
+) -> None:
+    """Seed 4399 of the campaign: of a start that broke off."""
+    lost, other, replacement = gang("train", 3, min_member=2)
+    (rival,) = gang("rival", 1)
+    life = Life(*cluster("a: 3x8"), lost, other, replacement, rival)
+    life.tell(Tick(), nomination(lost, "a-0"), nomination(other, "a-1"))
+    life.bind(lost, "a-0")
+    life.bind(other, "a-1")
+    life.end(lost, Outcome.REFUSED)
+    life.end(other, Outcome.DONE)
+    if replaced:
+        life.tell(Tick(), nomination(replacement, "a-2"))
+    assert bool(life.tell(Tick(), nomination(rival, "a-0"))) is wrong
+
+
+@pytest.mark.parametrize(("gpus", "wrong"), [(8, True), (2, False)])
+def test_either_room_may_be_kept_for_the_last_lost_member_when_another_fits_beside_what_is_kept(
+    *, gpus: int, wrong: bool
+) -> None:
+    """Seed 12047 of the campaign: of a gang that runs."""
+    stamp = Stamp("g", "r", complete=True, quorum=3, size=3, at=0.0)
+    *running, replacement = gang("train", 4, gpus=gpus, min_member=3)
+    (rival,) = gang("rival", 1)
+    life = Life(*cluster("a: 3x8"), *running, replacement, rival)
+    life.tell(Synced())
+    life.now += 2.0
+    life.see(*(replace(pod, node=f"a-{pod.index}", stamp=stamp) for pod in running))
+    life.see(*(replace(pod, node=f"a-{pod.index}", stamp=stamp, phase="Failed") for pod in running[:2]))
+    assert life.tell(Tick(), nomination(rival, "a-1")), "that is for the replacement of the second one"
+    life.tell(Tick(), nomination(rival, None), nomination(replacement, "a-0"))
+    assert bool(life.tell(Tick(), nomination(rival, "a-1"))) is wrong
 
 
 def test_no_room_is_kept_when_those_who_were_bound_go_before_the_answers_to_their_bindings_come() -> None:
