@@ -217,11 +217,16 @@ class LetGoGangs:
                     let_go.setdefault(key, set()).add(uid)
         if let_go:
             self._planned = {key for key in self._planned if self._members(key)}
-        found = [key for key in let_go if key not in self._planned and key not in self._until]
+        found = [key for key in let_go if not (key in self._planned or key in self._until or self._is_repeated(key))]
         for key in found:
             self._until[key], self._as_it_was[key] = now + self._within_s, self._seen(key)
             self._free[key] = let_go[key] | {pod.uid for pod in self._members(key) if not pod.gates}
         return found
+
+    def _is_repeated(self, key: GroupKey) -> bool:
+        """Whether a pod of the gang was let go before. Then a write that failed may be sent again, long after the gang
+        began to await nodes: nobody knows until when it awaits them."""
+        return any(pod.uid in self._free.get(key, ()) for pod in self._members(key))
 
     def pods(self, now: float) -> Iterator[Pod]:
         """All that have quota of the flavor that is made. Of two pods of one index one has."""

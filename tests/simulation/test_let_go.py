@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from extender.core.effects import CleanJob, Milestone, Reached, Reserve, StartJob, Ungate
-from extender.core.events import JobSeen, PodSeen, QueueSeen
+from extender.core.events import JobSeen, PodGone, PodSeen, QueueSeen, Synced
 from extender.simulation.clock import Clock
 from policies.model import Job, LetGo, Pod, Requests, Reservation, Selection, Taint, Toleration, Victim
 from policies.model.queues import LocalQueue, ResourceFlavor
@@ -194,6 +194,20 @@ def test_a_gang_is_let_go_when_its_gates_come_off_and_it_has_no_plan(milestone: 
         assert not it.watch([one], {}, 1.0)
     ungated = Ungate(member.uid, "default", member.name, key("train"), ())
     assert bool(it.watch([ungated], {}, 2.0)) is goes
+
+
+def test_a_gate_that_is_taken_off_once_more_does_not_let_its_gang_go_anew() -> None:
+    """Seed 990000074 of the campaign: the write failed, and was repeated when queues had changed."""
+    shown, (member,) = Shown(), gang("train", 1)
+    shown.watch(PodSeen(member))
+    it, ungated = LetGoGangs(shown, 10.0), Ungate(member.uid, "default", member.name, key("train"), ())
+    assert it.watch([ungated], {}, 1.0) == [key("train")]
+    it.hear(Synced(0.0))
+    assert not it.watch([ungated], {}, 6.0)
+    again = replace(member, uid="another", name="another")
+    shown.watch(PodGone(member.uid))
+    shown.watch(PodSeen(again))
+    assert it.watch([replace(ungated, uid=again.uid)], {}, 7.0) == [key("train")]
 
 
 @pytest.mark.parametrize(("tolerates", "could"), [(False, False), (True, True)])
