@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from extender.core.answers import Nominated, Ungated
+from extender.core.answers import BindingPosted, Nominated, Outcome, Ungated
 from extender.core.calls import Calls
 from extender.core.effects import Cause, Nominate, Ungate
 from extender.core.events import (
@@ -69,7 +69,7 @@ from extender.core.limits import Limits
 from extender.core.workload.members import Member, MemberState, means
 from extender.core.workload.release import BindCalls
 from extender.core.workload.workload import Workload
-from policies.model import GANG_GATE, GroupKey, Pod, PodGroup
+from policies.model import GANG_GATE, GroupKey, Pod, PodGroup, stamped_group
 
 
 @dataclass(eq=False)
@@ -360,6 +360,7 @@ class PodFacts:
             PodSeen: lambda event, now: self.seen(event.pod, now),
             PodsSeen: self.seen_together,
             PodGone: self.gone,
+            BindingPosted: self.posted,
         }
 
     def seen_together(self, event: PodsSeen, now: float) -> None:
@@ -386,6 +387,9 @@ class PodFacts:
 
     def see(self, pod: Pod, now: float) -> None:
         """Take it over: as the watch shows it, or as it is known, with something about it that has changed."""
+        if not pod.node and (done := self._store.bound_by_us.get(pod.uid)):
+            # A watch event from before our own Binding must not unbind it, nor take it out of the gang that was bound.
+            pod = pod.bound(done.node, done.stamp)
         self._recovery.find_out(pod.group_key, now)
         known = self._store.pods.get(pod.uid)
         if known is not None and known.group_key != pod.group_key:
@@ -403,6 +407,16 @@ class PodFacts:
             # Nobody else takes it back: it may be yet to be written.
             self._outbox.append(Nominate(pod.uid, pod.namespace, pod.name, None))
         return doubt
+
+    def posted(self, event: BindingPosted, now: float) -> None:
+        """Take over how a Binding has ended. A pod that an edit has moved meanwhile is bound as a member of the gang
+        that its Binding names: it goes back there first."""
+        pod, binding = self._store.pods.get(event.uid), self._binds.writing.get(event.uid)
+        if event.outcome is Outcome.DONE and pod is not None and binding is not None and not pod.node:
+            bound_in = stamped_group(pod.group, binding.stamp)
+            if bound_in != pod.group:
+                self.see(replace(pod, group=bound_in), now)
+        self._bindings.posted(event, now)
 
     def gone(self, event: PodGone, now: float) -> None:
         pod, had, found = self._store.pods.get(event.uid), self._claims.get(event.uid), self._store.member(event.uid)
@@ -452,8 +466,8 @@ class PodFacts:
             self._revocations.keep_room(shown.member[0], shown.pod, shown.had, shown.now)
 
     def _follow_release(self, shown: PodShown) -> None:
-        """Go on with a release of an earlier life whose Binding is shown. A moved pod tells of its former gang."""
-        if shown.member is not None and shown.newly_bound and not shown.moved:
+        """Go on with a release of an earlier life whose Binding is shown."""
+        if shown.member is not None and shown.newly_bound:
             _take_up_release(*shown.member, shown.now)
 
     def _make_way(self, shown: PodShown) -> None:
@@ -542,7 +556,7 @@ class MemberFacts:
 
 def _take_up_release(workload: Workload, member: Member, now: float) -> None:
     """Bindings of an earlier life may be shown only when this one has read the cluster: what they began goes on."""
-    stamp = member.pod.own_stamp
+    stamp = member.pod.stamp
     if stamp is not None and not workload.release.name and workload.members.is_ours(member.pod):
         workload.release.begin(stamp.release, now)
 

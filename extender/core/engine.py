@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from extender.core.answers import (
-    BindingPosted,
     CapacityAnswered,
     Enqueued,
     JobWritten,
@@ -228,7 +227,6 @@ class Engine:
             PreemptCalled: calls.preempt,
             BindArrived: calls.bind,
             BindDisconnected: calls.disconnected,
-            BindingPosted: bindings.posted,
             JobWritten: jobs.written,
             PodTried: jobs.tried,
             Enqueued: enqueues.ended,

@@ -9,7 +9,7 @@ from sys import intern
 from typing import Any, TypeVar
 
 from extender.core.events import ClaimSeen, VolumeSeen
-from extender.core.gate.stamps import COST, stamp_of, stamped_group
+from extender.core.gate.stamps import COST, stamp_of
 from extender.core.instants import instant_of
 from extender.kube.dialects import MARKS, group_of
 from extender.kube.dialects.owner import owned_gang
@@ -45,7 +45,7 @@ from extender.kube.reading.queue_name import PODSET_GROUP, any_queue_of
 from extender.kube.reading.requests import amounts_of, requests_of
 from extender.kube.reading.reserved import reservation_of
 from extender.kube.reading.topology import topology_of
-from policies.model import UNCONSTRAINED, Controller, Node, Pod, Requests, Selection
+from policies.model import UNCONSTRAINED, Controller, Node, Pod, Requests, Selection, stamped_group
 from policies.model.devices import ClaimUse
 
 ObjectT = TypeVar("ObjectT")

@@ -17,7 +17,7 @@ from policies.model.constraints import (
 from policies.model.eviction import DisruptionBudget, EvictionTerms, Reservation, Victim
 from policies.model.group import Controller, Dialect, GroupKey, GroupRef, Minima, Placement, PodGroup
 from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Terms, Toleration
-from policies.model.pod import GANG_GATE, Pod, SlotKey, Stamp
+from policies.model.pod import GANG_GATE, Pod, SlotKey, Stamp, stamped_group
 from policies.model.topology import NO_LEVEL, Topology
 from policies.model.workload import GangOwner, GroupJob, InVain, Job, LetGo, Order, PlannedNodes, PodSet, PodSets
 
@@ -65,4 +65,5 @@ __all__ = [
     "Toleration",
     "Topology",
     "Victim",
+    "stamped_group",
 ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from policies.model.constraints import UNCONSTRAINED, Constraints, Labels
 from policies.model.devices import ClaimUse
 from policies.model.eviction import NO_TERMS, EvictionTerms, Reservation
-from policies.model.group import Controller, GroupKey, GroupRef
+from policies.model.group import Controller, Dialect, GroupKey, GroupRef
 from policies.model.node import ANY_NODE, Requests, Selection
 from policies.model.topology import SILENT, Topology
 
@@ -32,6 +32,14 @@ class Stamp:
     at: float = 0.0
     name: str = ""
     queue: str = ""
+
+
+def stamped_group(group: GroupRef | None, stamp: Stamp | None) -> GroupRef | None:
+    """Return the gang of a pod on a node that names ``group``. It came there with the gang of its stamp, whose room and
+    quota it uses: nobody takes it out of that by an edit."""
+    if stamp is None or stamp.name in ("", group.name if group else ""):
+        return group
+    return GroupRef(stamp.name, group.dialect if group else Dialect.ANNOTATION, stamp.quorum or None)
 
 
 SlotKey = tuple[str, int] | str
@@ -127,12 +135,6 @@ class Pod:
         return bool(self.ended)
 
     @property
-    def own_stamp(self) -> Stamp | None:
-        """Its stamp, if that tells of the gang that it is in: an edit may have moved it since it was to be bound."""
-        stamp, key = self.stamp, self.group_key
-        return stamp if stamp is not None and key is not None and stamp.name in ("", key.name) else None
-
-    @property
     def foreign_gates(self) -> tuple[str, ...]:
         """Gates that somebody else has to take off."""
         return tuple(gate for gate in self.gates if gate != GANG_GATE) if self.gates else ()
@@ -144,6 +146,11 @@ class Pod:
             return self.series, self.index, self.name, 0, "", self.uid
         stem = self.name.rstrip("0123456789")
         return self.series, 1 << 31, stem, len(self.name), self.name, self.uid
+
+    def bound(self, node: str, stamp: Stamp | None) -> Pod:
+        """Return the pod after a Binding to that node, which wrote the stamp: in the gang that was bound, although an
+        edit may have moved the pod meanwhile."""
+        return replace(self, node=node, stamp=stamp, group=stamped_group(self.group, stamp))
 
     def slice_of(self, size: int) -> tuple[str, int]:
         """Which slice of so many members it is in. Slices never span series."""

@@ -49,7 +49,7 @@ class ApiServer:
         if pod is None or pod.gates or (pod.node and pod.node != post.node):
             return False
         if not pod.node:
-            self.change(replace(pod, node=post.node, stamp=stamp_of(post), nominated_node=None))
+            self.change(replace(pod.bound(post.node, stamp_of(post)), nominated_node=None))
         return True
 
     def nominate(self, wish: Nominate) -> None:

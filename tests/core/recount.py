@@ -31,7 +31,7 @@ def differences(workload: Workload) -> Iterator[str]:
         "bound": (set(members.bound), {pod.uid for pod in pods if pod.node}),
         "confirmed": (
             set(members.confirmed),
-            {pod.uid for pod in pods if pod.node and (stamp := pod.own_stamp) is not None and stamp.complete},
+            {pod.uid for pod in pods if pod.node and pod.stamp is not None and pod.stamp.complete},
         ),
         "odd": (set(members.odd), {pod.uid for pod in pods if _odd(pod)}),
         "said": (_told(members.said), said),

@@ -170,7 +170,8 @@ class Script:
         binding = self.bindings.pop(pod.uid)
         self.feed(BindingPosted(pod.uid, outcome, "" if outcome is Outcome.DONE else "the API server said no"))
         if outcome is Outcome.DONE and seen and pod.uid in self.pods:
-            self.change(pod, node=binding.node, stamp=stamp_of(binding), nominated_node=None)
+            bound = self.pods[pod.uid].bound(binding.node, stamp_of(binding))
+            self.change(pod, node=bound.node, stamp=bound.stamp, group=bound.group, nominated_node=None)
 
     def feed_outcome(self, uid: str, outcome: Outcome) -> None:
         """A Binding ends, and the watch is silent for now."""

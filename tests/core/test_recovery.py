@@ -208,20 +208,6 @@ def test_a_gang_that_has_ended_says_so_before_and_after_a_restart(with_group: bo
     assert not again.reports, "it was told when it ended"
 
 
-def test_what_is_stamped_on_a_pod_that_was_moved_from_another_gang_tells_nothing_of_its_new_one() -> None:
-    others, ours = gang("other", 3, created=2.0), gang("train", 3, created=1.0)
-    before = Script(*cluster("a: 6x8"), *others)
-    before.run(others)
-    before.see(*ours)
-    moved = before.pods[others[0].uid]
-    before.change(moved, group=ours[0].group)
-    script = restarted(before, "a: 6x8")
-    assert script.gang("other").release.complete
-    assert not script.gang("train").release.complete
-    script.run(ours)
-    assert len(script.bound(ours)) == 3
-
-
 def test_a_gang_is_not_stamped_as_the_one_that_its_first_member_was_moved_from() -> None:
     others, ours = gang("other", 3, created=1.0), gang("train", 3, min_member=4, created=2.0)
     before = Script(*cluster("a: 8x8"), *others)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from extender.core.effects import PostBinding
@@ -149,7 +148,7 @@ class Shown:
         if pod.node:
             self._written.pop(pod.uid, None)
         elif (binding := self._written.get(pod.uid)) is not None:
-            pod = replace(pod, node=binding.node, stamp=stamp_of(binding))
+            pod = pod.bound(binding.node, stamp_of(binding))
         self.pods[pod.uid] = pod
         if pod.group_key is not None:
             self.members.setdefault(pod.group_key, {})[pod.uid] = pod

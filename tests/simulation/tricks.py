@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from extender.core.gate.stamps import stamped_group
 from policies.model import (
     Dialect,
     GroupKey,
@@ -24,6 +23,7 @@ from policies.model import (
     Reservation,
     Stamp,
     Victim,
+    stamped_group,
 )
 from tests.simulation.model.batch import BatchJob, resume
 from tests.simulation.model.job_specs import JobSpec, Role

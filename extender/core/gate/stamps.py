@@ -1,8 +1,8 @@
 """Stamps: what a Binding writes on a pod, and the release that a restart reads from the stamps of a workload.
 
 The last Binding of a release stamps ``release-complete``, which is then written on a second member, on another node.
-So a restart tells a release that broke off from a pod that was lost. The stamps of a pod that was moved to another
-gang count for nothing there.
+So a restart tells a release that broke off from a pod that was lost. A pod on a node is in the gang of its stamp: an
+edit that came after its Binding was asked for moves it nowhere.
 
 One stamp is the deletion cost, by which a ReplicaSet removes members when it is scaled down, so that domains stay
 whole. Members with an index need none: they are placed by it, and their controllers remove the highest ones first."""
@@ -20,7 +20,7 @@ from extender.core.ledger.expected import moved_away
 from extender.core.ledger.store import Process
 from extender.core.workload.names import Astray
 from extender.core.workload.workload import Workload
-from policies.model import Dialect, GroupRef, Pod, Stamp
+from policies.model import Pod, Stamp
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
 """Kubernetes' own annotation: of the pods of a ReplicaSet those with the lowest cost go first."""
@@ -102,14 +102,6 @@ def stamp_of(annotations: Mapping[str, str]) -> Stamp | None:
     )
 
 
-def stamped_group(group: GroupRef | None, stamp: Stamp | None) -> GroupRef | None:
-    """The gang of a pod on a node that names ``group``. It came there with the gang of its stamp, whose room and quota
-    it uses: nobody takes it out of that by an edit."""
-    if stamp is None or stamp.name in ("", group.name if group else ""):
-        return group
-    return GroupRef(stamp.name, group.dialect if group else Dialect.ANNOTATION, stamp.quorum or None)
-
-
 def _count(text: str) -> int:
     return int(text) if _NUMBER.fullmatch(text) else 0
 
@@ -146,7 +138,7 @@ def ranks_of(workload: Workload, uids: Sequence[str]) -> dict[str, int]:
 
 def recover_release(process: Process, pods: Mapping[str, Pod], astray: Astray, workload: Workload, now: float) -> None:
     """Read the release from the stamps, and whether it was whole."""
-    name = next((stamp.release for pod in workload.bound if (stamp := pod.own_stamp) is not None), "")
+    name = next((stamp.release for pod in workload.bound if (stamp := pod.stamp) is not None), "")
     stamps = [stamp for pod in _stamped(pods, astray, workload, name) if (stamp := pod.stamp) is not None]
     began = min((stamp.at for stamp in stamps if stamp.at), default=None)
     at = None if began is None else min(began + process.epoch, now)

@@ -123,9 +123,6 @@ class Store:
     def put_pod(self, pod: Pod) -> Pod | None:
         """Record a pod's new facts, and do what follows. Returns those before, None if the pod is new."""
         old = self.pods.get(pod.uid)
-        if not pod.node and (done := self.bound_by_us.get(pod.uid)):
-            # A watch event from before our own Binding must not unbind it.
-            pod = replace(pod, node=done.node, stamp=done.stamp)
         if pod.claims:
             pod = self._volumes.mount(pod)
         if self._devices.concerns(pod):
@@ -158,7 +155,7 @@ class Store:
     def mark_bound(self, uid: str, binding: Binding) -> None:
         """Record that our Binding succeeded: the pod is bound before the watch says so."""
         if (pod := self.pods.get(uid)) is not None and not pod.node:
-            self.put_pod(replace(pod, node=binding.node, stamp=binding.stamp, nominated_node=None))
+            self.put_pod(replace(pod.bound(binding.node, binding.stamp), nominated_node=None))
             self.bound_by_us[uid] = binding
 
     def confirm_bound(self, uid: str) -> None:

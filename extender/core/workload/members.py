@@ -615,7 +615,7 @@ class Members:
                 self._newest = None
             elif self._newest is not None and member.age > self._newest.age:
                 self._newest = member
-        confirmed = pod.node and (stamp := pod.own_stamp) is not None and stamp.complete
+        confirmed = pod.node and pod.stamp is not None and pod.stamp.complete
         odd = pod.device_claims or pod.claims or pod.foreign_gates or (pod.group is not None and pod.group.problem)
         for index, belongs in ((self.bound, pod.node), (self.confirmed, confirmed), (self.odd, odd)):
             if belongs:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from extender.core.bare import bare
 from extender.core.events import Event
-from extender.core.gate.stamps import stamp_of, stamped_group
+from extender.core.gate.stamps import stamp_of
 from extender.runtime.quarantine import Source
 from policies.model import (
     GANG_GATE,
@@ -109,9 +109,8 @@ class ApiServer:
             return NOT_FOUND
         if pod.uid != uid or pod.node or pod.deleting or pod.gates or pod.terminal:
             return CONFLICT
-        stamp = stamp_of(annotations)
-        group = stamped_group(pod.group, stamp)
-        return self.change_pod(uid, node=node, nominated_node=None, refusal=None, stamp=stamp, group=group)
+        self._set_pod(replace(pod.bound(node, stamp_of(annotations)), nominated_node=None, refusal=None))
+        return OK
 
     def nominate(self, uid: str, name: tuple[str, str], node: str | None, *, wakes: bool = False) -> int:
         """PATCH ``status.nominatedNodeName``, which a bound pod cannot have; ``wakes``: with or without its label."""
