@@ -86,10 +86,10 @@ class Claims:
                 self._ended(self.posting.pop(uid), outcome)
             case PodSeen(pod):
                 self._seen(pod)
-                self.seats.lose(event, self.releases.whole, self.promised)
+                self.seats.lose(event, self.releases.whole, self.promised, self.left)
             case PodGone(uid):
                 self._gone(uid)
-                self.seats.lose(event, self.releases.whole, self.promised)
+                self.seats.lose(event, self.releases.whole, self.promised, self.left)
             case GroupSeen() | OwnerSeen():
                 for key in self._shown.sized_by(event):
                     self.releases.weigh(key)

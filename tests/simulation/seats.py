@@ -5,7 +5,7 @@ Two answers are needed. ``sure``: nobody else may have that room. ``maybe``: who
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from extender.core.effects import Effect, Evict
 from extender.core.events import (
@@ -24,7 +24,7 @@ from policies.model import GroupKey, Pod
 from tests.simulation.doubts import Claim
 from tests.simulation.seating import agree
 from tests.simulation.shown import Shown
-from tests.simulation.sight import fits
+from tests.simulation.sight import Room, fits
 
 
 class Seats:
@@ -75,8 +75,15 @@ class Seats:
         elif pod.group_key is None:
             self._doubt_node(node)
 
-    def lose(self, event: PodSeen | PodGone, whole: Collection[GroupKey], promised: Mapping[str, Claim]) -> None:
-        """If a member has ended by that, its room is kept."""
+    def lose(
+        self,
+        event: PodSeen | PodGone,
+        whole: Collection[GroupKey],
+        promised: Mapping[str, Claim],
+        left: Callable[[Iterable[str]], Room],
+    ) -> None:
+        """If a member has ended by that, its room is kept. ``left``: what is left of nodes beside all that others have
+        or are being given: a pod may be bound to room that only kube-scheduler sees."""
         uid = event.uid if isinstance(event, PodGone) else event.pod.uid
         pod = self._seated.get(uid)
         if isinstance(event, PodSeen) and event.pod.terminal and uid not in self._ended:
@@ -94,7 +101,7 @@ class Seats:
             return self._doubt(key)
         self._until[key] = self._now + self._seat_s
         claim = Claim(key, pod.node, pod.requests, self._until[key])
-        if self._is_sure(pod, whole, promised):
+        if self._is_sure(pod, whole, promised) and fits(left([pod.node])[pod.node], pod.requests):
             self.sure[uid] = claim
         else:
             self._doubt(key)
@@ -153,7 +160,7 @@ class Seats:
         missing = (sight.needed or 0) - sight.count(sight.bound)
         known = self._shown.groups.get(key)
         deleting = known is not None and known.deleting
-        return kept < missing and not deleting and fits(self._shown.free(pod.node), pod.requests)
+        return kept < missing and not deleting
 
     def _doubt(self, key: GroupKey | None) -> None:
         """What was sure of this gang is not any more."""

@@ -232,6 +232,19 @@ def test_either_room_may_be_kept_for_the_last_lost_member_when_another_fits_besi
     assert bool(life.tell(Tick(), nomination(rival, "a-1"))) is wrong
 
 
+@pytest.mark.parametrize("bound_there", [True, False])
+def test_nobody_can_be_sure_of_kept_room_that_a_pod_is_being_bound_to(*, bound_there: bool) -> None:
+    """Seed 930000011 of the campaign: kube-scheduler saw the member go before the extender did."""
+    stamp = Stamp("g", "r", complete=True, quorum=2, size=2, at=0.0)
+    running, alone = gang("train", 2), single("alone", gpus=1)
+    life = Life(*cluster("a: 2x8"), *(replace(pod, node=f"a-{pod.index}", stamp=stamp) for pod in running), alone)
+    life.tell(Synced())
+    life.now += 2.0
+    life.bind(alone, "a-0" if bound_there else "a-1")
+    life.see(replace(running[0], node="a-0", stamp=stamp, phase="Failed"))
+    assert bool(life.claims.seats.sure) is not bound_there
+
+
 def test_no_room_is_kept_when_those_who_were_bound_go_before_the_answers_to_their_bindings_come() -> None:
     lost, other = pods = gang("train", 2)
     life = Life(*cluster("a: 2x8"), *pods)
