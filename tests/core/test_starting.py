@@ -9,6 +9,7 @@ import pytest
 from extender.core.events import PodGone
 from policies.model import Constraints, Pod, Requirement, Spread
 from tests.builders import cluster, gang
+from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
 OF_THE_TEAM = Constraints(spread=(Spread("kubernetes.io/hostname", 1, (Requirement("team", "In", ("a",)),)),))
@@ -82,6 +83,23 @@ def test_it_waits_for_no_binding_of_one_without_a_spread() -> None:
     script.post(first)
     script.advance(0.1)
     assert list(script.bindings) == [other.uid], "its Binding is under way"
+    assert planned(script, after)
+
+
+def test_it_waits_after_a_restart_for_a_job_that_is_being_started() -> None:
+    seen, after = job(2, gpus=1), members("after", OF_THE_TEAM)
+    (podset,) = seen.podsets.podsets
+    template = replace(podset.template, labels=(("team", "a"),), constraints=OF_THE_TEAM)
+    seen = replace(seen, podsets=replace(seen.podsets, podsets=(replace(podset, template=template),)))
+    before = Controlled(Script(*cluster("a: 2x8")), seen)
+    assert before.seen.plan
+    script = Script(*cluster("a: 2x8"), *after, synced=False)
+    train = Controlled(script, before.seen)
+    script.feed_synced()
+    train.wait(1)
+    assert script.reason("after") == "SharedSpread"
+    script.run(train.create())
+    train.wait(1)
     assert planned(script, after)
 
 

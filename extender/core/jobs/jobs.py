@@ -29,7 +29,7 @@ from extender.core.jobs.upkeep import Upkeep
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import Creation, FailedCreation, Trials
 from extender.core.ledger.expected import ExpectedPods, there_first, uncreated
-from extender.core.ledger.pending import Own, Pending
+from extender.core.ledger.pending import Own, Pending, Starting
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
@@ -158,6 +158,7 @@ class Jobs:
     _trials: Trials
     _additions: Additions
     _pending: Pending
+    _starting: Starting
     _reporter: Reporter
     _expected: ExpectedPods
     _revocations: Revocations
@@ -458,6 +459,7 @@ class Jobs:
             self.node_changed(node, now)
         self._expected.await_pods(record, now)
         self._expected.expect(workload, record.planned)
+        self._starting.begin(workload.key, list(workload.members.slots.templates.values()))
         self._reporter.explain(workload, Placed(0, Carrier.STARTED_JOB), now)
 
     def _disproved(self, workload: Workload, record: JobRecord, now: float) -> str:
