@@ -31,8 +31,9 @@ class StatementError(RuntimeError):
 class Statement:
     """Changes are made in place, and a log says how to undo them. So a block costs what it changes, and a look nothing.
 
-    ``snapshot``: None where quota alone decides. ``free``: the amounts to write in; None for a copy of those of the
-    ``snapshot``. ``tree`` is written in as it is. Neither may be changed by others while a block is open.
+    ``snapshot``: None where quota alone decides. ``free``: the amounts to write in, of which ``snapshot`` shows a view;
+    None for a copy of those that it shows. ``tree`` is written in as it is. Neither may be changed by others while a
+    block is open.
     ``of_ledger``: a ledger lends both, and its claims and uses say what is there: only inner blocks can be committed.
     """
 
@@ -45,12 +46,14 @@ class Statement:
         of_ledger: bool = False,
     ) -> None:
         snapshot = no_nodes() if snapshot is None else snapshot
-        self._free = snapshot.free.copy() if free is None else free
-        shown = self._free.view()
-        # A policy that writes into what it is shown fails, and changes nothing.
-        shown.flags.writeable = False
-        self._snapshot = replace(snapshot, free=shown)
-        self.tree = QuotaTree(()) if tree is None else tree
+        if free is None:
+            free = snapshot.free.copy()
+            shown = free.view()
+            # A policy that writes into what it is shown fails, and changes nothing.
+            shown.flags.writeable = False
+            snapshot = replace(snapshot, free=shown)
+        self._free, self._snapshot = free, snapshot
+        self.tree = _NO_QUOTA if tree is None else tree
         self._of_ledger = of_ledger
         self._undo: list[Callable[[], object]] = []
         self._committed: list[bool] = []
@@ -153,6 +156,9 @@ class Statement:
             before = [(at, at.used.get(what)) for at in node.path()]
             node.change(what, sign * amount)
             self._undo.append(partial(_restore, what, before))
+
+
+_NO_QUOTA = QuotaTree(())
 
 
 def _restore(what: FlavorResource, before: list[tuple[QuotaNode, int | None]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
@@ -89,9 +90,9 @@ def _even_empty(role: Role, want: int, snapshot: Snapshot) -> Steps[str]:
 
 def _limits(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
     """The resources that decide on some node how many such pods it takes, those of most nodes first."""
-    demand = snapshot.demand(pod.requests) or []
-    per_node = np.array([snapshot.free[line][eligible] // much for line, much in demand])
-    deciding = (per_node == per_node.min(axis=0)).sum(axis=1).tolist() if len(per_node) else []
+    per_node = [snapshot.free[line] // much for line, much in snapshot.demand(pod.requests) or []]
+    fewest = reduce(np.minimum, per_node) if per_node else []
+    deciding = [int(np.count_nonzero((here == fewest) & eligible)) for here in per_node]
     counts = dict(zip((name for name, much in pod.requests if much > 0), deciding, strict=True))
     ordered = sorted(((name, much) for name, much in pod.requests if counts.get(name)), key=lambda one: -counts[one[0]])
     return listed(amount(name, much, up=True) for name, much in ordered) or amounts(pod.requests)
@@ -174,7 +175,7 @@ def _skew(even: Evenly) -> str:
 def _overcommitted(pod: Pod, snapshot: Snapshot, eligible: Mask) -> Iterator[str]:
     """Say where more is in use than a node has, of each resource that the pod asks for: devices vanish under pods."""
     for name, much in pod.requests:
-        if not much or (line := snapshot.resources.get(name)) is None:
+        if not much or (line := snapshot.resources.get(name)) is None or snapshot.free[line].min(initial=0) >= 0:
             continue
         rows = np.flatnonzero(eligible & (snapshot.free[line] < 0))
         if not len(rows):

@@ -294,7 +294,8 @@ class Claims:
         No other code sees its changes of nodes, and it goes on seeing nodes as they are now. The tree is that of
         everybody, so nothing else may happen between its change and the end of that block.
         """
-        scratch, view = self._table.borrow(), self.snapshot()
+        scratch = self._table.borrow()
+        view = self._table.snapshot(scratch)
         lines, count = view.free.shape
         statement = Statement(view, tree, scratch.free[:lines, :count], of_ledger=True)
         try:

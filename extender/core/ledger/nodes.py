@@ -319,11 +319,12 @@ class Table:
             if (line := self.resources.get(name)) is not None:
                 self.free[line, row] -= sign * amount
 
-    def snapshot(self) -> Snapshot:
-        """What a policy sees now, as a view."""
+    def snapshot(self, scratch: Scratch | None = None) -> Snapshot:
+        """What a policy sees now, as a view; with what is free in ``scratch``, if there is one."""
         facts = self._facts
         lines, count = len(self.resources), len(facts.names)
-        free, allocatable = self.free[:lines, :count], self.allocatable[:lines, :count]
+        amounts = self.free if scratch is None else scratch.free
+        free, allocatable = amounts[:lines, :count], self.allocatable[:lines, :count]
         # A policy that writes into what it is shown fails, and changes nothing.
         free.flags.writeable = allocatable.flags.writeable = False
         return Snapshot(
@@ -342,12 +343,16 @@ class Table:
     def borrow(self) -> Scratch:
         """A copy of what is free now, for one statement. Only the rows that have changed since its last use are copied;
         all are where no copy is at hand, or the arrays have grown."""
-        scratch = next((one for one in self._scratches if not one.lent), None)
-        if scratch is None:
+        for scratch in self._scratches:
+            if not scratch.lent:
+                break
+        else:
             self._scratches.append(scratch := Scratch(self.free.copy()))
-        rows, scratch.lent = list(scratch.behind), True
-        scratch.free[:, rows] = self.free[:, rows]
-        scratch.behind.clear()
+        scratch.lent = True
+        if scratch.behind:
+            rows = list(scratch.behind)
+            scratch.free[:, rows] = self.free[:, rows]
+            scratch.behind.clear()
         return scratch
 
     def lend(self) -> None:
