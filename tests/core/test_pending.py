@@ -167,7 +167,7 @@ def test_what_waits_no_longer_is_not_woken() -> None:
         board.pending.leave(key(name))
     assert board.woken(EVERY_ROOM) == []
     assert board.pending.next_time() is None
-    assert board.pending.shapes() == []
+    assert board.pending.shapes(RoomFor) == []
 
 
 def test_a_cycle_costs_nothing_for_what_is_parked_for_another_cause(monkeypatch: pytest.MonkeyPatch) -> None:

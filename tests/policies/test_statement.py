@@ -239,8 +239,7 @@ def test_a_block_on_5000_nodes_allocates_what_it_changes() -> None:
 
 
 def test_a_look_at_a_ledger_cannot_be_committed_as_a_whole() -> None:
-    view = snapshot(cluster("a: 1x8"))
-    statement = Statement(view, free=view.free.copy(), of_ledger=True)
+    statement = Statement(snapshot(cluster("a: 1x8")), of_ledger=True)
     with statement.open():
         with statement.open():
             statement.claim("a-0", requests(gpus=1))

@@ -45,6 +45,7 @@ from extender.core.ledger.pending import (
     Nodes,
     Own,
     Pending,
+    QuotaFor,
     RoomFor,
     Starting,
     concerns,
@@ -280,9 +281,12 @@ class Cycle:
     def _wake_for_victims(self, *, quota: bool) -> None:
         """Wake workloads that others may be evicted for. ``quota``: those too that lack quota alone."""
         helps_above = self._preempting.helps_above
-        for lacks, shape in self._pending.shapes() if helps_above < inf else ():
-            if (quota or isinstance(lacks, RoomFor)) and shape.priority[0] > helps_above:
-                self._pending.wake(lacks)
+        if helps_above == inf:
+            return
+        for kind in (RoomFor, QuotaFor) if quota else (RoomFor,):
+            for lacks, shape in self._pending.shapes(kind):
+                if shape.priority[0] > helps_above:
+                    self._pending.wake(lacks)
 
     def _whole_line(self) -> Steps[Line]:
         """Return the line of all whose turn may come, with those that quota was given back for, and single pods."""

@@ -419,7 +419,8 @@ class Pending:
         self._changes = changes
         self._came = 0
         self._wake_on: dict[GroupKey, tuple[WakeOn, ...]] = {}
-        self._parked: dict[WakeOn, dict[GroupKey, None]] = {}
+        self._parked: dict[type[WakeOn], dict[WakeOn, dict[GroupKey, None]]] = {RoomFor: {}, QuotaFor: {}, Time: {}}
+        """By kind of cause: whatever wakes all that wait for room must not cost what waits for quota."""
         self._entries: dict[GroupKey, Entry] = {}
         """By workload that waits for quota: a cycle takes up all of a shape at once, without a look at each."""
         self._invited: dict[tuple[str, Amounts], list[Shape]] = {}
@@ -470,10 +471,7 @@ class Pending:
         if isinstance(cause, QuotaFor) and cause.amounts is not None:
             self._invited.setdefault((cause.queue, cause.amounts), []).append(cause.shape)
             return
-        places: list[WakeOn] = [cause]
-        if cause == EVERY_ROOM:
-            places = [one for one in self._parked if isinstance(one, RoomFor)]
-        for place in places:
+        for place in [*self._parked[RoomFor]] if cause == EVERY_ROOM else [cause]:
             for key in self.parked(place):
                 self._rouse(key, cause)
 
@@ -499,11 +497,11 @@ class Pending:
 
     def parked(self, cause: WakeOn) -> list[GroupKey]:
         """Return the workloads that wait for exactly this."""
-        return [*self._parked.get(cause, ())]
+        return [*self._parked[type(cause)].get(cause, ())]
 
-    def shapes(self) -> list[tuple[RoomFor | QuotaFor, Shape]]:
-        """Return what workloads of known shapes wait for, and the shapes."""
-        return [(one, one.shape) for one in self._parked if not isinstance(one, Time) and one.shape is not None]
+    def shapes(self, kind: type[RoomFor | QuotaFor]) -> list[tuple[WakeOn, Shape]]:
+        """Return what workloads of known shapes wait for, of this kind, and the shapes."""
+        return [(one, one.shape) for one in self._parked[kind] if not isinstance(one, Time) and one.shape is not None]
 
     def take_due(self) -> list[GroupKey]:
         """Return the workloads that the cycle looks at, in the order in which they came."""
@@ -513,7 +511,7 @@ class Pending:
         """Return those that quota may have been given back for, by ClusterQueue, and how much of what."""
         invited, self._invited = self._invited, {}
         for (queue, amounts), shapes in invited.items():
-            keys = [key for shape in shapes for key in self._parked.get(QuotaFor(queue, shape), ())]
+            keys = [key for shape in shapes for key in self.parked(QuotaFor(queue, shape))]
             if entries := [self._entries[key] for key in keys]:
                 yield queue, entries, amounts
 
@@ -543,17 +541,17 @@ class Pending:
         self._unpark(key)
         self._wake_on[key] = wake_on
         for cause in wake_on:
-            self._parked.setdefault(cause, {})[key] = None
+            self._parked[type(cause)].setdefault(cause, {})[key] = None
             if isinstance(cause, Time):
                 heapq.heappush(self._times, (cause.at, key))
 
     def _unpark(self, key: GroupKey) -> None:
         self._entries.pop(key, None)
         for cause in self._wake_on.pop(key, ()):
-            parked = self._parked[cause]
-            del parked[key]
+            causes = self._parked[type(cause)]
+            del (parked := causes[cause])[key]
             if not parked:
-                del self._parked[cause]
+                del causes[cause]
 
 
 class NamespaceLimit:
