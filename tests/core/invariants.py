@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from itertools import chain
 
 import numpy as np
@@ -17,6 +17,7 @@ from extender.core.queue.demands import to_be_planned
 from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
+from policies.model import GroupKey, Pod
 from policies.placement.matching import admits
 from policies.placement.request import shape_of
 from tests.core.recount import differences
@@ -34,6 +35,7 @@ def validate(state: State) -> None:
         _wrong_with_claims(state),
         _wrong_with_expected(state),
         _wrong_with_indexes(state),
+        _wrong_with_pods(state),
         _wrong_with_quotas(state),
     )
     for problem in wrong:
@@ -207,6 +209,52 @@ def _wrong_with_indexes(state: State) -> Iterator[str]:
     for uid, done in state.store.bound_by_us.items():
         if uid not in state.pods or (state.pods[uid].node, state.pods[uid].stamp) != (done.node, done.stamp):
             yield f"{uid} was bound to {done.node} by us, but the pod says otherwise"
+
+
+def _wrong_with_pods(state: State) -> Iterator[str]:
+    """What is kept of pods beside their claims and their gangs is so by a fresh look at all pods."""
+    singles, astray, pods = state.singles, state.astray._pods, state.pods.values()
+    mounts = [((pod.namespace, claim), pod.uid) for pod in pods for claim in pod.claims]
+    owned = [((pod.owner, pod.group_key), pod.uid) for pod in pods if pod.owner and not pod.ended]
+    grouped = [(pod, pod.native_group or pod.job_group) for pod in pods if not pod.ended]
+    natives = [(GroupKey(pod.namespace, group), (pod.uid, pod.node)) for pod, group in grouped if group]
+    alone = [pod.uid for pod in pods if pod.group_key is None and _stands_in_line(state, pod)]
+    indexes: dict[str, tuple[object, object]] = {
+        "mount each volume claim": ({claim: {*uids} for claim, uids in state.volumes.users.items()}, _sets(mounts)),
+        "are of each owner and gang": (
+            {(owner, gang): {*uids} for owner, gangs in astray.items() for gang, uids in gangs.items()},
+            _sets(owned),
+        ),
+        "are of each native group": (
+            {key: {*of.items()} for key, of in singles.natives._groups.items()},
+            _sets(natives),
+        ),
+        "stand in line alone": ({*singles._roles}, {*alone}),
+    }
+    for what, (kept, found) in indexes.items():
+        if kept != found:
+            yield f"{kept} are taken to {what}, but a fresh look finds {found}"
+    subsets: dict[str, tuple[Collection[str], Collection[str]]] = {
+        "room is kept for": (singles.kept, alone),
+        "nominations are known of": (singles.nominated, alone),
+        "a rest is known of": (singles.rests, state.pods),
+        "a Binding is in doubt of": (state.binds.doubted, state.pods),
+    }
+    for what, (kept_of, known) in subsets.items():
+        if left := [uid for uid in kept_of if uid not in known]:
+            yield f"{what} {left}, which are gone, or wait no longer"
+
+
+def _stands_in_line(state: State, pod: Pod) -> bool:
+    waits = pod.live and not (pod.node or pod.gates or pod.native_group)
+    return waits and pod.scheduler in state.schedulers
+
+
+def _sets(pairs: Iterable[tuple[Hashable, Hashable]]) -> dict[Hashable, set[Hashable]]:
+    found: dict[Hashable, set[Hashable]] = {}
+    for key, value in pairs:
+        found.setdefault(key, set()).add(value)
+    return found
 
 
 def _wrong_with_quotas(state: State) -> Iterator[str]:
