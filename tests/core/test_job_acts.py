@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.core.answers import JobWritten, Outcome
 from extender.core.workload.job import Due, JobRecord, JobWrite
-from tests.builders import cluster
+from tests.builders import cluster, key
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
@@ -60,3 +60,17 @@ def test_a_start_that_is_due_goes_with_its_plan() -> None:
     train.obeys = True
     train.wait(5)
     assert len(train.starts) == 1
+
+
+def test_a_stop_is_withdrawn_by_the_workload_that_it_is_for_alone() -> None:
+    preempted = "preempted by first"
+    stopped = JobRecord(job(2))
+    for preemptor, why in (("second", preempted), ("first", "")):
+        stopped.decide_stop(preempted, key("first"))
+        stopped.withdraw_stop(key(preemptor))
+        assert stopped.stop == why
+    lost = JobRecord(job(2))
+    lost.decide_stop("node a-0 is gone")
+    lost.decide_stop(preempted, key("first"))
+    lost.withdraw_stop(key("first"))
+    assert lost.stop == "node a-0 is gone", "it is started over all the same"

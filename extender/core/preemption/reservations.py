@@ -95,14 +95,14 @@ class GivingWay:
         owners += [SlotOf(victim.key, slot) for slot in workload.members.slots.planned]
         return any(claims.get(owner) is not None for owner in owners)
 
-    def tell(self, victim: Victim, why: str, now: float) -> None:
+    def tell(self, victim: Victim, preemptor: GroupKey, why: str, now: float) -> None:
         """Once more if it was told already."""
         if victim.pod:
             for pod in self._candidates.going(victim):
                 if pod.live and not self.needs(victim):
                     self._revocations.evict(pod, why)
         elif (workload := self._store.workloads.get(victim.key)) is not None:
-            self._tell_whole(workload, why, now)
+            self._tell_whole(workload, preemptor, why, now)
 
     def needs(self, victim: Victim) -> str:
         """Why a surplus may not go alone any more; empty if it may, or is none."""
@@ -114,19 +114,19 @@ class GivingWay:
             return ""
         return f"{victim.mention} is no surplus any more: its gang has too few members without it"
 
-    def spare(self, victim: Victim, why: str) -> None:
-        """It need not go for that any more: a job that was not suspended yet runs on."""
+    def spare(self, victim: Victim, preemptor: GroupKey) -> None:
+        """It need not go for that workload any more: a job that was not suspended yet runs on."""
         workload = None if victim.pod else self._store.workloads.get(victim.key)
         if workload is not None and workload.job is not None:
-            workload.job.withdraw_stop(why)
+            workload.job.withdraw_stop(preemptor)
             self._pending.wake(Own(workload.key, anew=True))
 
-    def _tell_whole(self, workload: Workload, why: str, now: float) -> None:
+    def _tell_whole(self, workload: Workload, preemptor: GroupKey, why: str, now: float) -> None:
         job = workload.job
         self._pending.wake(Own(workload.key, anew=True))
         if job is not None:
             if job.plan is not None and not job.seen.suspended:
-                job.decide_stop(why)
+                job.decide_stop(why, preemptor)
             return
         self._room.unreserve_all(workload)
         if not workload.releasing:
@@ -365,7 +365,7 @@ class Reservations:
             preemptions.evictions.note(victim, job, now - self._process.epoch)
         preemptions.tell(key, now)
         for victim in list(preemption.left):
-            self._giving_way.tell(victim, preemption.why[victim], now)
+            self._giving_way.tell(victim, key, preemption.why[victim], now)
 
     def _tell_first(self, key: GroupKey, preemption: Preemption, now: float) -> None:
         """What a PodDisruptionBudget lets go may have changed since it was decided: no gang is to go in part."""
@@ -396,7 +396,7 @@ class Reservations:
         for node in preemption.rooms:
             self._room.free(room_of(key, node))
         for victim in preemption.left:
-            self._giving_way.spare(victim, preemption.why[victim])
+            self._giving_way.spare(victim, key)
             self._pending.wake(Own(victim.key))
         self.write(key, preemption.written_on, None)
         return preemption

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from extender.core.causes import NameTaken
 from extender.core.workload.additions import Addition, Source
-from policies.model import Job, Pod, PodSets, SlotKey
+from policies.model import GroupKey, Job, Pod, PodSets, SlotKey
 
 
 class JobWrite(Enum):
@@ -22,10 +22,14 @@ class JobWrite(Enum):
 
 
 class Due(NamedTuple):
-    """An act that is decided and has yet to be seen (to suspend) or to be asked for (to start), and what for."""
+    """An act that is decided and has yet to be seen (to suspend) or to be asked for (to start), and what for.
+
+    ``preemptor``: the workload that it is suspended for, if that is why.
+    """
 
     act: JobWrite
     why: str
+    preemptor: GroupKey | None = None
 
 
 @dataclass(slots=True)
@@ -315,14 +319,14 @@ class JobRecord:
         if self.start_due:
             self.due = None
 
-    def decide_stop(self, why: str) -> None:
+    def decide_stop(self, why: str, preemptor: GroupKey | None = None) -> None:
         """Have it suspended, unless it is left out; the first reason stays."""
         if not self.seen.bare and not self.stop:
-            self.due = Due(JobWrite.SUSPEND, why)
+            self.due = Due(JobWrite.SUSPEND, why, preemptor)
 
-    def withdraw_stop(self, why: str) -> None:
-        """Let it run on if it is to be suspended for this reason."""
-        if self.stop == why:
+    def withdraw_stop(self, preemptor: GroupKey) -> None:
+        """Let it run on if it is to be suspended for this workload."""
+        if self.due is not None and self.due.preemptor == preemptor:
             self.due = None
 
     def expect(self, until: float, in_full: float = 0.0) -> None:
