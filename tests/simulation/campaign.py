@@ -108,6 +108,9 @@ class Run:
             self.world.autoscaler.stays = self.marks.stays
             self.world.autoscaler.removed.append(self.referee.node_taken_away)
             asked = Provisioning(self.world.api, self.world.clock, self.world.autoscaler) if plan.asks else None
+            if asked is not None and plan.elastic is not None:
+                for at, served in plan.elastic.served:
+                    self.world.clock.at(BEGIN_S + at, partial(asked.serve, served=served))
             Rounds(self.marks, self.world.clock, lambda: self.world.extender, asked)
         self._past = PastKeeper(self.world, plan.queues.past, exact=plan.queues.exact)
         self.checks = SelfChecks(self.world, plan.core, self.world.chance.stream("self-checks"))

@@ -34,6 +34,7 @@ from tests.simulation.elastic_plan import (
     has_taints,
     needing,
     owned,
+    with_another_way,
     with_elastic,
     with_later,
     with_taints,
@@ -117,6 +118,8 @@ def draw(seed: int) -> Plan:
     elastic = draw_elastic(chance, calm=calm) if has_elastic(seed) else None
     elastic = with_taints(elastic, chance) if elastic is not None and has_taints(seed) else elastic
     elastic = crowded(elastic, chance, calm=calm) if elastic is not None and has_preemption(seed) else elastic
+    changes = has_requests(seed) and not calm
+    elastic = with_another_way(elastic, chance) if elastic is not None and changes else elastic
     elastic = with_later(elastic, chance) if elastic is not None and has_later(seed) else elastic
     plan = replace(plan, asks=has_requests(seed))
     plan = _with_jobs(plan, chance, elastic) if has_jobs(seed) or elastic is not None else plan

@@ -39,7 +39,8 @@ _WHILE_AWAITING = (
 class ElasticPlan:
     """``coming``: nodes that there may be one day, which quotas are drawn for. ``jobs`` beside those of the seed;
     ``faults``: what, how long after which moment, and after how many of those. ``tolerates``: where nodes that are made
-    have a taint, their flavor says what its pods tolerate; else they have to say it themselves."""
+    have a taint, their flavor says what its pods tolerate; else they have to say it themselves. ``served``: when
+    ProvisioningRequests are taken out of the cluster, and when they are installed again."""
 
     pool: Pool
     within_s: float
@@ -47,6 +48,7 @@ class ElasticPlan:
     jobs: tuple[tuple[float, BatchJob], ...]
     faults: tuple[tuple[str, float, str, int], ...]
     tolerates: bool = False
+    served: tuple[tuple[float, bool], ...] = ()
 
     @property
     def tainted(self) -> bool:
@@ -71,6 +73,13 @@ def has_owned(seed: int) -> bool:
 def has_requests(seed: int) -> bool:
     """One in eight of these: jobs ask for nodes by ProvisioningRequests."""
     return has_elastic(seed) and seed // 120 % 8 == 5
+
+
+def with_another_way(plan: ElasticPlan, chance: Chance) -> ElasticPlan:
+    """The same, where for some time nobody can ask by ProvisioningRequests, in half of the seeds."""
+    dice = chance.stream("when nodes cannot be asked for")
+    gone, lasts = 60 * dice.random(), dice.choice((0.5, 5.0, 35.0))
+    return replace(plan, served=((gone, False), (gone + lasts, True)) if dice.random() < 0.5 else ())
 
 
 def has_later(seed: int) -> bool:

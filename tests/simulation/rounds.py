@@ -98,7 +98,8 @@ class Rounds:
         self._marks = marks
         self._clock = clock
         self._leader = leader
-        self._told: Engine | None = None
+        self._told: tuple[Engine, bool] | None = None
+        """Which core knows whether nodes can be asked for, and what it was told."""
         self._keeper = NodeKeeper(marks, self._core, marks.uids)  # type: ignore[arg-type]
         clock.after(EVERY_S, self._round)
 
@@ -111,12 +112,13 @@ class Rounds:
         leader = self._leader()
         if leader is not None and leader.frozen:
             return
-        core = self._core()
-        if leader is not None and core is not None and core is not self._told:
-            self._told = core
-            leader.tell_whether_nodes_can_be_asked_for(served=self._provisioning is not None)
-        if leader is not None and core is not None and self._provisioning is not None and not self._marks.is_down:
-            self._provisioning.look(leader)
+        core, asked = self._core(), self._provisioning
+        served = asked is not None and asked.served
+        if leader is not None and core is not None and self._told != (core, served):
+            self._told = core, served
+            leader.tell_whether_nodes_can_be_asked_for(served=served)
+        if leader is not None and core is not None and asked is not None and served and not self._marks.is_down:
+            asked.look(leader)
         with suppress(ApiError):
             _at_once(self._keeper.look())
 

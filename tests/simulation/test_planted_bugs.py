@@ -237,6 +237,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (pending.room_that_comes_free_wakes_nothing, 3, "could have been planned for"),
     (pending.quota_that_is_given_back_wakes_nothing, 794, "waits for .*, and has quota and room for"),
     (pending.changes_of_a_parked_workload_do_not_wake_it, 13, "wait, and after a restart"),
+    (pending.what_all_workloads_depend_on_wakes_none, 674, "asks for nodes since|nothing has woken it"),
     (statements.nodes_that_were_tried_stay, 56, "is promised .*, where the room is"),
     (statements.quota_that_was_tried_stays, 37, r"is to be (bound|started), and .* would use \d+ GPUs of"),
     (statements.inner_blocks_are_not_dropped, 3052, "waits, and .* could give way to it"),

@@ -9,18 +9,19 @@ from collections.abc import Iterator
 
 from extender.core.engine import Engine
 from extender.core.events import Tick
-from extender.core.ledger.pending import Config
+from extender.core.ledger.pending import Config, Pending
 
 _LASTS_S = 1.0
-_HANDLE = Engine.handle
-"""As it is: what a recorder or a planted bug makes of it later does not concern this look."""
+_HANDLE, _WAKE = Engine.handle, Pending.wake
+"""As they are: what a recorder or a planted bug makes of them later does not concern this look."""
 
 
 def not_woken(core: Engine, now: float) -> Iterator[str]:
     """Yield the workloads that a look at every pending one plans, or evicts others for."""
     pending, under_way = core.state.pending, core.state.preemptions.under_way
     waits, evicting, passes, end = [*pending.keys], [*under_way], core.passes[0], now + _LASTS_S
-    pending.wake(Config())
+    _WAKE(pending, Config())
+    core.state.preemptions.ripen()  # nor is it remembered for whom no victims were found
     _HANDLE(core, Tick(), now)
     while core.passes[0] == passes and (due := core.next_wake()) is not None and due < end:
         now = max(now, due)

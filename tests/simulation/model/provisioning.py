@@ -30,14 +30,22 @@ class _Request:
 
 
 class Provisioning:
-    """``look`` is called round by round."""
+    """``look`` is called round by round while the kind is ``served``."""
 
     def __init__(self, api: ApiServer, clock: Clock, autoscaler: Autoscaler) -> None:
+        self.served = True
         self._api = api
         self._clock = clock
         self._autoscaler = autoscaler
         self._requests: dict[CapacityAsk, _Request] = {}
         self._leader: Extender | None = None
+
+    def serve(self, *, served: bool) -> None:
+        """The kind is installed, or taken out of the cluster with all objects of it."""
+        self.served = served
+        for ask in list(self._requests) if not served else ():
+            del self._requests[ask]
+            self._autoscaler.booked.pop(ask, None)
 
     def look(self, leader: Extender) -> None:
         if leader is not self._leader:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from extender.core.ledger.pending import ANY_ROOM, Own, Pending, QuotaFor, RoomFor, WakeCause
+from extender.core.ledger.pending import ANY_ROOM, Config, Own, Pending, QuotaFor, RoomFor, WakeCause
 
 
 def _unless(patch: pytest.MonkeyPatch, lost: Callable[[Pending, WakeCause], bool]) -> None:
@@ -30,3 +30,8 @@ def changes_of_a_parked_workload_do_not_wake_it(patch: pytest.MonkeyPatch) -> No
         return isinstance(cause, Own) and pending.wake_on(cause.key) not in ((), (ANY_ROOM,))
 
     _unless(patch, lost)
+
+
+def what_all_workloads_depend_on_wakes_none(patch: pytest.MonkeyPatch) -> None:
+    """Be it of a namespace or of the cluster."""
+    _unless(patch, lambda _, cause: isinstance(cause, Config))
