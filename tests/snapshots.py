@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from extender.cli.simulate import main
 from extender.kube.reading.budgets import BudgetObject
 from extender.kube.reading.objects import GroupObject, NodeObject, PodObject
+from extender.kube.snapshots.devices import DeviceObjects
 from extender.kube.snapshots.snapshot import ClusterFile, encode, reduced
 
 Tree = dict[str, Any]
@@ -69,7 +70,11 @@ def pod(gang: str, index: int, size: int, *, gpus: int = 8, node: str | None = N
 
 
 def taken(
-    nodes: list[Tree], pods: list[Tree], groups: list[Tree] | None = None, budgets: Sequence[BudgetObject] = ()
+    nodes: list[Tree],
+    pods: list[Tree],
+    groups: list[Tree] | None = None,
+    budgets: Sequence[BudgetObject] = (),
+    devices: Tree | None = None,
 ) -> ClusterFile:
     """The snapshot of a cluster with these objects."""
     return reduced(
@@ -77,6 +82,7 @@ def taken(
         pods=msgspec.convert(pods, list[PodObject]),
         groups=msgspec.convert(groups or [], list[GroupObject]),
         budgets=budgets,
+        devices=msgspec.convert(devices or {}, DeviceObjects),
     )
 
 

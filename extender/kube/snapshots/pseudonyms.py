@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from extender.core.gate.stamps import GANG_NAME, GANG_QUEUE, GANG_UID, RELEASE
+from extender.kube.devices.reading import USE
 from extender.kube.dialects import NAMES, koordinator, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
 from extender.kube.dialects.words import TASK_SPEC
@@ -31,6 +32,8 @@ _WELL_KNOWN = re.compile(
     r"(.*\.)?(kubernetes|k8s|nvidia|amd|intel|amazonaws|google|azure|coreweave|muster)\.(io|com|dev|cloud)"
 )
 _HARMLESS = re.compile(r"-?[0-9]{0,6}|true|false", re.ASCII)
+_SERIAL = re.compile(r".+\.attributes\..*(?i:uuid|serial|guid|mac|address).*\.string")
+"""Attributes of devices that tell apart single machines."""
 _ROLES = re.compile(rf"master|worker|chief|ps|evaluator|launcher|{RAY_HEAD}|[0-9]{{1,6}}")
 """Of training jobs and of Ray: the rank of a pod depends on some of them. A number: a podset of an AppWrapper."""
 _OF_JOB = re.compile(r"(.+)-[a-z0-9]+-\1-pgt-0-[a-z0-9]+")
@@ -56,6 +59,16 @@ _KINDS = {
     "resourceGroups.coveredResources": "key", "spec.topologyName": "topology", "levels.nodeLabel": "key",
     "nodeTaints.key": "key", "nodeTaints.value": "value", "spec.admissionChecks": "check",
     "namespaces.metadata.name": "namespace",
+    "devices.classes.metadata.name": "class", "devices.taintRules.metadata.name": "rule",
+    "devices.slices.metadata.name": "slice", "devices.claimTemplates.metadata.name": "template",
+    "devices.claims.metadata.name": "claim",
+    "exactly.deviceClassName": "class", "firstAvailable.deviceClassName": "class",
+    "spec.extendedResourceName": "key", "requests.name": "request", "firstAvailable.name": "request",
+    "resourceClaims.name": "use", "resourceClaims.resourceClaimName": "claim",
+    "resourceClaims.resourceClaimTemplateName": "template",
+    "pool.name": "pool", "devices.name": "device", "devices.nodeName": "node", "results.pool": "pool",
+    "results.device": "device", "deviceSelector.pool": "pool", "deviceSelector.device": "device",
+    "taint.key": "key", "taint.value": "value", "reservedFor.uid": "uid",
 }  # fmt: skip
 """The end of a text's path -> what it names."""
 _GROUPS = "podGroups", "volcanoPodGroups", "kaiPodGroups", "koordinatorPodGroups"
@@ -116,6 +129,8 @@ def _but(say: Say, kept: Collection[str]) -> Say:
     def told(kind: str, text: str) -> str:
         if not text or text == ANY_ADDRESS or (kind == "key" and (text in kept or _is_known(text))):
             return text
+        if kind == "class" and _WELL_KNOWN.fullmatch(text):
+            return text
         harmless = {"value": _HARMLESS, "role": _ROLES, "queue": _QUEUES}.get(kind)
         return text if harmless is not None and harmless.fullmatch(text) else say(kind, text)
 
@@ -128,7 +143,19 @@ def _is_known(key: str) -> bool:
 
 
 def _rewritten(tree: dict[str, Any], say: Say) -> dict[str, Any]:
-    roots = "nodes", *_GROUPS, "claims", "volumes", "owners", "jobs", "pods", "budgets", "queues", "namespaces"
+    roots = (
+        "nodes",
+        *_GROUPS,
+        "claims",
+        "volumes",
+        "owners",
+        "jobs",
+        "pods",
+        "budgets",
+        "queues",
+        "namespaces",
+        "devices",
+    )
     return {root: _part(tree[root], root, say) for root in roots}
 
 
@@ -137,11 +164,11 @@ def _part(tree: Any, path: str, say: Say) -> Any:
     if isinstance(tree, list):
         return [_part(one, path, say) for one in tree]
     if isinstance(tree, dict):
-        if path.endswith(_AMOUNTS):
+        if path.endswith(_AMOUNTS) and not path.endswith(".devices.requests"):
             return {say("key", name): amount for name, amount in tree.items()}
         if path.endswith(".minTaskMember"):
             return {say("role", role): least for role, least in tree.items()}
-        if path.endswith(_LABELS):
+        if path.endswith(_LABELS) and "nodeSelectorTerms" not in tree:
             return {say("key", key): say("value", value) for key, value in tree.items()}
         if path.endswith((".labels", ".annotations")):
             return _said(tree, say)
@@ -160,8 +187,9 @@ def _said(tree: dict[str, str], say: Say) -> dict[str, str]:
         for key, value in tree.items()
         if key in READ
     }
+    known |= {key: say("use", tree[key]) for key in tree if key == USE}
     known |= {key: RENAMED[key](tree[key], say) for key in known if key in RENAMED}
-    others = {say("key", key): say("value", value) for key, value in tree.items() if key not in READ}
+    others = {say("key", key): say("value", value) for key, value in tree.items() if key not in known}
     return known | others
 
 
@@ -174,6 +202,8 @@ def _text(text: str, path: str, say: Say) -> str | None:
         return series_renamed(text, say)
     if path == "jobs.problem":
         return _UNTOLD if text else ""
+    if _SERIAL.fullmatch(path):
+        return say("serial", text)
     kind = _KINDS.get(path) or _KINDS.get(".".join(path.rsplit(".", 2)[-2:]))
     return text if kind is None else say(kind, text)
 

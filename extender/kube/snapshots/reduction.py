@@ -29,7 +29,6 @@ from extender.kube.reading.objects import (
     Condition,
     Meta,
     NodeObject,
-    PodClaim,
     PodObject,
     Volume,
     VolumeObject,
@@ -104,9 +103,6 @@ def reduced_pod(pod: PodObject, selected: Collection[str]) -> PodObject:
     pod.metadata.owner_references = [owner for owner in meta.owner_references or () if owner.controller] or None
     if pod.spec is not None:
         pod.spec.volumes = [found for one in pod.spec.volumes or () if (found := _volume(meta, one))] or None
-        # How many claims it has, and none of their names: devices are not part of a snapshot.
-        claims = pod.spec.resource_claims or ()
-        pod.spec.resource_claims = [PodClaim(f"claim-{at}") for at, _ in enumerate(claims)] or None
         for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ())):
             container.ports = [one for one in container.ports or () if one.host_port or pod.spec.host_network] or None
     if pod.status is not None:

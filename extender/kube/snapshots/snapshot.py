@@ -1,5 +1,5 @@
-"""A cluster in one file: nodes, pods, PodGroups, owners of gangs, jobs, volumes and their claims, PodDisruptionBudgets,
-and queue objects.
+"""A cluster in one file: nodes, pods, PodGroups, owners of gangs, jobs, volumes and devices with their claims,
+PodDisruptionBudgets, and queue objects.
 
 The file has the objects in Kubernetes' own shape, reduced to what a decision reads: environment, commands, images,
 secrets and all annotations but those that name gangs are not even decoded, or left out by ``reduction``.
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from extender.core.events import ClaimSeen, NamespaceSeen, QueueSeen, VolumeSeen
+from extender.core.events import ClaimSeen, DeviceEvent, NamespaceSeen, QueueSeen, VolumeSeen
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.convert import claim_from, instant, node_from, pod_from, readable, volume_from
@@ -52,6 +52,7 @@ from extender.kube.resources import (
     VOLCANO_GROUPS,
     VOLUMES,
 )
+from extender.kube.snapshots.devices import DeviceObjects, device_events, take_devices
 from extender.kube.snapshots.jobs import JobObject, job_from, take_jobs
 from extender.kube.snapshots.queues import Document, priorities_in, queue_events, take_queues
 from extender.kube.snapshots.reduction import (
@@ -106,6 +107,7 @@ class ClusterFile(Struct, rename="camel", tag="ClusterSnapshot", tag_field="kind
     jobs: list[JobObject] = field(default_factory=list)
     claims: list[ClaimObject] = field(default_factory=list)
     volumes: list[VolumeObject] = field(default_factory=list)
+    devices: DeviceObjects = field(default_factory=DeviceObjects)
     budgets: list[BudgetObject] = field(default_factory=list)
     queues: list[Document] = field(default_factory=list)
     namespaces: list[AnyObject] = field(default_factory=list)
@@ -130,6 +132,7 @@ class ClusterFacts:
     jobs: list[Job]
     claims: list[ClaimSeen]
     volumes: list[VolumeSeen]
+    devices: list[DeviceEvent]
     budgets: list[DisruptionBudget]
     queues: list[QueueSeen | NamespaceSeen]
     unreadable: list[str]
@@ -156,12 +159,13 @@ async def take(kube: Kube, taken: str, reader: Reader) -> ClusterFile:
             jobs=await take_jobs(kube, reader, pods),
             claims=await _list(kube, CLAIMS.path, ClaimObject),
             volumes=await _list(kube, VOLUMES.path, VolumeObject),
+            devices=await take_devices(kube),
             budgets=await _list(kube, BUDGETS.path, BudgetObject),
             queues=queues,
             namespaces=namespaces,
         )
     except UNDECODABLE as error:
-        raise SnapshotError(f"a queue object or namespace: {error}") from None
+        raise SnapshotError(f"a queue object, a namespace or an object of devices: {error}") from None
     except ApiError as error:
         raise SnapshotError(f"the cluster cannot be read: {error}") from None
 
@@ -174,6 +178,7 @@ def reduced(
     jobs: Iterable[JobObject] = (),
     claims: Iterable[ClaimObject] = (),
     volumes: Iterable[VolumeObject] = (),
+    devices: DeviceObjects | None = None,
     budgets: Iterable[BudgetObject] = (),
     queues: Iterable[Document] = (),
     namespaces: Iterable[AnyObject] = (),
@@ -198,6 +203,7 @@ def reduced(
         jobs=[reduced_job(one, keys) for one in jobs],
         claims=[reduced_claim(one) for one in claims],
         volumes=[reduced_volume(one) for one in volumes if volume_from(one) is not None],
+        devices=devices or DeviceObjects(),
         budgets=[reduced_budget(one) for one in budgets],
         queues=list(queues),
         namespaces=list(namespaces),
@@ -240,10 +246,13 @@ def decode(
     jobs = readable(lambda one: job_from(one, reader), file.jobs, unreadable)
     claims = readable(claim_from, file.claims, unreadable)
     volumes = [one for one in readable(volume_from, file.volumes, unreadable) if one is not None]
+    devices = list(device_events(file.devices, unreadable))
     budgets = readable(budget_from, file.budgets, unreadable)
     queues = list(queue_events(file.queues, file.namespaces, unreadable))
     taken = max([_instant(file.taken), *(pod.created for pod in pods)])
-    return ClusterFacts(nodes, pods, groups, owners, jobs, claims, volumes, budgets, queues, unreadable, classes, taken)
+    return ClusterFacts(
+        nodes, pods, groups, owners, jobs, claims, volumes, devices, budgets, queues, unreadable, classes, taken
+    )
 
 
 def _instant(text: str) -> float:

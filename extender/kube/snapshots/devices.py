@@ -1,0 +1,87 @@
+"""Devices in a snapshot: what drivers publish, what pods claim of it, and what claims have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from extender.core.events import (
+    ClaimTemplateSeen,
+    DeviceClaimSeen,
+    DeviceEvent,
+    SliceSeen,
+    TaintRuleSeen,
+)
+from extender.kube.client import Kube
+from extender.kube.convert import readable
+from extender.kube.devices.objects import (
+    DeviceClassObject,
+    ResourceClaimObject,
+    ResourceClaimTemplateObject,
+    SliceObject,
+    TaintRuleObject,
+)
+from extender.kube.devices.reading import USE, claim_from, class_from, slice_from, taint_rule_from, template_from
+from extender.kube.reading.objects import Meta
+from extender.kube.resources import CLAIM_TEMPLATES, DEVICE_CLAIMS, DEVICE_CLASSES, SLICES, TAINT_RULES
+from extender.kube.snapshots.jobs import listed
+from policies.model.devices import EXTENDED_USE
+
+ObjectT = TypeVar(
+    "ObjectT", DeviceClassObject, TaintRuleObject, SliceObject, ResourceClaimTemplateObject, ResourceClaimObject
+)
+_ANNOTATIONS = (USE, EXTENDED_USE)
+
+
+class DeviceObjects(Struct, rename="camel"):
+    """All objects of ``resource.k8s.io``; none where the API server does not serve them."""
+
+    classes: list[DeviceClassObject] = field(default_factory=list)
+    taint_rules: list[TaintRuleObject] = field(default_factory=list)
+    slices: list[SliceObject] = field(default_factory=list)
+    claim_templates: list[ResourceClaimTemplateObject] = field(default_factory=list)
+    claims: list[ResourceClaimObject] = field(default_factory=list)
+
+
+async def take_devices(kube: Kube) -> DeviceObjects:
+    """Read them, with only what a decision reads. Raises ApiError, or one of ``UNDECODABLE``."""
+    return DeviceObjects(
+        await _read(kube, DEVICE_CLASSES.path, DeviceClassObject),
+        await _read(kube, TAINT_RULES.path, TaintRuleObject),
+        await _read(kube, SLICES.path, SliceObject),
+        await _read(kube, CLAIM_TEMPLATES.path, ResourceClaimTemplateObject),
+        await _read(kube, DEVICE_CLAIMS.path, ResourceClaimObject),
+    )
+
+
+def device_events(devices: DeviceObjects, unreadable: list[str]) -> Iterator[DeviceEvent]:
+    """Return what the core sees of them, in an order in which each refers to what was before. What cannot be read is
+    left out, and named in ``unreadable``."""
+    yield from readable(class_from, devices.classes, unreadable)
+    rules = readable(taint_rule_from, devices.taint_rules, unreadable)
+    yield from (TaintRuleSeen(rule) for rule in rules if rule is not None)
+    yield from map(SliceSeen, readable(slice_from, devices.slices, unreadable))
+    yield from map(ClaimTemplateSeen, readable(template_from, devices.claim_templates, unreadable))
+    yield from map(DeviceClaimSeen, readable(claim_from, devices.claims, unreadable))
+
+
+async def _read(kube: Kube, path: str, kind: type[ObjectT]) -> list[ObjectT]:
+    """A version of Kubernetes may not serve a kind, and the user may not be allowed to list it."""
+    objects = [msgspec.json.decode(raw, type=kind) for raw in await listed(kube, path, (403, 404)) or ()]
+    for obj in objects:
+        obj.metadata = _reduced(obj.metadata or Meta())
+    return objects
+
+
+def _reduced(meta: Meta) -> Meta:
+    annotations = {key: value for key, value in (meta.annotations or {}).items() if key in _ANNOTATIONS}
+    return Meta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        annotations=annotations or None,
+        owner_references=[owner for owner in meta.owner_references or () if owner.controller] or None,
+    )
