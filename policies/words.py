@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 LINE = "devices/"
 """How the names of amounts begin in which nodes offer devices and pods ask for them; no resource begins like that."""
+WHOLE = 1 << 20
+"""What a node offers for a request that takes all of its devices; more than there are devices."""
 _DIGITS = re.compile(r"([0-9]+)")
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -54,6 +56,21 @@ def amount(name: str, much: int, *, up: bool = False) -> str:
     if name.startswith(LINE):
         return _devices_of(name.removeprefix(LINE), much)
     return "1 pod" if (name, much) == ("pods", 1) else f"{much} {name}"
+
+
+def without_devices(requests: Requests) -> Requests:
+    """The requests that the pod itself states: without amounts of the devices that its claims ask for."""
+    return tuple(one for one in requests if not one[0].startswith(LINE))
+
+
+def count_devices(requests: Requests) -> int:
+    """Count GPUs and other devices: extended resources, or devices of claims if those are more.
+
+    A device of a claim may be in several amounts, so the largest amount is their number. Amounts that stand for all
+    devices of a node, whatever their number, do not count.
+    """
+    by_name = sum(much for name, much in requests if "/" in name and not name.startswith(LINE))
+    return max([by_name, *(much for name, much in requests if name.startswith(LINE) and much < WHOLE)])
 
 
 def _devices_of(what: str, much: int) -> str:

@@ -278,11 +278,15 @@ class Apply:
         self._device_users.ask_again(uids)
         if not isinstance(event, SliceSeen | SliceGone | TaintRuleSeen | TaintRuleGone):
             self._device_users.look_at_jobs()
-        if self._devices.take_grown() or isinstance(event, DeviceClassSeen | DeviceClassGone):
+        if isinstance(event, DeviceClassSeen | DeviceClassGone):
             self._pending.wake(Nodes())
 
     def follow_devices(self, now: float) -> None:
-        """Take plans back where devices have gone that they rest on."""
+        """Have pods ask for what they need by now, and see where devices came or went."""
+        for uid in (stale := self._devices.take_stale()):
+            self._pods_seen.see(self._store.pods[uid], now)
+        self._device_users.ask_again(stale)
+        self._device_users.wake_for_grown()
         for node in self._devices.take_shrunk():
             self._revocations.give_way(node, now, "has lost devices")
 

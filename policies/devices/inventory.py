@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from policies.devices.lines import WHOLE, Devices, Match
+from policies.devices.lines import Devices, Match
 from policies.devices.selectors import Selector, UnreadSelectorError, Verdicts
 from policies.model import Taint
 from policies.model.devices import Device, DeviceKey, DeviceRequirement, PoolKey, Reach, Slice, TaintRule
 from policies.placement.matching import tolerates
 from policies.steps import Steps
+from policies.words import WHOLE
 
 MOST_REQUIREMENTS = 256
 """Requirements that are evaluated at a time. Anybody can write selectors into claims, without end."""
@@ -57,6 +58,8 @@ class Inventory:
         """Devices that count."""
         self.dirty: dict[str, None] = {}
         self.all_dirty = False
+        self.changed: dict[DeviceKey, None] = {}
+        """Devices that came, went, or match something else."""
         self._numbers: dict[DeviceRequirement, int] = {}
         self._slices: dict[str, Slice] = {}
         self._pools: dict[PoolKey, dict[str, None]] = {}
@@ -66,6 +69,7 @@ class Inventory:
         """Those that more than one node may reach."""
         self._tainting: dict[str, TaintRule] = {}
         self._in_use: Counter[DeviceKey] = Counter()
+        """How many allocations have a device, without those that are counted as the room of a pod."""
         self._seen: Counter[tuple[Match, bool]] = Counter()
         """How many devices match the same and belong to one node, or do not."""
         self._due: dict[int, Rule] = {}
@@ -121,7 +125,8 @@ class Inventory:
         return found if whole else {}
 
     def _add(self, key: DeviceKey, device: Device, reach: Reach) -> None:
-        known = self.known[key] = Known(device, reach, self._taints(key, device), used=key in self._in_use)
+        known = self.known[key] = Known(device, reach, self._taints(key, device), used=self._in_use[key] > 0)
+        self.changed[key] = None
         self._see(known)
         self._judge([(key, known)], self.rules)
         if reach.node:
@@ -132,6 +137,7 @@ class Inventory:
 
     def _remove(self, key: DeviceKey) -> None:
         known = self.known.pop(key)
+        self.changed[key] = None
         if (there := self._on_node.get(known.reach.node)) is not None:
             there.pop(key, None)
             if not there:
@@ -177,19 +183,30 @@ class Inventory:
                 known.taints, known.match, known.unfit = self._taints(key, known.device), 0, 0
                 self._see(known)
                 self._judge([(key, known)], self.rules)
+                self.changed[key] = None
                 self._touch(known)
 
     # Use
 
     def hold(self, keys: Iterable[DeviceKey], sign: int = 1) -> None:
         """An allocation has these devices, or with -1 has them no longer."""
+        for known in self._use(keys, sign):
+            self._touch(known)
+
+    def count_as_room(self, before: Iterable[DeviceKey], now: Iterable[DeviceKey]) -> Iterable[str]:
+        """Count the devices ``now`` as the room of the pod that has them, those ``before`` no longer. Returns their
+        nodes."""
+        changed = [*self._use(before, 1), *self._use(now, -1)]
+        return dict.fromkeys(known.reach.node for known in changed)
+
+    def _use(self, keys: Iterable[DeviceKey], sign: int) -> Iterator[Known]:
         for key in keys:
             self._in_use[key] += sign
             if not self._in_use[key]:
                 del self._in_use[key]
             if (known := self.known.get(key)) is not None:
-                known.used = key in self._in_use
-                self._touch(known)
+                known.used = self._in_use[key] > 0
+                yield known
 
     # Requirements
 

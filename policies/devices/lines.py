@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+from policies.words import WHOLE
 
 MOST_LINES = 128
 """Beyond it sets that overlap in part are not looked at: then there may seem to be more room than there is."""
-WHOLE = 1 << 20
-"""What a line offers on which a request takes all devices of a node; more than there are devices."""
 
 Match = int
 """A set of requirements: those that a device matches, or those of which one will do for a request."""
@@ -66,6 +66,11 @@ class Line:
         count = sum(some.there if self.admin else some.free for some in here)
         return WHOLE * (count >= self.least) if self.least else count
 
+    def held(self, devices: Iterable[Holdable]) -> int:
+        """How much of it a pod takes that has these devices."""
+        here = [known for known in devices if (known.match | known.unfit * self.whole) & self.match]
+        return min(1, len(here)) if self.whole else len(here) * self.counts
+
     def taken(self, ask: Ask, seen: Sequence[Match]) -> int:
         """How much of it one such request takes. ``seen``: what the devices of the cluster match."""
         if self.least or ask.admin or ask.shared:
@@ -75,6 +80,13 @@ class Line:
                 return WHOLE
             return (ask.count or WHOLE) * any(match & ask.match and match & self.match for match in seen)
         return (ask.count or 0) * _serves(self.match, ask.match, seen)
+
+
+class Holdable(Protocol):
+    """A device: what it matches, and what it would match but for its taints."""
+
+    match: Match
+    unfit: Match
 
 
 class Devices(NamedTuple):

@@ -38,6 +38,8 @@ Path = tuple[str, ...]
 Value = Flag | int | str | Version | Quantity
 Facts = Mapping[Path, Value]
 """What selectors read of a device. A domain that is there has the value ``Flag.YES``."""
+EXTENDED_USE = "resource.kubernetes.io/extended-resource-claim"
+"""The annotation of a claim that kube-scheduler makes for the extended resources of a pod, and the ``use`` of it."""
 
 
 class PoolKey(NamedTuple):

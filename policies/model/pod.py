@@ -53,7 +53,8 @@ class Pod:
     ``created`` is in seconds since the epoch. ``owner`` is the controller's UID, or empty;
     ``controller`` is None where no Event can be written on it. ``refusal`` is the message
     of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts,
-    ``device_claims`` those of devices. ``ends``:
+    ``device_claims`` those of devices. ``by_class``: what these ask for, by the names that queues may count it under.
+    ``ends``:
     when its active deadline passes, in seconds since the epoch; None while it has none or has not begun. ``series``
     tells apart members that are numbered from 0 each, such as those of several Jobs. ``hint`` says which of its
     annotations nothing reads. ``constraints`` are what it demands with regard to other pods, which its ``labels`` may
@@ -94,6 +95,7 @@ class Pod:
     native_group: str = ""
     job_group: str = ""
     device_claims: tuple[ClaimUse, ...] = ()
+    by_class: Requests = ()
     claims: tuple[str, ...] = ()
     ends: float | None = None
     hint: str | None = None

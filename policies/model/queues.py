@@ -161,6 +161,11 @@ class ClusterQueue:
         """What people know it as."""
         return title_of(self.name)
 
+    @property
+    def covered(self) -> set[str]:
+        """The resources that its groups name."""
+        return {name for group in self.groups for name in group.covered}
+
 
 @dataclass(frozen=True, slots=True)
 class PastUse:

@@ -16,7 +16,7 @@ from policies.placement.rules import NONE_ASKED, Rules, Split, Unclear, homes_of
 from policies.placement.snapshot import Counts, Level, Rows, Snapshot
 from policies.placement.wishes import Wishes, wishes_of
 from policies.steps import Steps, grouped, ordered
-from policies.words import many
+from policies.words import count_devices, many
 
 MOST_PARTS = 32
 """Slices of one shape that lack members, and that are placed at once: each is a role of its own."""
@@ -266,5 +266,4 @@ def by_size(roles: Sequence[Role]) -> tuple[Role, ...]:
 
 def _weight(requests: Requests, count: int) -> tuple[int, int, int]:
     amounts = dict(requests)
-    scarce = sum(amount for name, amount in requests if "/" in name)
-    return scarce * count, amounts.get("cpu", 0) * count, amounts.get("memory", 0) * count
+    return count_devices(requests) * count, amounts.get("cpu", 0) * count, amounts.get("memory", 0) * count

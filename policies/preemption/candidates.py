@@ -11,6 +11,7 @@ from typing import NamedTuple
 from policies.model import Pod, Requests
 from policies.model.queues import Usage
 from policies.placement.request import Cap, Sibling
+from policies.words import count_devices
 
 
 class Unit(IntEnum):
@@ -75,7 +76,7 @@ class Candidate:
     @cached_property
     def devices(self) -> int:
         """GPUs and other extended resources that it has."""
-        return sum(held.pods * much for held in self.claims for name, much in held.requests if "/" in name)
+        return sum(held.pods * count_devices(held.requests) for held in self.claims)
 
     @cached_property
     def size(self) -> tuple[int, int, int]:
@@ -83,7 +84,7 @@ class Candidate:
         held = [(name, one.pods * much) for one in self.claims for name, much in one.requests]
         amounts = held or [(name, much) for (_, name), much in self.usage.items()]
         cpu, memory = (sum(much for name, much in amounts if name == kind) for kind in ("cpu", "memory"))
-        return sum(much for name, much in amounts if "/" in name), cpu, memory
+        return self.devices if held else count_devices(tuple(amounts)), cpu, memory
 
     def lost(self, now: float) -> float:
         """Device-seconds of work that its eviction throws away: all since its start, or since its last checkpoint."""

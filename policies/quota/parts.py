@@ -62,6 +62,6 @@ def uncovered(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[str
     """The resources among what they ask for that keep them out, because no group of the queue covers them."""
     if queue.open:
         return []
-    covered = {name for group in queue.groups for name in group.covered} | {"pods"}
+    covered = queue.covered | {"pods"}
     asked = dict.fromkeys(name for one in podsets for name, much in one.requests.items() if much and one.count)
     return [name for name in asked if name not in covered and not name.startswith(LINE)]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from extender.core.events import ClaimTemplateSeen, DeviceClaimSeen, DeviceClassSeen, SliceSeen
 from policies.model import Pod, Requirement, Terms
 from policies.model.devices import (
+    EXTENDED_USE,
     Allocation,
     ClaimRequest,
     ClaimSpec,
@@ -60,12 +61,17 @@ def at(node: str) -> Terms:
 
 
 def claim(
-    name: str, *requests: ClaimRequest, pod: Pod | None = None, node: str = "", devices: tuple[str, ...] = ()
+    name: str,
+    *requests: ClaimRequest,
+    pod: Pod | None = None,
+    node: str = "",
+    devices: tuple[str, ...] = (),
+    extended: bool = False,
 ) -> DeviceClaimSeen:
-    """A claim, or that of a pod; with ``devices`` it has these of that node."""
+    """A claim, or that of a pod; with ``devices`` it has these of that node. ``extended``: for the pod's resources."""
     held = tuple(DeviceKey(NVIDIA, node, device) for device in devices)
     allocation = Allocation(held, at(node)) if node else None
-    owner, use = ("", "") if pod is None else (pod.uid, "gpu")
+    owner, use = ("", "") if pod is None else (pod.uid, EXTENDED_USE if extended else "gpu")
     reserved = (pod.uid,) if pod is not None and node else ()
     return DeviceClaimSeen(
         DeviceClaim("default", name, f"uid-{name}", ClaimSpec(requests), allocation, reserved, owner, use)

@@ -53,7 +53,7 @@ def _wrong_with_devices(state: State) -> Iterator[str]:
         if (
             devices.settled
             and (pod := state.pods.get(uid)) is not None
-            and devices.resolved(seen.raw).requests != pod.requests
+            and devices._resolve(seen.raw).resolved.requests != pod.requests
         ):
             yield f"pod {pod.name} asks for {pod.requests}, which are amounts of earlier"
 

@@ -27,6 +27,7 @@ TEMPLATES: dict[str, tuple[ClaimRequest, Callable[[str], bool], int]] = {
     "small": (request(1, SMALL), lambda kind: kind == "a100", 1),
     "either": (EITHER, lambda _: True, 1),
 }
+ANY = "devices/gpu.nvidia.com"
 KINDS = st.lists(st.sampled_from(["h100", "a100"]), max_size=4)
 
 
@@ -118,7 +119,9 @@ class Courses(RuleBasedStateMachine):
         return [device for device in self.slices.get(node, ()) if device not in taken]
 
     def check(self) -> None:
-        """On each node the pods that are promised room and have no devices yet can all be given some."""
+        """On each node the pods that are promised room and have no devices yet can all be given some, and what is left
+        is what is counted as free, for all that bound pods have."""
+        devices = self.script.core.state.devices
         for node in NODES:
             waiting = [
                 self.script.core.state.pods[owner].device_claims[0].template
@@ -126,6 +129,9 @@ class Courses(RuleBasedStateMachine):
                 if isinstance(owner, str) and one.promised and owner not in self.held
             ]
             assert self.given(waiting, self.free(node)), f"{waiting} on {node}, which has {self.free(node)}"
+            if devices.settled and ANY in devices.lines:
+                left = len(self.free(node)) - sum(TEMPLATES[name][2] for name in waiting)
+                assert self.script.core.state.claims.room(node).get(ANY, 0) == left
 
     def given(self, waiting: list[str], free: list[str]) -> bool:
         """By trying everything."""

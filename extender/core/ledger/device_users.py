@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.devices import Devices
 from extender.core.ledger.pending import Nodes, Own, Pending
+from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.store import Store
 from policies.steps import AT_ONCE, Steps
 
@@ -19,6 +20,7 @@ class DeviceUsers:
     _store: Store
     _claims: Claims
     _devices: Devices
+    _preemptions: Preemptions
     _pending: Pending
 
     def settle(self) -> Steps[bool]:
@@ -27,8 +29,7 @@ class DeviceUsers:
         if self._devices.settled:
             return False
         yield from self._devices.settle()
-        if self._devices.take_grown():
-            self._pending.wake(Nodes())
+        self.wake_for_grown()
         if not self._devices.restated:
             return False
         for number, uid in enumerate(self._devices.all_users(), 1):
@@ -40,6 +41,13 @@ class DeviceUsers:
         self.look_at_jobs()
         self._pending.wake(Nodes())
         return True
+
+    def wake_for_grown(self) -> None:
+        """Wake what waits for devices, and search again for victims, if nodes offer more than before."""
+        if grown := self._devices.take_grown():
+            self._pending.wake(Nodes())
+            for node in grown:
+                self._preemptions.changed(node)
 
     def ask_again(self, uids: Iterable[str]) -> None:
         """Promise these pods what they ask for now, on the node that they were promised."""

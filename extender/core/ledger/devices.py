@@ -8,13 +8,16 @@ and preemption know nothing of devices:
 3. ``settle`` evaluates new requirements for all devices, in steps, and has nodes offer what they have. The cycle does
    that before it plans, and sees every pod of ``all_users`` again if ``restated``.
 
+What the claims of a bound pod have on its node is room of that pod: it comes free with the pod, for preemption too.
+Devices of other claims are in use: those of pods that are not bound yet, and those that several pods share.
+
 What cannot be counted is left to kube-scheduler; ``passed_through`` names it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -36,20 +39,22 @@ from extender.core.events import (
 from extender.core.ledger.claims import Claim, Claims, Owner
 from policies.devices.inventory import Inventory
 from policies.devices.lines import Ask, Line, lines_of
-from policies.model import HOSTNAME, Node, Pod, PodSets, Requests, Terms
+from policies.model import HOSTNAME, GroupKey, Node, Pod, PodSets, Requests, Victim
 from policies.model.devices import (
+    EXTENDED_USE,
     Allocation,
     ClaimSpec,
     ClaimTemplate,
     ClaimUse,
     DeviceClaim,
+    DeviceKey,
     DeviceRequest,
     DeviceRequirement,
 )
 from policies.placement.matching import reached
 from policies.placement.snapshot import Snapshot
 from policies.steps import Steps, batched
-from policies.words import LINE, listed
+from policies.words import LINE, listed, without_devices
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 """Before the name of a class: the resource by which each can be asked for."""
@@ -106,10 +111,11 @@ def _is_listed(resource: str, view: Snapshot) -> bool:
 
 
 class _Seen(NamedTuple):
-    """A pod as it was seen, and with the amounts that its claims ask for."""
+    """A pod as it was seen, and with the amounts that its claims ask for. ``has``: the devices that are its room."""
 
     raw: Pod
     resolved: Pod
+    has: tuple[DeviceKey, ...] = ()
 
 
 class Devices:
@@ -123,7 +129,7 @@ class Devices:
         self.restated = False
         """Requests are counted in other amounts now: every pod that asks for devices is to be seen again."""
         self._offers: dict[str, Requests] = {}
-        self._grown = False
+        self._grown: dict[str, None] = {}
         self._shrunk: dict[str, None] = {}
         self._room = claims
         self._made_for: dict[str, dict[ObjectKey, None]] = {}
@@ -132,6 +138,14 @@ class Devices:
         """The pods that ask for devices, by UID."""
         self._using: dict[ObjectKey, dict[str, None]] = {}
         """The pods that name a claim or a template, by UID."""
+        self._stale: dict[str, None] = {}
+        """The pods that may ask for something else since other pods or devices have changed."""
+        self._holder: dict[DeviceKey, str] = {}
+        """The bound pod that has the device, by UID."""
+        self._as_room: dict[Owner, tuple[DeviceKey, ...]] = {}
+        """The devices that are counted as the room of their pods."""
+        self._lingering: dict[str, GroupKey | None] = {}
+        """Pods that are gone and whose claims have devices yet, by UID, and their gangs."""
         self._sharing: dict[str, Counter[ObjectKey]] = {}
         """On each node, how many pods have room that share a claim."""
         self._asks: dict[Ask, str] = {}
@@ -182,6 +196,8 @@ class Devices:
                 made.pop(key, None)
                 if not made:
                     del self._made_for[before.owner]
+                if before.owner in self._lingering and not self._has_devices(before.owner):
+                    del self._lingering[before.owner]
         if claim is not None:
             self.claims[key] = claim
             if claim.allocation is not None:
@@ -202,15 +218,20 @@ class Devices:
         if self._lines:
             self.inventory.dirty[name] = None
 
-    def take_grown(self) -> bool:
-        """Whether a node offers more than when this was asked last, for whoever waits for that."""
-        grown, self._grown = self._grown, False
-        return grown
+    def take_grown(self) -> list[str]:
+        """The nodes that offer more than when this was asked last, for whoever waits for that."""
+        grown, self._grown = self._grown, {}
+        return list(grown)
 
     def take_shrunk(self) -> list[str]:
         """The nodes that offer less than when this was asked last, for whoever was promised some of it."""
         shrunk, self._shrunk = self._shrunk, {}
         return list(shrunk)
+
+    def take_stale(self) -> list[str]:
+        """The pods that may ask for something else than when this was asked last. The caller sees them again."""
+        stale, self._stale = self._stale, {}
+        return [uid for uid in stale if (seen := self._users.get(uid)) and self._resolve(seen.raw) != seen]
 
     @property
     def lines(self) -> Collection[str]:
@@ -228,53 +249,146 @@ class Devices:
     def see(self, pod: Pod) -> Pod:
         """A pod that asks for devices is there: the same with the amounts that it asks for."""
         known = self._users.get(pod.uid)
-        raw = pod if known is None else _unresolved(pod, known)
-        resolved = self.resolved(raw)
-        self._users[pod.uid] = _Seen(raw, resolved)
         for key in _named(pod):
-            self._using.setdefault(key, {})[pod.uid] = None
-        return resolved
+            if pod.uid not in (users := self._using.setdefault(key, {})):
+                self._stale |= users
+                users[pod.uid] = None
+        seen = self._resolve(pod if known is None else _unresolved(pod, known))
+        self._put(pod.uid, seen)
+        if (room := self._room.get(pod.uid)) is not None:
+            self._count_as_room(pod.uid, room)
+        return seen.resolved
+
+    def _put(self, uid: str, seen: _Seen | None) -> None:
+        if (before := self._users.pop(uid, None)) is not None:
+            for key in before.has:
+                if self._holder.get(key) == uid:
+                    del self._holder[key]
+        if seen is not None:
+            self._users[uid] = seen
+            self._holder |= dict.fromkeys(seen.has, uid)
+
+    def _resolve(self, pod: Pod) -> _Seen:
+        """What it asks for; if it is bound, with what its claims have on its node."""
+        has, resolved = tuple(self._held_alone(pod)) if pod.node else (), self.resolved(pod)
+        if has:
+            total = Counter(dict(resolved.requests))
+            for line, name in self._lines.items():
+                if much := line.held(self.inventory.known[key] for key in has):
+                    total[name] += much
+            resolved = replace(resolved, requests=tuple(sorted(total.items())))
+        return _Seen(pod, resolved, has)
+
+    def _held_alone(self, pod: Pod) -> Iterator[DeviceKey]:
+        """The devices on its node that it has in claims which no other pod names."""
+        named = [self.claims.get((pod.namespace, use.claim)) for use in pod.device_claims if use.claim]
+        alone = [one for one in named if one is not None and len(self._using[one.namespace, one.name]) == 1]
+        for claim in (*alone, *map(self.claims.__getitem__, self._made_for.get(pod.uid, ()))):
+            for key in claim.allocation.devices if claim.allocation is not None else ():
+                if (known := self.inventory.known.get(key)) is not None and known.reach.node == pod.node:
+                    yield key
+
+    def _count_as_room(self, owner: Owner, room: Claim | None) -> None:
+        """Count the devices of a pod as its room if the claim of room says what it has; else as in use by others."""
+        seen = self._users.get(owner) if isinstance(owner, str) else None
+        fits = seen is not None and room is not None and room.requests == seen.resolved.requests
+        before, now = self._as_room.pop(owner, ()), seen.has if seen is not None and fits else ()
+        if now:
+            self._as_room[owner] = now
+        if now != before:
+            for node in self.inventory.count_as_room(before, now):
+                self._offer((node,), by_room=True)
 
     def drop(self, pod: Pod) -> None:
         """The pod is gone."""
-        if self._users.pop(pod.uid, None) is None:
+        if pod.uid not in self._users:
             return
+        self._put(pod.uid, None)
+        if self._has_devices(pod.uid):
+            self._lingering[pod.uid] = pod.group_key
         for key in _named(pod):
             if (users := self._using.get(key)) is not None:
                 users.pop(pod.uid, None)
+                self._stale |= users
                 if not users:
                     del self._using[key]
+
+    def linger(self, victim: Victim) -> bool:
+        """Whether pods of a victim are gone and have devices yet: Kubernetes deletes their claims after them."""
+        return victim.pod in self._lingering or (not victim.pod and victim.key in self._lingering.values())
+
+    def _has_devices(self, uid: str) -> bool:
+        """Whether a claim that was made for that pod is allocated."""
+        return any(self.claims[key].allocation is not None for key in self._made_for.get(uid, ()))
 
     def resolved(self, pod: Pod) -> Pod:
         """The same pod with the amounts that its claims and resources ask for, held to where its claims have devices.
 
-        Pods that share a claim go to one node, if any device that it may get belongs to one node.
+        Pods that share a claim go to one node, if any device that it may get belongs to one node. A claim that has
+        devices asks for none.
         """
-        total = Counter({name: much for name, much in pod.requests if not name.startswith(LINE)})
-        for name, much in pod.requests:
-            if "/" in name and name not in self._resources and self.classes.classes_of(name):
-                self._resources[name] = None
-                self.restated = True
-            if (ask := self._resources.get(name)) is not None and much:
-                total.update(dict(self._of(replace(ask, count=much))))
-        places: dict[Terms, None] = {}
+        total = Counter(dict(without_devices(pod.requests)))
+        extended = self._made(pod, EXTENDED_USE)
+        allocations = [None if extended is None else extended.allocation]
+        by_class = self._by_class(pod)
+        self._ask_by_resources(pod, total, by_class, given=allocations[0] is not None)
         topology = pod.topology
         for use in pod.device_claims:
             spec, allocation = self._found(pod, use)
-            if allocation is not None and allocation.nodes is not None:
-                places[allocation.nodes] = None
-            if spec is None or allocation is not None:
-                continue
-            for ask, name in self._counted(spec)[0].items():
+            allocations.append(allocation)
+            for ask, name in self._counted(spec)[0] if spec is not None and allocation is None else ():
                 asked = replace(ask, shared=bool(use.claim))
                 self._asks |= {one: name for one in (ask, asked) if one not in self._asks}
                 if use.claim and self.inventory.belongs_to_one_node(ask.match):
                     topology = topology._replace(required=HOSTNAME, slice_size=None)
                 total.update(dict(self._of(asked)))
         selection = pod.selection
-        if selection.devices != (found := tuple(sorted(places))):
-            selection = replace(selection, devices=found)
-        return replace(pod, requests=tuple(sorted(total.items())), selection=selection, topology=topology)
+        places = {one.nodes for one in allocations if one is not None and one.nodes is not None}
+        if selection.devices != (sorted_places := tuple(sorted(places))):
+            selection = replace(selection, devices=sorted_places)
+        return replace(
+            pod,
+            requests=tuple(sorted(total.items())),
+            selection=selection,
+            topology=topology,
+            by_class=tuple(sorted(by_class.items())),
+        )
+
+    def _by_class(self, pod: Pod) -> Counter[str]:
+        """What its claims ask for, by each name under which a queue may count devices of a class: that of the class,
+        that of the extended resource that it offers, and the implicit one.
+
+        Of several alternatives the one that asks for most counts, and all devices of a node count as one. What several
+        pods share counts for the first of them. Access for admins counts for none.
+        """
+        total = Counter[str]()
+        for use in pod.device_claims:
+            users = self._using.get((pod.namespace, use.claim), ()) if use.claim else ()
+            spec, _ = self._found(pod, use)
+            if spec is None or (use.claim and next(iter(users), "") != pod.uid):
+                continue
+            for request in spec.requests:
+                most = Counter[str]()
+                for one in request.alternatives:
+                    names = one.device_class, f"{IMPLICIT}{one.device_class}", self.classes.seen.get(one.device_class)
+                    most |= {name: one.count or 1 for name in names if name and not one.admin}
+                total.update(most)
+        return total
+
+    def _ask_by_resources(self, pod: Pod, total: Counter[str], by_class: Counter[str], *, given: bool) -> None:
+        """Add what its extended resources ask for that classes offer, unless kube-scheduler has ``given`` it that."""
+        for name, much in pod.requests:
+            if "/" in name and name not in self._resources and self.classes.classes_of(name):
+                self._resources[name] = None
+                self.restated = True
+            if (ask := self._resources.get(name)) is None or not much:
+                continue
+            if not given:
+                total.update(dict(self._of(replace(ask, count=much))))
+            elif not pod.node:
+                # Its node does not offer devices in use as the resource, and quota counts them all the same.
+                del total[name]
+                by_class[name] += much
 
     def resolved_all(self, podsets: PodSets) -> PodSets:
         """The templates of a job, in the same way."""
@@ -325,20 +439,22 @@ class Devices:
 
     def _found(self, pod: Pod, use: ClaimUse) -> tuple[ClaimSpec | None, Allocation | None]:
         """What a claim of the pod asks for, None if that is not known; and what it has."""
-        claim = self.claims.get((pod.namespace, use.claim)) if use.claim else None
-        for key in self._made_for.get(pod.uid, ()) if not use.claim else ():
-            if self.claims[key].use == use.name:
-                claim = self.claims[key]
+        claim = self.claims.get((pod.namespace, use.claim)) if use.claim else self._made(pod, use.name)
         if claim is not None:
             return claim.spec, claim.allocation
         template = self.templates.get((pod.namespace, use.template)) if use.template else None
         return (template.spec, None) if template is not None else (None, None)
 
+    def _made(self, pod: Pod, use: str) -> DeviceClaim | None:
+        """The claim that was made for that use of the pod."""
+        made = [self.claims[key] for key in self._made_for.get(pod.uid, ())]
+        return next((claim for claim in reversed(made) if claim.use == use), None)
+
     # Requests
 
-    def _counted(self, spec: ClaimSpec) -> tuple[dict[Ask, str], list[str]]:
+    def _counted(self, spec: ClaimSpec) -> tuple[list[tuple[Ask, str]], list[str]]:
         """What of a claim is counted, with names for people, and what is not."""
-        asks, rest = dict[Ask, str](), list(spec.constraints)
+        asks, rest = list[tuple[Ask, str]](), list(spec.constraints)
         for request in spec.requests:
             match, uncounted = self._match(request.alternatives)
             if uncounted:
@@ -349,7 +465,7 @@ class Devices:
                 rest.append(f"which of its alternatives it gets (request {request.name})")
             count = next(iter(counts)) if len(counts) == 1 else min(count or 1 for count in counts)
             ask = Ask(match, count, admin=any(one.admin for one in request.alternatives))
-            asks[ask] = " or ".join(dict.fromkeys(map(_name_of, request.alternatives)))
+            asks.append((ask, " or ".join(dict.fromkeys(map(_name_of, request.alternatives)))))
         return asks, rest
 
     def _match(self, alternatives: Sequence[DeviceRequest]) -> tuple[int, str]:
@@ -407,10 +523,11 @@ class Devices:
         if self._based_on == based_on:
             return
         before, self._amounts, self._based_on = self._amounts, {}, based_on
-        self._lines = _named_lines(self._asks, self.inventory.seen())
+        lines, self._lines = self._lines, _named_lines(self._asks, self.inventory.seen())
         self.inventory.all_dirty = True
         self.restated |= any(self._of(ask) != amounts for ask, amounts in before.items())
         self.restated |= any(ask not in before for ask in self._asks)
+        self.restated |= bool(self._holder) and lines != self._lines
 
     # Nodes
 
@@ -437,6 +554,8 @@ class Devices:
 
     def _refresh(self) -> None:
         """Devices have changed: have their nodes offer what they have by now."""
+        touched, self.inventory.changed = self.inventory.changed, {}
+        self._stale |= {uid: None for key in touched if (uid := self._holder.get(key)) is not None}
         if not self._lines:
             self.inventory.dirty.clear()
             self.inventory.all_dirty = False
@@ -444,7 +563,8 @@ class Devices:
             dirty, self.inventory.dirty = self.inventory.dirty, {}
             self._offer(dirty)
 
-    def _offer(self, nodes: Iterable[str]) -> None:
+    def _offer(self, nodes: Iterable[str], *, by_room: bool = False) -> None:
+        """``by_room``: devices have become room of a pod, or are it no longer. What is free stays the same."""
         for name in nodes:
             if (node := self._room.nodes.get(name)) is None:
                 continue
@@ -452,13 +572,16 @@ class Devices:
             if now != before:
                 self._offers[name] = now
                 self._room.offer(name, now)
+                if by_room:
+                    continue
                 had, has = dict(before), dict(now)
-                self._grown |= any(much > had.get(line, 0) for line, much in now)
+                if any(much > had.get(line, 0) for line, much in now):
+                    self._grown[name] = None
                 if any(much > has.get(line, 0) for line, much in before):
                     self._shrunk[name] = None
 
     def _offered(self, node: Node) -> Requests:
-        """What claims have is in use: their pods ask for it no more."""
+        """What claims have is in use, unless it is counted as the room of their pods."""
         shared = (known for known in self.inventory.shared if reached(node, known.reach.terms))
         devices = self.inventory.on(chain(self.inventory.local(node.name), shared))
         if not devices:
@@ -475,10 +598,11 @@ class Devices:
         return tuple((name, much) for name, much in found.items() if much)
 
     def _amounts_of(self, spec: ClaimSpec) -> list[tuple[str, int]]:
-        return [one for ask in self._counted(spec)[0] for one in self._of(ask)]
+        return [one for ask, _ in self._counted(spec)[0] for one in self._of(ask)]
 
     def moved(self, owner: Owner, room: Claim, made: bool) -> None:
         """A pod has room on a node, or has it no longer: a claim that it shares counts there once."""
+        self._count_as_room(owner, room if made else None)
         seen = self._users.get(owner) if isinstance(owner, str) else None
         for use in seen.raw.device_claims if seen is not None else ():
             if seen is not None and use.claim:
@@ -499,8 +623,8 @@ def plain(pod: Pod | None) -> Pod | None:
     """The pod, whatever its devices are."""
     if pod is None:
         return None
-    requests = tuple(one for one in pod.requests if not one[0].startswith(LINE))
-    return replace(pod, requests=requests, selection=replace(pod.selection, devices=()))
+    requests = without_devices(pod.requests)
+    return replace(pod, requests=requests, by_class=(), selection=replace(pod.selection, devices=()))
 
 
 def _unresolved(pod: Pod, known: _Seen) -> Pod:

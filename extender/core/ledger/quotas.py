@@ -37,6 +37,7 @@ from policies.model.queues import VOLCANO, ClusterQueue, FlavorResource, LocalQu
 from policies.quota.history import History, Sampling
 from policies.quota.tree import QuotaNode, QuotaTree
 from policies.statement import Statement
+from policies.words import without_devices
 
 
 class Unseen(str):
@@ -58,14 +59,16 @@ class QuotaCounting:
         part = self._part(workload, owner, claim)
         flavors = self._flavors(workload, part, claim, queue, former)
         kept = claim.state is ClaimState.RESERVED
-        return Use(queue, part, flavors, _amounts_of(claim.requests, flavors), unseen=kept)
+        usage = _amounts_of(claim.requests, flavors, self._by_class(workload, owner))
+        return Use(queue, part, flavors, usage, unseen=kept)
 
     def of_seats(self, seats: Iterable[tuple[Pod, str]], queue: str) -> Counter[FlavorResource]:
         """Of pods of a gang, each on that node."""
         picture, total = self._queues.picture, Counter[FlavorResource]()
         for pod, name in seats:
             if (node := self._claims.nodes.get(name)) is not None:
-                total.update(_amounts_of(pod.requests, told_by(node, picture.queues[queue], picture.flavors)))
+                flavors = told_by(node, picture.queues[queue], picture.flavors)
+                total.update(_amounts_of(pod.requests, flavors, pod.by_class))
         return total
 
     def _flavors(
@@ -90,13 +93,22 @@ class QuotaCounting:
     def _part(self, workload: Workload, owner: Owner, claim: Claim) -> PartKey:
         job, pod = workload.job, self._pods.get(owner) if isinstance(owner, str) else None
         if job is None:
-            return claim.requests
+            return without_devices(claim.requests)
         if pod is not None:
             return pod.series
         if isinstance(owner, SlotOf) and (lost := workload.reserved.get(owner.slot)) is not None:
             return lost.series
         prefix = str(owner.slot[0]) if isinstance(owner, SlotOf) else ""
         return prefix.removeprefix(job.seen.uid)
+
+    def _by_class(self, workload: Workload, owner: Owner) -> Requests:
+        """What the claims of a pod or slot ask for of each DeviceClass."""
+        if isinstance(owner, str):
+            return pod.by_class if (pod := self._pods.get(owner)) is not None else ()
+        if (lost := workload.reserved.get(owner.slot)) is not None:
+            return lost.by_class
+        template = workload.members.slots.templates.get(owner.slot)
+        return template.by_class if template is not None else ()
 
 
 def unseen_of(workload: Workload, queue: ClusterQueue, uses: Collection[Use]) -> dict[Owner, Use]:
@@ -111,15 +123,19 @@ def unseen_of(workload: Workload, queue: ClusterQueue, uses: Collection[Use]) ->
         done = podset.left_out.union(int(slot[1]) for slot in job.seen.done if slot[0] == podset.prefix)
         missing = podset.count - there - len(done)
         flavors = offered(queue, (job.seen.flavors or {}).get(podset.name) or {}) or _first_of(queue)
-        requests = tuple((name, amount * missing) for name, amount in podset.template.requests)
         if missing > 0:
-            usage = _amounts_of(requests, flavors)
+            each = _amounts_of(podset.template.requests, flavors, podset.template.by_class)
+            usage = {what: amount * missing for what, amount in each.items()}
             found[Unseen(podset.name)] = Use(queue.name, podset.name, flavors, usage, unseen=True)
     return found
 
 
-def _amounts_of(requests: Requests, flavors: Mapping[str, str]) -> Usage:
-    return {(flavors[name], name): amount for name, amount in requests if amount and name in flavors}
+def _amounts_of(requests: Requests, flavors: Mapping[str, str], by_class: Requests) -> Usage:
+    usage = {(flavors[name], name): amount for name, amount in requests if amount and name in flavors}
+    for name, amount in by_class:
+        if name in flavors:
+            usage[flavors[name], name] = usage.get((flavors[name], name), 0) + amount
+    return usage
 
 
 def _first_of(queue: ClusterQueue) -> dict[str, str]:
@@ -622,7 +638,9 @@ class Quotas:
         slots, known = workload.members.slots, self.queues.picture.flavors
         lacking = {part_of(pod, of_job=False): pod for pod in map(workload.members.stands_for, slots.lacking)}
         found = {
-            part: next((one for one in told.get(pod.requests, ()) if suit(known, one, pod.selection)), None)
+            part: next(
+                (one for one in told.get(without_devices(pod.requests), ()) if suit(known, one, pod.selection)), None
+            )
             for part, pod in lacking.items()
         }
         return {part: of_gang(queue, known, chosen) for part, chosen in found.items() if chosen is not None}

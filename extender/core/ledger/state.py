@@ -63,6 +63,7 @@ class Consequences:
             self.line_up_single,
             # Then its room. A single pod on a node waits no longer by now: no room is kept for it beside its own.
             self.claim_room,
+            self.count_claims,
             # Then whoever rests on its room: workloads that wait for other pods, reasons with numbers, victims.
             self.note_neighbour,
             self.note_end,
@@ -136,6 +137,12 @@ class Consequences:
                 self._preemptions.came(pod.priority)
             self._claims.confirm(pod)
             self._room.crowd_out(pod.node)
+
+    def count_claims(self, pod: Pod, old: Pod | None) -> None:
+        """Count the quota anew of a workload whose claims are read after its pods."""
+        changed = old is not None and old.by_class != pod.by_class
+        if changed and (workload := self._store.workload_of(pod)) is not None:
+            self._quotas.recount(workload)
 
     def note_neighbour(self, pod: Pod, old: Pod | None) -> None:
         """Look again at workloads that demand something of other pods, if there are any."""

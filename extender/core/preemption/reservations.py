@@ -22,6 +22,7 @@ from extender.core.gate.steering import Repeats
 from extender.core.instants import pause_s
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claims, Owner, SlotOf
+from extender.core.ledger.devices import Devices
 from extender.core.ledger.pending import Own, Pending
 from extender.core.ledger.preemptions import Preemption, Preemptions, Spared, room_of
 from extender.core.ledger.quotas import Quotas
@@ -47,6 +48,7 @@ class GivingWay:
     _store: Store
     _room: Room
     _claims: Claims
+    _devices: Devices
     _quotas: Quotas
     _preemptions: Preemptions
     _pending: Pending
@@ -84,8 +86,10 @@ class GivingWay:
         return Why.IN_QUEUE if ours == theirs else Why.RECLAIM
 
     def has_room(self, victim: Victim) -> bool:
-        """Whether it has yet to go."""
+        """Whether it has yet to go, with the devices that its claims have."""
         claims = self._claims
+        if self._devices.linger(victim):
+            return True
         if victim.pod:
             return claims.get(victim.pod) is not None
         workload = self._store.workloads.get(victim.key)

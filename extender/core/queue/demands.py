@@ -133,9 +133,10 @@ class Asked:
     def podsets(self, pods: Sequence[Pod]) -> list[PodSetRequest]:
         """For these of them."""
         total: dict[str, dict[str, int]] = {}
+        covered = self._queue.covered
         for pod in pods:
             some = total.setdefault(self._of[pod.identity].name, {})
-            for name, much in pod.requests:
+            for name, much in (*pod.requests, *(one for one in pod.by_class if one[0] in covered)):
                 some[name] = some.get(name, 0) + much
         return [
             PodSetRequest(one.name, 1, total[one.name], one.selection, group=one.group)

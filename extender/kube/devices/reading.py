@@ -30,6 +30,7 @@ from extender.kube.reading.plain import plain
 from policies.devices.selectors import version
 from policies.model import Terms
 from policies.model.devices import (
+    EXTENDED_USE,
     Allocation,
     ClaimRequest,
     ClaimSpec,
@@ -52,8 +53,6 @@ from policies.model.quantities import exact
 
 USE = "resource.kubernetes.io/pod-claim-name"
 """The annotation of a claim that is made for a pod: which of the pod's claims it is."""
-EXTENDED = "resource.kubernetes.io/extended-resource-claim"
-"""The annotation of a claim that kube-scheduler makes for the extended resources of a pod."""
 _HARD = ("NoSchedule", "NoExecute")
 
 
@@ -184,7 +183,7 @@ def claim_from(obj: ResourceClaimObject) -> DeviceClaim:
         found = Allocation(devices, _terms(allocation.node_selector, f"ResourceClaim {name}"))
     reserved = tuple(one.uid or "" for one in (status.reserved_for if status is not None else None) or ())
     annotations = meta.annotations or {}
-    use = plain(annotations.get(USE, "")) or ("" if EXTENDED not in annotations else EXTENDED)
+    use = plain(annotations.get(USE, "")) or (EXTENDED_USE if EXTENDED_USE in annotations else "")
     return DeviceClaim(namespace, name, uid, _spec(obj.spec), found, reserved, _pod(meta.owner_references), use)
 
 
