@@ -513,3 +513,14 @@ _METHODS: Mapping[tuple[str, int], Callable[..., Any]] = {
     ("orValue", 1): _or_value,
     ("hasValue", 0): lambda value: bool(_of(Maybe, value).values),
 }
+
+
+_DEVICE = re.compile(r"device\.(?:attributes|capacity)\[(['\"])[^'\"]*\1\]\.?")
+_COMPARED = re.compile(r"\.compareTo\(\w+\((['\"])([^'\"]*)\1\)\)\s*([=!<>]=|[<>])\s*0")
+_GREATER, _LESS = (re.compile(rf"\.{name}\(\w+\((['\"])([^'\"]*)\1\)\)") for name in ("isGreaterThan", "isLessThan"))
+
+
+def in_short(selector: str) -> str:
+    """A selector as people read it: ``"memory >= 40Gi"``."""
+    text = _COMPARED.sub(r" \3 \2", _DEVICE.sub("", selector))
+    return " ".join(_LESS.sub(r" < \2", _GREATER.sub(r" > \2", text)).split())

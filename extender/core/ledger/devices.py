@@ -39,6 +39,7 @@ from extender.core.events import (
 from extender.core.ledger.claims import Claim, Claims, Owner
 from policies.devices.inventory import Inventory
 from policies.devices.lines import Ask, Line, lines_of
+from policies.devices.selectors import in_short
 from policies.model import HOSTNAME, GroupKey, Node, Pod, PodSets, Requests, Victim
 from policies.model.devices import (
     EXTENDED_USE,
@@ -63,7 +64,7 @@ MOST_ASKS = 256
 _NODES = 8
 """Nodes whose devices are counted in one unit of ``policies.steps``."""
 _LONGEST = 100
-"""Of a request's selectors that are shown."""
+"""Characters of a request's selectors that are shown."""
 
 ObjectKey = tuple[str, str]
 """Namespace and name."""
@@ -640,8 +641,12 @@ def _named(pod: Pod) -> list[ObjectKey]:
 
 def _name_of(request: DeviceRequest) -> str:
     """``"gpu.nvidia.com"``, or with what its own selectors say."""
-    said = " && ".join(request.selectors)
-    return f"{request.device_class} with {said[:_LONGEST]}" if said else request.device_class
+    selectors = " && ".join(map(in_short, request.selectors))
+    return f"{request.device_class} with {_cut(selectors)}" if selectors else request.device_class
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _named_lines(asks: Mapping[Ask, str], seen: Sequence[int]) -> dict[Line, str]:
@@ -651,7 +656,7 @@ def _named_lines(asks: Mapping[Ask, str], seen: Sequence[int]) -> dict[Line, str
         exact = [name for ask, name in asks.items() if ask.match == line.match]
         parts = [name for ask, name in asks.items() if not ask.match & ~line.match]
         kind = "all of " if line.whole else f"{line.least} of " if line.least else ""
-        stem = text = f"{LINE}{kind}{exact[0] if exact else ' or '.join(dict.fromkeys(parts))}"[:_LONGEST]
+        stem = text = f"{LINE}{kind}{_cut(exact[0] if exact else ' or '.join(dict.fromkeys(parts)))}"
         number = 1
         while text in found.values():
             number += 1

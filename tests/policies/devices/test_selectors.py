@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.devices.selectors import Selector, SelectorError, UnreadSelectorError, Verdicts, version
+from policies.devices.selectors import Selector, SelectorError, UnreadSelectorError, Verdicts, in_short, version
 from policies.model.devices import Facts
 from tests.policies.devices.vendors import DEVICES, FAILS, SELECTORS, Published, Shipped, V
 
@@ -133,3 +133,20 @@ def test_what_decides_for_single_devices_is_forgotten_again() -> None:
 @pytest.mark.parametrize("text", ["1.2", "01.2.3", "1.2.3-", "1.2.3-a..b", "v1.2.3", "1.2.3 "])
 def test_what_is_no_version(text: str) -> None:
     assert version(text) is None
+
+
+@pytest.mark.parametrize(
+    ("selector", "short"),
+    [
+        ("device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('40Gi')) >= 0", "memory >= 40Gi"),
+        ('device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("40Gi"))', "memory > 40Gi"),
+        ("device.attributes['gpu.nvidia.com'].driverVersion.isLessThan(semver('570.0.0'))", "driverVersion < 570.0.0"),
+        (
+            "device.attributes['gpu.nvidia.com'].profile == '1g.5gb' && device.driver == 'gpu.nvidia.com'",
+            "profile == '1g.5gb' && device.driver == 'gpu.nvidia.com'",
+        ),
+        ("'x' in\n  device.attributes['d.example.com'].names", "'x' in names"),
+    ],
+)
+def test_a_selector_as_people_read_it(selector: str, short: str) -> None:
+    assert in_short(selector) == short
