@@ -15,13 +15,15 @@ from typing import NamedTuple, TypeVar
 from extender.core.causes import Cause
 from extender.core.engine import Engine
 from extender.core.explain.reasons import code_of
-from extender.core.ledger.claims import Claim, Claims, ClaimState, Owner, SlotOf
+from extender.core.ledger.claims import Claim, ClaimState, Owner, SlotOf
+from extender.core.ledger.devices import ObjectKey
 from extender.core.ledger.state import State
 from extender.core.workload.slots import Stage
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey
+from policies.model.devices import DeviceClaim
 from policies.model.queues import FlavorResource
-from policies.words import amount, amounts, many
+from policies.words import amount, amounts, listed, many, without_devices
 
 ValueT = TypeVar("ValueT")
 
@@ -36,6 +38,8 @@ class Kind(Enum):
     """Who has room on which node."""
     ROOM = "room"
     """What each node has free: what its claims leave of it."""
+    DEVICES = "devices"
+    """Which devices drivers publish, and what ResourceClaims have of them."""
     QUOTA = "quota"
     """What each workload uses of its queue, and the sums of the queues."""
     MEMBERS = "members"
@@ -85,6 +89,7 @@ FORGOTTEN: Mapping[str, Callable[[Workload], object]] = {
 
 UNSETTLED: Mapping[str, Callable[[Engine], object]] = {
     "a cycle is under way or due": lambda core: core.passes[1],
+    "devices are being counted": lambda core: not core.state.devices.settled,
     "an eviction is under way, and a restart forgets which came to nothing": lambda core: (
         core.state.preemptions.under_way
     ),
@@ -107,16 +112,20 @@ class Moment:
     claims: Mapping[Owner, Claim]
     waiting: Mapping[GroupKey, object]
     causes: Mapping[GroupKey, Cause]
+    device_claims: Mapping[ObjectKey, DeviceClaim]
+    devices: int
+    """The version of the devices that drivers publish."""
     decided: bool
     """No cycle was due: everybody who waits had a turn."""
 
     @classmethod
     def of(cls, core: Engine, now: float) -> Moment:
-        """Note it: a copy of three mappings."""
+        """Note it: a copy of four mappings."""
         state, cycle = core.state, core.next_cycle()
         causes = {key: workload.telling.cause for key, workload in state.workloads.items()}
         decided = cycle is None or cycle > now + _SOON_S
-        return cls(state.claims.all(), state.pending.keys.copy(), causes, decided)
+        devices = state.devices.claims.copy(), state.devices.inventory.version
+        return cls(state.claims.all(), state.pending.keys.copy(), causes, *devices, decided)
 
 
 @dataclass
@@ -135,6 +144,7 @@ class Comparison:
         """Compare everything, in small steps. Events of the running core may come in between."""
         yield from self._claims()
         yield from self._room()
+        yield from self._devices()
         yield from self._sums_of_queues()
         yield from self._workloads()
 
@@ -156,12 +166,12 @@ class Comparison:
         for owner, before in self.at.claims.items():
             if running.claims.get(owner) == before and not self._is_promise_in_flight(owner, before):
                 anew = rebuilt.claims.get(owner)
-                self._judge(Kind.CLAIMS, _name(running, owner), before, anew, _of_claim)
+                self._judge(Kind.CLAIMS, _name(running, owner), _listed(before), _listed(anew), _of_claim)
             yield
         for owner, anew in rebuilt.claims:
             # What the other core promises anew is judged by who waits.
             if owner not in self.at.claims and running.claims.get(owner) is None and not anew.promised:
-                self._judge(Kind.CLAIMS, _name(rebuilt, owner), None, anew, _of_claim)
+                self._judge(Kind.CLAIMS, _name(rebuilt, owner), None, _listed(anew), _of_claim)
             yield
 
     def _is_promise_in_flight(self, owner: Owner, claim: Claim) -> bool:
@@ -182,10 +192,26 @@ class Comparison:
 
     def _room(self) -> Iterator[None]:
         """Compare what is free on each node with what its claims leave of it."""
-        claims = self.running.state.claims
+        state = self.running.state
+        claims = state.claims
         for name in list(claims.nodes):
             if name in claims.nodes:
-                self._judge(Kind.ROOM, f"node {name}", claims.room(name), left(claims, name), _of_room)
+                self._judge(Kind.ROOM, f"node {name}", claims.room(name), left(state, name), _of_room)
+            yield
+
+    def _devices(self) -> Iterator[None]:
+        """Compare the claims of devices that have not changed meanwhile, then the devices unless some have."""
+        running, rebuilt = (state.devices for state in self._states)
+        for key in list(dict.fromkeys((*self.at.device_claims, *rebuilt.claims))):
+            before = self.at.device_claims.get(key)
+            if running.claims.get(key) == before:
+                name = f"ResourceClaim {key[0]}/{key[1]}"
+                self._judge(Kind.DEVICES, name, before, rebuilt.claims.get(key), _of_device_claim)
+            yield
+        for device in list(dict.fromkeys((*running.inventory.known, *rebuilt.inventory.known))):
+            if running.inventory.version == self.at.devices:
+                mine, other = (device in one.inventory.known for one in (running, rebuilt))
+                self._judge(Kind.DEVICES, f"device {'/'.join(device)}", mine, other, _is_published)
             yield
 
     # Quota.
@@ -280,16 +306,24 @@ class Comparison:
             self._judge(Kind.STATUSES, key, _stands(mine), _stands(other))
 
 
-def left(claims: Claims, name: str) -> dict[str, int]:
-    """Return what is free on a node, counted from the node and its claims."""
+def left(state: State, name: str) -> dict[str, int]:
+    """Return what is free on a node, counted from the node, its devices and its claims."""
+    claims = state.claims
     room = dict.fromkeys(claims.room(name), 0)
+    room |= state.devices.counted_anew(name)
     for resource, much in claims.nodes[name].allocatable:
-        room[resource] = much
+        if much or resource not in room:
+            room[resource] = much
     for _, claim in claims.on(name):
         for resource, much in claim.requests:
             if resource in room:
                 room[resource] -= much
     return room
+
+
+def _listed(claim: Claim | None) -> Claim | None:
+    """The claim without amounts of devices: another core may count them in other amounts (``Kind.ROOM``)."""
+    return None if claim is None else claim._replace(requests=without_devices(claim.requests))
 
 
 # In words.
@@ -307,6 +341,18 @@ def _of_claim(claim: Claim | None) -> str:
         return "no room"
     whose = f" of {claim.workload}" if claim.workload is not None else ""
     return f"{claim.state.value} on {claim.node}{whose} with {amounts(claim.requests)}"
+
+
+def _of_device_claim(claim: DeviceClaim | None) -> str:
+    if claim is None:
+        return "not known"
+    if claim.allocation is None:
+        return "has no devices"
+    return f"has {listed(one.device for one in claim.allocation.devices) or 'no device of its own'}"
+
+
+def _is_published(known: bool) -> str:
+    return "published" if known else "not published"
 
 
 def _of_room(room: Mapping[str, int]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from policies.devices.lines import Devices, Match
 from policies.devices.selectors import Selector, UnreadSelectorError, Verdicts
-from policies.model import Taint
+from policies.model import Taint, Terms
 from policies.model.devices import Device, DeviceKey, DeviceRequirement, PoolKey, Reach, Slice, TaintRule
 from policies.placement.matching import tolerates
 from policies.steps import Steps
@@ -65,8 +65,10 @@ class Inventory:
         self._pools: dict[PoolKey, dict[str, None]] = {}
         self._counting: dict[PoolKey, dict[str, Slice]] = {}
         self._on_node: dict[str, dict[DeviceKey, Known]] = {}
-        self._shared: dict[DeviceKey, Known] = {}
-        """Those that more than one node may reach."""
+        self.shared: dict[Terms | None, dict[DeviceKey, Known]] = {}
+        """Those that more than one node may reach, by which nodes do."""
+        self.version = 0
+        """It is another one whenever devices came or went."""
         self._tainting: dict[str, TaintRule] = {}
         self._in_use: Counter[DeviceKey] = Counter()
         """How many allocations have a device, without those that are counted as the room of a pod."""
@@ -129,20 +131,27 @@ class Inventory:
         self.changed[key] = None
         self._see(known)
         self._judge([(key, known)], self.rules)
-        if reach.node:
-            self._on_node.setdefault(reach.node, {})[key] = known
-        else:
-            self._shared[key] = known
+        self._place(known)[key] = known
+        self.version += 1
         self._touch(known)
+
+    def _place(self, known: Known) -> dict[DeviceKey, Known]:
+        """The devices of the same nodes."""
+        reach = known.reach
+        if reach.node:
+            return self._on_node.setdefault(reach.node, {})
+        return self.shared.setdefault(reach.terms, {})
 
     def _remove(self, key: DeviceKey) -> None:
         known = self.known.pop(key)
         self.changed[key] = None
-        if (there := self._on_node.get(known.reach.node)) is not None:
-            there.pop(key, None)
-            if not there:
-                del self._on_node[known.reach.node]
-        self._shared.pop(key, None)
+        there = self._place(known)
+        del there[key]
+        if not there and known.reach.node:
+            del self._on_node[known.reach.node]
+        elif not there:
+            del self.shared[known.reach.terms]
+        self.version += 1
         self._unsee(known)
         self._touch(known)
 
@@ -306,11 +315,6 @@ class Inventory:
     def local(self, node: str) -> Iterator[Known]:
         """The devices that this node alone reaches."""
         return iter(self._on_node.get(node, {}).values())
-
-    @property
-    def shared(self) -> Iterable[Known]:
-        """The devices that more than one node may reach."""
-        return self._shared.values()
 
 
 def _tolerated(taints: Iterable[Taint], requirement: DeviceRequirement) -> bool:

@@ -515,12 +515,13 @@ _METHODS: Mapping[tuple[str, int], Callable[..., Any]] = {
 }
 
 
-_DEVICE = re.compile(r"device\.(?:attributes|capacity)\[(['\"])[^'\"]*\1\]\.?")
+_WHERE = re.compile(r"device\.(?:attributes|capacity)\[(['\"])[^'\"]*\1\]\.?")
 _COMPARED = re.compile(r"\.compareTo\(\w+\((['\"])([^'\"]*)\1\)\)\s*([=!<>]=|[<>])\s*0")
-_GREATER, _LESS = (re.compile(rf"\.{name}\(\w+\((['\"])([^'\"]*)\1\)\)") for name in ("isGreaterThan", "isLessThan"))
+_GREATER = re.compile(r"\.isGreaterThan\(\w+\((['\"])([^'\"]*)\1\)\)")
+_LESS = re.compile(r"\.isLessThan\(\w+\((['\"])([^'\"]*)\1\)\)")
 
 
 def in_short(selector: str) -> str:
     """A selector as people read it: ``"memory >= 40Gi"``."""
-    text = _COMPARED.sub(r" \3 \2", _DEVICE.sub("", selector))
+    text = _COMPARED.sub(r" \3 \2", _WHERE.sub("", selector))
     return " ".join(_LESS.sub(r" < \2", _GREATER.sub(r" > \2", text)).split())

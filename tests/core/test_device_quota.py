@@ -31,8 +31,10 @@ def team(name: str, most: int) -> ClusterQueue:
 def started(name: str, most: int, *requests: ClaimRequest, seen: DeviceClassSeen = OFFERS) -> Script:
     script = Script(*cluster("a: 2x0"))
     show(script, ResourceFlavor("gpus", {}), team(name, most))
-    for event in (seen, *gpus(*NODES, count=4), template(*(requests or (request(2),)))):
+    script.feed(seen)
+    for event in gpus(*NODES, count=4):
         script.feed(event)
+    script.feed(template(*(requests or (request(2),))))
     return script
 
 

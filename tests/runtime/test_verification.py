@@ -13,10 +13,13 @@ from extender.core.workload.workload import Workload
 from extender.runtime.compare import Difference, Kind
 from extender.runtime.verification import Check, confirmed
 from policies.model import Job, Pod
+from policies.model.devices import DeviceKey
 from policies.model.pod import Stamp
 from tests.builders import cluster, gang, key, requests, single
+from tests.core.devices import CLASS, LARGE, claim, devices, gpus, request, template, with_template
 from tests.core.script import Script
 from tests.core.test_job_completions import Completions
+from tests.policies.devices.vendors import NVIDIA
 
 NODES = cluster("a: 4x8")
 STAMP = Stamp("train", "uid-train-0", complete=True, quorum=2, size=2, at=1.0, name="train")
@@ -46,7 +49,7 @@ def settled(*pods: Pod) -> Script:
 def test_a_core_that_is_right_differs_in_nothing() -> None:
     check = checked(settled(*RUNS, *WAITS, ALONE), *RUNS, *WAITS, ALONE)
     assert check.comparison.differences == []
-    assert {kind for kind, count in check.comparison.compared.items() if count} == {*Kind} - {Kind.QUOTA}
+    assert {kind for kind, count in check.comparison.compared.items() if count} == {*Kind} - {Kind.QUOTA, Kind.DEVICES}
 
 
 def test_room_that_was_not_given_back_is_named_with_its_owner_and_node() -> None:
@@ -122,3 +125,75 @@ def test_the_second_core_is_freed_without_a_search_for_garbage() -> None:
 
 def _workloads() -> Iterator[Workload]:
     return (one for one in gc.get_objects() if type(one) is Workload)
+
+
+PUBLISHED: list[Event] = [
+    CLASS,
+    *gpus("a-0", "a-1", count=2),
+    devices("a-2", "a100"),
+    template(request()),
+    template(request(1, LARGE), name="large"),
+]
+USES = [replace(pod, node=f"a-{at}", phase="Running", stamp=STAMP) for at, pod in enumerate(with_template("train", 2))]
+ALLOCATED: list[Event] = [
+    claim(f"{pod.name}-gpu", request(), pod=pod, node=f"a-{at}", devices=("h100-1",)) for at, pod in enumerate(USES)
+]
+
+
+def with_devices(script: Script, *events: Event) -> Check:
+    objects = [*map(NodeSeen, cluster("a: 4x0")), *events, *map(PodSeen, [*script.pods.values()])]
+    check = Check(script.core, Engine(), objects, script.now)
+    for _ in check.steps():
+        pass
+    return check
+
+
+def claiming() -> Script:
+    """Two pods run with a device each, and one asks for more than there are; one that asked for others is gone."""
+    script = Script(*cluster("a: 4x0"))
+    for event in (*PUBLISHED, *ALLOCATED):
+        script.feed(event)
+    script.see(USES)
+    script.see(large := with_template("gone", 3, "large"))
+    script.gone(*large)
+    script.see(with_template("waits", 4))
+    script.advance(3.0)
+    return script
+
+
+def test_a_core_that_counts_devices_right_differs_in_nothing() -> None:
+    """Another core, which has not seen the pods that are gone, counts devices in other amounts."""
+    script = claiming()
+    assert script.reason("waits") == "NoRoom"
+    check = with_devices(script, *PUBLISHED, *ALLOCATED)
+    assert check.comparison.differences == []
+    assert check.comparison.compared[Kind.DEVICES] == 5 + 2
+    assert check.comparison.compared[Kind.PENDING]
+    amounts = [core.state.devices.lines for core in (script.core, check.comparison.rebuilt)]
+    assert len(amounts[0]) > len(amounts[1])
+
+
+def test_a_claim_whose_end_was_missed_is_found() -> None:
+    script = claiming()
+    check = with_devices(script, *PUBLISHED, ALLOCATED[0])
+    found = [one for one in check.comparison.differences if one.kind is Kind.DEVICES]
+    assert [str(one) for one in found] == [
+        "ResourceClaim default/train-1-gpu: has h100-1; after a restart: not known",
+    ]
+
+
+def test_a_slice_that_was_missed_is_found() -> None:
+    script = claiming()
+    script.core.state.devices.inventory.drop("a-1")
+    check = with_devices(script, *PUBLISHED, *ALLOCATED)
+    missed = [one.object for one in check.comparison.differences if one.rebuilt == "published"]
+    assert missed == [f"device {NVIDIA}/a-1/h100-{at}" for at in (0, 1)]
+
+
+def test_devices_that_are_counted_otherwise_than_they_are_used_are_found() -> None:
+    script = claiming()
+    inventory = script.core.state.devices.inventory
+    inventory.hold([DeviceKey(NVIDIA, "a-0", "h100-0")])
+    inventory.dirty.clear()
+    (drift,) = with_devices(script, *PUBLISHED, *ALLOCATED).comparison.differences
+    assert (drift.kind, drift.object) == (Kind.ROOM, "node a-0")

@@ -581,10 +581,16 @@ class Devices:
                 if any(much > has.get(line, 0) for line, much in before):
                     self._shrunk[name] = None
 
+    def counted_anew(self, node: str) -> dict[str, int]:
+        """What a node offers of devices, for whoever checks what was counted step by step. What is yet to be counted is
+        as it was."""
+        known = self._room.nodes.get(node) if self.settled else None
+        return dict(self._offers.get(node, ()) if known is None else self._offered(known))
+
     def _offered(self, node: Node) -> Requests:
         """What claims have is in use, unless it is counted as the room of their pods."""
-        shared = (known for known in self.inventory.shared if reached(node, known.reach.terms))
-        devices = self.inventory.on(chain(self.inventory.local(node.name), shared))
+        shared = (devices for terms, devices in self.inventory.shared.items() if reached(node, terms))
+        devices = self.inventory.on(chain(self.inventory.local(node.name), *(some.values() for some in shared)))
         if not devices:
             return ()
         found = {name: line.offered(devices) for line, name in self._lines.items()}
@@ -653,10 +659,10 @@ def _named_lines(asks: Mapping[Ask, str], seen: Sequence[int]) -> dict[Line, str
     """The lines, and the names of their amounts: no two have the same."""
     found: dict[Line, str] = {}
     for line in lines_of(asks, seen):
-        exact = [name for ask, name in asks.items() if ask.match == line.match]
-        parts = [name for ask, name in asks.items() if not ask.match & ~line.match]
+        parts = {name: ask.match for ask, name in asks.items() if not ask.match & ~line.match}
+        exact = [name for name, match in parts.items() if all(one & match for one in seen if one & line.match)]
         kind = "all of " if line.whole else f"{line.least} of " if line.least else ""
-        stem = text = f"{LINE}{kind}{_cut(exact[0] if exact else ' or '.join(dict.fromkeys(parts)))}"
+        stem = text = f"{LINE}{kind}{_cut(min(exact, key=len) if exact else ' or '.join(parts))}"
         number = 1
         while text in found.values():
             number += 1

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from policies.devices.inventory import MOST_REQUIREMENTS, Inventory
-from policies.devices.lines import WHOLE, Devices
+from policies.devices.lines import Devices
 from policies.model import Taint, Toleration
 from policies.model.devices import Device, DeviceKey, DeviceRequirement, PoolKey, Reach, Slice, TaintRule
 from policies.steps import finish
+from policies.words import WHOLE
 from tests.policies.devices.vendors import DEVICES, NVIDIA
 
 GPU = DeviceRequirement(NVIDIA, ("device.driver == 'gpu.nvidia.com'",))
@@ -168,7 +169,7 @@ def test_devices_that_belong_to_no_node() -> None:
     inventory.require(GPU)
     inventory.put(replace(published("a", ["h100"]), reach=Reach()))
     assert counted(inventory) == ()
-    assert inventory.on(iter(inventory.shared)) == (Devices(1, 1, 1),)
+    assert inventory.on(iter(inventory.shared[None].values())) == (Devices(1, 1, 1),)
     assert not inventory.belongs_to_one_node(1)
     inventory.put(published("b", ["h100"]))
     assert inventory.belongs_to_one_node(1)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from policies.devices.lines import WHOLE, Ask, Devices, Line, lines_of
+from policies.devices.lines import Ask, Devices, Line, lines_of
+from policies.words import WHOLE
 
 MATCHES = st.integers(1, 31)
 KNOWN = st.lists(st.integers(0, 31), min_size=1, max_size=8)
