@@ -17,6 +17,7 @@ from devcluster.progress import Progress
 from extender.core.events import ClaimTemplateSeen, DeviceClassSeen, SliceSeen
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.devices import Devices
+from extender.core.limits import Limits
 from extender.runtime.garbage import keep
 from policies.model import Node, Pod
 from policies.model.devices import (
@@ -97,7 +98,7 @@ def measure(nodes: int, devices: int, progress: Progress) -> Run:
     """Have twenty pods with a claim each ask for devices of the nodes, then change one slice after the other."""
     progress("nodes and slices")
     claims = Claims()
-    ledger = Devices(claims)
+    ledger = Devices(claims, Limits())
     ledger.note(CLASS)
     slices = [_slice(f"n{number}", devices, number) for number in range(nodes)]
     for published in slices:

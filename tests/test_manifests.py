@@ -212,7 +212,14 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
     } - {"list trainjobs", "watch trainjobs"}, "each is read in its JobSet"
 
 
-DEVICES = ("deviceclasses", "devicetaintrules", "resourceslices", "resourceclaims", "resourceclaimtemplates")
+DEVICES = (
+    "deviceclasses",
+    "devicetaintrules",
+    "resourceslices",
+    "resourceclaims",
+    "resourceclaimtemplates",
+    "computedomains",
+)
 OWNERS = ("statefulsets", "deployments", "replicasets", "leaderworkersets")
 REPORTED = ("cohorts", "clusterqueues", "localqueues")
 """What Muster writes the status of."""

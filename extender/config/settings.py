@@ -138,6 +138,10 @@ class Settings(BaseSettings):
         description="Topology levels, nearest first: presets (nvidia, topograph, topograph-0.5, aws, gke, oci, "
         "coreweave, zone), label keys, or NAME=KEY. Empty: those of the presets that nodes have. docs/topology.md.",
     )
+    compute_domains_require_clique: bool = Field(
+        default=False,
+        description="Pods of a ComputeDomain that say nothing of the topology require one clique. Else they prefer it.",
+    )
     queue_policy: str = Field(
         "priority-then-age",
         description="Which waiting gang is served first. proportion and drf order queues, too: docs/queues.md.",
@@ -332,6 +336,7 @@ class Settings(BaseSettings):
             elastic=self.elastic.limits,
             names_others=self.name_other_namespaces,
             trials=self.pod_trials,
+            clique_of_domains=self.compute_domains_require_clique,
         )
 
     def engine(self, slice_units: int | None = None) -> Engine:

@@ -53,6 +53,7 @@ from extender.core.jobs.elastic import let_in
 from extender.core.jobs.jobs import Jobs
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claim, Claims
+from extender.core.ledger.cliques import Cliques
 from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.device_users import DeviceUsers
 from extender.core.ledger.devices import Devices
@@ -86,6 +87,7 @@ class Apply:
     _budgets: DisruptionBudgets
     _devices: Devices
     _device_users: DeviceUsers
+    _cliques: Cliques
     _failed_creation: FailedCreation
     _changes: Changes
     _pending: Pending
@@ -132,7 +134,7 @@ class Apply:
         }
 
     def node_seen(self, event: NodeSeen, now: float) -> None:
-        node = event.node
+        node = self._cliques.seen(event.node)
         if (before := self._claims.nodes.get(node.name)) == node:
             return
         self._claims.set_node(node)
@@ -140,6 +142,7 @@ class Apply:
         self._revocations.check(node.name, now, relabelled=before is not None and before.labels != node.labels)
 
     def node_gone(self, event: NodeGone, now: float) -> None:
+        self._cliques.gone(event.name)
         self._claims.drop_node(event.name)
         self._jobs.node_changed(event.name, now)
         self._revocations.check(event.name, now)
@@ -280,6 +283,11 @@ class Apply:
             self._device_users.look_at_jobs()
         if isinstance(event, DeviceClassSeen | DeviceClassGone):
             self._pending.wake(Nodes())
+
+    def follow_cliques(self, now: float) -> None:
+        """Believe that nodes are in no clique any more which pods have left since their label vanished."""
+        for node in self._cliques.take_left():
+            self.node_seen(NodeSeen(node), now)
 
     def follow_devices(self, now: float) -> None:
         """Have pods ask for what they need by now, and see where devices came or went."""

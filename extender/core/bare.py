@@ -14,6 +14,7 @@ from extender.core.events import (
     BudgetSeen,
     ClaimSeen,
     ClaimTemplateSeen,
+    ComputeDomainSeen,
     DeviceClaimSeen,
     DeviceClassSeen,
     Event,
@@ -152,7 +153,7 @@ def _unnumbered(version: str, kind: str, namespace: str, name: str) -> Named:
     return namespace, Controller(version, kind, name, "")
 
 
-NATIVE, DRA = "scheduling.k8s.io/v1beta1", "resource.k8s.io/v1"
+NATIVE, DRA, NVIDIA = "scheduling.k8s.io/v1beta1", "resource.k8s.io/v1", "resource.nvidia.com/v1beta1"
 _NAMES: dict[type[Event], Callable[[Any], Named]] = {
     PodSeen: lambda event: (event.pod.namespace, Controller("v1", "Pod", event.pod.name, event.pod.uid)),
     NodeSeen: lambda event: _unnumbered("v1", "Node", "", event.node.name),
@@ -175,4 +176,8 @@ _NAMES: dict[type[Event], Callable[[Any], Named]] = {
         DRA, "ResourceClaimTemplate", event.template.namespace, event.template.name
     ),
     DeviceClaimSeen: lambda event: _unnumbered(DRA, "ResourceClaim", event.claim.namespace, event.claim.name),
+    ComputeDomainSeen: lambda event: (
+        event.domain.namespace,
+        Controller(NVIDIA, "ComputeDomain", event.domain.name, event.domain.uid),
+    ),
 }

@@ -268,11 +268,19 @@ class TooManyShapes:
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaims:
-    """An object does not exist that the claims of a pod need: a claim, its template, or a class of devices."""
+    """An object does not exist that the claims of a pod need: a claim, its template, a class of devices, or a
+    ComputeDomain, by its UID.
+
+    ``domain``: the ComputeDomain that is to have the template. ``named_by``: what names the domain that is missing, or
+    with ``elsewhere`` is in another namespace.
+    """
 
     kind: str
     name: str
     pod: str
+    domain: str = ""
+    named_by: str = ""
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,6 +242,8 @@ class Engine:
         self._conclusions = (
             # Room that was promised may have gone with devices.
             apply.follow_devices,
+            # Pods may have left a node that was taken to be in its last clique because of them.
+            apply.follow_cliques,
             # A start may have ended just now: a PodGroup that was made anew meanwhile is followed.
             apply.follow_successors,
             # What this event tells of victims is known by now: who has gone, and who may go.

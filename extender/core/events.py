@@ -20,7 +20,7 @@ from policies.model import (
     PodGroup,
     Terms,
 )
-from policies.model.devices import ClaimTemplate, DeviceClaim, Slice, TaintRule
+from policies.model.devices import ClaimTemplate, ComputeDomain, DeviceClaim, Slice, TaintRule
 from policies.model.queues import QueueObject
 
 
@@ -276,6 +276,25 @@ class TaintRuleGone:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class ComputeDomainSeen:
+    """A ComputeDomain was added or changed."""
+
+    domain: ComputeDomain
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeDomainGone:
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeDomainsListed:
+    """Whether every ComputeDomain is known by now: the API server serves them, and Muster may read them."""
+
+    listed: bool
+
+
 DeviceEvent = (
     DeviceClassSeen
     | DeviceClassGone
@@ -287,6 +306,9 @@ DeviceEvent = (
     | DeviceClaimGone
     | ClaimTemplateSeen
     | ClaimTemplateGone
+    | ComputeDomainSeen
+    | ComputeDomainGone
+    | ComputeDomainsListed
 )
 
 

@@ -70,6 +70,7 @@ class Limits:
     to a pod of no gang, too, that kube-scheduler preempts for. ``elastic``: for whose nodes
     is asked. ``names_others``: what is written in a namespace names workloads of others, which are only counted else.
     ``trials``: a pod of a shape that nobody has seen is created by a dry run before its job is planned.
+    ``clique_of_domains``: pods of a ComputeDomain that say nothing of the topology require a clique.
     """
 
     coalesce_s: float = 0.005
@@ -108,6 +109,7 @@ class Limits:
     elastic: Elasticity = NOT_ELASTIC
     names_others: bool = False
     trials: bool = False
+    clique_of_domains: bool = False
 
     def for_advice(self) -> Limits:
         """Return these where kube-scheduler is only advised: nothing is evicted, kept or asked for."""

@@ -8,6 +8,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -81,6 +82,7 @@ class Reflector(Generic[ValueT, EventT]):
         self.synced = asyncio.Event()
         self.denied = False
         """Muster does without it: it may not read it."""
+        self._listed = False
         self._kube = kube
         self._resource = resource
         self._receiver = receiver
@@ -137,6 +139,7 @@ class Reflector(Generic[ValueT, EventT]):
         """After ``run()`` was cancelled: the resource is no longer there."""
         self._version = None
         self._replace({})
+        self._tell_listed(listed=False)
         self._sight.closed(self._kind)
 
     def repeat(self) -> None:
@@ -146,8 +149,9 @@ class Reflector(Generic[ValueT, EventT]):
 
     def replay(self) -> Iterator[tuple[EventT, Source]]:
         """Return everything that is known now, as if it had just been listed. What comes later is not in it."""
-        known = list(self._known.items())
-        return ((self._resource.seen(value), self._source(uid)) for uid, value in known)
+        known, listed = list(self._known.items()), self._resource.listed
+        told = [] if listed is None else [(listed(self._listed), self._source(""))]
+        return chain(((self._resource.seen(value), self._source(uid)) for uid, value in known), told)
 
     async def _list(self) -> str:
         """Read everything, then dispatch the difference: what vanished first, its name may be in use again."""
@@ -165,6 +169,7 @@ class Reflector(Generic[ValueT, EventT]):
                         found[meta.uid or ""] = value
         self.denied = False
         self._replace(found)
+        self._tell_listed(listed=True)
         self.synced.set()
         return version
 
@@ -221,6 +226,12 @@ class Reflector(Generic[ValueT, EventT]):
             self._receiver.lose(self._resource.gone(self._known.pop(uid)), self._source(uid))
         self._versions.pop(uid, None)
 
+    def _tell_listed(self, *, listed: bool) -> None:
+        """Say whether every object is known, where that means anything."""
+        if self._resource.listed is not None and self._listed != listed:
+            self._listed = listed
+            self._receiver.show(self._resource.listed(listed), self._source(""))
+
     def _source(self, uid: str) -> Source:
         return Source(self._kind, uid, self._versions.get(uid, ""))
 
@@ -265,6 +276,7 @@ class Reflector(Generic[ValueT, EventT]):
             self._version = None
             self._sight.heard(self._kind)
             self._replace({})
+            self._tell_listed(listed=False)
             self.synced.set()
             await self._pause(_ABSENT_PAUSE_S * random.uniform(0.8, 1.2))  # noqa: S311
         elif error.status == 403 and self._resource.dispensable:
@@ -272,6 +284,7 @@ class Reflector(Generic[ValueT, EventT]):
             self._version = None
             self._sight.heard(self._kind)
             self.denied = True
+            self._tell_listed(listed=False)
             self.synced.set()
             # An API server that has just started refuses everybody until it has read the roles.
             await self._back_off(error, _ABSENT_PAUSE_S)

@@ -15,6 +15,9 @@ from extender.core.events import (
     ClaimSeen,
     ClaimTemplateGone,
     ClaimTemplateSeen,
+    ComputeDomainGone,
+    ComputeDomainSeen,
+    ComputeDomainsListed,
     DeviceClaimGone,
     DeviceClaimSeen,
     DeviceClassGone,
@@ -39,6 +42,7 @@ from extender.core.events import (
 )
 from extender.kube.convert import bare_node_from, bare_pod_from, claim_from, node_from, volume_from
 from extender.kube.devices.objects import (
+    ComputeDomainObject,
     DeviceClassObject,
     ResourceClaimObject,
     ResourceClaimTemplateObject,
@@ -46,7 +50,7 @@ from extender.kube.devices.objects import (
     TaintRuleObject,
 )
 from extender.kube.devices.reading import claim_from as device_claim_from
-from extender.kube.devices.reading import class_from, slice_from, taint_rule_from, template_from
+from extender.kube.devices.reading import class_from, domain_from, slice_from, taint_rule_from, template_from
 from extender.kube.podgroups.coscheduling import KoordinatorGroup, group_from, koordinator_group_from
 from extender.kube.podgroups.kai import KaiGroup, kai_group_from
 from extender.kube.podgroups.native import VERSIONS, NativeGroup, native_gang_from
@@ -65,7 +69,7 @@ from extender.kube.reading.objects import (
 )
 from extender.kube.recent import read_listed, read_pod
 from policies.model import DisruptionBudget, Node, Pod, PodGroup
-from policies.model.devices import ClaimTemplate, DeviceClaim, Slice, TaintRule
+from policies.model.devices import ClaimTemplate, ComputeDomain, DeviceClaim, Slice, TaintRule
 
 ObjectT = TypeVar(
     "ObjectT",
@@ -84,6 +88,7 @@ ObjectT = TypeVar(
     ResourceClaimObject,
     ResourceClaimTemplateObject,
     TaintRuleObject,
+    ComputeDomainObject,
 )
 BareT = TypeVar("BareT", NodeObject, PodObject)
 ValueT = TypeVar("ValueT")
@@ -100,7 +105,8 @@ class Resource(Generic[ValueT, EventT]):
     in the cluster. ``dispensable``: Muster may not be allowed to read it, and does without it then. ``patched``: Muster
     writes to these objects, and only to the version that it has seen last. ``title``: where another one has the same
     plural. ``labels``: the API server sends only objects with these. ``renewed``: an equal object is kept instead of
-    the one before, because it says more than what makes two of them equal.
+    the one before, because it says more than what makes two of them equal. ``listed``: the event that says whether
+    every object is known, where that one is missing means anything.
     """
 
     path: str
@@ -116,6 +122,7 @@ class Resource(Generic[ValueT, EventT]):
     title: str = ""
     labels: str = ""
     renewed: bool = False
+    listed: Callable[[bool], EventT] | None = None
 
     @property
     def name(self) -> str:
@@ -280,5 +287,14 @@ DEVICE_CLAIMS: Resource[DeviceClaim, Event] = Resource(
     optional=True,
     dispensable=True,
 )
-DEVICES = (DEVICE_CLASSES, TAINT_RULES, SLICES, CLAIM_TEMPLATES, DEVICE_CLAIMS)
+COMPUTE_DOMAINS: Resource[ComputeDomain, Event] = Resource(
+    "/apis/resource.nvidia.com/v1beta1/computedomains",
+    _reader(ComputeDomainObject, domain_from),
+    ComputeDomainSeen,
+    lambda domain: ComputeDomainGone(domain.uid),
+    optional=True,
+    dispensable=True,
+    listed=ComputeDomainsListed,
+)
+DEVICES = (DEVICE_CLASSES, TAINT_RULES, SLICES, COMPUTE_DOMAINS, CLAIM_TEMPLATES, DEVICE_CLAIMS)
 """What devices there are, and what pods claim of them: classes and templates first, which the others refer to."""

@@ -312,6 +312,10 @@ class Inventory:
                 count[1] += each if known.device.uncounted or not known.used else 0
         return tuple(Devices(match, count, free, unfit) for (match, unfit), (count, free) in sorted(there.items()))
 
+    def on_node(self, node: str) -> Mapping[DeviceKey, Known]:
+        """The devices that this node alone reaches, by name."""
+        return self._on_node.get(node, {})
+
     def local(self, node: str) -> Iterator[Known]:
         """The devices that this node alone reaches."""
         return iter(self._on_node.get(node, {}).values())

@@ -42,6 +42,10 @@ EXTENDED_USE = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of a claim that kube-scheduler makes for the extended resources of a pod, and the ``use`` of it."""
 
 
+DOMAIN_LABEL = "resource.nvidia.com/computeDomain"
+"""The label of the nodes that NVIDIA's driver has prepared for a ComputeDomain: its UID."""
+
+
 class PoolKey(NamedTuple):
     """A pool of devices; names of pools are unique for each driver."""
 
@@ -138,10 +142,14 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpec:
-    """What a claim asks for. ``constraints``: what its devices have to have in common, as people read it."""
+    """What a claim asks for. ``constraints``: what its devices have to have in common, as people read it. ``domain``:
+    the UID of the ComputeDomain that it is for, or empty. ``daemon``: it is for a daemon of the domain, and no channel.
+    """
 
     requests: tuple[ClaimRequest, ...] = ()
     constraints: tuple[str, ...] = ()
+    domain: str = ""
+    daemon: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +182,21 @@ class ClaimTemplate:
     namespace: str
     name: str
     spec: ClaimSpec = ClaimSpec()
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeDomain:
+    """A ComputeDomain of NVIDIA's driver: pods whose GPUs share memory over NVLink. ``template``: that from which its
+    pods get their channels. ``nodes``: how many it says it has; 0 for any number."""
+
+    namespace: str
+    name: str
+    uid: str
+    template: str = ""
+    nodes: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
 
 class ClaimUse(NamedTuple):

@@ -54,7 +54,7 @@ class Pod:
     ``controller`` is None where no Event can be written on it. ``refusal`` is the message
     of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts,
     ``device_claims`` those of devices. ``by_class``: what these ask for, by the names that queues may count it under.
-    ``ends``:
+    ``compute_domain``: the UID of the domain whose channel it has by one of them. ``ends``:
     when its active deadline passes, in seconds since the epoch; None while it has none or has not begun. ``series``
     tells apart members that are numbered from 0 each, such as those of several Jobs. ``hint`` says which of its
     annotations nothing reads. ``constraints`` are what it demands with regard to other pods, which its ``labels`` may
@@ -96,6 +96,7 @@ class Pod:
     job_group: str = ""
     device_claims: tuple[ClaimUse, ...] = ()
     by_class: Requests = ()
+    compute_domain: str = ""
     claims: tuple[str, ...] = ()
     ends: float | None = None
     hint: str | None = None

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from policies.model import Node, Requirement, Selection, Taint, Terms, Toleration
+from policies.model.devices import DOMAIN_LABEL
 from policies.placement.columns import UNSCHEDULABLE, Label, Mask, OneOf, Standing
 from policies.placement.matching import reaches, tolerates
 from policies.placement.snapshot import Snapshot
@@ -35,6 +36,7 @@ class Barrier(Enum):
     VOLUMES = "volumes"
     FLAVOR = "flavor"
     DEVICES = "devices"
+    DOMAIN = "compute domain"
     OTHER = "other taints"
 
 
@@ -92,7 +94,7 @@ def closed(selection: Selection, snapshot: Snapshot) -> Steps[list[Closed]]:
     matching = partial(reaches, column=others.fact, count=count)
     held = [(Barrier.VOLUMES, terms) for terms in selection.volumes]
     held += [(Barrier.FLAVOR, terms) for terms in selection.flavors]
-    held += [(Barrier.DEVICES, terms) for terms in selection.devices]
+    held += [(_barrier_of(terms), terms) for terms in selection.devices]
     wanted = [] if selection.affinity is None else [(Barrier.AFFINITY, selection.affinity)]
     for barrier, terms in (*wanted, *held):
         close(Cause(barrier, terms=terms), (yield from matching(terms)))
@@ -133,9 +135,16 @@ def _sentence(one: Closed, snapshot: Snapshot) -> str:
         case Barrier.DEVICES:
             reach = counted(count, "node", "does not reach", "do not reach")
             return f"{reach} the devices that its claims have"
+        case Barrier.DOMAIN:
+            is_ = counted(count, "node", "is", "are")
+            return f"{is_} prepared for another ComputeDomain ({_names(one, snapshot)}: label {DOMAIN_LABEL})"
         case _:
             lacks = counted(count, "node", "does not have", "do not have")
             return f"{lacks} the labels of its flavor ({terms_text(cause.terms)})"
+
+
+def _barrier_of(terms: Terms) -> Barrier:
+    return Barrier.DOMAIN if any(one.key == DOMAIN_LABEL for term in terms for one in term) else Barrier.DEVICES
 
 
 def _names(one: Closed, snapshot: Snapshot) -> str:

@@ -299,7 +299,9 @@ def _validate_table(table: Table) -> None:
     view, nodes = table.snapshot(), [table.nodes[name] for name in table._facts.names]
     for name, line in table.resources.items():
         beside = [dict(table._offered.get(node.name, ())).get(name, 0) for node in nodes]
-        offered = [dict(node.allocatable).get(name, 0) or more for node, more in zip(nodes, beside, strict=True)]
+        listed = [dict(node.allocatable).get(name, 0) for node in nodes]
+        # What is negative is kept back.
+        offered = [(here or max(0, more)) + min(0, more) for here, more in zip(listed, beside, strict=True)]
         assert view.allocatable[line].tolist() == offered, f"allocatable {name} is stale"
     for scratch in table._scratches:
         # One that is lent shows what a statement tries.

@@ -120,6 +120,7 @@ def _told(kept: Said) -> list[object]:
         kept.topologies,
         kept.releases,
         kept.queues,
+        kept.domains,
     )
     return [dict(kept.words), *(set(tally) for tally in tallies)]
 
@@ -136,11 +137,12 @@ def _said(pods: list[Pod]) -> list[object]:
             pod.topology,
             _release(pod),
             pod.queue or ("" if pod.group is None else pod.group.queue),
+            pod.compute_domain,
         )
         for pod, group in zip(pods, groups, strict=True)
     ]
     return (
-        [dict(Counter(words)), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 8]
+        [dict(Counter(words)), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 9]
     )
 
 

@@ -55,7 +55,7 @@ class Board:
     """Workloads that were looked at, each parked on what is said of it."""
 
     def __init__(self, **parked: WakeOn | None) -> None:
-        self.store, self.changes = Store(Volumes(), Devices(Claims())), Changes()
+        self.store, self.changes = Store(Volumes(), Devices(Claims(), Limits())), Changes()
         self.pending = Pending(Limits(), self.store, self.changes)
         for number, (name, wake_on) in enumerate(parked.items()):
             self.come(name, wake_on, number)

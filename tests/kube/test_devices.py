@@ -10,6 +10,8 @@ import pytest
 from extender.core.events import (
     ClaimTemplateGone,
     ClaimTemplateSeen,
+    ComputeDomainGone,
+    ComputeDomainSeen,
     DeviceClaimGone,
     DeviceClaimSeen,
     DeviceClassGone,
@@ -20,6 +22,7 @@ from extender.core.events import (
 from extender.kube.reading.identity import UnreadableError
 from extender.kube.resources import (
     CLAIM_TEMPLATES,
+    COMPUTE_DOMAINS,
     DEVICE_CLAIMS,
     DEVICE_CLASSES,
     DEVICES,
@@ -34,6 +37,7 @@ from policies.model.devices import (
     ClaimRequest,
     ClaimSpec,
     ClaimTemplate,
+    ComputeDomain,
     DeviceClaim,
     DeviceKey,
     DeviceRequest,
@@ -151,11 +155,53 @@ def test_rules_that_taint_devices(selector: Any, effect: str, expected: tuple[st
     assert found == (None if expected is None else TaintRule("r", Taint("k", "v", effect), *expected))
 
 
-def test_a_template_of_a_compute_domain() -> None:
-    meta = {"name": "train-channel", "namespace": "team", "uid": "u"}
-    found = read(CLAIM_TEMPLATES, {"metadata": meta, "spec": {"spec": CHANNEL}})
+DOMAIN = "5a1b0d8e-7c39-4a0e-9d57-2f1f2c3d4e5f"
+LABEL, TARGET = "resource.nvidia.com/computeDomain", "resource.nvidia.com/computeDomainTarget"
+
+
+def configured(driver: str, parameters: Any) -> Any:
+    config = [{"requests": ["channel"], "opaque": {"driver": driver, "parameters": parameters}}]
+    return claim_spec(request("channel", "compute-domain-default-channel.nvidia.com"), config=config)
+
+
+@pytest.mark.parametrize(
+    ("labels", "spec", "domain", "daemon"),
+    [
+        ({LABEL: "u-1", TARGET: "Workload"}, CHANNEL, "u-1", False),
+        ({LABEL: "u-1", TARGET: "Daemon"}, CHANNEL, "u-1", True),
+        ({LABEL: "u-1"}, CHANNEL, DOMAIN, False),
+        ({TARGET: "Workload"}, CHANNEL, DOMAIN, False),
+        (None, CHANNEL, DOMAIN, False),
+        ({LABEL: "u-1", TARGET: "Workload"}, configured("gpu.nvidia.com", {}), "u-1", False),
+        (None, configured("gpu.nvidia.com", {"kind": "ComputeDomainChannelConfig", "domainID": "u"}), "", False),
+        (
+            None,
+            configured("compute-domain.nvidia.com", {"kind": "ComputeDomainDaemonConfig", "domainID": "u"}),
+            "u",
+            True,
+        ),
+        (None, configured("compute-domain.nvidia.com", {"kind": "Another", "domainID": "u"}), "", False),
+        (None, configured("compute-domain.nvidia.com", "text"), "", False),
+        (None, configured("compute-domain.nvidia.com", {"kind": ["ComputeDomainChannelConfig"]}), "", False),
+        (None, configured("compute-domain.nvidia.com", {"kind": "ComputeDomainChannelConfig"}), "", False),
+    ],
+)
+def test_a_template_of_a_compute_domain(labels: Any, spec: Any, domain: str, daemon: bool) -> None:
+    meta = {"name": "train-channel", "namespace": "team", "uid": "u", "labels": labels}
+    found = read(CLAIM_TEMPLATES, {"metadata": meta, "spec": {"spec": spec}})
     asked = ClaimRequest("channel", (DeviceRequest("compute-domain-default-channel.nvidia.com"),))
-    assert found == ClaimTemplate("team", "train-channel", ClaimSpec((asked,)))
+    assert found == ClaimTemplate("team", "train-channel", ClaimSpec((asked,), (), domain, daemon))
+    assert read(DEVICE_CLAIMS, {"metadata": meta, "spec": spec}).spec == found.spec
+
+
+def test_a_compute_domain() -> None:
+    meta = {"name": "train", "namespace": "team", "uid": "u"}
+    spec = {"numNodes": 4, "channel": {"resourceClaimTemplate": {"name": "train-channel"}, "allocationMode": "All"}}
+    found = read(COMPUTE_DOMAINS, {"metadata": meta, "spec": spec, "status": {"status": "Ready"}})
+    assert found == ComputeDomain("team", "train", "u", "train-channel", 4)
+    assert COMPUTE_DOMAINS.seen(found) == ComputeDomainSeen(found)
+    assert COMPUTE_DOMAINS.gone(found) == ComputeDomainGone("u")
+    assert read(COMPUTE_DOMAINS, {"metadata": meta}) == ComputeDomain("team", "train", "u")
 
 
 def claim(spec: Any, **more: Any) -> DeviceClaim:

@@ -29,6 +29,7 @@ _ALWAYS = (
     (EXTENDER, "list watch", "persistentvolumes", ""),
     (EXTENDER, "list watch", "poddisruptionbudgets", "policy"),
     *((EXTENDER, "list watch", plural, "resource.k8s.io") for plural in _DEVICES),
+    (EXTENDER, "list watch", "computedomains", "resource.nvidia.com"),
     (EXTENDER, "patch", "pods/status", ""),
     (EXTENDER, "create", "pods/binding", ""),
     (EXTENDER, "create", "events", "events.k8s.io"),

@@ -126,8 +126,8 @@ def text_of(cause: causes.Cause) -> str:  # noqa: C901, one line for each cause
             text = "requests, node selector, affinity, tolerations, topology, host ports or spread"
             limit = f"a gang may have at most {most} (max_gang_shapes); use one pod template for each role"
             return f"its members have {shapes} different shapes ({text}), and {limit}"
-        case causes.ResourceClaims(kind=kind, name=name, pod=pod):
-            return f"there is no {kind} {name}, which pod {pod} uses"
+        case causes.ResourceClaims():
+            return _resource_claims(cause)
         case causes.VolumeNotBound(claim=claim, pod=pod, exists=True):
             return f"volume claim {claim} of pod {pod} has no volume; bind it first"
         case causes.VolumeNotBound(claim=claim, pod=pod):
@@ -396,6 +396,16 @@ def _lack(  # noqa: C901, one line for each lack
         case causes.ByDra():
             return f"{_by_dra(what)}, and no node has such devices"
     assert_never(what)
+
+
+def _resource_claims(cause: causes.ResourceClaims) -> str:
+    kind, name, by = cause.kind, cause.name, f"{cause.named_by} of pod {cause.pod}"
+    if cause.elsewhere:
+        return f"{kind} {name} is in another namespace than {by}, where no node prepares its channels"
+    if cause.named_by:
+        return f"there is no {kind} with UID {name}, which {by} is for"
+    text = f"there is no {kind} {name}, which pod {cause.pod} uses"
+    return f"{text}; ComputeDomain {cause.domain} is to have it made by its controller" if cause.domain else text
 
 
 def _short(what: causes.Short) -> str:

@@ -26,6 +26,9 @@ from extender.core.causes import ResourceClaims
 from extender.core.events import (
     ClaimTemplateGone,
     ClaimTemplateSeen,
+    ComputeDomainGone,
+    ComputeDomainSeen,
+    ComputeDomainsListed,
     DeviceClaimGone,
     DeviceClaimSeen,
     DeviceClassGone,
@@ -37,16 +40,19 @@ from extender.core.events import (
     TaintRuleSeen,
 )
 from extender.core.ledger.claims import Claim, Claims, Owner
+from extender.core.ledger.domains import DAEMON_CLASS, DRIVER, ComputeDomains, open_to
+from extender.core.limits import Limits
 from policies.devices.inventory import Inventory
-from policies.devices.lines import Ask, Line, lines_of
+from policies.devices.lines import Ask, Line, Match, lines_of
 from policies.devices.selectors import in_short
-from policies.model import HOSTNAME, GroupKey, Node, Pod, PodSets, Requests, Victim
+from policies.model import CLIQUE, HOSTNAME, GroupKey, Node, Pod, PodSets, Requests, Victim
 from policies.model.devices import (
     EXTENDED_USE,
     Allocation,
     ClaimSpec,
     ClaimTemplate,
     ClaimUse,
+    ComputeDomain,
     DeviceClaim,
     DeviceKey,
     DeviceRequest,
@@ -122,9 +128,11 @@ class _Seen(NamedTuple):
 class Devices:
     """The devices of the cluster, their claims, and who uses them."""
 
-    def __init__(self, claims: Claims) -> None:
+    def __init__(self, claims: Claims, limits: Limits) -> None:
+        self._limits = limits
         self.classes = DeviceClasses()
         self.inventory = Inventory()
+        self.domains = ComputeDomains()
         self.templates: dict[ObjectKey, ClaimTemplate] = {}
         self.claims: dict[ObjectKey, DeviceClaim] = {}
         self.restated = False
@@ -147,6 +155,10 @@ class Devices:
         """The devices that are counted as the room of their pods."""
         self._lingering: dict[str, GroupKey | None] = {}
         """Pods that are gone and whose claims have devices yet, by UID, and their gangs."""
+        self._of_domains: Counter[DeviceKey] = Counter()
+        """How many allocations have each channel, and each device of a daemon."""
+        self._daemon: Requests = (("pods", 1),)
+        """The requests of a daemon of a ComputeDomain, as of the daemon that was seen last."""
         self._sharing: dict[str, Counter[ObjectKey]] = {}
         """On each node, how many pods have room that share a claim."""
         self._asks: dict[Ask, str] = {}
@@ -185,6 +197,8 @@ class Devices:
                 return self._claim_changed((claim.namespace, claim.name), claim)
             case DeviceClaimGone(namespace, name):
                 return self._claim_changed((namespace, name), None)
+            case _:
+                return self._note_domain(event)
         self._refresh()
         return []
 
@@ -192,6 +206,7 @@ class Devices:
         before = self.claims.pop(key, None)
         if before is not None:
             if before.allocation is not None:
+                self._of_domains.subtract(key for key in before.allocation.devices if key.driver == DRIVER)
                 self.inventory.hold(before.allocation.devices, -1)
             if (made := self._made_for.get(before.owner)) is not None:
                 made.pop(key, None)
@@ -202,12 +217,35 @@ class Devices:
         if claim is not None:
             self.claims[key] = claim
             if claim.allocation is not None:
+                self._of_domains.update(key for key in claim.allocation.devices if key.driver == DRIVER)
                 self.inventory.hold(claim.allocation.devices)
             if claim.owner:
                 self._made_for.setdefault(claim.owner, {})[key] = None
         self._refresh()
         owners = {one.owner: None for one in (before, claim) if one is not None}
         return [uid for uid in {**self._using.get(key, {}), **owners} if uid in self._users]
+
+    def _note_domain(self, event: ComputeDomainSeen | ComputeDomainGone | ComputeDomainsListed) -> list[str]:
+        match event:
+            case ComputeDomainSeen(domain):
+                self.domains.put(domain)
+                return self._pods_of(domain)
+            case ComputeDomainGone(uid):
+                return [] if (gone := self.domains.drop(uid)) is None else self._pods_of(gone)
+            case ComputeDomainsListed(listed):
+                self.domains.listed = listed
+                return list(self._users)
+
+    def _pods_of(self, domain: ComputeDomain) -> list[str]:
+        """The pods that name a template of the domain, by UID."""
+        keys = {key: None for key, one in self.templates.items() if one.spec.domain == domain.uid}
+        keys[domain.namespace, domain.template] = None
+        return list(dict.fromkeys(uid for key in keys for uid in self._using.get(key, ())))
+
+    def pods_of(self, domain: ComputeDomain) -> list[Pod]:
+        """The pods that have, or are to have, a channel of the domain."""
+        known = [self._users[uid].resolved for uid in self._pods_of(domain) if uid in self._users]
+        return [pod for pod in known if pod.compute_domain == domain.uid]
 
     def all_users(self) -> list[str]:
         """Every pod that asks for devices, by UID. Whoever calls sees them all again."""
@@ -239,6 +277,18 @@ class Devices:
         """The names of the amounts in which devices are counted."""
         return self._lines.values()
 
+    def allocated(self) -> set[DeviceKey]:
+        """The devices that claims have."""
+        return {key for one in self.claims.values() if one.allocation is not None for key in one.allocation.devices}
+
+    def counted(self) -> Iterator[tuple[str, Match, str]]:
+        """Yield what is counted: how people read it, the requirements of which a device matches one, and the amount in
+        which nodes offer such devices."""
+        for match, name in {ask.match: name for ask, name in self._asks.items()}.items():
+            around = [line for line in self._lines if line.counts and not match & ~line.match]
+            if around:
+                yield name, match, self._lines[min(around, key=lambda line: line.match.bit_count())]
+
     # Pods
 
     def concerns(self, pod: Pod) -> bool:
@@ -250,6 +300,7 @@ class Devices:
     def see(self, pod: Pod) -> Pod:
         """A pod that asks for devices is there: the same with the amounts that it asks for."""
         known = self._users.get(pod.uid)
+        self._note_daemon(pod)
         for key in _named(pod):
             if pod.uid not in (users := self._using.setdefault(key, {})):
                 self._stale |= users
@@ -300,6 +351,14 @@ class Devices:
             for node in self.inventory.count_as_room(before, now):
                 self._offer((node,), by_room=True)
 
+    def _note_daemon(self, pod: Pod) -> None:
+        """Remember what the daemons of domains ask for: nodes are to have room for one."""
+        specs = [self._found(pod, use)[0] for use in pod.device_claims]
+        asked = tuple(one for one in pod.requests if "/" not in one[0])
+        if asked != self._daemon and any(spec is not None and spec.daemon for spec in specs):
+            self._daemon = asked
+            self.inventory.all_dirty = True
+
     def drop(self, pod: Pod) -> None:
         """The pod is gone."""
         if pod.uid not in self._users:
@@ -334,6 +393,9 @@ class Devices:
         by_class = self._by_class(pod)
         self._ask_by_resources(pod, total, by_class, given=allocations[0] is not None)
         topology = pod.topology
+        domain = self._domain_of(pod)
+        if domain and topology.required is None and self._limits.clique_of_domains:
+            topology = topology._replace(required=CLIQUE)
         for use in pod.device_claims:
             spec, allocation = self._found(pod, use)
             allocations.append(allocation)
@@ -345,6 +407,8 @@ class Devices:
                 total.update(dict(self._of(asked)))
         selection = pod.selection
         places = {one.nodes for one in allocations if one is not None and one.nodes is not None}
+        if domain and DAEMON_CLASS in self.classes.seen:
+            places.add(open_to(domain))
         if selection.devices != (sorted_places := tuple(sorted(places))):
             selection = replace(selection, devices=sorted_places)
         return replace(
@@ -352,8 +416,14 @@ class Devices:
             requests=tuple(sorted(total.items())),
             selection=selection,
             topology=topology,
+            compute_domain=domain,
             by_class=tuple(sorted(by_class.items())),
         )
+
+    def _domain_of(self, pod: Pod) -> str:
+        """The UID of the ComputeDomain whose channel a claim of the pod is for; empty for none."""
+        specs = (self._found(pod, use)[0] for use in pod.device_claims)
+        return next((spec.domain for spec in specs if spec is not None and spec.domain and not spec.daemon), "")
 
     def _by_class(self, pod: Pod) -> Counter[str]:
         """What its claims ask for, by each name under which a queue may count devices of a class: that of the class,
@@ -402,9 +472,14 @@ class Devices:
         """What has to exist before it can be planned; None if nothing lacks."""
         for use in pod.device_claims:
             spec, _ = self._found(pod, use)
+            if spec is None and use.claim:
+                return ResourceClaims("ResourceClaim", use.claim, pod.name)
             if spec is None:
-                named = ("ResourceClaim", use.claim) if use.claim else ("ResourceClaimTemplate", use.template)
-                return ResourceClaims(*named, pod.name)
+                return self.domains.without_template(pod.namespace, use.template, pod.name)
+            if spec.domain and not spec.daemon:
+                named_by = f"ResourceClaim {use.claim}" if use.claim else f"ResourceClaimTemplate {use.template}"
+                if (none := self.domains.missing(spec.domain, pod.namespace, named_by, pod.name)) is not None:
+                    return none
             for request in spec.requests:
                 for name in dict.fromkeys(one.device_class for one in request.alternatives if one.device_class):
                     if name not in self.classes.seen:
@@ -576,9 +651,9 @@ class Devices:
                 if by_room:
                     continue
                 had, has = dict(before), dict(now)
-                if any(much > had.get(line, 0) for line, much in now):
+                if any(much > max(0, had.get(line, 0)) for line, much in now):
                     self._grown[name] = None
-                if any(much > has.get(line, 0) for line, much in before):
+                if any(has.get(line, 0) < had.get(line, 0) for line in had | has):
                     self._shrunk[name] = None
 
     def counted_anew(self, node: str) -> dict[str, int]:
@@ -602,7 +677,17 @@ class Devices:
         for name, ask in self._resources.items():
             if ask is not None:
                 found[name] = min((found[line] for line, _ in self._of(ask)), default=0)
+        found |= {name: -much for name, much in self._left_for_daemon(node.name)}
         return tuple((name, much) for name, much in found.items() if much)
+
+    def _left_for_daemon(self, node: str) -> Requests:
+        """The room that a daemon of a ComputeDomain needs on the node, and that none has yet: it comes after the pods
+        of its domain."""
+        if DAEMON_CLASS in self.classes.seen:
+            for key, known in self.inventory.on_node(node).items():
+                if key.driver == DRIVER and known.device.facts.get(_KIND_OF) == "daemon" and not self._of_domains[key]:
+                    return self._daemon
+        return ()
 
     def _amounts_of(self, spec: ClaimSpec) -> list[tuple[str, int]]:
         return [one for ask, _ in self._counted(spec)[0] for one in self._of(ask)]
@@ -620,6 +705,9 @@ class Devices:
                 if not there:
                     del self._sharing[room.node]
                 self._offer((room.node,))
+
+
+_KIND_OF = "attributes", DRIVER, "type"
 
 
 _NOTHING = ("false",)

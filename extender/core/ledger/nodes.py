@@ -277,7 +277,8 @@ class Table:
         return new
 
     def offer(self, name: str, amounts: Requests) -> bool:
-        """A node offers this beside what it lists; what it lists itself goes before. Returns whether that is new."""
+        """A node offers this beside what it lists; what it lists itself goes before. What is negative it keeps back of
+        that. Returns whether it is new."""
         if self._offered.get(name, ()) == amounts:
             return False
         self._offered[name] = amounts
@@ -295,8 +296,11 @@ class Table:
         """The node has these amounts from now on; what is taken of them stays taken."""
         before = self.allocatable[:, row].copy()
         self.allocatable[:, row] = 0
-        for name, amount in (*self._offered.get(node.name, ()), *(one for one in node.allocatable if one[1])):
-            self.allocatable[self.resources[name], row] = amount
+        offered = self._offered.get(node.name, ())
+        for name, amount in (*offered, *(one for one in node.allocatable if one[1])):
+            self.allocatable[self.resources[name], row] = max(0, amount)
+        for name, amount in offered:
+            self.allocatable[self.resources[name], row] += min(0, amount)
         self.free[:, row] += self.allocatable[:, row] - before
 
     def drop(self, name: str) -> None:

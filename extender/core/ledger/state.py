@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claim, Claims, emptied
+from extender.core.ledger.cliques import Cliques
 from extender.core.ledger.creation import Creation, FailedCreation, Trials
 from extender.core.ledger.device_users import DeviceUsers
 from extender.core.ledger.devices import Devices
@@ -47,6 +48,7 @@ class Consequences:
     _preemptions: Preemptions
     _volumes: Volumes
     _devices: Devices
+    _cliques: Cliques
     _changes: Changes
     _pending: Pending
     _singles: WaitingSingles
@@ -95,8 +97,8 @@ class Consequences:
             # Last, by the node as all others see it: whether single pods fit beside the others still.
             self.crowd_out_singles,
         )
-        # Room has changed hands, by any way: three books count along, and do not read each other.
-        self._claims.on_move = (self._quotas.moved, self._preemptions.moved, self._devices.moved)
+        # Room has changed hands, by any way: four books count along, and do not read each other.
+        self._claims.on_move = (self._quotas.moved, self._preemptions.moved, self._devices.moved, self._cliques.moved)
         # Room was given back. The claim has ended, and nothing else has the room yet.
         self._room.on_free = (
             # Who has gone is named in reasons, which are to be said anew.
@@ -261,8 +263,9 @@ class State:
         self.volumes, self.namespaces = Volumes(), Namespaces()
         self.budgets = DisruptionBudgets()
         self.claims = claims = Claims(levels)
-        self.devices = Devices(claims)
+        self.devices = Devices(claims, self.limits)
         self.store = store = Store(self.volumes, self.devices)
+        self.cliques = Cliques(claims, store.pods)
         self.quotas = Quotas(self.limits, claims, store.pods, store.workloads, self.namespaces)
         self.preemptions = Preemptions(claims)
         self.creation, self.failed_creation = Creation(), FailedCreation()

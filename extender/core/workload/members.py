@@ -98,7 +98,7 @@ class Step(Enum):
 facts_of = attrgetter(
     "node", "ended", "deleting", "gates", "scheduler", "priority", "created", "name", "owner", "index", "series",
     "group", "requests", "selection", "topology", "labels", "stamp", "device_claims", "claims", "queue",
-    "podset_group",
+    "podset_group", "compute_domain",
 )  # fmt: skip
 """What a decision about the workload can depend on; the rest of a pod is kube-scheduler's news about it."""
 
@@ -159,6 +159,8 @@ class Said:
         self.releases: Tally[str] = Tally()
         """By what is stamped on them; "" of those that have no stamp."""
         self.queues: Tally[str] = Tally()
+        self.domains: Tally[str] = Tally()
+        """The ComputeDomains, by UID; "" of those that are in none."""
         self._tallies: tuple[Tally[Any], ...] = tuple(vars(self).values())
         self._stated: list[int | Minima | None] | None = None
         self.words: Tally[Words] = Tally()
@@ -219,7 +221,8 @@ def words_of(pod: Pod | None) -> Words:
     group = pod.group
     dialect, size = (None, None) if group is None else (group.dialect, group.minima or group.min_member)
     release = "" if pod.stamp is None else pod.stamp.release
-    return pod.scheduler, pod.owner, pod.priority, dialect, size, pod.topology, release, pod.named_queue
+    asked = pod.topology, release, pod.named_queue, pod.compute_domain
+    return pod.scheduler, pod.owner, pod.priority, dialect, size, *asked
 
 
 def means(pod: Pod, group: PodGroup) -> bool:

@@ -17,7 +17,7 @@ from extender.core.workload.release import Release
 from extender.core.workload.shape import Demand, Flavoring, PartKey, part_of
 from extender.core.workload.slots import Part, Stage, by_role, lacking_roles, short_podset, short_role, total
 from extender.core.workload.status import Status, StatusRecord, Telling
-from policies.model import GroupKey, Job, Minima, Pod, PodGroup, PodSets, SlotKey
+from policies.model import CLIQUE, GroupKey, Job, Minima, Pod, PodGroup, PodSets, SlotKey
 from policies.model.topology import SILENT
 from policies.placement.request import Cap, MemberShape
 
@@ -434,7 +434,23 @@ class Workload:
             pod = known.confined(pod)
         if self.group is None or pod.group is None or (asked := self.group.asked_of(pod.group.role)) == SILENT:
             return pod
+        if asked.required in (CLIQUE, "clique") and not pod.compute_domain and any(self.compute_domains):
+            # A clique is required for those whose GPUs share memory. A launcher may be anywhere.
+            asked = asked._replace(required=None)
         return replace(pod, topology=pod.topology.over(asked))
+
+    @property
+    def compute_domains(self) -> Iterator[str]:
+        """The ComputeDomains that its members are in, or are to be in, by UID; empty for members in none."""
+        yield from self.members.said.domains
+        for one in () if self.podsets is None else self.podsets.podsets:
+            yield one.template.compute_domain
+
+    def members_of(self, domain: str) -> int:
+        """How many of its pods have, or are to have, a channel of the ComputeDomain with that UID."""
+        if self.podsets is not None:
+            return sum(one.count for one in self.podsets.podsets if one.template.compute_domain == domain)
+        return sum(pod.compute_domain == domain for pod in self.live)
 
     def follow(self, group: PodGroup | None) -> None:
         """Take over its PodGroup's facts; None when it is gone."""

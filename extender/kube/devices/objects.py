@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct, field
 
 from extender.kube.reading.objects import Amounts, Meta, NodeSelector, Present, TaintObject, Tolerates
@@ -121,9 +123,21 @@ class ConstraintObject(Struct, rename="camel"):
     distinct_attribute: str | None = None
 
 
+class Opaque(Struct):
+    """Configuration for a driver. ``parameters`` have any form: each driver has its own."""
+
+    driver: str | None = None
+    parameters: Any = None
+
+
+class ConfigObject(Struct):
+    opaque: Opaque | None = None
+
+
 class DevicesSpec(Struct):
     requests: list[RequestObject] | None = None
     constraints: list[ConstraintObject] | None = None
+    config: list[ConfigObject] | None = None
 
 
 class ClaimSpecObject(Struct):
@@ -172,3 +186,23 @@ class ResourceClaimTemplateObject(Struct):
 
     metadata: Meta | None = None
     spec: TemplateSpec | None = None
+
+
+class ChannelTemplate(Struct):
+    name: str | None = None
+
+
+class Channel(Struct, rename="camel"):
+    resource_claim_template: ChannelTemplate | None = None
+
+
+class ComputeDomainSpec(Struct, rename="camel"):
+    num_nodes: int | None = None
+    channel: Channel | None = None
+
+
+class ComputeDomainObject(Struct):
+    """ComputeDomain of resource.nvidia.com/v1beta1."""
+
+    metadata: Meta | None = None
+    spec: ComputeDomainSpec | None = None

@@ -8,11 +8,16 @@ from functools import lru_cache
 from extender.core.events import DeviceClassSeen
 from extender.kube.devices.objects import (
     Attribute,
+    Channel,
+    ChannelTemplate,
     ClaimSpecObject,
+    ComputeDomainObject,
+    ComputeDomainSpec,
     ConstraintObject,
     DeviceClassObject,
     DeviceClassSpec,
     DeviceObject,
+    DevicesSpec,
     ExactRequest,
     RequestObject,
     ResourceClaimObject,
@@ -30,11 +35,13 @@ from extender.kube.reading.plain import plain
 from policies.devices.selectors import version
 from policies.model import Terms
 from policies.model.devices import (
+    DOMAIN_LABEL,
     EXTENDED_USE,
     Allocation,
     ClaimRequest,
     ClaimSpec,
     ClaimTemplate,
+    ComputeDomain,
     Device,
     DeviceClaim,
     DeviceKey,
@@ -53,6 +60,10 @@ from policies.model.quantities import exact
 
 USE = "resource.kubernetes.io/pod-claim-name"
 """The annotation of a claim that is made for a pod: which of the pod's claims it is."""
+TARGET = "resource.nvidia.com/computeDomainTarget"
+"""The label beside that of the domain: whether pods of workloads have the claim, or daemons."""
+DOMAIN_DRIVER = "compute-domain.nvidia.com"
+_CHANNEL, _DAEMON = "ComputeDomainChannelConfig", "ComputeDomainDaemonConfig"
 _HARD = ("NoSchedule", "NoExecute")
 
 
@@ -164,7 +175,7 @@ def _expressions(selectors: Iterable[SelectorObject] | None) -> Iterator[str]:
 def template_from(obj: ResourceClaimTemplateObject) -> ClaimTemplate:
     """Raises UnreadableError without a name or a namespace."""
     _, namespace, name = identity(obj.metadata or Meta(), "ResourceClaimTemplate")
-    return ClaimTemplate(namespace, name, _spec(obj.spec.spec if obj.spec is not None else None))
+    return ClaimTemplate(namespace, name, _spec(obj.spec.spec if obj.spec is not None else None, obj.metadata))
 
 
 def claim_from(obj: ResourceClaimObject) -> DeviceClaim:
@@ -184,7 +195,15 @@ def claim_from(obj: ResourceClaimObject) -> DeviceClaim:
     reserved = tuple(one.uid or "" for one in (status.reserved_for if status is not None else None) or ())
     annotations = meta.annotations or {}
     use = plain(annotations.get(USE, "")) or (EXTENDED_USE if EXTENDED_USE in annotations else "")
-    return DeviceClaim(namespace, name, uid, _spec(obj.spec), found, reserved, _pod(meta.owner_references), use)
+    return DeviceClaim(namespace, name, uid, _spec(obj.spec, meta), found, reserved, _pod(meta.owner_references), use)
+
+
+def domain_from(obj: ComputeDomainObject) -> ComputeDomain:
+    """Raises UnreadableError without a UID, a name or a namespace."""
+    uid, namespace, name = identity(obj.metadata or Meta(), "ComputeDomain")
+    spec = obj.spec or ComputeDomainSpec()
+    template = (spec.channel or Channel()).resource_claim_template or ChannelTemplate()
+    return ComputeDomain(namespace, name, uid, plain(template.name or ""), max(0, spec.num_nodes or 0))
 
 
 def _pod(owners: Iterable[OwnerReference] | None) -> str:
@@ -192,14 +211,29 @@ def _pod(owners: Iterable[OwnerReference] | None) -> str:
     return next((plain(one.uid or "") for one in owners or () if one.kind == "Pod" and one.controller), "")
 
 
-def _spec(spec: ClaimSpecObject | None) -> ClaimSpec:
+def _spec(spec: ClaimSpecObject | None, meta: Meta | None) -> ClaimSpec:
     devices = spec.devices if spec is not None else None
     if devices is None:
         return ClaimSpec()
     return ClaimSpec(
         tuple(_request(one) for one in devices.requests or ()),
         tuple(_constraint(one) for one in devices.constraints or ()),
+        *_domain(devices, meta),
     )
+
+
+def _domain(devices: DevicesSpec, meta: Meta | None) -> tuple[str, bool]:
+    """Return the UID of its ComputeDomain, and whether it is for a daemon. The driver's controller says both by labels;
+    where they are missing the opaque configuration does, which the driver reads."""
+    labels = (meta.labels if meta is not None else None) or {}
+    if (uid := labels.get(DOMAIN_LABEL)) and (target := labels.get(TARGET)) in ("Workload", "Daemon"):
+        return plain(uid), target == "Daemon"
+    for config in devices.config or ():
+        opaque = config.opaque
+        parameters = opaque.parameters if opaque is not None and opaque.driver == DOMAIN_DRIVER else None
+        if isinstance(parameters, dict) and (kind := parameters.get("kind")) in (_CHANNEL, _DAEMON):
+            return plain(str(parameters.get("domainID") or "")), kind == _DAEMON
+    return "", False
 
 
 def _request(request: RequestObject) -> ClaimRequest:
