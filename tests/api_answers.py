@@ -11,7 +11,16 @@ from urllib.parse import quote
 import httpx
 from pydantic import TypeAdapter
 
-from extender.api.models import PREFIX, DomainStock, Explanation, GangView, QueueView, TopologyView, VerifyView
+from extender.api.models import (
+    PREFIX,
+    ComputeDomainView,
+    DomainStock,
+    Explanation,
+    GangView,
+    QueueView,
+    TopologyView,
+    VerifyView,
+)
 from extender.core.engine import Engine
 from extender.core.events import QueueSeen, Synced
 from extender.core.limits import Limits
@@ -38,11 +47,12 @@ READ: dict[str, TypeAdapter[Any]] = {
     f"{PREFIX}/explain/{{namespace}}/{{name}}": TypeAdapter(Explanation),
     f"{PREFIX}/queues": TypeAdapter(list[QueueView]),
     f"{PREFIX}/domains": TypeAdapter(list[DomainStock]),
+    f"{PREFIX}/compute-domains": TypeAdapter(list[ComputeDomainView]),
     f"{PREFIX}/topology": TypeAdapter(TopologyView),
     f"{PREFIX}/verify": TypeAdapter(VerifyView),
 }
 """How the client reads each path."""
-_LISTS = ("/gangs", "/queues", "/domains", "/topology")
+_LISTS = ("/gangs", "/queues", "/domains", "/compute-domains", "/topology")
 _OF_ONE = ("/gangs", "/explain")
 _EVERY_S = 20.0
 _STEPS = 40

@@ -17,7 +17,7 @@ from tests.inspecting import asked
 from tests.listening import listening
 from tests.running import Extender, app_of, running
 
-PATHS = ("/gangs", "/gangs/ns/gang", "/explain/ns/gang", "/queues", "/domains", "/topology")
+PATHS = ("/gangs", "/gangs/ns/gang", "/explain/ns/gang", "/queues", "/domains", "/compute-domains", "/topology")
 
 
 @pytest.fixture

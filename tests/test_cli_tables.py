@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from extender.api.models import (
+    ComputeDomainView,
+    DeviceStock,
     DomainRoom,
     DomainStock,
     Explanation,
@@ -80,7 +82,14 @@ def drawings(names: list[str]) -> dict[str, Callable[[Console], None]]:
     """Each table of each command."""
     domains = [
         DomainStock(level="clique", name=one, inside=f"rack-{one}", nodes=18, open=18, whole=17, gpus=72,
-                    free_gpus=68, gangs=[f"team/{other}" for other in names])
+                    free_gpus=68, gangs=[f"team/{other}" for other in names],
+                    devices=[DeviceStock(name=f"gpu-{other}", devices=72, free=4, promised=4, used=64)
+                             for other in names])
+        for one in names
+    ]  # fmt: skip
+    of_nvidia = [
+        ComputeDomainView(namespace="team", name=one, uid=one, num_nodes=4, members=2, workloads=names, nodes=2,
+                          cliques=names, problems=[MESSAGE.format(one)])
         for one in names
     ]  # fmt: skip
     queues = [
@@ -97,7 +106,7 @@ def drawings(names: list[str]) -> dict[str, Callable[[Console], None]]:
     findings = [error("NobodyServes", f"team/{one}", MESSAGE.format(one), f"kubectl delete pod {one}") for one in names]
     return {
         "gangs": lambda out: show_gangs([gang(one, MESSAGE.format(one)) for one in names], out),
-        "domains": lambda out: show_domains(domains, out),
+        "domains": lambda out: show_domains(domains, of_nvidia, out),
         "queues": lambda out: show_queues(queues, out),
         "explain": lambda out: show_explanation(explanation(names[0]), out),
         "release": lambda out: show_steps(steps, Survey(), out),

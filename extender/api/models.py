@@ -225,6 +225,35 @@ class TopologyView(BaseModel):
     levels: list[LevelView] = Field(description="The levels, nearest first.")
 
 
+class DeviceStock(BaseModel):
+    """Devices of a domain that drivers publish (DRA), by what pods ask for. Where no pod asks for them: by driver."""
+
+    name: str = Field(
+        description="DeviceClass, with what else pods ask of a device; or the driver.", examples=["gpu.nvidia.com"]
+    )
+    devices: int = Field(description="Devices of its nodes.", examples=[72])
+    free: int = Field(description="Devices that no claim has and no gang is promised.", examples=[8])
+    promised: int = Field(description="Devices that gangs are promised, and that no claim has yet.", examples=[0])
+    used: int = Field(description="Devices that a claim has.", examples=[64])
+
+
+class ComputeDomainView(BaseModel):
+    """A ComputeDomain of NVIDIA's driver, and the workloads that have its channels."""
+
+    namespace: str = Field(description="Namespace of the object.", examples=["team-a"])
+    name: str = Field(description="Name of the object.", examples=["train"])
+    uid: str = Field(description="Its UID, with which the driver labels nodes.", examples=["5f1c9a3e"])
+    num_nodes: int = Field(description="What its spec says; 0 for any number.", examples=[0])
+    members: int = Field(description="Pods that have, or are to have, a channel of it.", examples=[16])
+    workloads: list[str] = Field(
+        description="Gangs, and pods without a gang, with a channel of it, as NAMESPACE/NAME.",
+        examples=[["team-a/job-train"]],
+    )
+    nodes: int = Field(description="Nodes that the driver has prepared for it.", examples=[16])
+    cliques: list[str] = Field(description="The NVLink domains of these nodes.", examples=[["clique-a"]])
+    problems: list[str] = Field(description="What is odd about it.", examples=[[]])
+
+
 class DomainStock(BaseModel):
     """The nodes and GPUs of a domain; the nodes in no domain of a level are an entry without a name."""
 
@@ -241,6 +270,7 @@ class DomainStock(BaseModel):
     gangs: list[str] = Field(
         description="Gangs with bound or planned members there, as NAMESPACE/NAME.", examples=[["team-a/job-train"]]
     )
+    devices: list[DeviceStock] = Field(default=[], description="Devices of its nodes that drivers publish (DRA).")
 
 
 class DifferenceView(BaseModel):

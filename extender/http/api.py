@@ -17,6 +17,7 @@ from extender.api.models import (
     PREFIX,
     PROBLEM,
     VERSION,
+    ComputeDomainView,
     DomainStock,
     Explanation,
     GangView,
@@ -29,7 +30,7 @@ from extender.core.workload.workload import Workload
 from extender.http.verbs import Receive, Scope, Send
 from extender.observe.explain.explanation import explain
 from extender.observe.queues import queues
-from extender.observe.topology import domains, topology
+from extender.observe.topology import compute_domains, domains, topology
 from extender.observe.verified import UNCHECKED, verified
 from extender.observe.views import view
 from extender.runtime.runner import Runner
@@ -131,6 +132,10 @@ def _routes(runner: Runner) -> APIRouter:
     @router.get("/domains", summary="List all topology domains, the nearest level first")
     async def list_domains() -> list[DomainStock]:
         return domains(runner.core.state)
+
+    @router.get("/compute-domains", summary="List all ComputeDomains of NVIDIA's driver, by namespace and name")
+    async def list_compute_domains() -> list[ComputeDomainView]:
+        return compute_domains(runner.core.state)
 
     @router.get("/topology", summary="Show the levels of the topology and their domains")
     async def get_topology() -> TopologyView:

@@ -6,11 +6,20 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from extender.api.models import DomainStock, DomainView, LevelView, TopologyView
+from extender.api.models import (
+    ComputeDomainView,
+    DeviceStock,
+    DomainStock,
+    DomainView,
+    LevelView,
+    TopologyView,
+)
 from extender.core.ledger.state import State
+from policies.model import CLIQUE
+from policies.model.devices import DOMAIN_LABEL, ComputeDomain
 from policies.placement.columns import Codes
-from policies.placement.snapshot import Counts, Level, Snapshot
-from policies.words import natural
+from policies.placement.snapshot import Amounts, Counts, Level, Snapshot
+from policies.words import counted, natural
 
 _GPU = "/gpu"
 
@@ -77,13 +86,67 @@ def domains(state: State) -> list[DomainStock]:
         "gpus": offered,
         "free_gpus": usable,
     }
-    seats = _seats(state, view)
-    return [one for at in range(len(view.levels)) for one in _of(at, view, per_node, seats)]
+    seats, devices = _seats(state, view), device_counts(state, view)
+    return [one for at in range(len(view.levels)) for one in _of(at, view, per_node, seats, devices)]
 
 
-def _of(at: int, view: Snapshot, per_node: dict[str, Counts], seats: dict[str, Codes]) -> Iterator[DomainStock]:
+def device_counts(state: State, view: Snapshot) -> dict[str, Amounts]:
+    """Return, by what pods ask for, the devices of each node, and how many are free, promised and used. What no pod
+    asks for is by driver. Devices that several nodes reach are in no domain."""
+    found: dict[str, Amounts] = {}
+    lines, allocated = list(state.devices.counted()), state.devices.allocated()
+    for key, known in state.devices.inventory.known.items():
+        if (row := view.rows.get(known.reach.node)) is not None:
+            for name in [name for name, match, _ in lines if known.match & match] or [key.driver]:
+                # The room of a bound pod is taken from the amount that its node offers, and is no promise.
+                used, as_room = key in allocated, key in allocated and not known.used
+                here = found.setdefault(name, np.zeros((5, len(view.names)), dtype=np.int64))[:, row]
+                here += (1, not used, 0, used, as_room)
+    for name, _, line in lines:
+        if name in found and (at := view.resources.get(line)) is not None:
+            taken = view.allocatable[at] - view.free[at] - found[name][4]
+            found[name][2] = np.clip(taken, 0, found[name][1])
+            found[name][1] -= found[name][2]
+    return {name: counts[:4] for name, counts in found.items()}
+
+
+def compute_domains(state: State) -> list[ComputeDomainView]:
+    """All of them, by namespace and name."""
+    return [_compute_domain(one, state) for one in sorted(state.devices.domains.seen.values(), key=str)]
+
+
+def _compute_domain(domain: ComputeDomain, state: State) -> ComputeDomainView:
+    gangs = [one for _, one in sorted(state.workloads.items()) if domain.uid in one.compute_domains]
+    singles = [one for one in state.devices.pods_of(domain) if one.group_key is None and one.live]
+    members = len(singles) + sum(one.members_of(domain.uid) for one in gangs)
+    nodes = [one for one in state.claims.nodes.values() if one.labels.get(DOMAIN_LABEL) == domain.uid]
+    cliques = sorted({one.labels[CLIQUE] for one in nodes if one.labels.get(CLIQUE)}, key=natural)
+    problems = []
+    if domain.nodes and members and domain.nodes != members:
+        problems.append(f"numNodes is {domain.nodes}, and {counted(members, 'pod', 'has', 'have')} a channel of it")
+    if len(cliques) > 1:
+        problems.append(
+            f"it is divided among {len(cliques)} cliques: pods reach each other by NVLink inside of one only"
+        )
+    return ComputeDomainView(
+        namespace=domain.namespace,
+        name=domain.name,
+        uid=domain.uid,
+        num_nodes=domain.nodes,
+        members=members,
+        workloads=[*(str(one.key) for one in gangs), *(str(one) for one in singles)],
+        nodes=len(nodes),
+        cliques=cliques,
+        problems=problems,
+    )
+
+
+def _of(
+    at: int, view: Snapshot, per_node: dict[str, Counts], seats: dict[str, Codes], devices: dict[str, Amounts]
+) -> Iterator[DomainStock]:
     level = view.levels[at]
     sums = {what: level.tally(amounts) for what, amounts in per_node.items()}
+    stocks = {name: level.sums(counts) for name, counts in devices.items()}
     gangs: dict[int, list[str]] = {}
     for gang, rows in seats.items():
         for code in np.unique(level.codes[rows]).tolist():
@@ -92,7 +155,14 @@ def _of(at: int, view: Snapshot, per_node: dict[str, Counts], seats: dict[str, C
         counts = {what: int(outside if code < 0 else inner[code]) for what, (inner, outside) in sums.items()}
         name, outer = (level.names[code], inside(view.levels, at, code)) if code >= 0 else ("", None)
         if counts["nodes"]:
-            yield DomainStock(level=level.name, name=name, inside=outer, gangs=gangs.get(code, []), **counts)
+            here = [_stock(what, sums[:, code + 1].tolist()) for what, sums in stocks.items() if sums[0, code + 1]]
+            seated = gangs.get(code, [])
+            yield DomainStock(level=level.name, name=name, inside=outer, gangs=seated, devices=here, **counts)
+
+
+def _stock(name: str, counts: Sequence[int]) -> DeviceStock:
+    devices, free, promised, used = counts
+    return DeviceStock(name=name, devices=devices, free=free, promised=promised, used=used)
 
 
 def _seats(state: State, view: Snapshot) -> dict[str, Codes]:

@@ -21,7 +21,7 @@ import typer
 import yaml
 from pydantic import BaseModel
 
-from extender.api.models import PREFIX, DomainStock, Explanation, GangView, QueueView, TopologyView
+from extender.api.models import PREFIX, ComputeDomainView, DomainStock, Explanation, GangView, QueueView, TopologyView
 from extender.cli import loadtest
 from extender.cli.doctor.command import Report
 from extender.cli.doctor.finding import NOT_CHECKED
@@ -54,6 +54,7 @@ ANSWERS: dict[str, type[BaseModel]] = {
     "/api/v1/explain/{namespace}/{name}": Explanation,
     "/api/v1/queues": QueueView,
     "/api/v1/domains": DomainStock,
+    "/api/v1/compute-domains": ComputeDomainView,
     "/api/v1/topology": TopologyView,
 }
 """What each page answers, alone or in a list."""

@@ -218,7 +218,7 @@ def tables() -> dict[str, str]:
 def api() -> dict[str, str]:
     """The models of the API with their fields: each that answers a path, followed by its inner ones."""
     shown: dict[str, type[BaseModel]] = {}
-    lists = models.QueueView, models.DomainStock, models.TopologyView
+    lists = models.QueueView, models.DomainStock, models.ComputeDomainView, models.TopologyView
     for model in (models.GangView, models.Explanation, *lists, models.VerifyView):
         shown |= {one.__name__: one for one in _with_inner(model)}
     shown[models.Problem.__name__] = models.Problem

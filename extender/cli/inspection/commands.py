@@ -13,7 +13,7 @@ import yaml
 from pydantic_core import to_jsonable_python
 from rich.console import Console
 
-from extender.api.models import DomainStock, Explanation, GangView, QueueView
+from extender.api.models import ComputeDomainView, DomainStock, Explanation, GangView, QueueView
 from extender.cli.inspection import completion, tables
 from extender.cli.inspection.kubeconfig import home
 from extender.cli.inspection.names import NameProblemError, chosen, known_of, readings
@@ -110,23 +110,23 @@ def domains(
     ] = None,
     output: ListAs = ListOutput.TABLE,
 ) -> None:
-    """List all topology domains with their nodes, GPUs and gangs."""
+    """List all topology domains with their nodes, GPUs, devices and gangs, and the ComputeDomains."""
 
-    def found(muster: Muster) -> list[DomainStock]:
-        every = muster.domains()
+    def found(muster: Muster) -> tuple[list[DomainStock], list[ComputeDomainView]]:
+        every, of_nvidia = muster.domains(), muster.compute_domains()
         if level is None:
-            return every
+            return every, of_nvidia
         keys = {one.key: one.name for one in muster.topology().levels}
         known = dict.fromkeys(one.level for one in every)
         wanted = keys.get(level, level)
         if wanted not in known:
             called = ", ".join(f"{name} ({key})" for key, name in keys.items() if name in known)
             raise RefusedError(f'unknown level "{level}"; available: {called or "none"}', 404)
-        return [one for one in every if one.level == wanted]
+        return [one for one in every if one.level == wanted], of_nvidia
 
-    told = _asked(way, found)
+    told, of_nvidia = _asked(way, found)
     names = (one.name for one in told if one.name)
-    show(told, output, lambda out: tables.show_domains(told, out), names)
+    show(told, output, lambda out: tables.show_domains(told, of_nvidia, out), names)
 
 
 @reaching

@@ -24,7 +24,17 @@ import httpx
 import typer
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from extender.api.models import PREFIX, DomainStock, Explanation, GangView, Problem, QueueView, TopologyView, VerifyView
+from extender.api.models import (
+    PREFIX,
+    ComputeDomainView,
+    DomainStock,
+    Explanation,
+    GangView,
+    Problem,
+    QueueView,
+    TopologyView,
+    VerifyView,
+)
 from extender.cli.inspection.kubeconfig import context_names
 from extender.kube.api.silence import why_silent
 from policies.words import listed
@@ -128,6 +138,15 @@ class Muster:
     def domains(self) -> list[DomainStock]:
         """Return all topology domains, the nearest level first."""
         return self._get("/domains", list[DomainStock])
+
+    def compute_domains(self) -> list[ComputeDomainView]:
+        """Return all ComputeDomains; none of a Muster that is older than they are."""
+        try:
+            return self._get("/compute-domains", list[ComputeDomainView])
+        except RefusedError as refusal:
+            if refusal.status == 404:
+                return []
+            raise
 
     def topology(self) -> TopologyView:
         """Return the levels of the topology."""

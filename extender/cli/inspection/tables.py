@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from extender.api.models import DomainStock, Explanation, GangView
+from extender.api.models import ComputeDomainView, DomainStock, Explanation, GangView
 from extender.cli.terminal import grid, plain
 from policies.words import listed
 
@@ -75,8 +75,8 @@ def show_gangs(gangs: Sequence[GangView], out: Console) -> None:
     out.print(grid(heads, rows, drop=drop, below="MESSAGE") if rows else "no gangs found")
 
 
-def show_domains(domains: Sequence[DomainStock], out: Console) -> None:
-    """All domains, one to a line."""
+def show_domains(domains: Sequence[DomainStock], of_nvidia: Sequence[ComputeDomainView], out: Console) -> None:
+    """All domains, one to a line; then their devices, and the ComputeDomains."""
     rows = [
         (one.level, one.name or "(no label)", one.inside or "", f"{one.nodes}", f"{one.open}",
          f"{one.whole}", f"{one.gpus}", f"{one.free_gpus}", listed(one.gangs, 4))
@@ -88,6 +88,28 @@ def show_domains(domains: Sequence[DomainStock], out: Console) -> None:
     if rows:
         out.print()
         out.print(plain(DOMAIN_LEGEND, "dim"))
+    _show_devices(domains, out)
+    _show_compute_domains(of_nvidia, out)
+
+
+def _show_devices(domains: Sequence[DomainStock], out: Console) -> None:
+    rows = [
+        (one.level, one.name or "(no label)", stock.name,
+         f"{stock.devices}", f"{stock.free}", f"{stock.promised}", f"{stock.used}")
+        for one in domains for stock in one.devices
+    ]  # fmt: skip
+    heads = ("LEVEL", "DOMAIN", "DEVICE", "#ALL", "#FREE", "#PROMISED", "#USED")
+    _section(out, "Devices (DRA)", heads, rows, len(rows))
+
+
+def _show_compute_domains(of_nvidia: Sequence[ComputeDomainView], out: Console) -> None:
+    rows = [
+        (f"{one.namespace}/{one.name}", f"{one.members}", f"{one.nodes}", listed(one.cliques, 4),
+         listed(one.workloads, 4), "; ".join(one.problems))
+        for one in of_nvidia
+    ]  # fmt: skip
+    heads = ("COMPUTEDOMAIN", "#MEMBERS", "#NODES", "CLIQUES", "WORKLOADS", "PROBLEMS")
+    _section(out, "ComputeDomains (NODES: those that the driver has prepared)", heads, rows, len(rows), "PROBLEMS")
 
 
 def span(seconds: float) -> str:
