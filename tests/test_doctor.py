@@ -42,11 +42,14 @@ from extender.kube.reading.objects import (
 )
 from extender.runtime.quarantine import LEFT_OUT_NOTICE
 from policies.model import Node
+from policies.model.devices import DOMAIN_LABEL, Allocation, ComputeDomain, DeviceClaim, DeviceKey
 from tests.builders import GPU, cluster, gang
+from tests.core.compute_domains import CHANNEL, CLASSES, DAEMON
 from tests.doctored import BASE, Config, Tree, admission, codes, shipped
 from tests.documents.names import finding_codes
 from tests.kube.fake_api import Answer, fake_api
 from tests.kube.kinds.test_own import SIMULATION
+from tests.policies.devices.vendors import IMEX
 
 ROOT = Path(__file__).parent.parent
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -425,6 +428,50 @@ def test_nothing_is_said_where_nodes_list_them_or_no_class_offers_them() -> None
     offered = DeviceClassSeen("gpu.example.com", GPU)
     assert not {"OfferedByDra", "GpusByDra", "NoGpuNodes"} & found(cluster("a: 2x8"), offered).keys()
     assert "NoGpuNodes" in found(cluster("a: 2x0"), replace(offered, resource="example.com/nic"))
+
+
+def devices(**facts: Any) -> dict[str, Finding]:
+    """What is found of devices where the driver's classes are there, and these facts."""
+    seen = Facts(load(None), nodes=cluster("a: 2x8"), members=[], **facts)
+    for one in CLASSES:
+        seen.devices.note(one)
+    return {one.code: one for one in examine(seen).findings}
+
+
+def test_a_driver_that_a_class_names_and_that_publishes_nothing() -> None:
+    found = devices(drivers=frozenset({"gpu.nvidia.com"}))["DriverWithoutSlices"]
+    assert (found.subject, found.severity) == (IMEX, Severity.WARNING)
+    assert f"pods that ask for {DAEMON} and {CHANNEL} wait" in found.what
+    assert "DriverWithoutSlices" not in devices(drivers=frozenset({IMEX}))
+    assert "DriverWithoutSlices" not in devices(drivers=None), "nobody may read the slices"
+
+
+def test_nodes_that_are_labelled_for_a_domain_that_is_gone() -> None:
+    node, other = cluster("a: 2x8")
+    nodes = [replace(node, labels={**node.labels, DOMAIN_LABEL: "u-1"}), other]
+    facts = Facts(load(None), nodes=nodes, domains=[])
+    (found,) = [one for one in examine(facts).findings if one.code == "StaleDomainLabel"]
+    assert (found.subject, found.fix) == ("a-0", f"kubectl label node a-0 {DOMAIN_LABEL}-")
+    for known in (None, [ComputeDomain("team", "train", "u-1")]):
+        facts = Facts(load(None), nodes=nodes, domains=known)
+        assert "StaleDomainLabel" not in {one.code for one in examine(facts).findings}
+
+
+def test_allocations_that_no_pod_uses() -> None:
+    (pod,) = gang("train", 1)
+    members = [Member(pod, Meta(), looked_at=True)]
+    held = Allocation((DeviceKey("gpu.nvidia.com", "a-0", "gpu-0"),))
+    claim = DeviceClaim("team", "train-gpu", "u", allocation=held)
+
+    def leaked(claim: DeviceClaim) -> list[str]:
+        facts = Facts(load(None), members=members, claims=[claim])
+        return [one.fix for one in examine(facts).findings if one.code == "LeakedAllocation"]
+
+    (fix,) = leaked(claim)
+    assert fix.startswith("kubectl patch resourceclaim train-gpu -n team --subresource=status --type=merge -p ")
+    assert leaked(replace(claim, reserved_for=("uid-of-the-past",)))
+    assert not leaked(replace(claim, reserved_for=(pod.uid,)))
+    assert not leaked(replace(claim, allocation=None))
 
 
 def test_the_policies_for_jobs_are_no_gate_for_gangs() -> None:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from extender.cli.doctor import configuration, installation, keys, kinds, workload
+from extender.cli.doctor import configuration, devices, installation, keys, kinds, workload
 from extender.cli.doctor.facts import Facts
 from extender.cli.doctor.finding import NOT_CHECKED, Finding, Severity, error, skipped
 from extender.cli.inspection.commands import show
@@ -110,7 +110,7 @@ def show_report(report: Report, out: Console) -> None:
     out.print(", ".join(told) or "no findings")
 
 
-CHECKS = (configuration.check, installation.check, keys.check, kinds.check, workload.check)
+CHECKS = (configuration.check, installation.check, keys.check, kinds.check, workload.check, devices.check)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from extender.kube.discovery import Served
 from extender.kube.kinds.registry import asks
 from extender.kube.reading.objects import GroupObject, Meta, OwnerObject, PodObject
 from policies.model import Node, Pod
+from policies.model.devices import ComputeDomain, DeviceClaim
 
 Tree = Mapping[str, Any]
 UNANSWERED_S = 90.0
@@ -69,7 +70,8 @@ class Facts:
     ``kueue_runs``: Kueue's controller renews its Lease. ``leftovers``: what it has left behind. ``served``: the kinds
     that the API server serves. ``guards``: validating admission policies by name. ``skipped``: what could not be
     checked. ``serves``: the schedulerNames of the running Muster, where no Deployment tells them; ``guessed``: nobody
-    tells them. ``untaken``: Volcano Jobs that no scheduler has taken up, with the schedulerName of each.
+    tells them. ``drivers``: those that have published devices; ``claims`` of devices, ``domains`` of NVIDIA's driver,
+    where there are such kinds. ``untaken``: Volcano Jobs that no scheduler has taken up, with their schedulerName.
     """
 
     settings: Settings
@@ -81,7 +83,9 @@ class Facts:
     members: list[Member] | None = None
     owners: list[Owner] | None = None
     devices: DeviceClasses = field(default_factory=DeviceClasses)
-    devices_published: bool = False
+    drivers: frozenset[str] | None = None
+    claims: list[DeviceClaim] | None = None
+    domains: list[ComputeDomain] | None = None
     groups: dict[str, GroupObject] | None = None
     groups_exist: bool = True
     deployment: Tree | None = None
@@ -102,6 +106,11 @@ class Facts:
     guessed: bool = False
     untaken: dict[str, str] = field(default_factory=dict)
     skipped: list[Finding] = field(default_factory=list)
+
+    @property
+    def devices_published(self) -> bool:
+        """Whether any driver has published devices."""
+        return bool(self.drivers)
 
     @property
     def ours(self) -> tuple[str, ...]:

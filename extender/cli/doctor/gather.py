@@ -24,12 +24,12 @@ from extender.config.settings import Settings, SettingsError, load
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
 from extender.kube.convert import node_from, readable
-from extender.kube.devices.objects import DeviceClassObject
-from extender.kube.devices.reading import class_from
+from extender.kube.devices.objects import ComputeDomainObject, DeviceClassObject, ResourceClaimObject, SliceObject
+from extender.kube.devices.reading import claim_from, class_from, domain_from, slice_from
 from extender.kube.discovery import served
 from extender.kube.queues.following import kueue_runs
-from extender.kube.reading.objects import AnyObject, GroupObject, NodeObject, OwnerObject, PodObject
-from extender.kube.resources import DEVICE_CLASSES, GROUPS, NODES, PODS, SLICES
+from extender.kube.reading.objects import GroupObject, NodeObject, OwnerObject, PodObject
+from extender.kube.resources import COMPUTE_DOMAINS, DEVICE_CLAIMS, DEVICE_CLASSES, GROUPS, NODES, PODS, SLICES
 
 _MUTATION = ("/apis/admissionregistration.k8s.io/v1", "/apis/admissionregistration.k8s.io/v1beta1")
 """The versions in which mutating policies may be served: that of 1.36 and newer, and the beta of 1.34 and 1.35."""
@@ -83,6 +83,7 @@ async def gather(kube: Kube, namespace: str, facts: Facts, *, settings_given: bo
         facts.skipped.append(no_configuration(namespace, facts))
     await asyncio.gather(
         reading.objects(),
+        reading.devices(),
         reading.owners(),
         reading.admission(),
         reading.kueue(),
@@ -146,22 +147,35 @@ class _Reading:
     async def objects(self) -> None:
         """Pods, nodes and PodGroups."""
         facts = self._facts
-        nodes, pods, groups, classes, slices = await asyncio.gather(
+        nodes, pods, groups = await asyncio.gather(
             self._or_skipped("nodes", lambda: self._list(NODES.path, NodeObject)),
             self._or_skipped("pods", lambda: self._list(PODS.path, PodObject)),
             self._or_skipped("PodGroups", lambda: self._list(GROUPS.path, GroupObject), missing=False),
-            self._or_skipped("DeviceClasses", lambda: self._list(DEVICE_CLASSES.path, DeviceClassObject), missing=()),
-            self._or_skipped("ResourceSlices", lambda: self._list(SLICES.path, AnyObject), missing=()),
         )
         facts.nodes = None if nodes is None else readable(node_from, nodes)
         facts.members = None if pods is None else readable(member_from, pods)
-        for one in readable(class_from, classes or ()):
-            facts.devices.note(one)
-        facts.devices_published = bool(slices)
         facts.groups_exist = groups is not False
         if isinstance(groups, list):
             metas = [(one.metadata, one) for one in groups]
             facts.groups = {f"{meta.namespace}/{meta.name}": one for meta, one in metas if meta is not None}
+
+    async def devices(self) -> None:
+        """Devices, claims and ComputeDomains, of the kinds that there are."""
+        facts = self._facts
+        classes, slices, claims, domains = await asyncio.gather(
+            self._or_skipped("DeviceClasses", lambda: self._list(DEVICE_CLASSES.path, DeviceClassObject), missing=()),
+            self._or_skipped("ResourceSlices", lambda: self._list(SLICES.path, SliceObject), missing=()),
+            self._or_skipped("ResourceClaims", lambda: self._list(DEVICE_CLAIMS.path, ResourceClaimObject), missing=()),
+            self._or_skipped(
+                "ComputeDomains", lambda: self._list(COMPUTE_DOMAINS.path, ComputeDomainObject), missing=False
+            ),
+        )
+        for one in readable(class_from, classes or ()):
+            facts.devices.note(one)
+        if slices is not None:
+            facts.drivers = frozenset(one.pool.driver for one in readable(slice_from, slices))
+        facts.claims = readable(claim_from, claims or ())
+        facts.domains = readable(domain_from, domains) if isinstance(domains, list) else None
 
     async def owners(self) -> None:
         """Jobs, StatefulSets and Deployments: their pod templates say what their next pods will say."""
