@@ -12,6 +12,7 @@ from extender.core.explain.problems import Problems, too_many_shapes
 from extender.core.explain.telling import told
 from extender.core.ledger.claims import Claims, ClaimState, Expected, SlotOf
 from extender.core.ledger.nodes import Facts, Table
+from extender.core.ledger.pending import put_off
 from extender.core.ledger.state import State
 from extender.core.queue.demands import to_be_planned
 from extender.core.workload.members import Member, MemberState, Step
@@ -206,6 +207,9 @@ def _wrong_with_indexes(state: State) -> Iterator[str]:
     for key in state.pending.keys:
         if key not in state.workloads:
             yield f"{key} waits, but is unknown"
+    for key, (turn, _, workload) in state.pending._entries.items():
+        if turn[0] != (fresh := put_off(state.failed_creation, workload)):
+            yield f"{key} waits for quota as one that is put off by {turn[0]}, and is by {fresh}"
     for uid, done in state.store.bound_by_us.items():
         if uid not in state.pods or (state.pods[uid].node, state.pods[uid].stamp) != (done.node, done.stamp):
             yield f"{uid} was bound to {done.node} by us, but the pod says otherwise"

@@ -254,6 +254,18 @@ def test_it_holds_up_no_strict_queue(fair: bool) -> None:
     assert started_within(script, honest, *squatters) < 10
 
 
+def test_those_that_wait_for_its_quota_go_after_others_as_well() -> None:
+    """Their turn in the line is remembered with the quota that they wait for."""
+    script = Script(*cluster("a: 4x8"))
+    show(script, flavor("gpus"), cluster_queue("shared", {"gpus": 16}))
+    script.feed(NamespaceSeen("tenant", ()))
+    script.feed(QueueSeen(LocalQueue("tenant", "shared", "shared")))
+    squatters = [Controlled(script, of_tenant(f"squat{at}", queue="shared", created=-1.0)) for at in range(3)]
+    honest = Controlled(script, replace(job(2, name="honest"), queue="shared"))
+    assert started_within(script, honest, *squatters) < 32
+    assert [len(one.starts) for one in squatters] == [1, 0, 0]
+
+
 @pytest.mark.parametrize("fair", [False, True])
 def test_a_job_that_borrows_goes_before_one_that_need_not(fair: bool) -> None:
     """The squatters' queue has quota of its own and a higher priority; the room is too small for both."""
