@@ -62,7 +62,7 @@ class Follower(Protocol):
 
 
 class Followers(NamedTuple):
-    """One for each resource that the core follows, and which of them are those of jobs, of nodes and of pods."""
+    """A follower for each resource of the core; those of jobs, of nodes and of pods by name."""
 
     all: list[Follower]
     jobs: JobFollower
@@ -71,7 +71,7 @@ class Followers(NamedTuple):
 
 
 def followers(kube: Kube, receiver: Receiver[Event], sight: Sight, reader: Reader) -> Followers:
-    """Make them; those first that pods refer to."""
+    """Make all followers; pods refer to the objects of the first ones."""
 
     def follow(resource: Resource[ValueT, Event]) -> Reflector[ValueT, Event]:
         return Reflector(kube, resource, receiver, sight=sight)

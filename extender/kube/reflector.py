@@ -114,7 +114,7 @@ class Reflector(Generic[ValueT, EventT]):
 
     @property
     def known_by_uid(self) -> Mapping[str, ValueT]:
-        """Everything that was last seen, by UID: a name can be used anew."""
+        """Everything that was last seen, by UID: names are used again."""
         return self._known
 
     async def catch_up(self) -> None:

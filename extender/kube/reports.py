@@ -43,8 +43,10 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What was reported last of a gang, and on which objects. ``since``: when the condition of its PodGroup became what
-    it is."""
+    """The last report of a gang, and the objects that it is about.
+
+    ``since``: when the condition of its PodGroup became what it is.
+    """
 
     regarding: tuple[str, ...]
     group_uid: str | None

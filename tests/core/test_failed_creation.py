@@ -255,7 +255,7 @@ def test_it_holds_up_no_strict_queue(fair: bool) -> None:
 
 
 def test_those_that_wait_for_its_quota_go_after_others_as_well() -> None:
-    """Their turn in the line is remembered with the quota that they wait for."""
+    """The turn of a workload is remembered with the quota that it waits for."""
     script = Script(*cluster("a: 4x8"))
     show(script, flavor("gpus"), cluster_queue("shared", {"gpus": 16}))
     script.feed(NamespaceSeen("tenant", ()))

@@ -39,7 +39,7 @@ class NodeMarks:
         return any(key in self.of.get(name, {}).get("annotations", {}) for key in READ_BY.values())
 
     def uids(self) -> dict[str, str]:
-        """Return the UID of each node: one that is made anew has another."""
+        """Return the UID of each node: one that is created again has another."""
         return {name: self._uid(name) for name in self._api.nodes}
 
     def _uid(self, name: str) -> str:

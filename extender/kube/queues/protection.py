@@ -28,10 +28,12 @@ _PASSING = (404, 409)
 
 
 class NodeKeeper:
-    """``core``: who acts now; None while nobody does. ``uids``: of the nodes that are there, by name; a node that is
-    deleted and made anew says nothing.
+    """Marks the nodes of plans, and takes the marks off again.
 
-    What was so in two rounds is acted on: most gangs run on their nodes before that.
+    ``core``: the core that decides now; None while none does. ``uids``: the UID of each node by name. A node that was
+    deleted and created again has no mark.
+
+    A plan counts once two rounds have seen it: most gangs run on their nodes before that.
     """
 
     def __init__(

@@ -137,9 +137,9 @@ class Core(Protocol):
 
 
 class QueueWriter:
-    """``core``: who acts now; None while nobody does. ``known``: every object.
+    """Writes the statuses. ``core``: the core that decides now; None while none does. ``known``: every object.
 
-    What was written is remembered by UID: an object that is deleted and made anew has no status.
+    It remembers what it has written by UID: an object that was deleted and created again has no status.
     """
 
     def __init__(
