@@ -237,6 +237,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (pending.room_that_comes_free_wakes_nothing, 3, "could have been planned for"),
     (pending.quota_that_is_given_back_wakes_nothing, 794, "waits for .*, and has quota and room for"),
     (pending.changes_of_a_parked_workload_do_not_wake_it, 13, "wait, and after a restart"),
+    (pending.turns_of_a_namespace_are_not_renewed, 194, "waits for quota as one that is put off by"),
     (pending.what_all_workloads_depend_on_wakes_none, 674, "asks for nodes since|nothing has woken it"),
     (statements.nodes_that_were_tried_stay, 56, "is promised .*, where the room is"),
     (statements.quota_that_was_tried_stays, 37, r"is to be (bound|started), and .* would use \d+ GPUs of"),
@@ -291,8 +292,12 @@ FOUND: list[tuple[Plant, int, str]] = [
 """The bug, the seed that is remembered to find it, and what is said to be broken."""
 DRIFTS = (drifting.room_of_a_pod_that_was_deleted_stays_taken, drifting.quota_of_every_fifth_pod_is_counted_twice)
 """The self-check alone finds them."""
-INSIDE = (statuses.releases_are_not_recorded, statuses.lost_members_are_not_recorded)
-"""Nothing that Muster asks for tells of these: the core is looked into after every event."""
+INSIDE = (
+    pending.turns_of_a_namespace_are_not_renewed,
+    statuses.releases_are_not_recorded,
+    statuses.lost_members_are_not_recorded,
+)
+"""Little or nothing that Muster asks for tells of these: the core is looked into after every event."""
 
 
 @pytest.mark.parametrize(("plant", "remembered", "complaint"), FOUND, ids=[found[0].__name__ for found in FOUND])

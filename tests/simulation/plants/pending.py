@@ -32,6 +32,11 @@ def changes_of_a_parked_workload_do_not_wake_it(patch: pytest.MonkeyPatch) -> No
     _unless(patch, lost)
 
 
+def turns_of_a_namespace_are_not_renewed(patch: pytest.MonkeyPatch) -> None:
+    """Its jobs go after all others, or no longer: those that wait for quota keep the turn that they had."""
+    _unless(patch, lambda _, cause: isinstance(cause, Config) and cause.namespace is not None)
+
+
 def what_all_workloads_depend_on_wakes_none(patch: pytest.MonkeyPatch) -> None:
     """Be it of a namespace or of the cluster."""
     _unless(patch, lambda _, cause: isinstance(cause, Config))
