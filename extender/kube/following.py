@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -24,6 +25,7 @@ from extender.kube.reflector import Callback, Receiver, Reflector
 from extender.kube.resources import (
     BUDGETS,
     CLAIMS,
+    DEVICE_CLASSES,
     DEVICES,
     GROUPS,
     GROUPS_OF_OTHERS,
@@ -42,6 +44,7 @@ from policies.model import Node, Pod
 log = logging.getLogger("muster")
 ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
 
+_DEVICE_KINDS = frozenset(one.kind for one in DEVICES if one is not DEVICE_CLASSES)
 LOOK_AGAIN_S = 30.0
 """How often to look whether a kind has come to exist, or exists no more."""
 _TRY_AGAIN_S = 2.0
@@ -81,9 +84,26 @@ def followers(kube: Kube, receiver: Receiver[Event], sight: Sight, reader: Reade
     return Followers([jobs, follow(NAMESPACES), nodes, *others, pods], jobs, nodes, pods)
 
 
+@dataclass(frozen=True, slots=True)
+class _Noticed:
+    """Passes every event on, and calls ``changed`` then."""
+
+    receiver: Receiver[Event]
+    changed: Callable[[], None]
+
+    def show(self, event: Event, source: Source) -> None:
+        self.receiver.show(event, source)
+        self.changed()
+
+    def lose(self, event: Event, source: Source) -> None:
+        self.receiver.lose(event, source)
+        self.changed()
+
+
 class JobFollower:
     """Follows the jobs and the owners of gangs of every kind that the API server serves, the PodGroups and Queues of
-    other projects, and devices with their claims. It is asked which those are, by one request for all.
+    other projects, and DeviceClasses; while there is one, also devices and their claims. The API server is asked which
+    kinds those are, by one request for all.
 
     They are read together with what completes their pods: when that changes, they are listed again.
     """
@@ -119,7 +139,11 @@ class JobFollower:
             *GROUPS_OF_OTHERS,
             *NATIVE_GANGS,
         )
-        self._groups = {one.kind: Reflector(kube, one, receiver, sight=sight, pause=pause) for one in others}
+        classes = _Noticed(receiver, self._changed.set)
+        self._groups = {
+            one.kind: Reflector(kube, one, classes if one is DEVICE_CLASSES else receiver, sight=sight, pause=pause)
+            for one in others
+        }
         self._running: dict[Served, asyncio.Task[None]] = {}
         self.queues = QueueFollower(kube, receiver, sight, self._changed.set, pause=pause)
 
@@ -165,16 +189,29 @@ class JobFollower:
             for kind in [kind for kind in self._running if kind in self._jobs and kind in there]:
                 await self._stop(kind)
                 self._jobs[kind].list_again()
-        for kind, reflector in self._all.items():
-            if kind in there and kind not in self._running:
-                self._running[kind] = group.create_task(reflector.run())
-            elif kind not in there and kind in self._running:
-                log.info("%s of %s: no longer served", kind[1], kind[0])
-                await self._stop(kind)
-                reflector.end()
+        await self._follow_if(DEVICE_CLASSES.kind, DEVICE_CLASSES.kind in there, group)
+        uses_devices = await self._has_device_classes()
+        for kind in self._all:
+            await self._follow_if(kind, kind in there and (uses_devices or kind not in _DEVICE_KINDS), group)
         for kind in self._running:
             await self._all[kind].synced.wait()
         self.synced.set()
+
+    async def _follow_if(self, kind: Served, wanted: bool, group: asyncio.TaskGroup) -> None:
+        reflector = self._all[kind]
+        if wanted and kind not in self._running:
+            self._running[kind] = group.create_task(reflector.run())
+        elif not wanted and kind in self._running:
+            log.info("%s of %s: no longer followed", kind[1], kind[0])
+            await self._stop(kind)
+            reflector.end()
+
+    async def _has_device_classes(self) -> bool:
+        """Whether anything can be claimed: every request for devices names a class."""
+        classes = self._groups[DEVICE_CLASSES.kind]
+        if DEVICE_CLASSES.kind in self._running:
+            await classes.synced.wait()
+        return any(True for _ in classes.known)
 
     async def _stop(self, kind: Served) -> None:
         task = self._running.pop(kind)

@@ -400,6 +400,8 @@ def _lack(  # noqa: C901, one line for each lack
 
 def _resource_claims(cause: causes.ResourceClaims) -> str:
     kind, name, by = cause.kind, cause.name, f"{cause.named_by} of pod {cause.pod}"
+    if not name:
+        return f"pod {cause.pod} has ResourceClaims, and there is no {kind}: install the driver of its devices"
     if cause.elsewhere:
         return f"{kind} {name} is in another namespace than {by}, where no node prepares its channels"
     if cause.named_by:

@@ -10,7 +10,7 @@ from extender.kube import following
 from extender.kube.kinds.completion import Completion
 from extender.kube.kinds.job import JOB
 from extender.kube.queues.resources import VOLCANO_QUEUES
-from extender.kube.resources import DEVICE_CLASSES, GROUPS_OF_OTHERS, KAI_GROUPS
+from extender.kube.resources import DEVICE_CLASSES, DEVICES, GROUPS_OF_OTHERS, KAI_GROUPS, SLICES
 from policies.model import Dialect, GroupKey
 from policies.model.queues import VolcanoQueue
 from tests.kube.fake_api import Answer, FakeApi, refused, watch
@@ -302,5 +302,28 @@ def test_device_classes_are_followed_while_they_are_served(monkeypatch: Any) -> 
         await eventually(lambda: DeviceClassSeen("gpus", "nvidia.com/gpu") in seen.events)
         seen.api.on("GET", "/apis", served())
         await eventually(lambda: DeviceClassGone("gpus") in seen.events)
+
+    followed(setup, check)
+
+
+def test_devices_and_their_claims_are_followed_while_there_is_a_class(monkeypatch: Any) -> None:
+    monkeypatch.setattr(following, "LOOK_AGAIN_S", 0.05)
+    kinds = [("resource.k8s.io", "v1", one.kind[1]) for one in DEVICES]
+    gpus = {"metadata": {"name": "gpus", "uid": "u", "resourceVersion": "2"}, "spec": {}}
+
+    def setup(api: FakeApi) -> None:
+        api.on("GET", "/apis", served(*kinds))
+        for one in DEVICES:
+            api.on("GET", one.path, listed())
+            api.on("WATCH", one.path, Answer(410) if one is DEVICE_CLASSES else watch(stays_open=True))
+
+    async def check(seen: Followed) -> None:
+        assert seen.asked(DEVICE_CLASSES.path), "whoever claims a device names a class"
+        assert not any(seen.asked(one.path) for one in DEVICES if one is not DEVICE_CLASSES)
+        seen.api.on("GET", DEVICE_CLASSES.path, listed(gpus))
+        await eventually(lambda: all(seen.asked(one.path) for one in DEVICES))
+        seen.api.on("GET", DEVICE_CLASSES.path, listed())
+        await eventually(lambda: DeviceClassGone("gpus") in seen.events)
+        await eventually(lambda: SLICES.name not in seen.sight.ages())
 
     followed(setup, check)
