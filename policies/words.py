@@ -74,7 +74,9 @@ def count_devices(requests: Requests) -> int:
 
 
 def _devices_of(what: str, much: int) -> str:
-    """``"2 devices of gpu.nvidia.com"``, ``"all devices of gpu.nvidia.com"``."""
+    """``"2 devices of gpu.nvidia.com"``, ``"all devices of gpu.nvidia.com"``, ``"the devices of claim shared"``."""
+    if what.startswith("claim "):
+        return f"the devices of {what}"
     count, of, rest = what.partition(" of ")
     if of and count == "all":
         return f"all devices of {rest}"

@@ -74,6 +74,8 @@ class Inventory:
         """How many allocations have a device, without those that are counted as the room of a pod."""
         self._seen: Counter[tuple[Match, bool]] = Counter()
         """How many devices match the same and belong to one node, or do not."""
+        self._partitions: Counter[Match] = Counter()
+        """How many devices that share counters with others match the same."""
         self._due: dict[int, Rule] = {}
         """Rules that have yet to be evaluated for the devices that were there before them."""
 
@@ -156,9 +158,14 @@ class Inventory:
         self._touch(known)
 
     def _see(self, known: Known) -> None:
+        if known.device.partition:
+            self._partitions[known.match] += 1
         self._seen[known.match, bool(known.reach.node)] += 1
 
     def _unsee(self, known: Known) -> None:
+        if known.device.partition:
+            self._partitions[known.match] -= 1
+            self._partitions += Counter()  # without those that are 0 by now
         self._seen[known.match, bool(known.reach.node)] -= 1
         if not self._seen[known.match, bool(known.reach.node)]:
             del self._seen[known.match, bool(known.reach.node)]
@@ -300,6 +307,10 @@ class Inventory:
     def belongs_to_one_node(self, match: Match) -> bool:
         """Whether a device that matches one of these requirements is reached by one node alone."""
         return any(seen & match and local for seen, local in self._seen)
+
+    def has_partitions(self, match: Match) -> bool:
+        """Whether a device that matches one of these requirements shares counters with others."""
+        return any(seen & match for seen in self._partitions)
 
     def on(self, reached: Iterator[Known]) -> tuple[Devices, ...]:
         """The devices of a node, by what they match. One that serves any number of claims never runs out."""

@@ -26,31 +26,40 @@ Match = int
 @dataclass(frozen=True, slots=True)
 class Ask:
     """``count`` devices that match one of the requirements; ``None`` for all that match, and none of them in use.
-    ``admin``: whether they are in use does not matter. ``shared``: for a claim of several pods: all of them need to be
-    where there is room for it, and none takes it away from the others."""
+    ``admin``: whether they are in use does not matter."""
 
     match: Match
     count: int | None = 1
     admin: bool = False
-    shared: bool = False
 
     @property
     def own(self) -> Line | None:
         """The line that it has for itself; None for devices that are counted with those of others."""
-        if self.admin or self.shared:
-            return Line(self.match, least=self.count or 1, admin=self.admin)
+        if self.admin:
+            return Line(self.match, least=self.count or 1)
         return Line(self.match, whole=True) if self.count is None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Requests that a node has to meet together: the first of the ``alternatives`` for which it has devices.
+
+    ``claim``: the claim that several pods share, which takes its devices once; empty for a request of each pod. What is
+    taken depends on the node, so no line counts it: the ledger works out how many of them fit on each node.
+    """
+
+    alternatives: tuple[tuple[Ask, ...], ...]
+    claim: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """``match``: what its devices match one of. ``whole``: offers ``WHOLE`` where all of its devices are free.
-    ``least``: offers ``WHOLE`` where so many are free, or with ``admin`` where so many are there; 0 for other lines."""
+    ``least``: offers ``WHOLE`` where so many are there, in use or not; 0 for other lines."""
 
     match: Match
     whole: bool = False
     least: int = 0
-    admin: bool = False
 
     @property
     def counts(self) -> bool:
@@ -63,8 +72,9 @@ class Line:
             here = [some for some in devices if (some.match | some.unfit) & self.match]
             return WHOLE - (not here or any(some.free < some.there or some.unfit & self.match for some in here))
         here = [some for some in devices if some.match & self.match]
-        count = sum(some.there if self.admin else some.free for some in here)
-        return WHOLE * (count >= self.least) if self.least else count
+        if self.least:
+            return WHOLE * (sum(some.there for some in here) >= self.least)
+        return sum(some.free for some in here)
 
     def held(self, devices: Iterable[Holdable]) -> int:
         """How much of it a pod takes that has these devices."""
@@ -73,7 +83,7 @@ class Line:
 
     def taken(self, ask: Ask, seen: Sequence[Match]) -> int:
         """How much of it one such request takes. ``seen``: what the devices of the cluster match."""
-        if self.least or ask.admin or ask.shared:
+        if self.least or ask.admin:
             return int(self == ask.own)
         if self.whole:
             if ask.count is None and ask.match == self.match:

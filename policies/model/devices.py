@@ -72,13 +72,14 @@ class Reach:
 @dataclass(frozen=True, slots=True)
 class Device:
     """A device of a slice. ``reach``: where each device says that for itself. ``uncounted``: what lets it serve other
-    than one claim at a time, such as shares; empty for most."""
+    than one claim at a time, such as shares; empty for most. ``partition``: it shares counters with other devices."""
 
     name: str
     facts: Facts
     taints: tuple[Taint, ...] = ()
     reach: Reach | None = None
     uncounted: str = ""
+    partition: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 
 from extender.core.events import (
     ClaimTemplateGone,
+    ClaimTemplateSeen,
     DeviceClaimGone,
     DeviceClassGone,
     DeviceClassSeen,
@@ -16,8 +17,18 @@ from extender.core.events import (
     TaintRuleGone,
     TaintRuleSeen,
 )
-from policies.model import CLIQUE, Job, Pod, Taint, Topology
-from policies.model.devices import ClaimRequest, ClaimUse, DeviceRequest, Path, Reach, TaintRule, Value
+from policies.model import CLIQUE, Job, Pod, Requirement, Taint, Topology
+from policies.model.devices import (
+    ClaimRequest,
+    ClaimSpec,
+    ClaimTemplate,
+    ClaimUse,
+    DeviceRequest,
+    Path,
+    Reach,
+    TaintRule,
+    Value,
+)
 from tests.builders import GPU, cluster, gang
 from tests.core.devices import (
     CLASS,
@@ -257,7 +268,7 @@ def test_a_claim_of_a_device_that_all_nodes_reach_keeps_nobody_together() -> Non
     ],
 )
 def test_what_a_claim_needs_and_is_not_there_is_the_reason(gone: object, reason: str) -> None:
-    script = started(template(request()))
+    script = started(template(request()), DeviceClassSeen("other.example.com", ""))
     script.feed(gone)  # type: ignore[arg-type]
     train = with_template("train", 2)
     script.see(train)
@@ -410,3 +421,155 @@ def test_gangs_without_claims_know_nothing_of_devices() -> None:
     script.see(train)
     assert nodes_of(script, train) == ["a-0", "a-1"]
     assert not any(name.startswith("devices/") for name in script.core.state.claims.room("a-0"))
+
+
+ANY_TWO_OR_LARGE = ClaimRequest("gpu", (DeviceRequest(NVIDIA, (LARGE,), 1), DeviceRequest(NVIDIA, (), 2)))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "fits"), [(["h100"], 1), (["a100"], 0), (["a100", "a100"], 1), (["h100", "a100", "a100", "h100"], 3)]
+)
+def test_alternatives_with_counts_of_their_own_are_tried_in_order_on_each_node(kinds: list[str], fits: int) -> None:
+    script = started(devices("a-0", *kinds), template(ANY_TWO_OR_LARGE), clusters="a: 1x0")
+    for at in range(4):
+        script.see(with_template(f"g{at}", 1))
+    assert [script.planned(script.pods[f"uid-g{at}-0"]) for at in range(4)] == ["a-0"] * fits + [""] * (4 - fits)
+    if fits < 4:
+        waits = script.message(f"g{fits}")
+        assert "1 device of gpu.nvidia.com with memory > 40Gi or 2 of gpu.nvidia.com" in waits
+
+
+def test_what_an_alternative_takes_is_free_for_nobody_else() -> None:
+    script = started(
+        devices("a-0", "h100", "a100", "a100"),
+        template(ANY_TWO_OR_LARGE),
+        template(request(), name="any"),
+        template(request(1, LARGE), name="large"),
+        clusters="a: 1x0",
+    )
+    script.see(with_template("first", 1))
+    script.see(with_template("large", 1, "large"))
+    assert script.reason("large") == "NoRoom", "the first alternative has the large one"
+    script.see(with_template("small", 2, "any"))
+    assert nodes_of(script, [script.pods["uid-small-0"], script.pods["uid-small-1"]]) == ["a-0"] * 2
+    script.see(with_template("second", 1))
+    assert script.reason("second") == "NoRoom"
+    script.gone(script.pods["uid-first-0"])
+    script.advance(1.0)
+    assert script.planned(script.pods["uid-large-0"]) == "a-0"
+
+
+def test_a_gang_goes_to_nodes_with_different_alternatives() -> None:
+    script = started(devices("a-0", "h100"), devices("a-1", "a100", "a100"), template(ANY_TWO_OR_LARGE))
+    train = with_template("train", 2)
+    script.see(train)
+    assert sorted(nodes_of(script, train)) == ["a-0", "a-1"]
+    script.see(with_template("late", 1))
+    assert script.reason("late") == "NoRoom"
+
+
+def test_a_claim_that_pods_are_to_share_is_promised_no_device_that_others_are_promised() -> None:
+    script = started(*gpus("a-0", "a-1", count=2), template(request()))
+    script.feed(claim("shared", request(2)))
+    script.see(own := with_template("own", 1))
+    other = {"a-0": "a-1", "a-1": "a-0"}[script.planned(own[0])]
+    script.see(train := with_claim("train", 2))
+    assert nodes_of(script, train) == [other] * 2
+    script.feed(claim("second", request(2)))
+    script.see(with_claim("late", 2, "second"))
+    assert script.reason("late") == "NoRoom"
+    assert "the devices of claim second" in script.message("late")
+
+
+def test_two_gangs_may_share_a_claim() -> None:
+    script = started(*gpus("a-0", count=1), clusters="a: 1x0")
+    script.feed(claim("shared", request()))
+    script.see(first := with_claim("first", 2))
+    script.see(second := with_claim("second", 2))
+    assert nodes_of(script, [*first, *second]) == ["a-0"] * 4
+    script.see(with_claim("late", 1, "shared"))
+    assert script.reason("late") != "NoRoom"
+
+
+def test_the_pods_of_a_suspended_job_share_a_claim_before_they_exist() -> None:
+    script = started(*gpus("a-0", "a-1", count=2), template(request()))
+    script.feed(claim("mine", request(2)))
+    asked = job(2, name="job", gpus=0)
+    (podset,) = asked.podsets.podsets
+    made_of = replace(podset.template, device_claims=(ClaimUse("gpu", "mine"),))
+    train = Controlled(
+        script, replace(asked, podsets=replace(asked.podsets, podsets=(replace(podset, template=made_of),)))
+    )
+    train.wait(1)
+    (start,) = train.starts
+    (node,) = {node for nodes in start.plan.values() for node in nodes}
+    script.see(others := with_template("others", 2))
+    assert node not in nodes_of(script, others), "its devices are promised"
+
+
+def test_without_any_class_the_reason_is_that() -> None:
+    script = Script(*cluster("a: 2x0"))
+    train = with_template("train", 2)
+    script.see(train)
+    assert script.reason("train") == "ResourceClaims"
+    assert script.message("train").startswith("pod train-0 has ResourceClaims, and there is no DeviceClass")
+    script.feed(CLASS)
+    script.feed(gpus("a-0")[0])
+    script.feed(template(request()))
+    script.advance(1.0)
+    assert nodes_of(script, train) == ["a-0"] * 2
+
+
+def test_mig_profiles_are_counted_by_the_class_of_such_devices() -> None:
+    """A profile is a selector; other devices of the driver are no MIG devices."""
+    mig = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'mig'"
+    profile = "device.attributes['gpu.nvidia.com'].profile == '{}'"
+    script = started(devices("a-0", "h100", "mig", "mig"), DeviceClassSeen("mig.nvidia.com", "", (mig,)))
+    for name in ("1g.5gb", "7g.80gb"):
+        asked = DeviceRequest("mig.nvidia.com", (profile.format(name),))
+        script.feed(template(ClaimRequest("mig", (asked,)), name=name))
+    script.see(train := with_template("train", 2, "1g.5gb"))
+    assert nodes_of(script, train) == ["a-0"] * 2
+    script.see(with_template("late", 1, "1g.5gb"), with_template("other", 1, "7g.80gb"))
+    assert (script.reason("late"), script.reason("other")) == ("NoRoom", "NoRoom")
+
+
+def test_a_pool_of_some_nodes_counts_on_those() -> None:
+    """A device that the nodes of one rack reach: pods that ask for it go there, and it is in use for all of them."""
+    rack = ((Requirement("nvidia.com/gpu.clique", "In", ("a",)),),)
+    script = started(devices("rack", "h100", reach=Reach("", rack)), template(request()), clusters="b: 2x0, a: 2x0")
+    script.see(train := with_template("train", 1))
+    assert script.planned(train[0]) in ("a-0", "a-1")
+    script.feed(claim("foreign", request(), node="rack", devices=("h100-0",)))
+    script.see(with_template("late", 1))
+    assert script.reason("late") == "NoRoom"
+
+
+def test_constraints_between_devices_are_left_to_kube_scheduler_and_named() -> None:
+    script = started(*gpus("a-0", count=2))
+    spec = ClaimSpec((request(2),), ("devices with the same resource.kubernetes.io/pcieRoot",))
+    script.feed(ClaimTemplateSeen(ClaimTemplate("default", "gpus", spec)))
+    script.see(train := with_template("train", 1))
+    assert script.planned(train[0]) == "a-0"
+    script.see(with_template("late", 1))
+    assert script.reason("late") == "NoRoom", "the devices are counted"
+    assert "left to kube-scheduler: devices with the same resource.kubernetes.io/pcieRoot" in script.message("late")
+
+
+def test_devices_that_serve_several_claims_never_run_out() -> None:
+    event = devices("a-0", "h100")
+    (device,) = event.slice.devices
+    serves = replace(device, uncounted="several claims at a time")
+    script = started(replace(event, slice=replace(event.slice, devices=(serves,))), template(request()))
+    script.see(train := with_template("train", 3))
+    assert nodes_of(script, train) == ["a-0"] * 3
+
+
+def test_partitions_of_a_device_count_each_and_what_they_exclude_is_named() -> None:
+    event = devices("a-0", "h100", "mig")
+    partitions = tuple(replace(device, partition=True) for device in event.slice.devices)
+    script = started(replace(event, slice=replace(event.slice, devices=partitions)), template(request()))
+    script.see(train := with_template("train", 2))
+    assert nodes_of(script, train) == ["a-0"] * 2
+    script.see(with_template("late", 1))
+    assert "left to kube-scheduler: which partitions of a device exclude each other" in script.message("late")

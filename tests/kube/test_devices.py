@@ -96,6 +96,15 @@ def test_a_slice_of_the_gpu_driver() -> None:
     assert [large(device.facts.get) for device in found.devices] == [False, True, False]
 
 
+def test_devices_that_share_counters_are_partitions() -> None:
+    some = gpu_slice()
+    some["spec"]["devices"][2]["consumesCounters"] = [
+        {"counterSet": "gpu-1", "counters": {"memory": {"value": "24Gi"}}}
+    ]
+    found: Slice = read(SLICES, some)
+    assert [device.partition for device in found.devices] == [False, False, True]
+
+
 def test_slices_of_channels_and_of_pools_that_nodes_share() -> None:
     found: Slice = read(SLICES, imex_slice())
     channel = Selector("device.attributes['compute-domain.nvidia.com'].id == 0 && device.driver.startsWith('compute')")

@@ -319,12 +319,11 @@ class Claims:
         known = self._claims.get(owner)
         if known is not None and known == claim:
             return
-        if known is None or (known.node, known.requests) != (claim.node, claim.requests):
-            if known is not None:
-                self.release(owner)
+        moves = known is None or (known.node, known.requests) != (claim.node, claim.requests)
+        if known is not None and moves:
+            self.release(owner)
+        if moves:
             self._take(claim, 1)
-            for follow in self.on_move:
-                follow(owner, claim, True)  # noqa: FBT003
         self._claims[owner] = claim
         self._on_node.setdefault(claim.node, {})[owner] = claim
         if claim.promised:
@@ -333,6 +332,8 @@ class Claims:
             there.pop(owner, None)
             if not there:
                 del self._promised_on[claim.node]
+        for follow in self.on_move if moves else ():
+            follow(owner, claim, True)  # noqa: FBT003
 
     def _take(self, claim: Claim, sign: int) -> None:
         """Take the room off its node, or with -1 give it back."""

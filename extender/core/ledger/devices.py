@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, count, islice, product
 from typing import NamedTuple
 
 from extender.core.causes import ResourceClaims
@@ -43,7 +43,7 @@ from extender.core.ledger.claims import Claim, Claims, Owner
 from extender.core.ledger.domains import DAEMON_CLASS, DRIVER, ComputeDomains, open_to
 from extender.core.limits import Limits
 from policies.devices.inventory import Inventory
-from policies.devices.lines import Ask, Line, Match, lines_of
+from policies.devices.lines import Ask, Bundle, Line, Match, lines_of
 from policies.devices.selectors import in_short
 from policies.model import CLIQUE, HOSTNAME, GroupKey, Node, Pod, PodSets, Requests, Victim
 from policies.model.devices import (
@@ -61,7 +61,7 @@ from policies.model.devices import (
 from policies.placement.matching import reached
 from policies.placement.snapshot import Snapshot
 from policies.steps import Steps, batched
-from policies.words import LINE, listed, without_devices
+from policies.words import LINE, WHOLE, listed, without_devices
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 """Before the name of a class: the resource by which each can be asked for."""
@@ -72,8 +72,13 @@ _NODES = 8
 _LONGEST = 100
 """Characters of a request's selectors that are shown."""
 
+_MOST_ALTERNATIVES = 16
+"""Of a claim that several pods share, in which several requests have alternatives."""
+
 ObjectKey = tuple[str, str]
 """Namespace and name."""
+Alternatives = list[tuple[Ask, str]]
+"""Of one request: what each alternative asks for, and how people read it."""
 
 
 class DeviceClasses:
@@ -159,14 +164,14 @@ class Devices:
         """How many allocations have each channel, and each device of a daemon."""
         self._daemon: Requests = (("pods", 1),)
         """The requests of a daemon of a ComputeDomain, as of the daemon that was seen last."""
-        self._sharing: dict[str, Counter[ObjectKey]] = {}
-        """On each node, how many pods have room that share a claim."""
         self._asks: dict[Ask, str] = {}
         """What is counted, and how people read it."""
         self._resources: dict[str, Ask | None] = {}
         """What one of an extended resource asks for that classes offer; None where nodes list it. Those that pods have
         asked for."""
         self._lines: dict[Line, str] = {}
+        self._bundles: dict[Bundle, str] = {}
+        """What is counted node by node, and the names of its amounts."""
         self._amounts: dict[Ask, Requests] = {}
         self._based_on: tuple[object, ...] = ()
 
@@ -399,12 +404,13 @@ class Devices:
         for use in pod.device_claims:
             spec, allocation = self._found(pod, use)
             allocations.append(allocation)
-            for ask, name in self._counted(spec)[0] if spec is not None and allocation is None else ():
-                asked = replace(ask, shared=bool(use.claim))
-                self._asks |= {one: name for one in (ask, asked) if one not in self._asks}
-                if use.claim and self.inventory.belongs_to_one_node(ask.match):
-                    topology = topology._replace(required=HOSTNAME, slice_size=None)
-                total.update(dict(self._of(asked)))
+            if spec is None or allocation is not None:
+                continue
+            requests, _ = self._counted(spec)
+            self._asks |= {one: name for request in requests for one, name in request if one not in self._asks}
+            if use.claim and any(self.inventory.belongs_to_one_node(one.match) for some in requests for one, _ in some):
+                topology = topology._replace(required=HOSTNAME, slice_size=None)
+            total.update(self._amounts_of(requests, (pod.namespace, use.claim) if use.claim else None))
         selection = pod.selection
         places = {one.nodes for one in allocations if one is not None and one.nodes is not None}
         if domain and DAEMON_CLASS in self.classes.seen:
@@ -446,6 +452,27 @@ class Devices:
                 total.update(most)
         return total
 
+    def _amounts_of(self, requests: Sequence[Alternatives], shared: ObjectKey | None) -> Counter[str]:
+        """What the requests of a claim ask for. ``shared``: the claim, if other pods may name it."""
+        total = Counter[str]()
+        if shared is not None and requests:
+            together = tuple(islice(product(*([one for one, _ in some] for some in requests)), _MOST_ALTERNATIVES))
+            return Counter({self._bundle(Bundle(together, "/".join(shared)), f"claim {shared[1]}"): 1})
+        for some in requests:
+            if len(some) == 1:
+                total.update(dict(self._of(some[0][0])))
+            else:
+                name = " or ".join(f"{'all' if one.count is None else one.count} of {of}" for one, of in some)
+                total[self._bundle(Bundle(tuple((one,) for one, _ in some)), name)] += 1
+        return total
+
+    def _bundle(self, bundle: Bundle, text: str) -> str:
+        """The name of its amount. Nodes offer a new one when they are counted next."""
+        if (name := self._bundles.get(bundle)) is None:
+            name = self._bundles[bundle] = _unique(f"{LINE}{text}", self._bundles.values())
+            self.inventory.all_dirty = True
+        return name
+
     def _ask_by_resources(self, pod: Pod, total: Counter[str], by_class: Counter[str], *, given: bool) -> None:
         """Add what its extended resources ask for that classes offer, unless kube-scheduler has ``given`` it that."""
         for name, much in pod.requests:
@@ -469,7 +496,12 @@ class Devices:
         return PodSets(podsets.key, found)
 
     def missing(self, pod: Pod) -> ResourceClaims | None:
-        """What has to exist before it can be planned; None if nothing lacks."""
+        """What has to exist before it can be planned; None if nothing lacks.
+
+        Without a class nothing can be claimed, and claims and templates are not read.
+        """
+        if pod.device_claims and not self.classes.seen:
+            return ResourceClaims("DeviceClass", "", pod.name)
         for use in pod.device_claims:
             spec, _ = self._found(pod, use)
             if spec is None and use.claim:
@@ -492,7 +524,10 @@ class Devices:
         for use in pod.device_claims:
             spec, allocation = self._found(pod, use)
             if spec is not None and allocation is None:
-                found |= dict.fromkeys(self._counted(spec)[1])
+                requests, rest = self._counted(spec)
+                found |= dict.fromkeys(rest)
+                if any(self.inventory.has_partitions(ask.match) for some in requests for ask, _ in some):
+                    found[_PARTITIONS] = None
         return list(found)
 
     def failures(self, pod: Pod) -> list[str]:
@@ -528,21 +563,24 @@ class Devices:
 
     # Requests
 
-    def _counted(self, spec: ClaimSpec) -> tuple[list[tuple[Ask, str]], list[str]]:
-        """What of a claim is counted, with names for people, and what is not."""
-        asks, rest = list[tuple[Ask, str]](), list(spec.constraints)
+    def _counted(self, spec: ClaimSpec) -> tuple[list[Alternatives], list[str]]:
+        """What of a claim is counted, request by request, and what is not."""
+        counted, rest = list[Alternatives](), list(spec.constraints)
         for request in spec.requests:
-            match, uncounted = self._match(request.alternatives)
-            if uncounted:
+            alternatives = request.alternatives
+            alike = len({(one.count, one.admin) for one in alternatives}) == 1
+            groups = [alternatives] if alike else [(one,) for one in alternatives]
+            found = [(group, *self._match(group)) for group in groups]
+            if uncounted := next((why for *_, why in found if why), ""):
                 rest.append(f"{uncounted} (request {request.name})")
                 continue
-            counts = dict.fromkeys(one.count for one in request.alternatives)
-            if len(counts) > 1:
-                rest.append(f"which of its alternatives it gets (request {request.name})")
-            count = next(iter(counts)) if len(counts) == 1 else min(count or 1 for count in counts)
-            ask = Ask(match, count, admin=any(one.admin for one in request.alternatives))
-            asks.append((ask, " or ".join(dict.fromkeys(map(_name_of, request.alternatives)))))
-        return asks, rest
+            counted.append(
+                [
+                    (Ask(match, group[0].count, group[0].admin), " or ".join(dict.fromkeys(map(_name_of, group))))
+                    for group, match, _ in found
+                ]
+            )
+        return counted, rest
 
     def _match(self, alternatives: Sequence[DeviceRequest]) -> tuple[int, str]:
         """The requirements of which one will do, by number; or what keeps them from being counted."""
@@ -591,9 +629,10 @@ class Devices:
 
     def _renew(self) -> None:
         """Make the lines anew if what they rest on has changed."""
-        if len(self._asks) > MOST_ASKS:
+        if max(len(self._asks), len(self._bundles)) > MOST_ASKS:
             # Whoever relies on one of them is seen again.
             self._asks.clear()
+            self._bundles.clear()
             self.restated = True
         based_on = (tuple(self._asks), tuple(self.inventory.seen()))
         if self._based_on == based_on:
@@ -669,11 +708,8 @@ class Devices:
         if not devices:
             return ()
         found = {name: line.offered(devices) for line, name in self._lines.items()}
-        for key in self._sharing.get(node.name, ()):
-            claim = self.claims.get(key)
-            if claim is not None and claim.allocation is None:
-                for name, much in self._amounts_of(claim.spec):
-                    found[name] = max(0, found[name] - much)
+        if self._bundles:
+            found = self._with_bundles(node.name, found)
         for name, ask in self._resources.items():
             if ask is not None:
                 found[name] = min((found[line] for line, _ in self._of(ask)), default=0)
@@ -689,27 +725,49 @@ class Devices:
                     return self._daemon
         return ()
 
-    def _amounts_of(self, spec: ClaimSpec) -> list[tuple[str, int]]:
-        return [one for ask, _ in self._counted(spec)[0] for one in self._of(ask)]
+    def _with_bundles(self, node: str, offered: dict[str, int]) -> dict[str, int]:
+        """What a node offers with so many devices, beside what bundles take that have room there; and how many bundles
+        fit beside all that has room there.
+
+        Those that have room count as fitting: a gang whose members ask for bundles and for other devices on one node
+        may be promised too much, and kube-scheduler refuses the last of them.
+        """
+        taken = Counter[str]()
+        for _, claim in self._room.on(node):
+            taken.update({name: much for name, much in claim.requests if name.startswith(LINE)})
+        free = Counter({name: much - taken[name] for name, much in offered.items()})
+        found = dict(offered)
+        for bundle, name in self._bundles.items():
+            for _ in range(min(1, taken[name]) if bundle.claim else taken[name]):
+                for line, much in self._take_first(bundle, free).items():
+                    found[line] -= much
+        for bundle, name in self._bundles.items():
+            left, more = free.copy(), 0
+            while self._take_first(bundle, left) and more < (1 if bundle.claim else WHOLE):
+                more += 1
+            found[name] = (more or bool(taken[name])) * WHOLE if bundle.claim else taken[name] + more
+        return found
+
+    def _take_first(self, bundle: Bundle, free: Counter[str]) -> Counter[str]:
+        """Take what the first alternative that fits asks for. Returns what that is; nothing if none fits."""
+        for asks in bundle.alternatives:
+            total = Counter[str]()
+            for ask in asks:
+                total.update(dict(self._of(ask)))
+            if total and all(free[line] >= much for line, much in total.items()):
+                free.subtract(total)
+                return total
+        return Counter()
 
     def moved(self, owner: Owner, room: Claim, made: bool) -> None:
-        """A pod has room on a node, or has it no longer: a claim that it shares counts there once."""
+        """A pod has room on a node, or has it no longer."""
         self._count_as_room(owner, room if made else None)
-        seen = self._users.get(owner) if isinstance(owner, str) else None
-        for use in seen.raw.device_claims if seen is not None else ():
-            if seen is not None and use.claim:
-                there, key = self._sharing.setdefault(room.node, Counter()), (seen.raw.namespace, use.claim)
-                there[key] += 1 if made else -1
-                if not there[key]:
-                    del there[key]
-                if not there:
-                    del self._sharing[room.node]
-                self._offer((room.node,))
+        if self._bundles and any(name.startswith(LINE) for name, _ in room.requests):
+            self._offer((room.node,))
 
 
 _KIND_OF = "attributes", DRIVER, "type"
-
-
+_PARTITIONS = "which partitions of a device exclude each other"
 _NOTHING = ("false",)
 """What a class that is not there selects."""
 
@@ -750,10 +808,12 @@ def _named_lines(asks: Mapping[Ask, str], seen: Sequence[int]) -> dict[Line, str
         parts = {name: ask.match for ask, name in asks.items() if not ask.match & ~line.match}
         exact = [name for name, match in parts.items() if all(one & match for one in seen if one & line.match)]
         kind = "all of " if line.whole else f"{line.least} of " if line.least else ""
-        stem = text = f"{LINE}{kind}{_cut(min(exact, key=len) if exact else ' or '.join(parts))}"
-        number = 1
-        while text in found.values():
-            number += 1
-            text = f"{stem} ({number})"
-        found[line] = text
+        text = f"{LINE}{kind}{_cut(min(exact, key=len) if exact else ' or '.join(parts))}"
+        found[line] = _unique(text, found.values())
     return found
+
+
+def _unique(text: str, others: Collection[str]) -> str:
+    """The text, with a number if others have the same."""
+    numbered = (text if number == 1 else f"{text} ({number})" for number in count(1))
+    return next(one for one in numbered if one not in others)

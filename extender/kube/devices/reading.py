@@ -84,7 +84,8 @@ def _device(device: DeviceObject, driver: str, name: str, *, each: bool) -> Devi
     taints = tuple(taint for taint in taints_of(device.taints or ()) if taint.effect in _HARD)
     shared = "several claims at a time" if device.allow_multiple_allocations else ""
     reach = _reach(device.node_name, device.node_selector, name) if each else None
-    return Device(_once(device.name or ""), _facts(device, driver), taints, reach, shared)
+    partition = bool(device.consumes_counters)
+    return Device(_once(device.name or ""), _facts(device, driver), taints, reach, shared, partition)
 
 
 def _facts(device: DeviceObject, driver: str) -> Facts:

@@ -101,12 +101,6 @@ def test_admin_access_needs_devices_that_are_there_and_takes_none() -> None:
     assert not fits([look], node([0b1]), [0b1])
 
 
-def test_pods_that_share_a_claim_need_room_for_it_and_take_it_from_nobody() -> None:
-    shared = Ask(0b1, 2, shared=True)
-    assert fits([shared, shared, Ask(0b1, 2)], node([0b1, 0b1]), [0b1])
-    assert not fits([shared], node([0b1], [0b1]), [0b1])
-
-
 def test_nested_and_separate_requirements_have_one_line_each() -> None:
     seen = [0b001, 0b011, 0b111, 0b1000]
     lines = lines_of([Ask(1 << number) for number in range(4)], seen)
