@@ -310,10 +310,12 @@ def left(state: State, name: str) -> dict[str, int]:
     """Return what is free on a node, counted from the node, its devices and its claims."""
     claims = state.claims
     room = dict.fromkeys(claims.room(name), 0)
-    room |= state.devices.counted_anew(name)
-    for resource, much in claims.nodes[name].allocatable:
-        if much or resource not in room:
-            room[resource] = much
+    offered = state.devices.counted_anew(name)
+    for resource, much in (*offered.items(), *(one for one in claims.nodes[name].allocatable if one[1])):
+        room[resource] = max(0, much)
+    for resource, much in offered.items():
+        # Less than nothing is what is left out of what the node lists, as for the daemon of a ComputeDomain.
+        room[resource] += min(0, much)
     for _, claim in claims.on(name):
         for resource, much in claim.requests:
             if resource in room:

@@ -16,6 +16,8 @@ from policies.model import Job, Pod
 from policies.model.devices import DeviceKey
 from policies.model.pod import Stamp
 from tests.builders import cluster, gang, key, requests, single
+from tests.core.compute_domains import CLASSES, domain, fabric, in_domain
+from tests.core.compute_domains import template as domain_template
 from tests.core.devices import CLASS, LARGE, claim, devices, gpus, request, template, with_template
 from tests.core.script import Script
 from tests.core.test_job_completions import Completions
@@ -197,3 +199,20 @@ def test_devices_that_are_counted_otherwise_than_they_are_used_are_found() -> No
     inventory.dirty.clear()
     (drift,) = with_devices(script, *PUBLISHED, *ALLOCATED).comparison.differences
     assert (drift.kind, drift.object) == (Kind.ROOM, "node a-0")
+
+
+def test_room_that_is_left_for_the_daemon_of_a_domain_is_no_drift() -> None:
+    nodes = cluster("a: 2x8")
+    script = Script(*nodes)
+    events: list[Event] = [*CLASSES, *(fabric(one.name) for one in nodes), domain("train"), domain_template("train")]
+    for event in events:
+        script.feed(event)
+    script.see(train := in_domain("train", 2))
+    script.advance(3.0)
+    assert script.planned(train[0])
+    free = script.core.state.claims.room("a-0")
+    check = Check(script.core, Engine(), [*map(NodeSeen, nodes), *events, *map(PodSeen, train)], script.now)
+    for _ in check.steps():
+        pass
+    assert check.comparison.differences == []
+    assert free["pods"] < dict(nodes[0].allocatable)["pods"] - 1, "a member and a daemon"
