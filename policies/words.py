@@ -60,7 +60,10 @@ def amount(name: str, much: int, *, up: bool = False) -> str:
 
 def without_devices(requests: Requests) -> Requests:
     """The requests that the pod itself states: without amounts of the devices that its claims ask for."""
-    return tuple(one for one in requests if not one[0].startswith(LINE))
+    for name, _ in requests:
+        if name.startswith(LINE):
+            return tuple(one for one in requests if not one[0].startswith(LINE))
+    return requests
 
 
 def count_devices(requests: Requests) -> int:

@@ -291,6 +291,8 @@ class Apply:
 
     def follow_devices(self, now: float) -> None:
         """Have pods ask for what they need by now, and see where devices came or went."""
+        if not self._devices.has_news:
+            return
         for uid in (stale := self._devices.take_stale()):
             self._pods_seen.see(self._store.pods[uid], now)
         self._device_users.ask_again(stale)

@@ -262,6 +262,11 @@ class Devices:
         if self._lines:
             self.inventory.dirty[name] = None
 
+    @property
+    def has_news(self) -> bool:
+        """Whether one of ``take_stale``, ``take_grown`` and ``take_shrunk`` has something to return."""
+        return bool(self._stale or self._grown or self._shrunk)
+
     def take_grown(self) -> list[str]:
         """The nodes that offer more than when this was asked last, for whoever waits for that."""
         grown, self._grown = self._grown, {}
@@ -761,7 +766,8 @@ class Devices:
 
     def moved(self, owner: Owner, room: Claim, made: bool) -> None:
         """A pod has room on a node, or has it no longer."""
-        self._count_as_room(owner, room if made else None)
+        if owner in self._users or owner in self._as_room:
+            self._count_as_room(owner, room if made else None)
         if self._bundles and any(name.startswith(LINE) for name, _ in room.requests):
             self._offer((room.node,))
 
