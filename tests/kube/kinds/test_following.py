@@ -308,7 +308,7 @@ def test_device_classes_are_followed_while_they_are_served(monkeypatch: Any) -> 
 
 def test_devices_and_their_claims_are_followed_while_there_is_a_class(monkeypatch: Any) -> None:
     monkeypatch.setattr(following, "LOOK_AGAIN_S", 0.05)
-    kinds = [("resource.k8s.io", "v1", one.kind[1]) for one in DEVICES]
+    kinds = [(*one.kind[0].partition("/")[::2], one.kind[1]) for one in DEVICES]
     gpus = {"metadata": {"name": "gpus", "uid": "u", "resourceVersion": "2"}, "spec": {}}
 
     def setup(api: FakeApi) -> None:
