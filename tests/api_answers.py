@@ -22,7 +22,7 @@ from extender.api.models import (
     VerifyView,
 )
 from extender.core.engine import Engine
-from extender.core.events import QueueSeen, Synced
+from extender.core.events import NodeSeen, QueueSeen, Synced
 from extender.core.limits import Limits
 from extender.observe.verified import verified
 from extender.runtime.compare import Difference, Kind
@@ -33,6 +33,7 @@ from policies.model import Topology
 from policies.model.levels import levels_from
 from policies.model.queues import Cohort
 from tests.builders import cluster, gang, node, single
+from tests.core.compute_domains import LABEL, allocated, domain, in_domain, racks, template
 from tests.core.jobs import Controlled, job
 from tests.core.queue_course import Course, carry_out
 from tests.core.queues import cluster_queue, flavor, show
@@ -147,6 +148,18 @@ def by_hand() -> Iterator[Script]:
     wrong.feed(QueueSeen(cluster_queue("team", {"nowhere": 8}), warnings=("it has no cohort",)))
     wrong.advance(1)
     yield wrong
+    # A ComputeDomain in two cliques, and a gang that is promised channels.
+    split = racks("a: 3x8", "b: 1x8", domains=("other",))
+    split.feed(domain("train", nodes=4))
+    split.feed(template("train"))
+    members = in_domain("train", 1)
+    split.see(members, in_domain("other", 1))
+    split.run(members)
+    split.feed(allocated(members[0], "train", "b-0"))
+    for one in (split.core.state.claims.nodes[name] for name in ("a-0", "b-0")):
+        split.feed(NodeSeen(replace(one, labels={**one.labels, LABEL: "uid-train"})))
+    split.advance(1)
+    yield split
     # A job without pods.
     suspended = Script(*cluster("a: 1x8"))
     Controlled(suspended, replace(job(1), held=True))

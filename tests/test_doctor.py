@@ -441,7 +441,7 @@ def devices(**facts: Any) -> dict[str, Finding]:
 def test_a_driver_that_a_class_names_and_that_publishes_nothing() -> None:
     found = devices(drivers=frozenset({"gpu.nvidia.com"}))["DriverWithoutSlices"]
     assert (found.subject, found.severity) == (IMEX, Severity.WARNING)
-    assert f"pods that ask for {DAEMON} and {CHANNEL} wait" in found.what
+    assert f"pods that ask for {DAEMON}, {CHANNEL} wait" in found.what
     assert "DriverWithoutSlices" not in devices(drivers=frozenset({IMEX}))
     assert "DriverWithoutSlices" not in devices(drivers=None), "nobody may read the slices"
 

@@ -99,7 +99,7 @@ def _show_devices(domains: Sequence[DomainStock], out: Console) -> None:
         for one in domains for stock in one.devices
     ]  # fmt: skip
     heads = ("LEVEL", "DOMAIN", "DEVICE", "#ALL", "#FREE", "#PROMISED", "#USED")
-    _section(out, "Devices (DRA)", heads, rows, len(rows))
+    _section(out, "Devices (DRA)", heads, rows, len(rows), drop=("LEVEL", "ALL"))
 
 
 def _show_compute_domains(of_nvidia: Sequence[ComputeDomainView], out: Console) -> None:
@@ -109,7 +109,15 @@ def _show_compute_domains(of_nvidia: Sequence[ComputeDomainView], out: Console) 
         for one in of_nvidia
     ]  # fmt: skip
     heads = ("COMPUTEDOMAIN", "#MEMBERS", "#NODES", "CLIQUES", "WORKLOADS", "PROBLEMS")
-    _section(out, "ComputeDomains (NODES: those that the driver has prepared)", heads, rows, len(rows), "PROBLEMS")
+    _section(
+        out,
+        "ComputeDomains (NODES: those that the driver has prepared)",
+        heads,
+        rows,
+        len(rows),
+        "PROBLEMS",
+        ("CLIQUES", "NODES"),
+    )
 
 
 def span(seconds: float) -> str:
@@ -121,14 +129,20 @@ def span(seconds: float) -> str:
 
 
 def _section(
-    out: Console, title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], in_all: int, below: str = ""
+    out: Console,
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[tuple[str, ...]],
+    in_all: int,
+    below: str = "",
+    drop: Sequence[str] = (),
 ) -> None:
     """A table with a title; nothing when it has no rows."""
     if not rows:
         return
     out.print()
     out.print(plain(title, "bold"))
-    out.print(grid(heads, rows, below=below))
+    out.print(grid(heads, rows, drop=drop, below=below))
     if in_all > len(rows):
         out.print(f"... and {in_all - len(rows)} more: -o json has all of them")
 
