@@ -36,7 +36,7 @@ class Stamp:
 
 def stamped_group(group: GroupRef | None, stamp: Stamp | None) -> GroupRef | None:
     """Return the gang of a pod on a node that names ``group``. It came there with the gang of its stamp, whose room and
-    quota it uses: nobody takes it out of that by an edit."""
+    quota it uses: no edit takes it out of that."""
     if stamp is None or stamp.name in ("", group.name if group else ""):
         return group
     return GroupRef(stamp.name, group.dialect if group else Dialect.ANNOTATION, stamp.quorum or None)

@@ -207,7 +207,7 @@ class Claims:
 
     def _doubt_kept(self, key: GroupKey) -> None:
         """More room is kept than members are missing, because a replacement got another node, or may have. Some of it
-        ends, and the extender chooses which: nobody can be sure of any of it."""
+        ends, and the extender chooses which: none of it is certain."""
         for lost in [lost for lost, claim in self.kept.items() if claim.gang == key]:
             self.seats.maybe[lost] = self.kept.pop(lost)
             self.freed_at = self._now
@@ -317,7 +317,7 @@ class Claims:
         return sight.count(self._with_node(sight)) + kept < (sight.needed or 0)
 
     def _with_node(self, sight: Sight) -> list[Pod]:
-        """Its members that are on a node, or are promised one."""
+        """Return the members that are on a node, or are promised one."""
         waiting = (pod for pod in sight.waiting if pod.uid in self.promised or pod.uid in self.posting)
         return [*sight.bound, *waiting]
 

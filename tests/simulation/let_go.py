@@ -224,8 +224,8 @@ class LetGoGangs:
         return found
 
     def _is_repeated(self, key: GroupKey) -> bool:
-        """Whether a pod of the gang was let go before. Then a write that failed may be sent again, long after the gang
-        began to await nodes: nobody knows until when it awaits them."""
+        """Whether gates of this gang came off before. A write that failed may be sent again, long after the gang began
+        to await nodes: until when it awaits them is not known."""
         return any(pod.uid in self._free.get(key, ()) for pod in self._members(key))
 
     def pods(self, now: float) -> Iterator[Pod]:

@@ -119,7 +119,7 @@ class Seats:
         """A member of the gang is promised that node. Returns whether room was kept for it there.
 
         ``beside``: it fits there beside what is kept. Then it need not use any, and as one less is missing, room on
-        another node may be kept no longer instead. So it is where nobody knows whether room was kept on that node.
+        another node may be kept no longer instead. So it is where room may have been kept on that node, or not.
         """
         for book in (self.sure, self.maybe):
             for uid, claim in book.items():
