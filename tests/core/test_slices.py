@@ -78,7 +78,7 @@ def test_no_slice_is_long(pods: list[Pod]) -> None:
     script.see(gang("first", 2))
     appear(script, pods)
     counted = ticks(script)
-    assert max(counted) < 16_000
+    assert max(counted) < 16_500
     assert script.reason(pods[0].group_key.name if pods[0].group_key else "") in ("Placed", "NoRoom", "TooManyShapes")
     validate(script.core.state)
 

@@ -56,7 +56,10 @@ WHOLE: dict[str, Any] = {
         "activeDeadlineSeconds": 60,
         "schedulingGates": [{"name": "muster.dev/gang"}],
         "schedulingGroup": {"podGroupName": "them"},
-        "resourceClaims": [{}],
+        "resourceClaims": [
+            {"name": "channel", "resourceClaimTemplateName": "channels"},
+            {"name": "gpu", "resourceClaimName": "gpus"},
+        ],
         "containers": [_CONTAINER],
         "initContainers": [{**_CONTAINER, "resources": {"requests": {"disk": "3"}, "limits": {"gpu": "1"}}}],
         "overhead": {"cpu": "250m"},

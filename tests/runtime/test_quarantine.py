@@ -20,6 +20,12 @@ from extender.core.events import (
     BudgetSeen,
     ClaimGone,
     ClaimSeen,
+    ClaimTemplateGone,
+    ClaimTemplateSeen,
+    ComputeDomainGone,
+    ComputeDomainSeen,
+    DeviceClaimGone,
+    DeviceClaimSeen,
     DeviceClassGone,
     DeviceClassSeen,
     Event,
@@ -42,6 +48,10 @@ from extender.core.events import (
     PodsSeen,
     QueueGone,
     QueueSeen,
+    SliceGone,
+    SliceSeen,
+    TaintRuleGone,
+    TaintRuleSeen,
     Tick,
     VolumeGone,
     VolumeSeen,
@@ -63,6 +73,17 @@ from extender.runtime.quarantine import (
 )
 from extender.runtime.runner import Runner
 from policies.model import Controller, DisruptionBudget, GangOwner, GroupJob, Node, Pod, PodSets, Stamp
+from policies.model.devices import (
+    ClaimSpec,
+    ClaimTemplate,
+    ComputeDomain,
+    DeviceClaim,
+    PoolKey,
+    Reach,
+    Slice,
+    TaintRule,
+)
+from policies.model.node import Taint
 from policies.model.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, TopologyObject, VolcanoQueue
 from tests.builders import GPU, cluster, gang, key, node, podgroup, single
 from tests.core.jobs import job
@@ -171,6 +192,8 @@ QUEUES = (
     TopologyObject("bad", ("rack",)),
     VolcanoQueue("bad"),
 )
+SLICE = Slice("bad", PoolKey("gpus", "a-0"), 1, 1, Reach())
+RULE = TaintRule("bad", Taint("broken", "", "NoSchedule"))
 KINDS = (
     Kind("pod", PodSeen(single("bad")), PodGone("bad"), PodSeen(single("bad", gpus=2))),
     Kind(
@@ -215,6 +238,26 @@ KINDS = (
         NativeGangSeen(key("bad"), "made anew"),
     ),
     Kind("DeviceClass", DeviceClassSeen("bad", "a/b"), DeviceClassGone("bad"), DeviceClassSeen("bad", "")),
+    Kind("slice", SliceSeen(SLICE), SliceGone("bad"), SliceSeen(replace(SLICE, generation=2))),
+    Kind(
+        "ResourceClaim",
+        DeviceClaimSeen(DeviceClaim("default", "bad", "bad")),
+        DeviceClaimGone("default", "bad"),
+        DeviceClaimSeen(DeviceClaim("default", "bad", "bad", reserved_for=("pod",))),
+    ),
+    Kind(
+        "template of claims",
+        ClaimTemplateSeen(ClaimTemplate("default", "bad")),
+        ClaimTemplateGone("default", "bad"),
+        ClaimTemplateSeen(ClaimTemplate("default", "bad", ClaimSpec(domain="other"))),
+    ),
+    Kind("rule of taints", TaintRuleSeen(RULE), TaintRuleGone("bad"), TaintRuleSeen(replace(RULE, driver="gpus"))),
+    Kind(
+        "ComputeDomain",
+        ComputeDomainSeen(ComputeDomain("default", "bad", "bad")),
+        ComputeDomainGone("bad"),
+        ComputeDomainSeen(ComputeDomain("default", "bad", "bad", nodes=2)),
+    ),
     *(Kind(type(one).__name__, QueueSeen(one), QueueGone(one), QueueSeen(one, ("odd",))) for one in QUEUES),
 )
 
