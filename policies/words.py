@@ -14,6 +14,10 @@ LINE = "devices/"
 """How the names of amounts begin in which nodes offer devices and pods ask for them; no resource begins like that."""
 WHOLE = 1 << 20
 """What a node offers for a request that takes all of its devices; more than there are devices."""
+VOLUME, STORAGE = "volumes/", "storage/"
+"""The same of volumes that claims wait for, by number, and of what can be provisioned, in bytes."""
+COUNTED = (LINE, VOLUME, STORAGE)
+"""How the names of all amounts begin that are counted and no resources."""
 _DIGITS = re.compile(r"([0-9]+)")
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -52,9 +56,13 @@ def amount(name: str, much: int, *, up: bool = False) -> str:
     if name == "cpu":
         return f"{_short(much / 1000, 3)} cpu"
     if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
-        return f"{_size(much, up=up)} {name}"
+        return f"{size(much, up=up)} {name}"
     if name.startswith(LINE):
         return _devices_of(name.removeprefix(LINE), much)
+    if name.startswith(VOLUME):
+        return f"{many(much, 'volume')} of {name.removeprefix(VOLUME)}"
+    if name.startswith(STORAGE):
+        return f"{size(much, up=up)} of {name.removeprefix(STORAGE)}"
     return "1 pod" if (name, much) == ("pods", 1) else f"{much} {name}"
 
 
@@ -64,6 +72,11 @@ def without_devices(requests: Requests) -> Requests:
         if name.startswith(LINE):
             return tuple(one for one in requests if not one[0].startswith(LINE))
     return requests
+
+
+def stated(requests: Requests) -> Requests:
+    """The requests that the pod itself states: without amounts of the devices and volumes that its claims ask for."""
+    return tuple(one for one in requests if not one[0].startswith(COUNTED))
 
 
 def count_devices(requests: Requests) -> int:
@@ -88,6 +101,11 @@ def _devices_of(what: str, much: int) -> str:
     return f"{many(much, 'device')} of {what}"
 
 
+def plain_name(name: str) -> str:
+    """The name of a resource, or of what is counted, without what the name begins with."""
+    return name.partition("/")[2] if name.startswith(COUNTED) else name
+
+
 def amounts(requests: Requests) -> str:
     """All that one pod asks for, by the names that kubectl shows: ``"1.5 cpu, 8 nvidia.com/gpu"``."""
     return listed(amount(name, much, up=True) for name, much in requests if name != "pods") or "a pod"
@@ -100,7 +118,8 @@ def devices(requests: Requests) -> str:
     return named or amounts(requests)
 
 
-def _size(much: int, *, up: bool) -> str:
+def size(much: int, *, up: bool = True) -> str:
+    """Of so many bytes: ``"10 GiB"``. Rounded ``up``, or down."""
     exponent = min((max(much, 1).bit_length() - 1) // 10, len(_UNITS) - 1)
     hundredths = (100 * much + (1024**exponent - 1) * up) // 1024**exponent
     return f"{_short(hundredths / 100, 2)} {_UNITS[exponent] if much != 1 else 'byte'}"

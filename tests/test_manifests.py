@@ -198,6 +198,7 @@ def test_the_extender_has_no_right_beyond_its_work() -> None:
         *("get pods", "list pods", "watch pods", "patch pods"),
         *("list nodes", "watch nodes", "list persistentvolumeclaims", "watch persistentvolumeclaims"),
         *("list persistentvolumes", "watch persistentvolumes"),
+        *(f"{verb} {kind}" for kind in STORAGE for verb in ("list", "watch")),
         *("list poddisruptionbudgets", "watch poddisruptionbudgets"),
         *(f"{verb} {kind}" for kind in DEVICES for verb in ("list", "watch")),
         *("list podgroups", "watch podgroups", "patch podgroups/status", "get podgroups", "patch podgroups"),
@@ -220,6 +221,7 @@ DEVICES = (
     "resourceclaimtemplates",
     "computedomains",
 )
+STORAGE = ("storageclasses", "csidrivers", "csistoragecapacities")
 OWNERS = ("statefulsets", "deployments", "replicasets", "leaderworkersets")
 REPORTED = ("cohorts", "clusterqueues", "localqueues")
 """What Muster writes the status of."""

@@ -631,7 +631,7 @@ CAUSES = [
     Cause(
         "unbound volume claim", unbound_claims, "VolumeNotBound", "data",
         "create the claim if there is none, and bind a volume to it first, or use a StorageClass with "
-        "volumeBindingMode: Immediate; kubectl describe pvc says what the claim waits for", bind_claims,
+        "volumeBindingMode: WaitForFirstConsumer; kubectl describe pvc says what the claim waits for", bind_claims,
     ),
     Cause(
         "resource claims", lambda: scene(*cluster("a: 2x8"), device_claims=(ClaimUse("gpu", "", "gpus"),)),

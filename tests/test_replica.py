@@ -34,6 +34,9 @@ LISTS = {
     "/apis/scheduling.x-k8s.io/v1alpha1/podgroups": [],
     "/api/v1/persistentvolumeclaims": [],
     "/api/v1/persistentvolumes": [],
+    "/apis/storage.k8s.io/v1/storageclasses": [],
+    "/apis/storage.k8s.io/v1/csidrivers": [],
+    "/apis/storage.k8s.io/v1/csistoragecapacities": [],
     "/apis/policy/v1/poddisruptionbudgets": [],
 }
 
@@ -212,7 +215,7 @@ async def test_a_replica_that_hears_nothing_is_not_ready_and_says_of_what() -> N
         assert (answer.status_code, answer.text) == (503, silence)
         assert (await one.client.get("/healthz")).status_code == 200, "a restart would not help"
         detail = (await one.client.get("/readyz?verbose")).text.splitlines()
-        assert detail[2:4] == ["leases: last heard of 0 s ago", "limitranges: last heard of 0 s ago"]
+        assert detail[2:4] == ["csidrivers: last heard of 0 s ago", "csistoragecapacities: last heard of 0 s ago"]
         assert "pods: last heard of 95 s ago" in detail
         one.sight.heard("pods")
         assert (await one.client.get("/readyz")).text == "ok, standing by\n"

@@ -11,8 +11,6 @@ from extender.core.effects import Cause, Nominate, Ungate
 from extender.core.events import (
     BudgetGone,
     BudgetSeen,
-    ClaimGone,
-    ClaimSeen,
     DeviceClassGone,
     DeviceClassSeen,
     DeviceEvent,
@@ -40,8 +38,7 @@ from extender.core.events import (
     SliceSeen,
     TaintRuleGone,
     TaintRuleSeen,
-    VolumeGone,
-    VolumeSeen,
+    VolumeEvent,
 )
 from extender.core.explain.telling import Hints
 from extender.core.gate.binding import Bindings, Doubt
@@ -125,10 +122,7 @@ class Apply:
             BudgetSeen: self.budget_noted,
             BudgetGone: self.budget_noted,
             **dict.fromkeys(get_args(DeviceEvent), self.device_noted),
-            ClaimSeen: self.volume_noted,
-            ClaimGone: self.volume_noted,
-            VolumeSeen: self.volume_noted,
-            VolumeGone: self.volume_noted,
+            **dict.fromkeys(get_args(VolumeEvent), self.volume_noted),
             QueueSeen: self._quotas.queues.note,
             QueueGone: self._quotas.queues.note,
         }
@@ -248,20 +242,22 @@ class Apply:
             # Whoever waits may be drawn to other pods by now, or kept away by them, or no longer.
             self._pending.wake(Nodes())
 
-    def volume_noted(self, event: ClaimSeen | ClaimGone | VolumeSeen | VolumeGone, now: float) -> None:
+    def volume_noted(self, event: VolumeEvent, now: float) -> None:
         """What waits for the claim can be planned, or in another way; pods that mount it are seen anew."""
-        if (claim := self._volumes.note(event)) is None:
-            return
-        for uid in list(self._volumes.users.get(claim, ())):
-            self._pods_seen.see(self._store.pods[uid], now)
-            found = self._store.member(uid)
-            if found is not None and found[0].key in self._pending.keys:
-                self._pending.wake(Own(found[0].key, anew=True))
-        namespace, name = claim
-        for key in self._pending.keys:
-            podsets = self._store.workloads[key].podsets if key.namespace == namespace else None
-            if podsets is not None and any(name in one.template.claims for one in podsets.podsets):
-                self._store.mark_dirty(self._store.workloads[key])
+        changed = self._volumes.note(event)
+        for claim in changed:
+            uids = list(self._volumes.users.get(claim, ()))
+            for uid in uids:
+                self._pods_seen.see(self._store.pods[uid], now)
+                found = self._store.member(uid)
+                if found is not None and found[0].key in self._pending.keys:
+                    self._pending.wake(Own(found[0].key, anew=True))
+            self._device_users.ask_again(uids)
+        if changed:
+            self._device_users.look_at_jobs(self._volumes)
+        if self._volumes.refresh():
+            self._pending.wake(Nodes())
+        self._device_users.wake_for_grown(self._volumes)
 
     def budget_noted(self, event: BudgetSeen | BudgetGone, _: float) -> None:
         if self._budgets.note(event):
@@ -280,7 +276,7 @@ class Apply:
                 self._pending.wake(Own(found[0].key, anew=True))
         self._device_users.ask_again(uids)
         if not isinstance(event, SliceSeen | SliceGone | TaintRuleSeen | TaintRuleGone):
-            self._device_users.look_at_jobs()
+            self._device_users.look_at_jobs(self._devices)
         if isinstance(event, DeviceClassSeen | DeviceClassGone):
             self._pending.wake(Nodes())
 
@@ -290,13 +286,15 @@ class Apply:
             self.node_seen(NodeSeen(node), now)
 
     def follow_devices(self, now: float) -> None:
-        """Have pods ask for what they need by now, and see where devices came or went."""
+        """Have pods ask for what they need by now, and see where devices came or went, or volumes."""
+        for node in self._volumes.take_shrunk():
+            self._revocations.give_way(node, now, "has fewer volumes")
         if not self._devices.has_news:
             return
         for uid in (stale := self._devices.take_stale()):
             self._pods_seen.see(self._store.pods[uid], now)
         self._device_users.ask_again(stale)
-        self._device_users.wake_for_grown()
+        self._device_users.wake_for_grown(self._devices)
         for node in self._devices.take_shrunk():
             self._revocations.give_way(node, now, "has lost devices")
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from extender.core.events import (
     BudgetSeen,
+    CapacitySeen,
     ClaimSeen,
     ClaimTemplateSeen,
     ComputeDomainSeen,
@@ -28,6 +29,8 @@ from extender.core.events import (
     PodSeen,
     QueueSeen,
     SliceSeen,
+    StorageClassSeen,
+    StorageDriverSeen,
     TaintRuleSeen,
     VolumeSeen,
 )
@@ -154,6 +157,7 @@ def _unnumbered(version: str, kind: str, namespace: str, name: str) -> Named:
 
 
 NATIVE, DRA, NVIDIA = "scheduling.k8s.io/v1beta1", "resource.k8s.io/v1", "resource.nvidia.com/v1beta1"
+STORAGE = "storage.k8s.io/v1"
 _NAMES: dict[type[Event], Callable[[Any], Named]] = {
     PodSeen: lambda event: (event.pod.namespace, Controller("v1", "Pod", event.pod.name, event.pod.uid)),
     NodeSeen: lambda event: _unnumbered("v1", "Node", "", event.node.name),
@@ -165,6 +169,11 @@ _NAMES: dict[type[Event], Callable[[Any], Named]] = {
     NamespaceSeen: lambda event: _unnumbered("v1", "Namespace", "", event.name),
     ClaimSeen: lambda event: _unnumbered("v1", "PersistentVolumeClaim", event.namespace, event.name),
     VolumeSeen: lambda event: _unnumbered("v1", "PersistentVolume", "", event.name),
+    StorageClassSeen: lambda event: _unnumbered(STORAGE, "StorageClass", "", event.storage_class.name),
+    StorageDriverSeen: lambda event: _unnumbered(STORAGE, "CSIDriver", "", event.name),
+    CapacitySeen: lambda event: _unnumbered(
+        STORAGE, "CSIStorageCapacity", event.capacity.namespace, event.capacity.name
+    ),
     BudgetSeen: lambda event: _unnumbered(
         "policy/v1", "PodDisruptionBudget", event.budget.namespace, event.budget.name
     ),

@@ -285,11 +285,15 @@ class ResourceClaims:
 
 @dataclass(frozen=True, slots=True)
 class VolumeNotBound:
-    """A volume claim of a pod has no volume, or does not exist."""
+    """A volume claim of a pod has no volume that waits for a node, or does not exist. ``storage_class``: that of the
+    claim, empty without one. ``trouble``: what else keeps the pod from the claim."""
 
     claim: str
     pod: str
     exists: bool
+    storage_class: str = ""
+    class_exists: bool = True
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)

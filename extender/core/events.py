@@ -22,6 +22,7 @@ from policies.model import (
 )
 from policies.model.devices import ClaimTemplate, ComputeDomain, DeviceClaim, Slice, TaintRule
 from policies.model.queues import QueueObject
+from policies.model.storage import ANY_STORAGE, Capacity, Storage, StorageClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +154,20 @@ class NamespaceGone:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSeen:
-    """A PersistentVolumeClaim was added or changed; ``bound`` when it has a volume."""
+    """A PersistentVolumeClaim was added or changed; ``bound`` when it has a volume.
+
+    ``volume``: the one that it names. ``node``: the one that kube-scheduler has chosen for its first pod. ``owner``:
+    the UID of the pod that it was made for. ``trouble``: what keeps every pod from it; empty for most.
+    """
 
     namespace: str
     name: str
     bound: bool
+    asks: Storage = ANY_STORAGE
+    volume: str = ""
+    node: str = ""
+    owner: str = ""
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,21 +178,80 @@ class ClaimGone:
 
 @dataclass(frozen=True, slots=True)
 class VolumeSeen:
-    """A PersistentVolume that only some nodes reach was added or changed. It is bound to that claim."""
+    """A PersistentVolume was added or changed that only some nodes reach, or that a claim may get.
+
+    ``nodes``: those that reach it, None for all. It is ``bound`` to that claim, or kept for it; the name of the claim
+    is empty if there is none. ``offers``: what it is to a claim that waits for one.
+    """
 
     name: str
     namespace: str
     claim: str
-    nodes: Terms
+    nodes: Terms | None
+    bound: bool = True
+    offers: Storage = ANY_STORAGE
+    labels: Labels = ()
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeGone:
-    """It exists no more, is not bound any more, or every node reaches it."""
+    """It exists no more, or is of no concern any more."""
 
     name: str
     namespace: str
     claim: str
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClassSeen:
+    """A StorageClass was added or changed."""
+
+    storage_class: StorageClass
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClassGone:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StorageDriverSeen:
+    """A CSIDriver was added or changed. ``counts``: it publishes how much it can provision."""
+
+    name: str
+    counts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StorageDriverGone:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CapacitySeen:
+    """A CSIStorageCapacity was added or changed."""
+
+    capacity: Capacity
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityGone:
+    namespace: str
+    name: str
+
+
+VolumeEvent = (
+    ClaimSeen
+    | ClaimGone
+    | VolumeSeen
+    | VolumeGone
+    | StorageClassSeen
+    | StorageClassGone
+    | StorageDriverSeen
+    | StorageDriverGone
+    | CapacitySeen
+    | CapacityGone
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,10 +467,7 @@ Event = (
     | QueueGone
     | NamespaceSeen
     | NamespaceGone
-    | ClaimSeen
-    | ClaimGone
-    | VolumeSeen
-    | VolumeGone
+    | VolumeEvent
     | BudgetSeen
     | BudgetGone
     | NativeGangSeen

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from sys import intern
 from typing import Any, TypeVar
 
-from extender.core.events import ClaimSeen, VolumeSeen
 from extender.core.gate.stamps import COST, stamp_of
 from extender.core.instants import instant_of
 from extender.kube.dialects import MARKS, group_of
@@ -27,24 +26,20 @@ from extender.kube.reading.eviction import terms_of
 from extender.kube.reading.identity import UnreadableError, identity
 from extender.kube.reading.numbering import index_of, series_of
 from extender.kube.reading.objects import (
-    Affinity,
-    ClaimObject,
     Condition,
     Meta,
-    NodeAffinity,
     NodeObject,
     OwnerReference,
     PodObject,
     PodSpec,
     PodStatus,
-    VolumeObject,
-    VolumeSpec,
 )
 from extender.kube.reading.plain import is_name, plain
 from extender.kube.reading.queue_name import PODSET_GROUP, any_queue_of
 from extender.kube.reading.requests import amounts_of, requests_of
 from extender.kube.reading.reserved import reservation_of
 from extender.kube.reading.topology import topology_of
+from extender.kube.reading.volumes import claims_of, own_claims_of
 from policies.model import UNCONSTRAINED, Controller, Node, Pod, Requests, Selection, stamped_group
 from policies.model.devices import ClaimUse
 
@@ -122,7 +117,7 @@ def asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
     """
     selection, constraints, gates = selection_of(spec), constraints_of(meta, spec), spec.scheduling_gates or ()
     requests = _readable(f"pod {meta.namespace}/{meta.name}", spec)
-    claims = tuple(claims_of(meta, spec))
+    claims, own = claims_of(meta, spec), own_claims_of(meta, spec)
     many = max(len(requests), len(claims), len(gates), len(spec.resource_claims or ())) > MOST_NAMES
     problems = (TOO_CHOOSY, selection is None), (TOO_ENTANGLED, constraints is None), (TOO_MANY_NAMES, many)
     return {
@@ -136,6 +131,7 @@ def asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
         "native_group": _native_group(spec),
         "device_claims": _uses(spec),
         "claims": claims[:MOST_NAMES],
+        "own_claims": own[:MOST_NAMES],
         "problem": next((text for text, found in problems if found), None),
     }
 
@@ -245,28 +241,6 @@ def _if_readable(read: Callable[[], ValueT | None]) -> ValueT | None:
         return None
 
 
-def claim_from(obj: ClaimObject) -> ClaimSeen:
-    """One that only names a volume is not bound yet. Raises UnreadableError without a UID, name or namespace."""
-    _, namespace, name = identity(obj.metadata or Meta(), "PersistentVolumeClaim")
-    phase = obj.status.phase if obj.status else None  # older snapshots have none
-    return ClaimSeen(namespace, name, bool(obj.spec and obj.spec.volume_name) and phase in (None, "Bound"))
-
-
-def volume_from(obj: VolumeObject) -> VolumeSeen | None:
-    """None where it is bound to no claim, or every node reaches it, or its affinity is too much to look at: what is not
-    known is learned from what kube-scheduler refuses. Raises UnreadableError without a name."""
-    meta, spec = obj.metadata or Meta(), obj.spec or VolumeSpec()
-    if not meta.name:
-        raise UnreadableError("the PersistentVolume has no name")
-    claim, required = spec.claim_ref, spec.node_affinity.required if spec.node_affinity else None
-    if required is None or claim is None or obj.status is None or obj.status.phase != "Bound":
-        return None
-    nodes = selection_of(PodSpec(affinity=Affinity(NodeAffinity(required))))
-    if nodes is None or nodes.affinity is None:
-        return None
-    return VolumeSeen(plain(meta.name), plain(claim.namespace or ""), plain(claim.name or ""), nodes.affinity)
-
-
 def _uses(spec: PodSpec) -> tuple[ClaimUse, ...]:
     """The claims of devices that the pod names, as far as they are kept."""
     return tuple(
@@ -338,13 +312,3 @@ def is_of_job(group: str, maker: Controller | None) -> bool:
     return (
         re.fullmatch(rf"{re.escape(maker.name)}-[a-z0-9]+-{re.escape(maker.name)}-pgt-0-[a-z0-9]+", group) is not None
     )
-
-
-def claims_of(meta: Meta, spec: PodSpec) -> Iterator[str]:
-    """The volume claims that it mounts."""
-    for volume in spec.volumes or ():
-        if volume.persistent_volume_claim is not None:
-            yield plain(volume.persistent_volume_claim.claim_name or "")
-        elif volume.ephemeral is not None:
-            # Kubernetes names the claim that it makes for an ephemeral volume after both.
-            yield plain(f"{meta.name or ''}-{volume.name or ''}")

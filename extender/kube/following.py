@@ -24,7 +24,6 @@ from extender.kube.queues.resources import VOLCANO_QUEUES
 from extender.kube.reflector import Callback, Receiver, Reflector
 from extender.kube.resources import (
     BUDGETS,
-    CLAIMS,
     DEVICE_CLASSES,
     DEVICES,
     GROUPS,
@@ -33,7 +32,7 @@ from extender.kube.resources import (
     NATIVE_GANGS,
     NODES,
     PODS,
-    VOLUMES,
+    VOLUME_RESOURCES,
     Resource,
     ValueT,
 )
@@ -80,7 +79,7 @@ def followers(kube: Kube, receiver: Receiver[Event], sight: Sight, reader: Reade
         return Reflector(kube, resource, receiver, sight=sight)
 
     jobs, nodes, pods = JobFollower(kube, receiver, sight, reader), follow(NODES), follow(PODS)
-    others = follow(GROUPS), follow(VOLUMES), follow(CLAIMS), follow(BUDGETS)
+    others = follow(GROUPS), *map(follow, VOLUME_RESOURCES), follow(BUDGETS)
     return Followers([jobs, follow(NAMESPACES), nodes, *others, pods], jobs, nodes, pods)
 
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from extender.core.gate.stamps import WRITTEN, stamp_of
-from extender.kube.convert import asked_by, claims_of, pod_of, said_by
+from extender.kube.convert import asked_by, pod_of, said_by
 from extender.kube.reading.objects import Meta, PodObject, PodSpec, PodStatus
+from extender.kube.reading.volumes import claims_of, own_claims_of
 from policies.model import Pod
 
 MOST_BYTES = 16 << 20
@@ -155,7 +156,9 @@ def _look_at(obj: PodObject) -> _Seen:
 def _asked_by(meta: Meta, spec: PodSpec) -> dict[str, Any]:
     """As ``asked_by`` reads it: of the pod itself it looks at the claims, and at labels that selectors may name."""
     labels = meta.labels if spec.affinity or spec.topology_spread_constraints else None
-    known_as = _ENCODER.encode((meta.namespace, labels, tuple(claims_of(meta, spec)), *_spec_of_many(spec)))
+    known_as = _ENCODER.encode(
+        (meta.namespace, labels, claims_of(meta, spec), own_claims_of(meta, spec), *_spec_of_many(spec))
+    )
     found = _asked.get(known_as)
     if found is None:
         found = asked_by(meta, spec)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from extender.core.events import (
     BudgetGone,
     BudgetSeen,
+    CapacityGone,
+    CapacitySeen,
     ClaimGone,
     ClaimSeen,
     ClaimTemplateGone,
@@ -35,12 +37,16 @@ from extender.core.events import (
     PodSeen,
     SliceGone,
     SliceSeen,
+    StorageClassGone,
+    StorageClassSeen,
+    StorageDriverGone,
+    StorageDriverSeen,
     TaintRuleGone,
     TaintRuleSeen,
     VolumeGone,
     VolumeSeen,
 )
-from extender.kube.convert import bare_node_from, bare_pod_from, claim_from, node_from, volume_from
+from extender.kube.convert import bare_node_from, bare_pod_from, node_from
 from extender.kube.devices.objects import (
     ComputeDomainObject,
     DeviceClassObject,
@@ -60,13 +66,17 @@ from extender.kube.reading.constraints import labels_of
 from extender.kube.reading.identity import name_of
 from extender.kube.reading.objects import (
     AnyObject,
+    CapacityObject,
     ClaimObject,
+    DriverObject,
     GroupObject,
     Meta,
     NodeObject,
     PodObject,
+    StorageClassObject,
     VolumeObject,
 )
+from extender.kube.reading.volumes import capacity_from, claim_from, driver_from, storage_class_from, volume_from
 from extender.kube.recent import read_listed, read_pod
 from policies.model import DisruptionBudget, Node, Pod, PodGroup
 from policies.model.devices import ClaimTemplate, ComputeDomain, DeviceClaim, Slice, TaintRule
@@ -82,6 +92,9 @@ ObjectT = TypeVar(
     NativeGroup,
     ClaimObject,
     VolumeObject,
+    StorageClassObject,
+    DriverObject,
+    CapacityObject,
     BudgetObject,
     DeviceClassObject,
     SliceObject,
@@ -235,9 +248,32 @@ VOLUMES: Resource[VolumeSeen, Event] = Resource(
     _reader(VolumeObject, volume_from),
     lambda volume: volume,
     lambda volume: VolumeGone(volume.name, volume.namespace, volume.claim),
-    known_as=lambda volume: (volume.name, volume.namespace, volume.claim),
     dispensable=True,
 )
+STORAGE = "/apis/storage.k8s.io/v1"
+STORAGE_CLASSES: Resource[StorageClassSeen, Event] = Resource(
+    f"{STORAGE}/storageclasses",
+    _reader(StorageClassObject, storage_class_from),
+    lambda seen: seen,
+    lambda seen: StorageClassGone(seen.storage_class.name),
+    dispensable=True,
+)
+STORAGE_DRIVERS: Resource[StorageDriverSeen, Event] = Resource(
+    f"{STORAGE}/csidrivers",
+    _reader(DriverObject, driver_from),
+    lambda seen: seen,
+    lambda seen: StorageDriverGone(seen.name),
+    dispensable=True,
+)
+CAPACITIES: Resource[CapacitySeen, Event] = Resource(
+    f"{STORAGE}/csistoragecapacities",
+    _reader(CapacityObject, capacity_from),
+    lambda seen: seen,
+    lambda seen: CapacityGone(seen.capacity.namespace, seen.capacity.name),
+    dispensable=True,
+)
+VOLUME_RESOURCES: tuple[Resource[Any, Event], ...] = (STORAGE_CLASSES, STORAGE_DRIVERS, CAPACITIES, VOLUMES, CLAIMS)
+"""Volume claims, and what provides for them: first what the others refer to."""
 BUDGETS: Resource[DisruptionBudget, Event] = Resource(
     "/apis/policy/v1/poddisruptionbudgets",
     _reader(BudgetObject, budget_from),

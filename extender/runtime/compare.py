@@ -23,7 +23,7 @@ from extender.core.workload.workload import Workload
 from policies.model import GroupKey
 from policies.model.devices import DeviceClaim
 from policies.model.queues import FlavorResource
-from policies.words import amount, amounts, listed, many, without_devices
+from policies.words import amount, amounts, listed, many, stated
 
 ValueT = TypeVar("ValueT")
 
@@ -310,7 +310,7 @@ def left(state: State, name: str) -> dict[str, int]:
     """Return what is free on a node, counted from the node, its devices and its claims."""
     claims = state.claims
     room = dict.fromkeys(claims.room(name), 0)
-    offered = state.devices.counted_anew(name)
+    offered = state.devices.counted_anew(name) | state.volumes.counted_anew(name)
     for resource, much in (*offered.items(), *(one for one in claims.nodes[name].allocatable if one[1])):
         room[resource] = max(0, much)
     for resource, much in offered.items():
@@ -325,7 +325,7 @@ def left(state: State, name: str) -> dict[str, int]:
 
 def _listed(claim: Claim | None) -> Claim | None:
     """The claim without amounts of devices: another core may count them in other amounts (``Kind.ROOM``)."""
-    return None if claim is None else claim._replace(requests=without_devices(claim.requests))
+    return None if claim is None else claim._replace(requests=stated(claim.requests))
 
 
 # In words.

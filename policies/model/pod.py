@@ -9,6 +9,7 @@ from policies.model.devices import ClaimUse
 from policies.model.eviction import NO_TERMS, EvictionTerms, Reservation
 from policies.model.group import Controller, Dialect, GroupKey, GroupRef
 from policies.model.node import ANY_NODE, Requests, Selection
+from policies.model.storage import ClaimMaker
 from policies.model.topology import SILENT, Topology
 
 GANG_GATE = "muster.dev/gang"
@@ -53,8 +54,10 @@ class Pod:
     ``created`` is in seconds since the epoch. ``owner`` is the controller's UID, or empty;
     ``controller`` is None where no Event can be written on it. ``refusal`` is the message
     of a PodScheduled condition with reason Unschedulable. ``claims`` are the volume claims that it mounts,
-    ``device_claims`` those of devices. ``by_class``: what these ask for, by the names that queues may count it under.
-    ``compute_domain``: the UID of the domain whose channel it has by one of them. ``ends``:
+    ``device_claims`` those of devices; of ``own_claims`` those that are made for it alone. ``claim_makers``: of a
+    template, the volume claims that are made for each of its pods. ``by_class``: what claims of devices ask for, by the
+    names that queues may count it under. ``compute_domain``: the UID of the domain whose channel it has by one of them.
+    ``ends``:
     when its active deadline passes, in seconds since the epoch; None while it has none or has not begun. ``series``
     tells apart members that are numbered from 0 each, such as those of several Jobs. ``hint`` says which of its
     annotations nothing reads. ``constraints`` are what it demands with regard to other pods, which its ``labels`` may
@@ -98,6 +101,8 @@ class Pod:
     by_class: Requests = ()
     compute_domain: str = ""
     claims: tuple[str, ...] = ()
+    own_claims: tuple[str, ...] = ()
+    claim_makers: tuple[ClaimMaker, ...] = ()
     ends: float | None = None
     hint: str | None = None
     removed_by_cost: bool = False

@@ -47,10 +47,22 @@ class PodSet:
     leader: Pod | None = None
     completions: int = 0
     shape: str = ""
+    apart: tuple[tuple[int, Pod], ...] = ()
 
     @property
     def name(self) -> str:
         return self.template.series
+
+    @property
+    def templates(self) -> tuple[Pod, ...]:
+        """What its pods are made of."""
+        return (self.template,) if self.leader is None else (self.template, self.leader)
+
+    def mapped(self, change: Callable[[Pod], Pod]) -> PodSet:
+        """The podset with every pod in it changed."""
+        leader = None if self.leader is None else change(self.leader)
+        apart = tuple((index, change(one)) for index, one in self.apart)
+        return replace(self, template=change(self.template), leader=leader, apart=apart)
 
     @property
     def title(self) -> str:
@@ -83,10 +95,11 @@ class PodSet:
 
     def pods(self) -> Iterator[Pod]:
         """What will come, by slot. The UIDs are no pod's."""
+        apart = dict(self.apart)
         for index in (index for index in range(self.count) if index not in self.left_out):
-            one = self.leader if self.leader is not None and not index else self.template
-            uid, name = f"slot:{self.prefix}/{index}", f"{one.name}-{index}"
-            yield replace(one, uid=uid, name=name, index=index, wave=self.wave_of(index))
+            like = self.leader if self.leader is not None and not index else self.template
+            uid, name = f"slot:{self.prefix}/{index}", f"{like.name}-{index}"
+            yield replace(apart.get(index, like), uid=uid, name=name, index=index, wave=self.wave_of(index))
 
     def wave_of(self, index: int) -> int:
         """Which of the starts the pod of that number belongs to."""

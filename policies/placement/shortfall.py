@@ -19,7 +19,7 @@ from policies.placement.rules import NONE_ASKED
 from policies.placement.snapshot import Amounts, Domain, Level, Snapshot, kinds, slots
 from policies.placement.spreading import Evenly
 from policies.steps import Steps
-from policies.words import LINE, amount, amounts, counted, devices, listed, many
+from policies.words import amount, amounts, counted, devices, listed, many, plain_name
 
 _EVERY_TAINT = (Toleration("", "Exists", "", ""),)
 _TOGETHER = "; not enough for these and the gang's other members together"
@@ -194,7 +194,7 @@ def _too_small(pod: Pod, snapshot: Snapshot, eligible: Mask) -> str:
     demand = snapshot.demand(pod.requests)
     if demand is None:
         lacking = [name for name, much in pod.requests if much > 0 and name not in snapshot.resources]
-        absent = [name.removeprefix(LINE) for name in lacking]
+        absent = [plain_name(name) for name in lacking]
         return f"no node offers {listed(absent)}"
     whole = snapshot.allocatable[:, eligible]
     if (slots(whole, demand) > 0).any():

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from policies.model.node import ANY_NODE, Selection
 from policies.model.queues import ClusterQueue, FlavorResource, ResourceGroup
-from policies.words import LINE
+from policies.words import COUNTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,4 +64,4 @@ def uncovered(queue: ClusterQueue, podsets: Sequence[PodSetRequest]) -> list[str
         return []
     covered = queue.covered | {"pods"}
     asked = dict.fromkeys(name for one in podsets for name, much in one.requests.items() if much and one.count)
-    return [name for name in asked if name not in covered and not name.startswith(LINE)]
+    return [name for name in asked if name not in covered and not name.startswith(COUNTED)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -21,6 +22,7 @@ from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod
 from policies.placement.matching import admits
 from policies.placement.request import shape_of
+from policies.words import VOLUME
 from tests.core.recount import differences
 from tests.policies.tenants import validate_tenants
 
@@ -33,6 +35,7 @@ def validate(state: State) -> None:
             raise AssertionError(f"{problem}\n{told(workload)}")
     wrong = chain(
         _wrong_with_devices(state),
+        _wrong_with_volumes(state),
         _wrong_with_claims(state),
         _wrong_with_expected(state),
         _wrong_with_indexes(state),
@@ -47,7 +50,7 @@ def _wrong_with_devices(state: State) -> Iterator[str]:
     """What nodes offer is worked out anew, once every requirement is evaluated."""
     devices = state.devices
     for node in state.claims.nodes.values() if devices.settled else ():
-        kept, anew = state.claims._table._offered.get(node.name, ()), devices._offered(node)
+        kept, anew = state.claims._table._offered.get(node.name, {}).get("devices", ()), devices._offered(node)
         if kept != anew:
             yield f"node {node.name} offers {kept} of devices, and has {anew}"
     for uid, seen in devices._users.items():
@@ -57,6 +60,25 @@ def _wrong_with_devices(state: State) -> Iterator[str]:
             and devices._resolve(seen.raw).resolved.requests != pod.requests
         ):
             yield f"pod {pod.name} asks for {pod.requests}, which are amounts of earlier"
+
+
+def _wrong_with_volumes(state: State) -> Iterator[str]:
+    """What nodes offer and pods ask for is worked out anew, and no volume is promised twice."""
+    volumes, claims = state.volumes, state.claims
+    if not volumes.settled:
+        return
+    for node in claims.nodes.values():
+        kept, anew = claims._table._offered.get(node.name, {}).get("volumes", ()), volumes._offered(node)
+        if kept != anew and (kept or volumes._waited_for):
+            yield f"node {node.name} offers {kept} of volumes, and has {anew}"
+        named = [name for _, claim in claims.promised_on(node.name) for name, _ in claim.requests if name[:8] == VOLUME]
+        for name in dict.fromkeys(named):
+            if claims.room(node.name).get(name, 0) < 0:
+                yield f"node {node.name} has promised more than it has: {name}"
+    for uid, pod in volumes._pods.items():
+        seen = state.pods[uid]
+        if volumes.resolved(replace(seen, topology=pod.topology)).requests != seen.requests:
+            yield f"pod {pod.name} asks for {seen.requests}, which are amounts of earlier"
 
 
 def _wrong_with(state: State, workload: Workload) -> Iterator[str]:
@@ -302,7 +324,7 @@ def _validate_table(table: Table) -> None:
     validate_tenants(table.tenants)
     view, nodes = table.snapshot(), [table.nodes[name] for name in table._facts.names]
     for name, line in table.resources.items():
-        beside = [dict(table._offered.get(node.name, ())).get(name, 0) for node in nodes]
+        beside = [dict(chain.from_iterable(table._offered.get(one.name, {}).values())).get(name, 0) for one in nodes]
         listed = [dict(node.allocatable).get(name, 0) for node in nodes]
         # What is negative is kept back.
         offered = [(here or max(0, more)) + min(0, more) for here, more in zip(listed, beside, strict=True)]

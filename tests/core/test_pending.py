@@ -55,7 +55,8 @@ class Board:
     """Workloads that were looked at, each parked on what is said of it."""
 
     def __init__(self, **parked: WakeOn | None) -> None:
-        self.store, self.changes = Store(Volumes(), Devices(Claims(), Limits())), Changes()
+        claims = Claims()
+        self.store, self.changes = Store(Volumes(claims), Devices(claims, Limits())), Changes()
         self.pending = Pending(Limits(), self.store, self.changes)
         for number, (name, wake_on) in enumerate(parked.items()):
             self.come(name, wake_on, number)

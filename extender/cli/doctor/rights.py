@@ -22,11 +22,13 @@ _PODGROUPS = (
     "scheduling.k8s.io",
 )
 _DEVICES = "deviceclasses", "devicetaintrules", "resourceslices", "resourceclaims", "resourceclaimtemplates"
+_STORAGE = "storageclasses", "csidrivers", "csistoragecapacities"
 _ALWAYS = (
     (EXTENDER, "get list watch patch", "pods", ""),
     (EXTENDER, "list watch", "nodes", ""),
     (EXTENDER, "list watch", "persistentvolumeclaims", ""),
     (EXTENDER, "list watch", "persistentvolumes", ""),
+    *((EXTENDER, "list watch", plural, "storage.k8s.io") for plural in _STORAGE),
     (EXTENDER, "list watch", "poddisruptionbudgets", "policy"),
     *((EXTENDER, "list watch", plural, "resource.k8s.io") for plural in _DEVICES),
     (EXTENDER, "list watch", "computedomains", "resource.nvidia.com"),

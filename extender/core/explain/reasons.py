@@ -129,7 +129,7 @@ def text_of(cause: causes.Cause) -> str:  # noqa: C901, one line for each cause
         case causes.ResourceClaims():
             return _resource_claims(cause)
         case causes.VolumeNotBound(claim=claim, pod=pod, exists=True):
-            return f"volume claim {claim} of pod {pod} has no volume; bind it first"
+            return f"volume claim {claim} of pod {pod} {_no_volume(cause)}"
         case causes.VolumeNotBound(claim=claim, pod=pod):
             return f"there is no volume claim {claim}, which pod {pod} mounts; create it"
         case causes.Gated(gated=gated, members=members, gates=gates):
@@ -408,6 +408,18 @@ def _resource_claims(cause: causes.ResourceClaims) -> str:
         return f"there is no {kind} with UID {name}, which {by} is for"
     text = f"there is no {kind} {name}, which pod {cause.pod} uses"
     return f"{text}; ComputeDomain {cause.domain} is to have it made by its controller" if cause.domain else text
+
+
+def _no_volume(cause: causes.VolumeNotBound) -> str:
+    """Say why a claim that is there is of no use."""
+    if cause.trouble:
+        return cause.trouble
+    named = f"StorageClass {cause.storage_class}"
+    if not cause.storage_class:
+        return "has no volume; bind it first"
+    if not cause.class_exists:
+        return f"has no volume, and there is no {named}; create it, or bind the claim first"
+    return f"has no volume, and {named} does not wait for its pod; bind it first"
 
 
 def _short(what: causes.Short) -> str:

@@ -24,7 +24,7 @@ from extender.core.workload.additions import carried_over
 from extender.core.workload.members import MemberState
 from extender.core.workload.names import Astray
 from extender.core.workload.workload import Workload
-from policies.model import Dialect, GangOwner, GroupJob, GroupKey, GroupRef, Pod, PodGroup, PodSets, SlotKey
+from policies.model import Dialect, GangOwner, GroupJob, GroupKey, GroupRef, Order, Pod, PodGroup, PodSets, SlotKey
 from policies.model.node import ANY_NODE
 from policies.placement.request import MemberShape, shape_of
 
@@ -333,12 +333,16 @@ class Owners:
         gangs = self._gangs[owner.key]
         if (worked_out := gangs[workload.key]) is None or worked_out[0] != newest.uid:
             podset, gang = owner.podset, GroupRef(workload.key.name, Dialect.OWNER, owner=owner.key.name)
+            # The leader of a group of a LeaderWorkerSet has the name of the group.
+            kind, grouped = owner.controller.kind, podset.order is Order.LEADER_FIRST
+            stem = workload.key.name.removeprefix(f"{kind.lower()}-")
             said = podset.template if podset.leader is None or newest.index else podset.leader
 
             def like(template: Pod) -> Pod:
                 """Whoever gates its pods does so when they are there."""
                 made = carried_over(template, said, newest)
-                return replace(made, series=newest.series, group=gang, gates=())
+                makers = tuple(one._replace(stem=stem, bare=grouped) for one in template.claim_makers)
+                return replace(made, series=newest.series, group=gang, gates=(), claim_makers=makers)
 
             leader = None if podset.leader is None else like(podset.leader)
             made = replace(podset, template=like(podset.template), leader=leader)

@@ -113,10 +113,10 @@ class Claims:
         for follow in self.on_node:
             follow(node.name, before is None or before.labels != node.labels)
 
-    def offer(self, node: str, amounts: Requests) -> None:
-        """Beside what it lists the node offers this from now on: devices."""
+    def offer(self, node: str, amounts: Requests, what: str) -> None:
+        """Beside what it lists the node offers this from now on of ``what``: devices, or volumes."""
         known = len(self._table.resources)
-        self.changes += self._table.offer(node, amounts)
+        self.changes += self._table.offer(node, amounts, what)
         self._take_fresh(known)
 
     def _take_fresh(self, known: int, new: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Have everybody who asks for devices ask in the amounts of now, once those are other ones."""
+"""Have everybody who asks for devices or volumes ask in the amounts of now, once those are other ones."""
 
 from __future__ import annotations
 
@@ -10,41 +10,48 @@ from extender.core.ledger.devices import Devices
 from extender.core.ledger.pending import Nodes, Own, Pending
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.store import Store
+from extender.core.ledger.volumes import Volumes
 from policies.steps import AT_ONCE, Steps
 
 
 @dataclass(eq=False)
 class DeviceUsers:
-    """The pods that ask for devices, and the jobs whose pods are to."""
+    """The pods that ask for devices or volumes, and the jobs whose pods are to."""
 
     _store: Store
     _claims: Claims
     _devices: Devices
+    _volumes: Volumes
     _preemptions: Preemptions
     _pending: Pending
 
     def settle(self) -> Steps[bool]:
-        """Evaluate what is new of devices, in steps. Returns whether pods ask for other amounts now: the cycle ends
-        then, and the next one begins with that."""
-        if self._devices.settled:
+        """Count what is new of devices and volumes, in steps. Returns whether pods ask for other amounts now: the cycle
+        ends then, and the next one begins with that."""
+        restated = False
+        for counted in (self._devices, self._volumes):
+            if not counted.settled:
+                restated |= yield from self._settle(counted)
+        return restated
+
+    def _settle(self, counted: Devices | Volumes) -> Steps[bool]:
+        yield from counted.settle()
+        self.wake_for_grown(counted)
+        if not counted.restated:
             return False
-        yield from self._devices.settle()
-        self.wake_for_grown()
-        if not self._devices.restated:
-            return False
-        for number, uid in enumerate(self._devices.all_users(), 1):
+        for number, uid in enumerate(counted.all_users(), 1):
             if (pod := self._store.pods.get(uid)) is not None:
                 self._store.put_pod(pod)
                 self.ask_again([uid])
             if not number % AT_ONCE:
                 yield AT_ONCE
-        self.look_at_jobs()
+        self.look_at_jobs(counted)
         self._pending.wake(Nodes())
         return True
 
-    def wake_for_grown(self) -> None:
-        """Wake what waits for devices, and search again for victims, if nodes offer more than before."""
-        if grown := self._devices.take_grown():
+    def wake_for_grown(self, counted: Devices | Volumes) -> None:
+        """Wake what waits for it, and search again for victims, if nodes offer more than before."""
+        if grown := counted.take_grown():
             self._pending.wake(Nodes())
             for node in grown:
                 self._preemptions.changed(node)
@@ -56,11 +63,11 @@ class DeviceUsers:
             if claim is not None and claim.promised:
                 self._claims.assume(self._store.pods[uid], claim.node)
 
-    def look_at_jobs(self) -> None:
-        """Look at the jobs again whose pods are to ask for devices: their templates may ask for other amounts now."""
+    def look_at_jobs(self, counted: Devices | Volumes) -> None:
+        """Look at the jobs again whose pods are to ask for it: their templates may ask for other amounts now."""
         for workload in self._store.workloads.values():
             podsets = workload.podsets
-            if podsets is not None and any(self._devices.concerns(one.template) for one in podsets.podsets):
+            if podsets is not None and any(counted.concerns(pod) for one in podsets.podsets for pod in one.templates):
                 self._store.mark_dirty(workload)
                 if workload.key in self._pending.keys:
                     self._pending.wake(Own(workload.key, anew=True))

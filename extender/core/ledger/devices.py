@@ -61,7 +61,7 @@ from policies.model.devices import (
 from policies.placement.matching import reached
 from policies.placement.snapshot import Snapshot
 from policies.steps import Steps, batched
-from policies.words import LINE, WHOLE, listed, without_devices
+from policies.words import COUNTED, LINE, WHOLE, listed, without_devices
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 """Before the name of a class: the resource by which each can be asked for."""
@@ -109,12 +109,10 @@ class DeviceClasses:
 
     def listed(self, requests: Requests, view: Snapshot) -> Requests:
         """The requests that nodes have to meet: DRA offers the rest, and no node lists that."""
-        if not self.seen:
-            return requests
         return tuple(one for one in requests if not self._offers(one[0]) or _is_listed(one[0], view))
 
     def _offers(self, name: str) -> bool:
-        return name.startswith(LINE) or bool(self.classes_of(name))
+        return name.startswith(COUNTED) or bool(self.seen and self.classes_of(name))
 
 
 def _is_listed(resource: str, view: Snapshot) -> bool:
@@ -691,7 +689,7 @@ class Devices:
             before, now = self._offers.get(name, ()), self._offered(node)
             if now != before:
                 self._offers[name] = now
-                self._room.offer(name, now)
+                self._room.offer(name, now, "devices")
                 if by_room:
                     continue
                 had, has = dict(before), dict(now)

@@ -47,7 +47,7 @@ class ExpectedPods:
     def expect(self, workload: Workload, podsets: PodSets | None) -> None:
         """Take back what is planned for other podsets. Where volumes and devices are, kube-scheduler says by then."""
         if podsets is not None:
-            podsets = self._volumes.confined_all(self._as_created(workload, podsets))
+            podsets = self._volumes.resolved_all(self._as_created(workload, podsets))
             podsets = self._devices.resolved_all(podsets)
         if workload.podsets == podsets:
             return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
@@ -245,8 +246,8 @@ class Table:
         self.allocatable = np.zeros((0, 16), dtype=np.int64)
         self.free = np.zeros((0, 16), dtype=np.int64)
         self._facts = Facts(levels)
-        self._offered: dict[str, Requests] = {}
-        """What nodes offer beside what they list, by name: devices that are counted."""
+        self._offered: dict[str, dict[str, Requests]] = {}
+        """What nodes offer beside what they list, by name: devices that are counted, and volumes."""
         self._others = Others(self.tenants, self._facts.codes, self._facts.wanted, self._facts.column)
         self._free_lent = self._facts_lent = False
         self._scratches: list[Scratch] = []
@@ -267,7 +268,8 @@ class Table:
         if row is None:
             row = self._facts.append(node.name)
         self._make_room(node.allocatable, row)
-        self._make_room(self._offered.get(node.name, ()), row)
+        for amounts in self._offered.get(node.name, {}).values():
+            self._make_room(amounts, row)
         # From here on both arrays stay the ones that they are.
         self._mark(row)
         if new:
@@ -276,12 +278,13 @@ class Table:
         self._facts.note(row, node)
         return new
 
-    def offer(self, name: str, amounts: Requests) -> bool:
+    def offer(self, name: str, amounts: Requests, what: str) -> bool:
         """A node offers this beside what it lists; what it lists itself goes before. What is negative it keeps back of
         that. Returns whether it is new."""
-        if self._offered.get(name, ()) == amounts:
+        offered = self._offered.setdefault(name, {})
+        if offered.get(what, ()) == amounts:
             return False
-        self._offered[name] = amounts
+        offered[what] = amounts
         if (row := self.rows.get(name)) is not None:
             if self._free_lent:
                 self._own_free()
@@ -296,7 +299,7 @@ class Table:
         """The node has these amounts from now on; what is taken of them stays taken."""
         before = self.allocatable[:, row].copy()
         self.allocatable[:, row] = 0
-        offered = self._offered.get(node.name, ())
+        offered = tuple(chain.from_iterable(self._offered.get(node.name, {}).values()))
         for name, amount in (*offered, *(one for one in node.allocatable if one[1])):
             self.allocatable[self.resources[name], row] = max(0, amount)
         for name, amount in offered:

@@ -37,7 +37,7 @@ from policies.model.queues import VOLCANO, ClusterQueue, FlavorResource, LocalQu
 from policies.quota.history import History, Sampling
 from policies.quota.tree import QuotaNode, QuotaTree
 from policies.statement import Statement
-from policies.words import without_devices
+from policies.words import stated
 
 
 class Unseen(str):
@@ -93,7 +93,7 @@ class QuotaCounting:
     def _part(self, workload: Workload, owner: Owner, claim: Claim) -> PartKey:
         job, pod = workload.job, self._pods.get(owner) if isinstance(owner, str) else None
         if job is None:
-            return without_devices(claim.requests)
+            return stated(claim.requests)
         if pod is not None:
             return pod.series
         if isinstance(owner, SlotOf) and (lost := workload.reserved.get(owner.slot)) is not None:
@@ -638,9 +638,7 @@ class Quotas:
         slots, known = workload.members.slots, self.queues.picture.flavors
         lacking = {part_of(pod, of_job=False): pod for pod in map(workload.members.stands_for, slots.lacking)}
         found = {
-            part: next(
-                (one for one in told.get(without_devices(pod.requests), ()) if suit(known, one, pod.selection)), None
-            )
+            part: next((one for one in told.get(stated(pod.requests), ()) if suit(known, one, pod.selection)), None)
             for part, pod in lacking.items()
         }
         return {part: of_gang(queue, known, chosen) for part, chosen in found.items() if chosen is not None}

@@ -20,7 +20,7 @@ from extender.core.ledger.creation import Creation, FailedCreation, Trials
 from extender.core.ledger.device_users import DeviceUsers
 from extender.core.ledger.devices import Devices
 from extender.core.ledger.kube_scheduler import KubeQueue, Refusing
-from extender.core.ledger.pending import Changes, Nodes, Pending, Starting, Timers
+from extender.core.ledger.pending import Changes, Nodes, Own, Pending, Starting, Timers
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
@@ -70,6 +70,7 @@ class Consequences:
             self.note_neighbour,
             self.note_end,
             self.note_victim,
+            self.give_claims_back,
         )
         # A pod was forgotten. Its workload knows it as a member until the last entry.
         self._store.on_drop = (
@@ -161,6 +162,20 @@ class Consequences:
         if old is not None and pod.node:
             self._preemptions.edited((old.eviction, old.labels), (pod.eviction, pod.labels))
 
+    def give_claims_back(self, pod: Pod, old: Pod | None) -> None:
+        """Look again at who waits for a claim that the pod had, once it has ended."""
+        if pod.claims and pod.terminal and old is not None and not old.terminal:
+            for name in pod.claims:
+                self.look_at_users((pod.namespace, name))
+
+    def look_at_users(self, claim: tuple[str, str]) -> None:
+        """Look again at the workloads whose pods mount that claim."""
+        for uid in self._volumes.users.get(claim, ()):
+            found = self._store.member(uid)
+            if found is not None:
+                self._store.mark_dirty(found[0])
+                self._pending.wake(Own(found[0].key, anew=True))
+
     # A pod was forgotten.
 
     def forget_bind_calls(self, pod: Pod) -> None:
@@ -174,8 +189,9 @@ class Consequences:
         self._singles.gone(pod.uid)
 
     def unmount(self, pod: Pod) -> None:
-        """Forget that it mounts volumes."""
-        self._volumes.unmount(pod)
+        """Forget that it mounts volumes. Other pods may have had to wait for its claims."""
+        for claim in self._volumes.unmount(pod):
+            self.look_at_users(claim)
 
     def forget_stray(self, pod: Pod) -> None:
         """Settle the gang that it had been moved from."""
@@ -203,8 +219,9 @@ class Consequences:
             self._quotas.node_seen(node)
 
     def count_devices(self, node: str, _: bool) -> None:
-        """Count the devices that it reaches."""
+        """Count the devices and volumes that it reaches."""
         self._devices.node_changed(node)
+        self._volumes.node_changed(node)
 
     def look_at_everybody(self, node: str, _: bool) -> None:
         """Look again at every workload that waits."""
@@ -260,10 +277,9 @@ class State:
     ) -> None:
         self.schedulers, self.limits = schedulers, limits or Limits()
         self.process, self.counts = Process(), Counts()
-        self.volumes, self.namespaces = Volumes(), Namespaces()
-        self.budgets = DisruptionBudgets()
+        self.budgets, self.namespaces = DisruptionBudgets(), Namespaces()
         self.claims = claims = Claims(levels)
-        self.devices = Devices(claims, self.limits)
+        self.volumes, self.devices = Volumes(claims), Devices(claims, self.limits)
         self.store = store = Store(self.volumes, self.devices)
         self.cliques = Cliques(claims, store.pods)
         self.quotas = Quotas(self.limits, claims, store.pods, store.workloads, self.namespaces)

@@ -123,7 +123,7 @@ class Store:
     def put_pod(self, pod: Pod) -> Pod | None:
         """Record a pod's new facts, and do what follows. Returns those before, None if the pod is new."""
         old = self.pods.get(pod.uid)
-        if pod.claims:
+        if self._volumes.concerns(pod):
             pod = self._volumes.mount(pod)
         if self._devices.concerns(pod):
             pod = self._devices.see(pod)

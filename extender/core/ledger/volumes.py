@@ -1,94 +1,617 @@
-"""Volumes of pods: which claims have one, and which nodes reach it.
+"""The ledger of volumes: where those of claims are, and what is there for claims that wait for a node.
 
-The node affinity of the volumes that a pod mounts becomes part of what the pod demands of a node."""
+A claim that has a volume, or for which kube-scheduler has chosen a node, holds its pods to nodes. What others wait for
+becomes amounts that nodes offer beside cpu and memory, as devices do: volumes by number, by the lines of
+``policies.devices.lines``, and bytes where a driver publishes how much it can provision for a node alone. So no volume
+is promised twice, and the planner, quota and preemption know nothing of volumes.
+
+1. ``note`` takes over an event, and returns the claims of which something is different.
+2. ``mount`` returns a pod held to its volumes, with the amounts that its claims wait for.
+3. ``settle`` has nodes offer what they have, in steps. The cycle does that before it plans, and sees every pod of
+   ``all_users`` again if ``restated``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from extender.core.causes import VolumeNotBound
-from extender.core.events import ClaimGone, ClaimSeen, VolumeGone, VolumeSeen
-from policies.model import Pod, PodSets, Terms
+from extender.core.events import (
+    CapacityGone,
+    CapacitySeen,
+    ClaimGone,
+    ClaimSeen,
+    StorageClassGone,
+    StorageClassSeen,
+    StorageDriverGone,
+    StorageDriverSeen,
+    VolumeEvent,
+    VolumeGone,
+    VolumeSeen,
+)
+from extender.core.ledger.claims import Claims
+from policies.devices.lines import Ask, Devices, Line, lines_of
+from policies.model import HOSTNAME, Node, Pod, PodSets, Requests, Requirement, Terms, Topology
+from policies.model.storage import ANY_STORAGE, READ_WRITE_ONCE_POD, Capacity, Storage, StorageClass
+from policies.placement.matching import reached
+from policies.placement.reach import Reach
+from policies.steps import Steps, batched
+from policies.words import STORAGE, VOLUME, WHOLE, listed, size
 
 ClaimKey = tuple[str, str]
 """Namespace and name of a volume claim."""
+MOST_ASKED = 256
+"""Different claims that are counted at a time; what is asked beyond them is left to kube-scheduler."""
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""The annotation of a claim by which kube-scheduler has a volume provisioned for a node."""
+_MANY = ("ReadWriteMany", "ReadOnlyMany")
+"""The access modes with which pods on several nodes can use a volume."""
+_PLENTY = 1 << 56
+"""Bytes that a node offers where nothing says how much there is for it alone."""
+_NODES = 8
+"""Nodes whose volumes are counted in one unit of ``policies.steps``."""
+_NAMED = 3
+"""Claims that a reason names."""
+
+
+class _Held(NamedTuple):
+    """What a claim means for its pods: the nodes that it holds them to, None for all; and what it waits for.
+    ``counted``: volumes for it are counted; ``provided``: bytes are."""
+
+    nodes: Terms | None = None
+    waits_for: Storage | None = None
+    counted: bool = False
+    provided: bool = False
+
+
+_NOTHING = _Held()
 
 
 class Volumes:
-    """A claim that is bound to a volume with node affinity lets its pods run on those nodes alone."""
+    """Claims, volumes, classes and capacities as last seen, and what nodes offer of them."""
 
-    def __init__(self) -> None:
-        self.bound: dict[ClaimKey, bool] = {}
-        self.places: dict[ClaimKey, VolumeSeen] = {}
-        """Those with node affinity, by the claim that they are bound to."""
+    def __init__(self, room: Claims) -> None:
+        self.claims: dict[ClaimKey, ClaimSeen] = {}
+        self.volumes: dict[str, VolumeSeen] = {}
+        self.classes: dict[str, StorageClass] = {}
         self.users: dict[ClaimKey, dict[str, None]] = {}
         """The pods that mount each claim, by UID."""
+        self._pods: dict[str, Pod] = {}
+        self.restated = False
+        """Claims are counted in other amounts now: every pod that mounts one is to be seen again."""
+        self._room = room
+        self._of_claim: dict[ClaimKey, dict[str, None]] = {}
+        """The volumes that name a claim."""
+        self._counting: dict[str, None] = {}
+        """The drivers that publish how much they can provision."""
+        self._capacities: dict[str, Capacity] = {}
+        self._near_volumes, self._near_capacities = Reach(), Reach()
+        self._topologies: dict[str, tuple[Topology, Topology]] = {}
+        """Of pods that share a claim: what they say of their topology, and what is required beside it."""
+        self._asked: dict[Storage, None] = {}
+        """What claims wait for; its place is its number."""
+        self._stored: dict[str, None] = {}
+        """The classes of which bytes are counted."""
+        self._lines: dict[Line, str] = {}
+        self._amounts: dict[Ask, Requests] = {}
+        self._based_on: tuple[object, ...] = ()
+        self._matches: dict[str, int] = {}
+        """What each free volume matches."""
+        self._provided: dict[str, int] = {}
+        """What can be provisioned for each node."""
+        self._there: Counter[int] = Counter()
+        """How many of both match the same."""
+        self._offers: dict[str, Requests] = {}
+        self._dirty: dict[str, None] = {}
+        self._all_dirty = False
+        self._grown: dict[str, None] = {}
+        self._shrunk: dict[str, None] = {}
 
-    def note(self, event: ClaimSeen | ClaimGone | VolumeSeen | VolumeGone) -> ClaimKey | None:
-        """Returns the claim of which something is different now."""
+    # Events
+
+    def note(self, event: VolumeEvent) -> list[ClaimKey]:
+        """Take over what is seen. Returns the claims of which something is different now."""
         match event:
-            case ClaimSeen(namespace, name, bound):
-                claim, changed = (namespace, name), self.bound.get((namespace, name)) != bound
-                self.bound[claim] = bound
+            case ClaimSeen(namespace, name):
+                return self._claim_changed((namespace, name), event)
             case ClaimGone(namespace, name):
-                claim = namespace, name
-                changed = self.bound.pop(claim, None) is not None
-            case VolumeSeen(_, namespace, name):
-                claim, changed = (namespace, name), self.places.get((namespace, name)) != event
-                self.places[claim] = event
-            case VolumeGone(volume, namespace, name):
-                claim = namespace, name
-                known = self.places.get(claim)
-                # The claim may have another volume by now.
-                if changed := known is not None and known.name == volume:
-                    del self.places[claim]
-        return claim if changed else None
+                return self._claim_changed((namespace, name), None)
+            case VolumeSeen(name):
+                return self._volume_changed(name, event)
+            case VolumeGone(name):
+                return self._volume_changed(name, None)
+            case CapacitySeen(capacity):
+                self._capacity_changed(f"{capacity.namespace}/{capacity.name}", capacity)
+            case CapacityGone(namespace, name):
+                self._capacity_changed(f"{namespace}/{name}", None)
+            case _:
+                return self._provider_changed(event)
+        return []
 
-    def lacking(self, pod: Pod) -> VolumeNotBound | None:
-        """The first of its claims that has no volume; None if all have one."""
-        for name in pod.claims:
-            bound = self.bound.get((pod.namespace, name))
-            if not bound:
-                return VolumeNotBound(name, pod.name, exists=bound is not None)
-        return None
+    def _provider_changed(
+        self, event: StorageClassSeen | StorageClassGone | StorageDriverSeen | StorageDriverGone
+    ) -> list[ClaimKey]:
+        match event:
+            case StorageClassSeen(seen):
+                before, self.classes[seen.name] = self.classes.get(seen.name), seen
+                changed = [seen.name] if before != seen else []
+            case StorageClassGone(name):
+                changed = [name] if self.classes.pop(name, None) is not None else []
+            case StorageDriverSeen(name) | StorageDriverGone(name):
+                counted, counts = name in self._counting, isinstance(event, StorageDriverSeen) and event.counts
+                self._counting.pop(name, None)
+                if counts:
+                    self._counting[name] = None
+                known = self.classes.values() if counted != counts else ()
+                changed = [one.name for one in known if one.provisioner == name]
+        self._all_dirty |= bool(changed)
+        waiting = ((key, one.asks.storage_class) for key, one in self.claims.items() if not one.bound)
+        return [key for key, storage_class in waiting if storage_class in changed]
+
+    def _claim_changed(self, key: ClaimKey, claim: ClaimSeen | None) -> list[ClaimKey]:
+        if self.claims.get(key) == claim:
+            return []
+        if claim is None:
+            del self.claims[key]
+        else:
+            self.claims[key] = claim
+        return [key]
+
+    def _volume_changed(self, name: str, volume: VolumeSeen | None) -> list[ClaimKey]:
+        before = self.volumes.pop(name, None)
+        if volume is not None:
+            self.volumes[name] = volume
+        if before == volume:
+            return []
+        concerned: dict[ClaimKey, None] = {}
+        for one in (before, volume):
+            if one is not None and one.claim:
+                concerned[one.namespace, one.claim] = None
+        if before is not None and before.claim:
+            named = self._of_claim[before.namespace, before.claim]
+            named.pop(name, None)
+            if not named:
+                del self._of_claim[before.namespace, before.claim]
+        if volume is not None and volume.claim:
+            self._of_claim.setdefault((volume.namespace, volume.claim), {})[name] = None
+        self._count_volume(name, volume)
+        return list(concerned)
+
+    def _count_volume(self, name: str, volume: VolumeSeen | None) -> None:
+        """Count it for its nodes while no claim has it."""
+        self._touch(self._near_volumes, name)
+        self._near_volumes.drop(name)
+        free = volume is not None and not volume.claim
+        self._put(self._matches, name, self._match_of(volume) if volume is not None and free else None)
+        if volume is not None and free:
+            self._near_volumes.put(name, volume.nodes)
+            self._touch(self._near_volumes, name)
+
+    def _capacity_changed(self, name: str, capacity: Capacity | None) -> None:
+        before = self._capacities.pop(name, None)
+        if capacity is not None:
+            self._capacities[name] = capacity
+        if before == capacity:
+            return
+        self._touch(self._near_capacities, name)
+        self._near_capacities.drop(name)
+        if capacity is not None:
+            self._near_capacities.put(name, capacity.nodes)
+            self._touch(self._near_capacities, name)
+
+    def _touch(self, reach: Reach, name: str) -> None:
+        """Count anew on the nodes that reach it, if anybody waits for volumes."""
+        if self._waited_for and not self._all_dirty:
+            nodes = reach.nodes_of(name, self._room.nodes)
+            if nodes is None:
+                self._all_dirty = True
+            else:
+                self._dirty |= dict.fromkeys(nodes)
+
+    def refresh(self) -> bool:
+        """Have the nodes offer at once what an event has changed on a few of them. Returns whether more is left for
+        ``settle``."""
+        if self._waited_for and not self._all_dirty:
+            dirty, self._dirty = tuple(self._dirty), {}
+            for name in dirty:
+                self._look_at(name)
+            if self._based_on == self._basis():
+                self._offer(dirty)
+            else:
+                self._all_dirty = True
+        return not self.settled
+
+    def node_changed(self, name: str) -> None:
+        """A node was added or changed."""
+        if self._waited_for:
+            # How many nodes a capacity is for rests on the labels of all.
+            self._all_dirty |= bool(self._capacities)
+            self._dirty[name] = None
+
+    def all_users(self) -> list[str]:
+        """Every pod that mounts claims, by UID. The caller sees them all again."""
+        self.restated = False
+        return list(self._pods)
+
+    def take_grown(self) -> list[str]:
+        """The nodes that offer more than when this was asked last, for whoever waits for that."""
+        grown, self._grown = self._grown, {}
+        return list(grown)
+
+    def take_shrunk(self) -> list[str]:
+        """The nodes that offer less than when this was asked last, for whoever was promised some of it."""
+        shrunk, self._shrunk = self._shrunk, {}
+        return list(shrunk)
+
+    # Pods
+
+    @staticmethod
+    def concerns(pod: Pod) -> bool:
+        """Whether it mounts claims, or its pods will."""
+        return bool(pod.claims or pod.claim_makers)
 
     def mount(self, pod: Pod) -> Pod:
-        """A pod that mounts claims is there: the same, held to the nodes that reach its volumes."""
-        for name in pod.claims:
-            self.users.setdefault((pod.namespace, name), {})[pod.uid] = None
-        return self.confined(pod)
+        """A pod that mounts claims is there: the same, held to its volumes, with the amounts that it waits for."""
+        known = self._topologies.get(pod.uid)
+        if known is not None and known[1] == pod.topology:
+            pod = replace(pod, topology=known[0])
+        self._pods[pod.uid] = pod
+        for key in _claims_of(pod):
+            users = self.users.setdefault(key, {})
+            # Who had it alone shares it from now on.
+            self.restated |= bool(users) and pod.uid not in users and self._held(key, None).waits_for is not None
+            users[pod.uid] = None
+        resolved = self.resolved(pod)
+        if resolved.topology != pod.topology:
+            self._topologies[pod.uid] = pod.topology, resolved.topology
+        return resolved
 
-    def unmount(self, pod: Pod) -> None:
-        for claim in ((pod.namespace, name) for name in pod.claims):
-            if (users := self.users.get(claim)) is not None:
+    def unmount(self, pod: Pod) -> list[ClaimKey]:
+        """The pod is gone. Returns its claims that others mount, too."""
+        self._topologies.pop(pod.uid, None)
+        self._pods.pop(pod.uid, None)
+        shared = []
+        for key in _claims_of(pod):
+            if (users := self.users.get(key)) is not None:
                 users.pop(pod.uid, None)
-                if not users:
-                    del self.users[claim]
+                if users:
+                    shared.append(key)
+                else:
+                    del self.users[key]
+        return shared
 
-    def confined(self, pod: Pod) -> Pod:
-        """Held to the nodes that reach its volumes, as far as they are known."""
-        claims = ((pod.namespace, name) for name in pod.claims)
-        nodes = {volume.nodes: None for claim in claims if (volume := self.places.get(claim)) is not None}
-        return _held_to(pod, tuple(sorted(nodes)))
+    def resolved(self, pod: Pod, *, sharing: bool = False, first: bool = True) -> Pod:
+        """The pod held to the nodes of its volumes, with the amounts of what its claims wait for.
 
-    def confined_all(self, podsets: PodSets) -> PodSets:
-        """The templates of a job, in the same way."""
-        if not any(one.template.claims for one in podsets.podsets):
+        Of the pods of a gang that share a claim the first asks for its volume, and takes the others along. ``sharing``:
+        pods like this one will share the claims that it names, and the ``first`` is meant or another.
+        """
+        total = Counter({name: much for name, much in pod.requests if not name.startswith((VOLUME, STORAGE))})
+        nodes: dict[Terms, None] = {}
+        topology = pod.topology
+        for key, asks in self._uses(pod):
+            held = self._held(key, asks)
+            if held.nodes is not None:
+                nodes[held.nodes] = None
+            if held.waits_for is None:
+                continue
+            mates = self._mates(key, pod)
+            shared = asks is None and (sharing or len(mates) > 1)
+            if not shared or (first if sharing else mates[0] == pod.uid):
+                total.update(dict(self._amounts_of(held)))
+            if shared and held.nodes is None and not any(mode in _MANY for mode in held.waits_for.modes):
+                topology = topology._replace(required=HOSTNAME, slice_size=None)
+        selection, places = pod.selection, tuple(sorted(nodes))
+        if selection.volumes != places:
+            selection = replace(selection, volumes=places)
+        return replace(pod, requests=tuple(sorted(total.items())), selection=selection, topology=topology)
+
+    def _mates(self, key: ClaimKey, pod: Pod) -> list[str]:
+        """The live pods of its gang that mount the claim, by UID, in the order in which they came."""
+        group = pod.group_key
+        mates = (self._pods[uid] for uid in self.users.get(key, ()) if group is not None or uid == pod.uid)
+        return [one.uid for one in mates if one.group_key == group and one.live]
+
+    def resolved_all(self, podsets: PodSets) -> PodSets:
+        """The templates of a job, in the same way. Pods differ from their template whose claims are there by their
+        names, and so does the first of those that share a claim."""
+        if not any(self.concerns(pod) for one in podsets.podsets for pod in one.templates):
             return podsets
-        return _with_templates(podsets, map(self.confined, (one.template for one in podsets.podsets)))
+        found = []
+        for podset in podsets.podsets:
+            sharing = podset.size > 1
+            made = podset.mapped(lambda pod, sharing=sharing: self.resolved(pod, sharing=sharing, first=False))  # type: ignore[misc]
+            if any(map(self.concerns, podset.templates)):
+                own, apart = zip(podset.pods(), made.pods(), strict=True), []
+                for at, (pod, alike) in enumerate(own):
+                    resolved = self.resolved(pod, sharing=sharing, first=not at)
+                    if resolved != alike:
+                        apart.append((pod.index or 0, resolved))
+                made = replace(made, apart=tuple(apart))
+            found.append(made)
+        return PodSets(podsets.key, tuple(found))
+
+    def lacking(self, pod: Pod) -> VolumeNotBound | None:
+        """The first of its claims that it cannot wait for with a node: one that is not there, or that gets its volume
+        without it, or that another pod has to itself. None if it can be planned."""
+        for name in pod.claims:
+            key = pod.namespace, name
+            claim = self.claims.get(key)
+            if claim is None:
+                return VolumeNotBound(name, pod.name, exists=False)
+            if claim.trouble:
+                return VolumeNotBound(name, pod.name, exists=True, trouble=claim.trouble)
+            if name in pod.own_claims and claim.owner != pod.uid:
+                return VolumeNotBound(name, pod.name, exists=True, trouble="was not made for that pod")
+            if not claim.bound and not self._waits(claim):
+                storage_class = claim.asks.storage_class
+                known = storage_class in self.classes
+                return VolumeNotBound(name, pod.name, exists=True, storage_class=storage_class, class_exists=known)
+            if READ_WRITE_ONCE_POD in claim.asks.modes and (other := self._has_to_itself(key, pod)):
+                trouble = f"is for one pod at a time ({READ_WRITE_ONCE_POD}), and pod {other} has it"
+                return VolumeNotBound(name, pod.name, exists=True, trouble=trouble)
+        return None
+
+    def _has_to_itself(self, key: ClaimKey, pod: Pod) -> str:
+        """The name of another pod that a claim for one pod belongs to: one on a node, or of the same gang."""
+        others = (self._pods[uid] for uid in self.users.get(key, ()) if uid != pod.uid)
+        found = (one for one in others if not one.terminal and (one.node or _are_mates(one, pod)))
+        return next((one.name for one in found), "")
+
+    def remarks(self, pods: Sequence[Pod]) -> str:
+        """What people should know of their claims if there is no room for them; empty for most."""
+        late: dict[str, list[str]] = {}
+        pinned = []
+        for pod in pods:
+            for key, asks in self._uses(pod):
+                claim, held = self.claims.get(key), self._held(key, asks)
+                if held.waits_for is not None and held.nodes is not None and claim is not None:
+                    pinned.append(f"claim {key[1]} to node {claim.node}")
+                elif held.counted or held.provided:
+                    late.setdefault(held.waits_for.storage_class if held.waits_for else "", []).append(key[1])
+        text = "".join(
+            f"; StorageClass {name} is to provide for claim{'s' * (len(claims) > 1)} {listed(claims, _NAMED)}"
+            for name, claims in late.items()
+        )
+        return text + (f"; kube-scheduler has tied {listed(pinned, _NAMED)} ({SELECTED_NODE})" if pinned else "")
+
+    # Claims
+
+    def _uses(self, pod: Pod) -> Iterator[tuple[ClaimKey, Storage | None]]:
+        """Its claims, with what those ask for that are yet to be made."""
+        for name in pod.claims:
+            yield (pod.namespace, name), None
+        for maker in pod.claim_makers:
+            yield (pod.namespace, maker.claim_of(pod.index or 0)), maker.asks
+
+    def _waits(self, claim: ClaimSeen) -> bool:
+        """Whether it gets a volume once its pod has a node. One whose author names its volume gets that at once; it is
+        also named while a volume is bound that is kept for the claim."""
+        known, kept = self.classes.get(claim.asks.storage_class), (claim.namespace, claim.name) in self._of_claim
+        return known is not None and known.waits and (not claim.volume or kept)
+
+    def _held(self, key: ClaimKey, asks: Storage | None) -> _Held:
+        """What a claim means for its pods; ``asks``: of one that is yet to be made."""
+        claim = self.claims.get(key)
+        if claim is None and asks is None:
+            return _NOTHING
+        waits = asks if claim is None else claim.asks
+        known = self.classes.get(waits.storage_class) if waits is not None else None
+        bound = claim is not None and claim.bound
+        for volume in (self.volumes[name] for name in self._of_claim.get(key, ())):
+            if volume.bound or (not bound and known is not None and known.waits):
+                return _Held(volume.nodes)
+        if bound or waits is None or known is None or not known.waits or (claim is not None and claim.volume):
+            return _NOTHING
+        publishes = known.provisions and known.provisioner in self._counting
+        if claim is not None and claim.node:
+            return _Held(
+                ((Requirement("metadata.name", "In", (claim.node,), is_field=True),),), waits, provided=publishes
+            )
+        anywhere = known.provisions and not known.topologies and not publishes
+        return _Held(None, waits, counted=not anywhere, provided=publishes)
+
+    # Amounts
+
+    def _amounts_of(self, held: _Held) -> Requests:
+        """What the claim asks of a node."""
+        asked, found = held.waits_for or ANY_STORAGE, list[tuple[str, int]]()
+        if held.counted and (asked in self._asked or len(self._asked) < MOST_ASKED):
+            if asked not in self._asked:
+                self._asked[asked] = None
+                self.restated = self._all_dirty = True
+            found += self._of(Ask(1 << list(self._asked).index(asked)))
+        if held.provided and asked.size:
+            if asked.storage_class not in self._stored:
+                self._stored[asked.storage_class] = None
+                self.restated = self._all_dirty = True
+            found.append((_stored(asked.storage_class), asked.size))
+        return tuple(found)
+
+    def _of(self, ask: Ask) -> Requests:
+        if (known := self._amounts.get(ask)) is None:
+            seen = self._seen()
+            taken = ((name, line.taken(ask, seen)) for line, name in self._lines.items())
+            known = self._amounts[ask] = tuple((name, much) for name, much in taken if much)
+        return known
+
+    def _match_of(self, volume: VolumeSeen) -> int:
+        """What a volume does for, as the bits of the numbers of what is asked."""
+        fits = (volume.offers.serves(asked, volume.labels) for asked in self._asked)
+        return sum(1 << number for number, serves in enumerate(fits) if serves)
+
+    def _put(self, matches: dict[str, int], name: str, match: int | None) -> None:
+        """Note what a volume, or a node, has for those who wait; None for one that is gone."""
+        if before := matches.pop(name, None):
+            self._there[before] -= 1
+            if not self._there[before]:
+                del self._there[before]
+        if match is not None:
+            matches[name] = match
+            if match:
+                self._there[match] += 1
+
+    def _look_at(self, name: str) -> None:
+        """Find out what can be provisioned for that node."""
+        node = self._room.nodes.get(name)
+        self._put(self._provided, name, None if node is None else self._provided_on(node))
+
+    def _seen(self) -> list[int]:
+        return sorted(self._there)
+
+    def _basis(self) -> tuple[object, ...]:
+        return tuple(self._asked), tuple(self._seen())
+
+    # Nodes
+
+    @property
+    def settled(self) -> bool:
+        """Whether nodes offer what they have, and pods ask for amounts of now."""
+        return not self.restated and not (self._waited_for and (self._all_dirty or self._dirty))
+
+    @property
+    def _waited_for(self) -> bool:
+        """Whether anybody waits for volumes that are counted."""
+        return bool(self._asked or self._stored)
+
+    def settle(self) -> Steps[None]:
+        """Have every node offer what it has, in steps."""
+        if len(self._asked) >= MOST_ASKED:
+            self._forget_unasked()
+        if self._all_dirty:
+            self._all_dirty = False
+            self._dirty = dict.fromkeys(self._room.nodes)
+            self._near_capacities.count(self._room.nodes)
+            for some in batched(tuple(self._matches)):
+                for name in some:
+                    if name in self._matches:
+                        self._put(self._matches, name, self._match_of(self.volumes[name]))
+                yield 1 + len(some) * len(self._asked) // _NODES
+        dirty, self._dirty = tuple(self._dirty), {}
+        for some in batched(dirty):
+            for name in some:
+                self._look_at(name)
+            yield 1 + len(some) // _NODES
+        for some in batched(tuple(self._room.nodes) if self._renew() else dirty):
+            self._offer(some)
+            yield 1 + len(some) // _NODES
+
+    def _forget_unasked(self) -> None:
+        """Make room for others, where half of what is counted is asked for by no pod any more."""
+        held = [self._held(key, asks) for pod in self._pods.values() for key, asks in self._uses(pod)]
+        asked = {one.waits_for: None for one in held if one.waits_for is not None and one.counted}
+        if len(asked) <= MOST_ASKED // 2:
+            self._asked = asked
+            self.restated = self._all_dirty = True
+
+    def _renew(self) -> bool:
+        """Make the lines anew if what they rest on has changed. Returns whether it has."""
+        based_on = self._basis()
+        if self._based_on == based_on:
+            return False
+        before, self._amounts, self._based_on = self._amounts, {}, based_on
+        asks = {Ask(1 << number): asked for number, asked in enumerate(self._asked)}
+        self._lines = _named_lines(asks, self._seen())
+        self.restated |= any(self._of(ask) != before.get(ask, ()) for ask in asks)
+        return True
+
+    def _offer(self, nodes: Iterable[str]) -> None:
+        for name in nodes:
+            if (node := self._room.nodes.get(name)) is None:
+                continue
+            before, now = self._offers.get(name, ()), self._offered(node)
+            if now != before:
+                self._offers[name] = now
+                self._room.offer(name, now, "volumes")
+                had, has = dict(before), dict(now)
+                if any(much > had.get(line, 0) for line, much in now):
+                    self._grown[name] = None
+                if any(much > has.get(line, 0) for line, much in before):
+                    self._shrunk[name] = None
+
+    def _offered(self, node: Node) -> Requests:
+        """The volumes that no claim has, and what can be provisioned."""
+        free = Counter(self._matches[name] for name in self._near_volumes.at(node))
+        there = [Devices(match, count, count) for match, count in free.items()]
+        there.append(Devices(self._provided.get(node.name, 0), WHOLE, WHOLE))
+        found = {name: line.offered(there) for line, name in self._lines.items()}
+        for storage_class in self._stored:
+            found[_stored(storage_class)] = self._bytes_on(node, storage_class)
+        return tuple((name, much) for name, much in found.items() if much)
+
+    def counted_anew(self, name: str) -> dict[str, int]:
+        """What a node has for those who wait, for whoever checks what was counted step by step. What is yet to be
+        counted is as it was."""
+        node = self._room.nodes.get(name) if self.settled and self._waited_for else None
+        return dict(self._offers.get(name, ()) if node is None else self._offered(node))
+
+    def _provided_on(self, node: Node) -> int:
+        """What can be provisioned for the node, as the bits of the numbers of what is asked."""
+        there = [self._capacities[name] for name in self._near_capacities.at(node)]
+        match = 0
+        for number, asked in enumerate(self._asked):
+            known = self.classes.get(asked.storage_class)
+            if known is None or not known.provisions or (known.topologies and not reached(node, known.topologies)):
+                continue
+            near = (one for one in there if one.storage_class == known.name)
+            if (
+                known.provisioner not in self._counting
+                or not asked.size
+                or any(one.suffices(asked.size) for one in near)
+            ):
+                match |= 1 << number
+        return match
+
+    def _bytes_on(self, node: Node, storage_class: str) -> int:
+        """How much a driver can provision for the node alone; plenty where it does not say that of one node."""
+        near, capacities = self._near_capacities, self._capacities
+        there = [name for name in near.at(node) if capacities[name].storage_class == storage_class]
+        known = self.classes.get(storage_class)
+        if known is None or known.provisioner not in self._counting:
+            return _PLENTY
+        if not all(map(near.is_local, there)):
+            return _PLENTY
+        return max((capacities[name].size for name in there), default=0)
 
 
 def anywhere(pod: Pod | None) -> Pod | None:
-    """Whatever its volumes are."""
-    return None if pod is None else _held_to(pod, ())
+    """The pod, wherever its volumes are."""
+    if pod is None:
+        return None
+    requests = tuple(one for one in pod.requests if not one[0].startswith((VOLUME, STORAGE)))
+    return replace(pod, requests=requests, selection=replace(pod.selection, volumes=()))
 
 
-def _held_to(pod: Pod, volumes: tuple[Terms, ...]) -> Pod:
-    same = pod.selection.volumes == volumes
-    return pod if same else replace(pod, selection=replace(pod.selection, volumes=volumes))
+def _claims_of(pod: Pod) -> list[ClaimKey]:
+    return [(pod.namespace, name) for name in pod.claims]
 
 
-def _with_templates(podsets: PodSets, templates: Iterable[Pod]) -> PodSets:
-    pairs = zip(podsets.podsets, templates, strict=True)
-    return PodSets(podsets.key, tuple(replace(one, template=template) for one, template in pairs))
+def _are_mates(one: Pod, other: Pod) -> bool:
+    return one.live and one.group_key is not None and one.group_key == other.group_key
+
+
+def _stored(storage_class: str) -> str:
+    return f"{STORAGE}StorageClass {storage_class}"
+
+
+def _named_lines(asks: Mapping[Ask, Storage], seen: Sequence[int]) -> dict[Line, str]:
+    """The lines, and the names of their amounts: no two have the same."""
+    found: dict[Line, str] = {}
+    for line in lines_of(asks, seen):
+        exact = [_name_of(asked) for ask, asked in asks.items() if ask.match == line.match]
+        parts = [_name_of(asked) for ask, asked in asks.items() if not ask.match & ~line.match]
+        stem = text = f"{VOLUME}{exact[0] if exact else listed(dict.fromkeys(parts), _NAMED)}"
+        number = 1
+        while text in found.values():
+            number += 1
+            text = f"{stem} ({number})"
+        found[line] = text
+    return found
+
+
+def _name_of(asked: Storage) -> str:
+    """``"StorageClass fast with 10 GiB"``."""
+    return f"StorageClass {asked.storage_class}" + (f" with {size(asked.size)}" if asked.size else "")

@@ -17,6 +17,7 @@ from extender.core.ledger.claims import Claim, Claims, SlotOf
 from extender.core.ledger.devices import Devices
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.singles import WaitingSingles
+from extender.core.ledger.volumes import Volumes
 from extender.core.limits import Limits
 from extender.core.queue.demands import left_short, siblings
 from extender.core.workload.members import Members
@@ -117,6 +118,7 @@ class Planner:
     _workloads: Mapping[GroupKey, Workload]
     _claims: Claims
     _devices: Devices
+    _volumes: Volumes
     _singles: WaitingSingles
     _facts: Facts
     _statements: Statements
@@ -265,7 +267,7 @@ class Planner:
                 workload.grows,
                 "" if near is None else near.text,
                 there,
-                found.explanation + self._devices.remarks(pods[0]),
+                found.explanation + self._devices.remarks(pods[0]) + self._volumes.remarks(pods),
                 tuple(Mention(pod.namespace, str(pod), pod.name) for pod in ahead if pod is not None),
                 self._facts.kept_for_others(workload, pods[0]),
                 by_dra,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from extender.core.workload.shape import Flavoring
 from policies.model import HostPort, Pod, PodSet, PodSets, Requests, Terms, Toleration
-from policies.words import amount, listed, without_devices
+from policies.words import amount, listed, stated
 
 _REMEMBERED = 10_000
 """Shapes. The one that was confirmed longest ago is forgotten first."""
@@ -150,7 +150,7 @@ def demand_of(pod: Pod, template: Pod | None = None, flavoring: Flavoring | None
         tuple(one for one in term if not (one.is_field and one.key == _NODE_NAME)) for term in selection.affinity or ()
     )
     return PodDemand(
-        without_devices(pod.requests),
+        stated(pod.requests),
         tuple(sorted(selector.items())),
         tuple(sorted({term for term in terms if term})),
         tuple(sorted(tolerations)),

@@ -17,6 +17,7 @@ import msgspec
 
 from extender.kube.dialects import MIN_MEMBER
 from extender.kube.keys import COMPONENT, INDEX_LABEL, NODE_LABELS, NODES, PODSET, WORKLOAD
+from extender.kube.kinds.claims import claim_makers
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.jobset import JOBSET
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, part_of
@@ -98,7 +99,12 @@ def _podsets(component: Object, inner: Object) -> list[Template]:
         declared = [{"path": _PLACES[said], "replicas": count}]
     if not declared and _makes_pods(inner):
         raise UnreadableJobError(UNDECLARED.format(plain(said[1])))
-    return [_alone(_at(inner, one), place, count_in(one, "replicas", 1)) for place, one in enumerate(declared)]
+    made = [_alone(_at(inner, one), place, count_in(one, "replicas", 1)) for place, one in enumerate(declared)]
+    if said[1] != "StatefulSet":
+        return made
+    name = next(found(inner, "metadata.name"), None)
+    claims = claim_makers(inner, "spec.volumeClaimTemplates", plain(name) if isinstance(name, str) else "")
+    return [replace(one, claims=claims) for one in made]
 
 
 def _of_job(kind: Kind, inner: Object, declared: list[Object]) -> list[Template]:

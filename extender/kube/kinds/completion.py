@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -20,6 +21,7 @@ from extender.kube.reading.objects import Amounts, Container, Meta, PodObject, P
 from extender.kube.reading.plain import plain
 from extender.kube.reading.quantity import milli
 from extender.kube.reading.requests import amounts_of, fix_pod_level, pod_level_of, requests_of
+from extender.kube.reading.volumes import ephemeral_makers
 from policies.model import Controller, GroupKey, Pod
 from policies.words import amount, listed
 
@@ -253,9 +255,13 @@ def shape_of(meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: M
     )
     try:
         pod = pod_from(PodObject(told, spec))
+        makers = ephemeral_makers(spec)
     except UnreadableError as error:
         raise UnreadableJobError(f"its pods cannot be read: {error}") from None
-    return replace(pod, owner=owner.uid, controller=owner, index=None, series="")
+    # Its pods have other names, and so have the claims that are made for each.
+    named = tuple(one for one in pod.claims if one not in pod.own_claims)
+    own: dict[str, Any] = {"claims": named, "own_claims": (), "claim_makers": makers}
+    return replace(pod, owner=owner.uid, controller=owner, index=None, series="", **own)
 
 
 def not_before_it_exists(shape: Pod) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extender.kube.reading.objects import Meta
+from policies.model.storage import ClaimMaker
 
 Object = dict[str, Any]
 """A decoded Kubernetes object, or a part of one."""
@@ -33,7 +34,8 @@ class Template:
     ``minimum``: so many pods of each podset are enough for the job, as it says itself; None: it needs all.
     ``marks``: annotations by which its pods are told apart, where no controller does. ``meta``: what its pods have in
     their metadata besides; None: nothing. ``tolerated``: what they tolerate besides. ``grows``: its author may ask for
-    more pods of it while the job runs. ``problem``: why its pods cannot be planned; empty where they can.
+    more pods of it while the job runs. ``claims``:
+    volume claims that are made for each pod. ``problem``: why its pods cannot be planned; empty where they can.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Template:
     meta: Meta | None = None
     tolerated: tuple[Object, ...] = ()
     grows: bool = False
+    claims: tuple[ClaimMaker, ...] = ()
     problem: str = ""
 
 

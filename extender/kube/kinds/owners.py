@@ -9,7 +9,7 @@ https://lws.sigs.k8s.io/docs/reference/leaderworkerset.v1/
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -18,6 +18,7 @@ from extender.kube.dialects import MIN_MEMBER
 from extender.kube.dialects.naming import size_of
 from extender.kube.dialects.owner import DEPLOYMENT, LWS, REPLICA_SET, STATEFUL_SET, owner_name
 from extender.kube.keys import GANG
+from extender.kube.kinds.claims import claim_makers
 from extender.kube.kinds.kind import Object, UnreadableJobError, count_in, found, part_of
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.kinds.read import Reader, meta_of
@@ -34,7 +35,8 @@ TOO_MANY_PODS = f"it makes its {{}} pods in order, and no more than {MOST_PODS:,
 class OwnerKind:
     """``order``: in which order it makes the pods of a gang. ``numbers``: the first number of its pods, and how many
     there are. ``templates``: that of the first one and that of the others. ``told``: its pods say the size themselves.
-    ``restarts``: when a pod goes, it makes all of that gang anew. ``groups``: how many gangs it makes.
+    ``restarts``: when a pod goes, it makes all of that gang anew. ``groups``: how many gangs it makes. ``claims``:
+    where its templates of volume claims are, of which its StatefulSets make one for each pod.
     """
 
     version: str
@@ -46,6 +48,7 @@ class OwnerKind:
     told: bool = False
     restarts: Callable[[Object], bool] = lambda _: False
     groups: Callable[[Object], int] = lambda _: 1
+    claims: str = ""
 
     @property
     def group(self) -> str:
@@ -112,12 +115,13 @@ def _podset(
     if first + count > MOST_PODS:
         raise UnreadableJobError(TOO_MANY_PODS.format(f"{first + count:,}"))
     leader, others = kind.templates(obj)
+    makers = claim_makers(obj, kind.claims) if kind.claims else ()
     shapes = []
     for template in (others, *([leader] if leader is not others else [])):
         shape, problem = reader.shape_of(meta, key, owner, template)
         if problem:
             raise UnreadableJobError(problem)
-        shapes.append(shape)
+        shapes.append(replace(shape, claim_makers=(*shape.claim_makers, *makers)) if makers else shape)
     return PodSet(
         shapes[0],
         first + count,
@@ -188,7 +192,15 @@ def _together(_: Object) -> Order:
 
 
 OWNER_KINDS = (
-    OwnerKind("apps/v1", STATEFUL_SET, "statefulsets", _pod_management, _ordinals, _template),
+    OwnerKind(
+        "apps/v1",
+        STATEFUL_SET,
+        "statefulsets",
+        _pod_management,
+        _ordinals,
+        _template,
+        claims="spec.volumeClaimTemplates",
+    ),
     OwnerKind("apps/v1", DEPLOYMENT, "deployments", _together, _replicas, _template),
     OwnerKind("apps/v1", REPLICA_SET, "replicasets", _together, _replicas, _template),
     OwnerKind(
@@ -201,5 +213,6 @@ OWNER_KINDS = (
         told=True,
         restarts=_restarts_groups,
         groups=lambda obj: _replicas(obj)[1],
+        claims="spec.leaderWorkerTemplate.volumeClaimTemplates",
     ),
 )

@@ -236,9 +236,9 @@ class Reader:
         minimum = min(left, sum(least) if said is None else said)
         problems = [self.completion.priority_of(meta)[1], *(template.problem for template in templates)]
         shapes: list[Pod] = []
-        for pod in pods:
+        for pod, of in zip(pods, templates, strict=True):
             shape, problem = self._shape(meta, key, owner, minimum, pod)
-            shapes.append(shape)
+            shapes.append(replace(shape, claim_makers=(*shape.claim_makers, *of.claims)) if of.claims else shape)
             problems += [problem, not_before_it_exists(shape)]
         names = key.name, owner.name, owner.uid, meta.name or "", meta.uid or ""
         keys = [shape_key(key.namespace, names, pod, shape) for pod, shape in zip(made_of, shapes, strict=True)]

@@ -94,14 +94,48 @@ class Container(Struct, rename="camel"):
     ports: list[ContainerPort] | None = None
 
 
+class Expression(Struct):
+    key: str | None = None
+    operator: str | None = None
+    values: list[str] | None = None
+
+
+class LabelSelector(Struct, rename="camel"):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Expression] | None = None
+
+
 class ClaimSource(Struct, rename="camel", gc=False):
     claim_name: str | None = None
+
+
+class ClaimSpec(Struct, rename="camel"):
+    """The spec of a PersistentVolumeClaim."""
+
+    volume_name: str | None = None
+    storage_class_name: str | None = None
+    access_modes: list[str] | None = None
+    resources: Resources | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    selector: LabelSelector | None = None
+
+
+class ClaimTemplate(Struct):
+    """What a claim is made of."""
+
+    metadata: Meta | None = None
+    spec: ClaimSpec | None = None
+
+
+class Ephemeral(Struct, rename="camel"):
+    volume_claim_template: ClaimTemplate | None = None
 
 
 class Volume(Struct, rename="camel"):
     name: str | None = None
     persistent_volume_claim: ClaimSource | None = None
-    ephemeral: Present | None = None
+    ephemeral: Ephemeral | None = None
 
 
 class Tolerates(Struct, gc=False):
@@ -109,12 +143,6 @@ class Tolerates(Struct, gc=False):
     operator: str | None = None
     value: str | None = None
     effect: str | None = None
-
-
-class Expression(Struct):
-    key: str | None = None
-    operator: str | None = None
-    values: list[str] | None = None
 
 
 class SelectorTerm(Struct, rename="camel"):
@@ -134,11 +162,6 @@ class PreferredTerm(Struct):
 class NodeAffinity(Struct):
     required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: list[PreferredTerm] | None = field(default=None, name="preferredDuringSchedulingIgnoredDuringExecution")
-
-
-class LabelSelector(Struct, rename="camel"):
-    match_labels: dict[str, str] | None = None
-    match_expressions: list[Expression] | None = None
 
 
 class AffinityTerm(Struct, rename="camel"):
@@ -276,6 +299,11 @@ class VolumeAffinity(Struct):
 class VolumeSpec(Struct, rename="camel"):
     claim_ref: ClaimReference | None = None
     node_affinity: VolumeAffinity | None = None
+    storage_class_name: str | None = None
+    access_modes: list[str] | None = None
+    capacity: Amounts | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class VolumePhase(Struct, gc=False):
@@ -290,13 +318,46 @@ class VolumeObject(Struct):
     status: VolumePhase | None = None
 
 
-class ClaimSpec(Struct, rename="camel"):
-    volume_name: str | None = None
-
-
 class ClaimObject(Struct):
     """PersistentVolumeClaim."""
 
     metadata: Meta | None = None
     spec: ClaimSpec | None = None
     status: VolumePhase | None = None
+
+
+class TopologyValues(Struct):
+    key: str | None = None
+    values: list[str] | None = None
+
+
+class TopologyTerm(Struct, rename="camel"):
+    match_label_expressions: list[TopologyValues] | None = None
+
+
+class StorageClassObject(Struct, rename="camel"):
+    metadata: Meta | None = None
+    provisioner: str | None = None
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[TopologyTerm] | None = None
+
+
+class DriverSpec(Struct, rename="camel"):
+    storage_capacity: bool | None = None
+
+
+class DriverObject(Struct):
+    """CSIDriver."""
+
+    metadata: Meta | None = None
+    spec: DriverSpec | None = None
+
+
+class CapacityObject(Struct, rename="camel"):
+    """CSIStorageCapacity."""
+
+    metadata: Meta | None = None
+    node_topology: LabelSelector | None = None
+    storage_class_name: str | None = None
+    capacity: str | int | float | None = None
+    maximum_volume_size: str | int | float | None = None

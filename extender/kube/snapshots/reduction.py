@@ -26,12 +26,14 @@ from extender.kube.reading.numbering import NUMBERS
 from extender.kube.reading.objects import (
     ClaimObject,
     ClaimSource,
+    ClaimSpec,
     Condition,
     Meta,
     NodeObject,
     PodObject,
     Volume,
     VolumeObject,
+    VolumeSpec,
 )
 from extender.kube.reading.queue_name import OF_VOLCANO
 from extender.kube.reading.reserved import PREEMPTING
@@ -131,13 +133,14 @@ def reduced_job(job: JobObject, selected: Collection[str]) -> JobObject:
 
 def reduced_claim(claim: ClaimObject) -> ClaimObject:
     claim.metadata = reduced_meta(claim.metadata or Meta())
-    if claim.spec is not None and claim.spec.volume_name:
-        claim.spec.volume_name = _BOUND
+    claim.spec = ClaimSpec(_BOUND) if claim.spec is not None and claim.spec.volume_name else None
     return claim
 
 
 def reduced_volume(volume: VolumeObject) -> VolumeObject:
+    spec = volume.spec or VolumeSpec()
     volume.metadata = Meta(name=(volume.metadata or Meta()).name)
+    volume.spec = VolumeSpec(spec.claim_ref, spec.node_affinity)
     return volume
 
 

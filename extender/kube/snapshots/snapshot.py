@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from extender.core.events import ClaimSeen, DeviceEvent, NamespaceSeen, QueueSeen, VolumeSeen
 from extender.kube.api.connection import ApiError
 from extender.kube.client import Kube
-from extender.kube.convert import claim_from, instant, node_from, pod_from, readable, volume_from
+from extender.kube.convert import instant, node_from, pod_from, readable
 from extender.kube.keys import GANG
 from extender.kube.kinds.completion import Completion
 from extender.kube.kinds.owners import OWNER_KINDS, OwnerKind, made_by_deployment, owner_from
@@ -41,6 +41,7 @@ from extender.kube.reading.objects import (
     VolumeObject,
 )
 from extender.kube.reading.plain import quoted
+from extender.kube.reading.volumes import claim_from, volume_from
 from extender.kube.resources import (
     BUDGETS,
     CLAIMS,

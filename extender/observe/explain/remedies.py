@@ -196,7 +196,7 @@ SAID = {
     "OfferedByDra": "see whether the driver of these devices runs and has published ResourceSlices (kubectl get "
     "resourceslices)",
     "VolumeNotBound": "create the claim if there is none, and bind a volume to it first, or use a StorageClass with "
-    "volumeBindingMode: Immediate; kubectl describe pvc says what the claim waits for",
+    "volumeBindingMode: WaitForFirstConsumer; kubectl describe pvc says what the claim waits for",
     "TooManyShapes": "give the members of a role the same pod template, or raise max_gang_shapes in Muster's settings",
     "TooManyMembers": "use a smaller gang, or raise max_gang_members in Muster's settings",
     "TooManyGangs": "nothing to do: it is looked at when a gang that came before it starts or is deleted",

@@ -1,0 +1,191 @@
+"""Volumes, their claims, and what provides them, as the nouns of ``policies.model.storage``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from extender.core.events import (
+    CapacitySeen,
+    ClaimSeen,
+    StorageClassSeen,
+    StorageDriverSeen,
+    VolumeSeen,
+)
+from extender.kube.reading.constraints import labels_of, selection_of, selector_of
+from extender.kube.reading.identity import UnreadableError, identity, name_of
+from extender.kube.reading.objects import (
+    Affinity,
+    Amounts,
+    CapacityObject,
+    ClaimObject,
+    ClaimSpec,
+    ClaimTemplate,
+    DriverObject,
+    Meta,
+    NodeAffinity,
+    PodSpec,
+    Resources,
+    StorageClassObject,
+    TopologyTerm,
+    VolumeObject,
+    VolumeSpec,
+)
+from extender.kube.reading.plain import plain
+from extender.kube.reading.quantity import whole
+from policies.model import Requirement, Terms
+from policies.model.storage import Capacity, ClaimMaker, Storage, StorageClass
+
+BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+"""An annotation that goes before the field."""
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""The node for whose pod kube-scheduler has a volume provisioned."""
+MOST_VALUES = 256
+"""In the topologies of a class, and in the labels by which a claim selects volumes."""
+
+
+def claim_from(obj: ClaimObject) -> ClaimSeen:
+    """One that only names a volume is not bound yet. Raises UnreadableError without a UID, name or namespace."""
+    meta, spec = obj.metadata or Meta(), obj.spec or ClaimSpec()
+    _, namespace, name = identity(meta, "PersistentVolumeClaim")
+    phase = obj.status.phase if obj.status else None  # older snapshots have none
+    annotations = meta.annotations or {}
+    return ClaimSeen(
+        namespace,
+        name,
+        bool(spec.volume_name) and phase in (None, "Bound"),
+        asked_by(meta, spec),
+        plain(spec.volume_name or ""),
+        plain(annotations.get(SELECTED_NODE, "")),
+        next((plain(one.uid or "") for one in meta.owner_references or () if one.controller and one.kind == "Pod"), ""),
+        "is being deleted" if meta.deletion_timestamp else "has lost its volume" if phase == "Lost" else "",
+    )
+
+
+def asked_by(meta: Meta, spec: ClaimSpec) -> Storage:
+    """What a claim, or a template of claims, asks of a volume. Raises UnreadableError for an amount that is none."""
+    selector = selector_of(spec.selector) or ()
+    if sum(len(one.values) for one in selector) > MOST_VALUES or len(selector) > MOST_VALUES:
+        raise UnreadableError(f"it selects volumes by more than {MOST_VALUES} labels (claim {meta.name})")
+    return Storage(
+        plain((meta.annotations or {}).get(BETA_CLASS, "") or spec.storage_class_name or ""),
+        _bytes((spec.resources or Resources()).requests, f"claim {meta.name}"),
+        _modes(spec.access_modes),
+        spec.volume_mode == "Block",
+        plain(spec.volume_attributes_class_name or ""),
+        selector,
+    )
+
+
+def volume_from(obj: VolumeObject) -> VolumeSeen | None:
+    """None where no pod is concerned: a volume that every node reaches and a claim has, or that no claim can get. So it
+    is where its affinity is too much to look at: what is not known is learned from what kube-scheduler refuses. Raises
+    UnreadableError without a name, or for a size that is none."""
+    meta, spec = obj.metadata or Meta(), obj.spec or VolumeSpec()
+    if not meta.name:
+        raise UnreadableError("the PersistentVolume has no name")
+    claim, required = spec.claim_ref, spec.node_affinity.required if spec.node_affinity else None
+    phase = obj.status.phase if obj.status else None
+    bound = phase == "Bound" and claim is not None
+    if not bound and (phase != "Available" or meta.deletion_timestamp):
+        return None
+    nodes: Terms | None = None
+    if required is not None:
+        selection = selection_of(PodSpec(affinity=Affinity(NodeAffinity(required))))
+        if selection is None or selection.affinity is None:
+            return None
+        nodes = selection.affinity
+    elif bound:
+        return None
+    namespace, name = ("", "") if claim is None else (plain(claim.namespace or ""), plain(claim.name or ""))
+    if bound:
+        return VolumeSeen(plain(meta.name), namespace, name, nodes)
+    offers = Storage(
+        plain((meta.annotations or {}).get(BETA_CLASS, "") or spec.storage_class_name or ""),
+        _bytes(spec.capacity, f"PersistentVolume {meta.name}"),
+        _modes(spec.access_modes),
+        spec.volume_mode == "Block",
+        plain(spec.volume_attributes_class_name or ""),
+    )
+    return VolumeSeen(plain(meta.name), namespace, name, nodes, False, offers, labels_of(meta))  # noqa: FBT003
+
+
+def storage_class_from(obj: StorageClassObject) -> StorageClassSeen:
+    """Topologies that are too many to look at are left to kube-scheduler. Raises UnreadableError without a name."""
+    terms = tuple(map(_topology, obj.allowed_topologies or ()))
+    few = sum(len(one.values) for term in terms for one in term) <= MOST_VALUES
+    waits = obj.volume_binding_mode == "WaitForFirstConsumer"
+    name = name_of(obj.metadata or Meta(), "StorageClass")
+    return StorageClassSeen(StorageClass(name, plain(obj.provisioner or ""), waits, terms if few else ()))
+
+
+def driver_from(obj: DriverObject) -> StorageDriverSeen:
+    """Raises UnreadableError without a name."""
+    return StorageDriverSeen(
+        name_of(obj.metadata or Meta(), "CSIDriver"), bool(obj.spec is not None and obj.spec.storage_capacity)
+    )
+
+
+def capacity_from(obj: CapacityObject) -> CapacitySeen | None:
+    """None where it says nothing of any node. Raises UnreadableError without a name, or for an amount that is none."""
+    meta = obj.metadata or Meta()
+    name = name_of(meta, "CSIStorageCapacity")
+    if obj.node_topology is None or (obj.capacity is None and obj.maximum_volume_size is None):
+        return None
+    term = selector_of(obj.node_topology) or ()
+    if sum(len(one.values) for one in term) > MOST_VALUES:
+        return None
+    try:
+        size = whole(obj.capacity or 0)
+        largest = None if obj.maximum_volume_size is None else whole(obj.maximum_volume_size)
+    except ValueError as error:
+        raise UnreadableError(f"the capacity {error} (CSIStorageCapacity {name})") from None
+    known = Capacity(
+        plain(meta.namespace or ""), name, plain(obj.storage_class_name or ""), (term,) if term else None, size, largest
+    )
+    return CapacitySeen(known)
+
+
+def claims_of(meta: Meta, spec: PodSpec) -> tuple[str, ...]:
+    """The volume claims that a pod mounts. Kubernetes names one that it makes for an ephemeral volume after both."""
+    named = (one.persistent_volume_claim.claim_name for one in spec.volumes or () if one.persistent_volume_claim)
+    return (*(plain(name or "") for name in named), *own_claims_of(meta, spec))
+
+
+def own_claims_of(meta: Meta, spec: PodSpec) -> tuple[str, ...]:
+    """The volume claims that Kubernetes makes for the pod alone."""
+    return tuple(plain(f"{meta.name or ''}-{one.name or ''}") for one in spec.volumes or () if one.ephemeral)
+
+
+def ephemeral_makers(spec: PodSpec, stem: str = "") -> tuple[ClaimMaker, ...]:
+    """What makes claims for the ephemeral volumes of a pod template. Raises UnreadableError."""
+    return tuple(
+        ClaimMaker(plain(one.name or ""), _asked_by(one.ephemeral.volume_claim_template), stem, ephemeral=True)
+        for one in spec.volumes or ()
+        if one.ephemeral is not None
+    )
+
+
+def makers_of(templates: Sequence[ClaimTemplate], stem: str) -> tuple[ClaimMaker, ...]:
+    """What makes claims by the ``volumeClaimTemplates`` of a StatefulSet. Raises UnreadableError."""
+    return tuple(ClaimMaker(plain((one.metadata or Meta()).name or ""), _asked_by(one), stem) for one in templates)
+
+
+def _asked_by(template: ClaimTemplate | None) -> Storage:
+    known = template or ClaimTemplate()
+    return asked_by(known.metadata or Meta(), known.spec or ClaimSpec())
+
+
+def _modes(modes: Iterable[str] | None) -> tuple[str, ...]:
+    return tuple(sorted(dict.fromkeys(plain(one) for one in modes or ())))
+
+
+def _bytes(amounts: Amounts | None, whose: str) -> int:
+    try:
+        return whole((amounts or {}).get("storage", 0))
+    except ValueError as error:
+        raise UnreadableError(f"the storage {error} ({whose})") from None
+
+
+def _topology(term: TopologyTerm) -> tuple[Requirement, ...]:
+    said = term.match_label_expressions or ()
+    return tuple(Requirement(one.key or "", "In", tuple(one.values or ())) for one in said)

@@ -1,0 +1,95 @@
+"""Storage that is provided when a pod comes: what volume claims ask for, and what provides it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from policies.model.constraints import Labels, Selector, selects
+from policies.model.node import Terms
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+"""The provisioner of a StorageClass whose volumes somebody has made by hand."""
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """What a claim asks of a volume, or what a volume is. ``size``: in bytes. ``block``: a device, and no file system.
+    ``attributes``: the VolumeAttributesClass. ``selector``: of the labels of volumes; only claims have one."""
+
+    storage_class: str = ""
+    size: int = 0
+    modes: tuple[str, ...] = ()
+    block: bool = False
+    attributes: str = ""
+    selector: Selector = ()
+
+    def serves(self, asked: Storage, labels: Labels) -> bool:
+        """Whether a volume like this, with these labels, does for what a claim asks, as kube-scheduler decides it."""
+        alike = (self.storage_class, self.block, self.attributes) == (
+            asked.storage_class,
+            asked.block,
+            asked.attributes,
+        )
+        enough = self.size >= asked.size and all(mode in self.modes for mode in asked.modes)
+        return alike and enough and (not asked.selector or selects(asked.selector, dict(labels)))
+
+
+ANY_STORAGE = Storage()
+"""Nothing in particular."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """``waits``: its claims get a volume once a pod has a node. ``topologies``: the nodes whose volumes it provisions;
+    none for all nodes."""
+
+    name: str
+    provisioner: str = ""
+    waits: bool = False
+    topologies: Terms = ()
+
+    @property
+    def provisions(self) -> bool:
+        """Whether it makes volumes."""
+        return self.provisioner not in ("", NO_PROVISIONER)
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """A CSIStorageCapacity: so many bytes of a class can be provisioned for the nodes that match the terms; None for
+    all nodes. ``largest``: that one volume may have."""
+
+    namespace: str
+    name: str
+    storage_class: str
+    nodes: Terms | None
+    size: int
+    largest: int | None = None
+
+    def suffices(self, size: int) -> bool:
+        """Whether kube-scheduler takes it for enough for one volume."""
+        return size <= (self.size if self.largest is None else self.largest)
+
+
+class ClaimMaker(NamedTuple):
+    """A claim that is made for each pod of a template, as a volume or template of that ``name`` asks.
+
+    ``stem``: the names of the pods without their number; empty where nobody knows them before they exist. A StatefulSet
+    calls the claim after its template and the pod, and an ``ephemeral`` one is called after the pod and the volume.
+    ``bare``: the name of number 0 is the stem alone.
+    """
+
+    name: str
+    asks: Storage
+    stem: str = ""
+    ephemeral: bool = False
+    bare: bool = False
+
+    def claim_of(self, number: int) -> str:
+        """The name of the claim of that pod; empty where nobody knows it."""
+        pod = self.stem if self.bare and not number else f"{self.stem}-{number}"
+        if not self.stem:
+            return ""
+        return f"{pod}-{self.name}" if self.ephemeral else f"{self.name}-{pod}"

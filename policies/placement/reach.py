@@ -1,0 +1,97 @@
+"""Which of many things, each tied to nodes by their labels, a node reaches: volumes, and capacities of storage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from policies.model import HOSTNAME, Node, Requirement, Terms
+from policies.placement.matching import reached
+
+_Key = tuple[str, bool]
+"""A label of a node, or with True a field."""
+
+
+class Reach:
+    """Finds what a node reaches by the values of its labels, so that not everything is looked at for each node."""
+
+    def __init__(self) -> None:
+        self._terms: dict[str, Terms | None] = {}
+        self._by_value: dict[tuple[_Key, str], dict[str, None]] = {}
+        self._keys: Counter[_Key] = Counter()
+        self._rest: dict[str, None] = {}
+        """What is found by no value."""
+        self._nodes: dict[_Key, Counter[str]] = {}
+        """How many nodes have each value, when that was counted last."""
+
+    def put(self, name: str, terms: Terms | None) -> None:
+        """Add what is tied to the nodes that match one of the terms; None for all nodes."""
+        self._terms[name] = terms
+        values = _values(terms)
+        if not values:
+            self._rest[name] = None
+        for value in values:
+            self._by_value.setdefault(value, {})[name] = None
+            self._keys[value[0]] += 1
+
+    def drop(self, name: str) -> None:
+        """Forget it, if it is there."""
+        self._rest.pop(name, None)
+        for value in _values(self._terms.pop(name, None)):
+            there = self._by_value[value]
+            del there[name]
+            if not there:
+                del self._by_value[value]
+            self._keys[value[0]] -= 1
+            if not self._keys[value[0]]:
+                del self._keys[value[0]]
+
+    def at(self, node: Node) -> Iterator[str]:
+        """What the node reaches, by name."""
+        found = dict.fromkeys(self._rest)
+        for key in self._keys:
+            found |= self._by_value.get((key, _value(node, key)), {})
+        return (name for name in found if reached(node, self._terms[name]))
+
+    def nodes_of(self, name: str, nodes: Mapping[str, Node]) -> list[str] | None:
+        """The nodes that reach it; none if it is not there, None where only a look at all of them shows that."""
+        if name not in self._terms:
+            return []
+        found: dict[str, None] = {}
+        for key, value in _values(self._terms[name]) or [(("", False), "")]:
+            node = nodes.get(value) if key in _NAMES else None
+            if node is None or _value(node, key) != value:
+                return None
+            found[value] = None
+        return list(found)
+
+    def count(self, nodes: Mapping[str, Node]) -> None:
+        """Count the nodes that have each value, for ``is_local``."""
+        self._nodes = {key: Counter(_value(node, key) for node in nodes.values()) for key in self._keys}
+
+    def is_local(self, name: str) -> bool:
+        """Whether one node alone reaches it, by the values that were counted last."""
+        values = _values(self._terms[name])
+        return bool(values) and sum(self._nodes.get(key, Counter())[value] for key, value in values) <= 1
+
+
+_NAMES: tuple[_Key, ...] = ((HOSTNAME, False), ("metadata.name", True))
+
+
+def _value(node: Node, key: _Key) -> str:
+    return node.name if key[1] else node.labels.get(key[0], "")
+
+
+def _values(terms: Terms | None) -> list[tuple[_Key, str]]:
+    """Values of which every node that matches has one; none where the terms do not say any."""
+    found: dict[tuple[_Key, str], None] = {}
+    for term in terms or ():
+        said = next((one for one in term if one.operator == "In"), None)
+        if said is None:
+            return []
+        found |= dict.fromkeys((_key(said), value) for value in said.values)
+    return list(found)
+
+
+def _key(requirement: Requirement) -> _Key:
+    return requirement.key, requirement.is_field
