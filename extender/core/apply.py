@@ -91,6 +91,7 @@ class Apply:
     _singles: WaitingSingles
     _revocations: Revocations
     _hints: Hints
+    _steering: Steering
     _enqueues: Enqueues
     _jobs: Jobs
     _owners: Owners
@@ -252,6 +253,8 @@ class Apply:
                 found = self._store.member(uid)
                 if found is not None and found[0].key in self._pending.keys:
                     self._pending.wake(Own(found[0].key, anew=True))
+                if found is not None and found[0].members.placed:
+                    self._steering.storage_seen(found[0], now)
             self._device_users.ask_again(uids)
         if changed:
             self._device_users.look_at_jobs(self._volumes)

@@ -213,6 +213,7 @@ class Engine:
             Apply,
             revocations=revocations,
             hints=hints,
+            steering=steers,
             enqueues=enqueues,
             jobs=jobs,
             owners=owners,

@@ -115,7 +115,7 @@ def test_a_claim_that_does_not_wait_keeps_its_reason() -> None:
     pods, claims = with_late_claims(gang("train", 1), storage_class="fast")
     script = scene(*claims, *pods)
     reason = reason_of(script.gang("train").telling.cause)
-    assert (reason.code, "there is no StorageClass fast" in reason.message) == ("VolumeNotBound", True)
+    assert (reason.code, "Muster sees no StorageClass fast" in reason.message) == ("VolumeNotBound", True)
     script.feed(StorageClassSeen(StorageClass("fast", "disk.example.com")))
     script.advance(0.2)
     assert "StorageClass fast does not wait for its pod" in reason_of(script.gang("train").telling.cause).message
@@ -154,6 +154,8 @@ def test_what_prebind_writes_leaves_the_plan_as_it_is() -> None:
     volumes = free("v0", "a-1"), free("v1", "a-1")
     script = scene(LOCAL, *volumes, *claims, *pods)
     script.feed(replace(volumes[0], namespace="default", claim="data-train-0"))
+    script.advance(0.2)
+    script.feed(replace(claims[0], volume="v0"))
     script.advance(0.2)
     script.feed(VolumeSeen("v0", "default", "data-train-0", on("a-1")))
     script.feed(replace(claims[0], bound=True, volume="v0"))
@@ -286,3 +288,21 @@ def test_single_pods_leave_volumes_that_are_promised() -> None:
     script = scene(LOCAL, free("v0", "a-1"), free("v1", "a-2"), *claims, *pods, late("data-alone"), alone)
     home = script.planned(pods[0])
     assert script.core.state.claims.room(home)["volumes/StorageClass local with 1 GiB"] == 0
+
+
+def test_members_wait_for_others_whose_volumes_are_being_provisioned() -> None:
+    """It may take longer than a hold lasts otherwise; once they are there kube-scheduler gets as long as ever."""
+    pods, claims = with_late_claims(gang("train", 2, gpus=1), storage_class="fast")
+    made = StorageClassSeen(StorageClass("fast", "disk.example.com", waits=True))
+    script = scene(made, *claims, *pods)
+    homes = [script.planned(pod) for pod in pods]
+    for claim, home in zip(claims, homes, strict=True):
+        script.feed(replace(claim, node=home))
+    script.feed(replace(claims[0], node=homes[0], bound=True))
+    script.bind(pods[0], expires_s=600.0)
+    script.advance(120)
+    assert [script.planned(pod) for pod in pods] == homes
+    script.feed(replace(claims[1], node=homes[1], bound=True))
+    script.bind(pods[1], expires_s=600.0)
+    script.post_all()
+    assert script.bound(pods) == homes

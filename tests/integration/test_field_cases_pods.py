@@ -224,22 +224,9 @@ def test_two_pods_with_a_claim_of_their_own_and_one_in_common_run(stage: RealSta
     assert len({one.node for one in pods}) == 2
 
 
-@pytest.mark.xfail(
-    strict=True, reason="gangs do not support claims of devices (DRA) yet: Muster says so, and holds none"
-)
 @pytest.mark.usefixtures("fabric")
 def test_a_gang_whose_pods_share_a_claim_runs(stage: RealStage) -> None:
     """The same two pods as a gang. kubernetes#139016, kubernetes#137617"""
     stage.create(*map(claiming, gated("both", 2, gpus=0)))
-    said = stage.until_told("both", lambda seen: bool(seen.message))
-    assert said.state != "ResourceClaims"
-    stage.until(lambda pods: len(bound(pods, "both")) == 2)
-
-
-@pytest.mark.usefixtures("fabric")
-def test_a_gang_whose_pods_share_a_claim_holds_none_of_it_while_it_waits(stage: RealStage) -> None:
-    """kubernetes#139016, kubernetes#137617"""
-    stage.create(*map(claiming, gated("both", 2, gpus=0)))
-    stage.until_told("both", lambda seen: seen.state == "ResourceClaims")
-    claims = stage.api.list(f"{DRA}/namespaces/{stage.namespace}/resourceclaims")
-    assert not any("allocation" in one.get("status", {}) for one in claims)
+    pods = stage.until(lambda pods: len(bound(pods, "both")) == 2)
+    assert len({one.node for one in bound(pods, "both")}) == 2

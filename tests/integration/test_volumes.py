@@ -16,6 +16,7 @@ pytestmark = pytest.mark.xdist_group("relations")
 VOLUMES, CSI_NODES = "/api/v1/persistentvolumes", "/apis/storage.k8s.io/v1/csinodes"
 STORAGE = "/apis/storage.k8s.io/v1/storageclasses"
 DRIVER = "volumes.example.com"
+ZONE, SELECTED = "topology.kubernetes.io/zone", "volume.kubernetes.io/selected-node"
 GATES = pytest.mark.parametrize("gates", [(GANG_GATE,), ()], ids=["gated", "ungated"])
 
 
@@ -34,11 +35,11 @@ class Storage:
             self._stage.api.create(CSI_NODES, {"metadata": {"name": node}, "spec": {"drivers": drivers}})
             self._made.append(f"{CSI_NODES}/{node}")
 
-    def wait_for_consumers(self) -> None:
+    def wait_for_consumers(self, provisioner: str = "kubernetes.io/no-provisioner", **more: Object) -> None:
         """Claims are made in a class that is bound when a pod comes, of local volumes that nobody provisions."""
         self._class = self._stage.namespace
-        how = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
-        self._stage.api.create(STORAGE, {"metadata": {"name": self._class}} | how)
+        how = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+        self._stage.api.create(STORAGE, {"metadata": {"name": self._class}} | how | more)
         self._made.append(f"{STORAGE}/{self._class}")
 
     def mount(self, one: Object, **source: Object) -> None:
@@ -55,6 +56,30 @@ class Storage:
         one["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
         return f"{claims}/{claim}"
 
+    def free(self, node: str, number: int = 0) -> str:
+        """A local volume of that node for any claim."""
+        name = f"{node}-{number}"
+        spec = self._common() | {"capacity": {"storage": "1Gi"}} | on(node)
+        self._stage.api.create(VOLUMES, {"metadata": {"name": name}, "spec": spec})
+        self._made.append(f"{VOLUMES}/{name}")
+        return name
+
+    def provision(self, count: int) -> None:
+        """Wait until kube-scheduler has chosen nodes for so many claims, and make a volume in the zone of each, as a
+        provisioner does."""
+        path = f"/api/v1/namespaces/{self._stage.namespace}/persistentvolumeclaims"
+
+        def waiting(claims: list[Object]) -> list[Object]:
+            asked = (one for one in claims if not one["spec"].get("volumeName"))
+            return [one for one in asked if SELECTED in one["metadata"].get("annotations", {})]
+
+        for one in waiting(self._stage.api.wait_for(path, lambda claims: len(waiting(claims)) == count)):
+            node = self._stage.api.get(f"/api/v1/nodes/{one['metadata']['annotations'][SELECTED]}")
+            term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [node["metadata"]["labels"][ZONE]]}]}
+            where = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}
+            disk = {"csi": {"driver": DRIVER, "volumeHandle": one["metadata"]["name"]}}
+            self.offer(one["metadata"]["name"], **disk, **where)
+
     def offer(self, claim: str, **source: Object) -> str:
         """A volume for this claim alone, whether or not that is there."""
         name = f"{self._stage.namespace}-{claim}"
@@ -64,20 +89,24 @@ class Storage:
         self._made.append(f"{VOLUMES}/{name}")
         return name
 
-    def replicate(self, name: str, pods: list[Object]) -> None:
-        """A StatefulSet that makes these pods, all at once, with a claim ``data-...`` for each."""
+    def replicate(self, name: str, pods: list[Object], *, in_order: bool = False) -> None:
+        """A StatefulSet that makes these pods, all at once, with a claim ``data-...`` for each. ``in_order``: one after
+        the other, as the gang of their owner."""
         meta, spec = {"annotations": pods[0]["metadata"]["annotations"], "labels": {"app": name}}, pods[0]["spec"]
+        asks = {"labels": {"muster.dev/gang": "true"}} if in_order else {}
+        if in_order:
+            meta = {"labels": {"app": name, "muster.dev/gang": "true"}}
         home = {"schedulerName": "muster", "nodeSelector": {"stage": self._stage.namespace}}
         wanted = {
             "serviceName": name,
             "replicas": len(pods),
-            "podManagementPolicy": "Parallel",
+            "podManagementPolicy": "OrderedReady" if in_order else "Parallel",
             "selector": {"matchLabels": {"app": name}},
             "template": {"metadata": meta, "spec": home | spec},
             "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": self._asked()}],
         }
         sets = f"/apis/apps/v1/namespaces/{self._stage.namespace}/statefulsets"
-        self._stage.api.create(sets, {"metadata": {"name": name}, "spec": wanted})
+        self._stage.api.create(sets, {"metadata": {"name": name} | asks, "spec": wanted})
         self._made.append(f"{sets}/{name}")
 
     def _common(self) -> Object:
@@ -213,3 +242,52 @@ def test_one_that_no_node_takes_whole_says_why_and_holds_up_nobody(stage: RealSt
         stage.create_all(gang(f"next-{number}", 2, gpus=2))
         started(stage, f"next-{number}", 2)
     assert not bound(stage.pods(), "stuck")
+
+
+def test_a_statefulset_starts_on_free_local_volumes_and_the_next_waits_for_them(
+    stage: RealStage, storage: Storage
+) -> None:
+    nodes = stage.add_nodes(4)
+    storage.wait_for_consumers()
+    for at, node in enumerate((nodes[3], nodes[3], nodes[1])):
+        storage.free(node, at)
+    storage.replicate("train", gang("train", 3, gpus=1))
+    pods = started_at_once(stage, "train", 3)
+    assert Counter(one.node for one in pods) == {nodes[3]: 2, nodes[1]: 1}
+    storage.replicate("next", gang("next", 1, gpus=1))
+    told = stage.until_told("next", lambda seen: seen.state not in ("New", "MembersMissing"))
+    assert (told.state, "data-next-0" in told.message) == ("NoRoom", True)
+    assert f"StorageClass {stage.namespace}" in told.message
+    storage.free(nodes[0], 3)
+    assert [one.node for one in started_at_once(stage, "next", 1)] == [nodes[0]]
+
+
+def test_a_statefulset_that_makes_its_pods_in_order_starts_when_there_are_volumes_for_all(
+    stage: RealStage, storage: Storage
+) -> None:
+    nodes = stage.add_nodes(4)
+    storage.wait_for_consumers()
+    storage.free(nodes[2])
+    storage.replicate("train", gang("train", 2, gpus=1), in_order=True)
+    gang_of_set = "statefulset-train"
+    told = stage.until_told(gang_of_set, lambda seen: seen.state not in ("New", "MembersMissing"))
+    assert (told.state, "StorageClass" in told.message) == ("NoRoom", True)
+    storage.free(nodes[1])
+    pods = started_at_once(stage, gang_of_set, 2)
+    assert sorted(one.node or "" for one in pods) == sorted((nodes[1], nodes[2]))
+
+
+def test_a_statefulset_starts_in_the_zone_of_its_volumes_and_comes_back_to_them(
+    stage: RealStage, storage: Storage
+) -> None:
+    """A provisioner makes a volume where kube-scheduler says; pods that are made again find it there."""
+    zones = {zone: stage.add_nodes(2, labels={ZONE: zone}) for zone in ("a", "b")}
+    term = {"matchLabelExpressions": [{"key": ZONE, "values": ["b"]}]}
+    storage.wait_for_consumers(DRIVER, allowedTopologies=[term])
+    storage.replicate("train", gang("train", 2, gpus=8))
+    storage.provision(2)
+    homes = {one.name: one.node for one in started_at_once(stage, "train", 2)}
+    assert sorted(node or "" for node in homes.values()) == sorted(zones["b"])
+    stage.delete("train-0", "train-1")
+    again = stage.until(lambda pods: len([one for one in bound(pods, "train") if one.live]) == 2)
+    assert {one.node for one in bound(again, "train") if one.live} == set(zones["b"])

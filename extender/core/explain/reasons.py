@@ -418,7 +418,7 @@ def _no_volume(cause: causes.VolumeNotBound) -> str:
     if not cause.storage_class:
         return "has no volume; bind it first"
     if not cause.class_exists:
-        return f"has no volume, and there is no {named}; create it, or bind the claim first"
+        return f"has no volume, and Muster sees no {named}; create it, or bind the claim first"
     return f"has no volume, and {named} does not wait for its pod; bind it first"
 
 

@@ -51,7 +51,7 @@ def patience(workload: Workload, limits: Limits) -> float:
         return inf  # its pods are still being created, or told their nodes: that has a limit of its own
     began = max(holds.began(), 0.0 if workload.job is None else workload.job.came_at)
     hold_s = limits.hold_s if group is None or group.timeout_s is None else min(limits.hold_s, group.timeout_s)
-    return began + hold_s
+    return max(began + hold_s, workload.storage_deadline)
 
 
 def is_late(workload: Workload, limits: Limits, now: float) -> bool:

@@ -26,6 +26,7 @@ from extender.core.ledger.kube_scheduler import carrying_out, parked
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.room import Room
 from extender.core.ledger.store import Namespaces, Outbox, Store
+from extender.core.ledger.volumes import Volumes
 from extender.core.limits import Limits
 from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.workload import Workload
@@ -38,6 +39,8 @@ _LARGEST_PIN = 64
 _MOST_SCANNED = 500
 """Nodes up to which it costs kube-scheduler less to look at all of them, as it is configured to, than the API server
 and Muster a nomination. The figures are in docs/steering.md."""
+PROVISION_S = 600.0
+"""How long kube-scheduler waits for the volumes of a pod (``bindTimeoutSeconds`` of its plugin VolumeBinding)."""
 
 
 class SteeringMode(StrEnum):
@@ -121,10 +124,12 @@ class Steering:
         room: Room,
         outbox: Outbox,
         claims: Claims,
+        volumes: Volumes,
         mode: SteeringMode = SteeringMode.NOMINATE,
         *,
         advises: bool = False,
     ) -> None:
+        self._volumes = volumes
         self._advises = advises
         self._schedulers = schedulers
         self._limits = limits
@@ -254,7 +259,21 @@ class Steering:
         if self._advises:
             return
         limits = self._limits
+        self._await_storage(workload, now)
         workload.wait_until(now + (min(limits.again_s, limits.plan_s) if workload.retries.words else limits.plan_s))
+
+    def storage_seen(self, workload: Workload, now: float) -> None:
+        """Claims of its members have changed: while volumes are provisioned for them, kube-scheduler asks for no bind,
+        and once all are there it needs a moment."""
+        awaited = workload.storage_deadline
+        self._await_storage(workload, now)
+        if workload.storage_deadline != awaited:
+            self._told(workload, now)
+
+    def _await_storage(self, workload: Workload, now: float) -> None:
+        placed = (one.pod for one in workload.members.placed.values() if not one.pod.node)
+        providing = self._volumes.users and any(map(self._volumes.is_providing, placed))
+        workload.await_storage(now + PROVISION_S if providing else 0.0, now)
 
     def _go_on(self, workload: Workload) -> None:
         """It is settled when no write of its members is under way."""

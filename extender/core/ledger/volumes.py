@@ -355,6 +355,11 @@ class Volumes:
                 return VolumeNotBound(name, pod.name, exists=True, trouble=trouble)
         return None
 
+    def is_providing(self, pod: Pod) -> bool:
+        """Whether a volume is being made, or bound, for a node that kube-scheduler has chosen for the pod."""
+        claims = (self.claims.get(key) for key in _claims_of(pod))
+        return any(one is not None and one.node and not one.bound for one in claims)
+
     def _has_to_itself(self, key: ClaimKey, pod: Pod) -> str:
         """The name of another pod that a claim for one pod belongs to: one on a node, or of the same gang."""
         others = (self._pods[uid] for uid in self.users.get(key, ()) if uid != pod.uid)
@@ -365,7 +370,7 @@ class Volumes:
         """What people should know of their claims if there is no room for them; empty for most."""
         late: dict[str, list[str]] = {}
         pinned = []
-        for pod in pods:
+        for pod in filter(self.concerns, pods):
             for key, asks in self._uses(pod):
                 claim, held = self.claims.get(key), self._held(key, asks)
                 if held.waits_for is not None and held.nodes is not None and claim is not None:

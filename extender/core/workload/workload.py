@@ -146,7 +146,8 @@ class Workload:
 
     ``reserved``: lost members whose room is kept for their replacements, by UID. ``unsettled``: nodes that changed
     while it was being released, which are looked at again afterwards. ``bumps``: how often something around it changed
-    that its plan depends on. ``plan_deadline``: by then kube-scheduler has to have taken its placement up. ``filling``:
+    that its plan depends on. ``plan_deadline``: by then kube-scheduler has to have taken its placement up, or by
+    ``storage_deadline`` while it waits for volumes to be provisioned. ``filling``:
     its slots are being given their nodes, some at a time. ``advised``: nodes that were found in advisory mode, by pod
     UID. ``flavoring``: what the flavors that it was admitted with demand of the nodes of each part.
     """
@@ -166,6 +167,7 @@ class Workload:
     unsettled: dict[str, None] = field(default_factory=dict)
     bumps: int = 0
     plan_deadline: float = 0.0
+    storage_deadline: float = 0.0
     sweep_at: float = 0.0
     remade: int = 0
     """How many pods its owner makes anew when all of them are gone; 0 where that is not known."""
@@ -227,8 +229,15 @@ class Workload:
         return bool(quorums) and self.reached(Stage.BOUND) >= max(quorums) > 0
 
     def wait_until(self, plan_deadline: float) -> None:
-        """So long may kube-scheduler take to take its placement up."""
-        self.plan_deadline = plan_deadline
+        """So long may kube-scheduler take to take its placement up, or longer while volumes are provisioned."""
+        self.plan_deadline = max(plan_deadline, self.storage_deadline)
+
+    def await_storage(self, until: float, now: float) -> None:
+        """Volumes of its members are being provisioned, which may take until then; 0 once none is."""
+        if until and self.storage_deadline <= now:
+            self.storage_deadline = until
+        elif not until:
+            self.storage_deadline = 0.0
 
     def follow_owner(self, *, remakes: bool) -> None:
         """Take over whether its owner makes its pods anew when they are gone."""
