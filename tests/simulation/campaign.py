@@ -101,6 +101,7 @@ class Run:
             pool=None if plan.elastic is None else plan.elastic.pool,
             late_s=plan.late_s,
             platform=None if plan.platform is None else plan.platform.platform,
+            storage=() if plan.storage is None else plan.storage.things,
         )
         self.referee.attach(self.world)
         self.marks = NodeMarks(self.world.api, self.world.network)

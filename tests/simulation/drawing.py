@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from extender.core.gate.steering import SteeringMode
-from extender.core.limits import Limits
+from extender.core.limits import NOT_ELASTIC, Limits, Preempts
 from extender.simulation.chance import Chance
 from policies.model import Selection
 from policies.order import FairSharing
@@ -42,6 +42,7 @@ from tests.simulation.elastic_plan import (
 )
 from tests.simulation.elastic_plan import beside as beside_needy
 from tests.simulation.fault_plan import Fault, draw_fault, draw_refused_writes, draw_sharp_fault, draw_weather
+from tests.simulation.faults import FAULTS
 from tests.simulation.model.cycle import Profile
 from tests.simulation.owner_plan import draw_owners, has_owners
 from tests.simulation.plan import Plan
@@ -59,6 +60,7 @@ from tests.simulation.queue_plan import (
 )
 from tests.simulation.relation_plan import Submitted, has_relations, relate, strikes, takes_many_rounds
 from tests.simulation.role_plan import cast, has_roles
+from tests.simulation.storage_plan import draw_storage, has_storage
 from tests.simulation.unlike_plan import has_unlike_pods, in_sizes, tries_pods, with_unlike_pods
 from tests.simulation.uptake_plan import has_uptake, hold_back
 from tests.simulation.volcano_plan import draw_volcano, has_volcano, of_one_flavor, volcano_name
@@ -133,6 +135,7 @@ def draw(seed: int) -> Plan:
     plan = _slowed(plan, chance) if is_slow(seed) else plan
     plan = _with_unlike_pods(plan, chance) if has_unlike_pods(seed) else plan
     plan = _with_queues(plan, chance) if has_queues(seed) and not has_owners(seed) else plan
+    plan = _with_storage(plan, chance) if has_storage(seed) else plan
     return _with_platforms(plan, chance) if has_platforms(seed) else plan
 
 
@@ -251,6 +254,25 @@ def _with_platforms(plan: Plan, chance: Chance) -> Plan:
         queues=drawn.queues,
         faults=(*plan.faults, *(Fault(*one) for one in found.faults)),
         platform=found,
+    )
+
+
+def _with_storage(plan: Plan, chance: Chance) -> Plan:
+    """The weather, the nodes, the gangs and some of the faults of the seed, whose members have volume claims."""
+    nodes = tuple(replace(one, taints=()) for one in plan.nodes)
+    jobs, storage = draw_storage(nodes, plan.jobs, chance)
+    return Plan(
+        plan.seed,
+        nodes,
+        jobs,
+        tuple(one for one in plan.faults if one.what in FAULTS),
+        plan.weather,
+        replace(plan.profile, bind_timeout_s=600.0, slow_until=0.0),
+        replace(plan.limits, preemption=Preempts.OFF, waiting=20_000, elastic=NOT_ELASTIC, trials=False),
+        SteeringMode.NOMINATE,
+        frozenset(),
+        plan.writes_at_once,
+        storage=storage,
     )
 
 

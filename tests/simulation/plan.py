@@ -30,6 +30,7 @@ from tests.simulation.queue_plan import NONE as NO_QUEUES
 from tests.simulation.queue_plan import (
     QueuePlan,
 )
+from tests.simulation.storage_plan import StoragePlan
 from tests.simulation.terms import Terms
 
 
@@ -61,6 +62,8 @@ class Plan:
     """If the core does less at a time than it is made for."""
     platform: PlatformPlan | None = None
     """If its nodes are real ones."""
+    storage: StoragePlan | None = None
+    """If its gangs have volume claims."""
     late_s: float = 0.0
     """How long the replacement of a member may be in coming, beyond what any pod takes."""
 
@@ -73,6 +76,7 @@ class Plan:
             Kind.OWNERS: not self.owners,
             Kind.QUEUES: not self.queues.things,
             Kind.BUDGETS: not self.budgets,
+            Kind.STORAGE: self.storage is None,
         }
         return tuple(kind for kind in Kind if not absent.get(kind))
 
@@ -104,6 +108,7 @@ class Plan:
             0.0 if self.elastic is None else self.elastic.within_s,
             self.slices is not None,
             limits.replacement_s,
+            self.storage is not None,
         )
 
     def core(self, *, sliced: bool = True) -> Engine:

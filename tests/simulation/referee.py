@@ -50,8 +50,10 @@ from tests.simulation.losses import Losses
 from tests.simulation.made_nodes import AskedNodes, MadeNodes
 from tests.simulation.manners import Manners, judge_victims
 from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.changes import Kind
 from tests.simulation.model.facts import shown_in
 from tests.simulation.model.process import Extender
+from tests.simulation.model.storage import known_of
 from tests.simulation.model.world import World
 from tests.simulation.postings import Postings
 from tests.simulation.queue_turns import QueueTurns
@@ -61,6 +63,7 @@ from tests.simulation.room import judge_kept_in_vain, judge_room
 from tests.simulation.sends import Sends, to_be_forgotten
 from tests.simulation.shown import Shown, events_of
 from tests.simulation.stamps import could_know, judge_confirmation
+from tests.simulation.storage_sight import judge_volumes
 from tests.simulation.terms import Terms
 from tests.simulation.unsent import UnsentWrites
 from tests.simulation.wholeness import PATIENCE_S, Wholeness
@@ -170,7 +173,8 @@ class Referee:
     @property
     def _judges_order(self) -> bool:
         """Whether it can be told who is next, and who could start."""
-        return not (self._terms.vague or self._terms.queued or self._terms.preempts)
+        terms = self._terms
+        return not (terms.vague or terms.queued or terms.preempts or terms.storage)
 
     # What the core does.
 
@@ -196,6 +200,9 @@ class Referee:
             self._judge_job(effect, now)
             self._claims.apply(effect, event)
             self._fairness.apply(effect)
+        if self._terms.storage:
+            known = known_of(self._extender.shown(Kind.STORAGE))
+            complain(judge_volumes(effects, known, shown.pods, self._claims.promised))
         complain(judge_kept_in_vain(event, shown, self._claims))
         complain(self._quota.judge_gangs(effects, now))
         complain(self._unsent.judge(effects))

@@ -23,6 +23,7 @@ from tests.simulation import relations
 from tests.simulation.broken import BrokenPromiseError
 from tests.simulation.fairness import OURS
 from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.changes import Kind
 from tests.simulation.model.kubescheduler import KubeScheduler
 from tests.simulation.model.plugins import NEAR
 from tests.simulation.model.world import World
@@ -46,6 +47,7 @@ from tests.simulation.sight import (
     take,
     tolerating,
 )
+from tests.simulation.storage_sight import offer, with_storage
 from tests.simulation.wakes import not_woken
 
 
@@ -306,6 +308,7 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     if truth != known:
         yield f"the extender knows {known}, but the pods are {truth}"
     room = left_over(world.api.nodes, world.api.pods.values())
+    offer(world.api.changes[Kind.STORAGE], room)
     yield from _single_complaints(world)
     # With a crowd, it is a matter of the order in which they came which gangs are looked at.
     # And a new core has yet to learn of nodes that kube-scheduler refuses for nominations of its own.
@@ -461,6 +464,7 @@ def _could_start(
     """Whether there are quota and nodes for those who wait, or for as many as have to start."""
     judged = _undisturbed(world, key, sight)
     some = [pod for pod in (judged.waiting if whole else judged.least) if pod in waiting or pod in judged.coming]
+    some = with_storage(some, world.api.changes[Kind.STORAGE])
     needed = _wanted(judged, whole=whole)
     if not some or needed is None:
         return False

@@ -44,6 +44,8 @@ from extender.runtime.driver import Action, Driver
 from extender.runtime.requests import LookAtPod, Response, Send
 from policies.model import GroupKey
 from tests.simulation.model.apiserver import OK, ApiServer
+from tests.simulation.model.changes import Kind
+from tests.simulation.model.facts import seen
 from tests.simulation.model.pods import as_read
 
 LASTS_S = 60.0
@@ -87,6 +89,7 @@ class Restart:
 
     def _objects(self) -> Iterator[Event]:
         api = self.api
+        yield from map(seen, api.changes[Kind.STORAGE].values())
         yield from map(NodeSeen, api.nodes.values())
         yield from map(BudgetSeen, api.budgets.values())
         yield from map(QueueSeen, api.queues.values())

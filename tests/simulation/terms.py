@@ -21,6 +21,7 @@ class Terms:
     ``saturation``: a queue that uses more than it has evicts for one only of a smaller share, times this.
     ``within_s``: how long those that are let go await nodes; 0: nobody is.
     ``pins``: gated members are told theirs with their gates. ``sliced``: much happens in the middle of a pass.
+    ``storage``: gangs have volume claims, which fairness knows nothing of.
     """
 
     calm: bool
@@ -40,3 +41,4 @@ class Terms:
     within_s: float = 0.0
     sliced: bool = False
     seat_s: float = 60.0
+    storage: bool = False

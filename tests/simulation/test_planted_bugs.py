@@ -30,6 +30,7 @@ from tests.simulation.plants import (
     relations,
     statements,
     statuses,
+    storage,
 )
 from tests.simulation.plants.mutants import Plant
 from tests.simulation.test_campaign import SEEDS
@@ -41,6 +42,7 @@ TRIES = 40
 _TOO_FEW = r"is to be bound when \d+ of \d+ members|is promised room, and \d+ of \d+ members exist"
 _UNLIKE = r"is to be started on .*, (which are closed to it|which its pods do not fit|where .* is left)"
 _IDLE = "waits, and (there is room for|its reason names .*, which is gone)"
+_HELD_ELSEWHERE = "and its claim .* is held to|claims of .* are promised"
 _SHORT_OF_NODES = "waits, and there is room for|could have been planned for"
 FOUND: list[tuple[Plant, int, str]] = [
     (hearing.quorum_off_by_one, 2, r"is to be bound when \d+ of \d+ members"),
@@ -288,6 +290,13 @@ FOUND: list[tuple[Plant, int, str]] = [
     (platforms.pods_that_are_not_ready_count_as_ended, 100072, "is promised .*, where the room is"),
     (drifting.room_of_a_pod_that_was_deleted_stays_taken, 11, "the self-check finds drift: pod "),
     (drifting.quota_of_every_fifth_pod_is_counted_twice, 46, "the self-check finds drift: ClusterQueue "),
+    (storage.volumes_are_not_counted, 2000001, "claims of .* are promised"),
+    (
+        storage.nodes_that_kube_scheduler_has_chosen_ignored,
+        2000001,
+        "and its claim .* is held to|claims of .* are promised",
+    ),
+    (storage.volumes_that_come_free_wake_nobody, 2000009, "waits?, and (there is room for|after a restart)"),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""
 DRIFTS = (drifting.room_of_a_pod_that_was_deleted_stays_taken, drifting.quota_of_every_fifth_pod_is_counted_twice)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from extender.core.bare import bare
-from extender.core.events import Event
+from extender.core.events import ClaimSeen, Event, StorageClassSeen, VolumeSeen
 from extender.core.gate.stamps import stamp_of
 from extender.runtime.quarantine import Source
 from policies.model import (
@@ -24,7 +24,7 @@ from policies.model import (
 )
 from policies.model.queues import QueueObject
 from tests.simulation.model.batch import BatchJob, Write, written
-from tests.simulation.model.changes import Change, Kind
+from tests.simulation.model.changes import Change, Kind, StorageObject
 from tests.simulation.model.owner import OwnerObject
 from tests.simulation.model.pods import WOKEN, as_read, pinned
 from tests.simulation.model.wire import Stage, Wire
@@ -35,6 +35,16 @@ OK, NOT_FOUND, CONFLICT, REFUSED, INVALID, TOO_MANY = 200, 404, 409, 412, 422, 4
 """Statuses of writes, as the real one gives them."""
 
 Listener = Callable[[Change], None]
+
+
+def uid_of(thing: StorageObject) -> str:
+    match thing:
+        case ClaimSeen(namespace, name):
+            return f"claim {namespace}/{name}"
+        case VolumeSeen(name):
+            return f"volume {name}"
+        case StorageClassSeen(known):
+            return f"class {known.name}"
 
 
 class ApiServer:
@@ -53,6 +63,8 @@ class ApiServer:
         self.owners: dict[GroupKey, OwnerObject] = {}
         self.budgets: dict[str, DisruptionBudget] = {}
         """By namespace and name."""
+        self.storage: dict[str, StorageObject] = {}
+        """Volumes, claims and classes, by kind and name."""
         self.lets_go: Callable[[Pod], bool] = lambda _: True
         """What the Eviction API asks about a pod."""
         self.blocked: dict[GroupKey, None] = {}
@@ -231,6 +243,33 @@ class ApiServer:
     def remove_queue(self, uid: str) -> None:
         del self.queues[uid]
         self._end(Kind.QUEUES, uid)
+
+    def set_storage(self, thing: StorageObject) -> None:
+        """Create or change a volume, a claim or a class; nobody hears of a write that changes nothing."""
+        uid = uid_of(thing)
+        if self.storage.get(uid) != thing:
+            self.storage[uid] = thing
+            self._tell(Kind.STORAGE, uid, thing)
+
+    def remove_storage(self, uid: str) -> None:
+        if self.storage.pop(uid, None) is not None:
+            self._end(Kind.STORAGE, uid)
+
+    def choose_volume(self, key: tuple[str, str], volume: str, node: str) -> int:
+        """Keep that volume for the claim, or have one made for it on the node."""
+        claim = self.storage.get(f"claim {key[0]}/{key[1]}")
+        if not isinstance(claim, ClaimSeen):
+            return NOT_FOUND
+        if not volume:
+            if claim.node not in ("", node):
+                return CONFLICT
+            self.set_storage(replace(claim, node=node))
+            return OK
+        chosen = self.storage.get(f"volume {volume}")
+        if not isinstance(chosen, VolumeSeen) or chosen.claim not in ("", claim.name):
+            return CONFLICT
+        self.set_storage(replace(chosen, namespace=claim.namespace, claim=claim.name))
+        return OK
 
     def set_budget(self, budget: DisruptionBudget) -> None:
         """Create or change one."""

@@ -13,7 +13,7 @@ from typing import assert_never
 from policies.model import Node, Pod
 from policies.placement.matching import admits
 from tests.simulation.model import plugins
-from tests.simulation.model.cache import FACTS, FIT, SHAPE
+from tests.simulation.model.cache import FACTS, FIT, SHAPE, VOLUMES
 
 EXTENDER = "Extender"
 """The rejector's name when the extender has refused a node that the plug-ins would have taken."""
@@ -62,7 +62,12 @@ class Activated:
     """Something else than the cluster calls for another try of this pod."""
 
 
-ClusterEvent = PodCame | PodWent | NodeCame | NodeWent | OwnChange | Activated
+@dataclass(frozen=True, slots=True)
+class StorageChanged:
+    """Volumes, or claims, are not what they were."""
+
+
+ClusterEvent = PodCame | PodWent | NodeCame | NodeWent | OwnChange | Activated | StorageChanged
 
 
 class Place(Enum):
@@ -239,6 +244,8 @@ def _helps(event: ClusterEvent, queued: Queued) -> bool:
             return any(plugins.helped_by_node_going(one, pod, node) for one in rejectors)
         case OwnChange(relabelled):
             return EXTENDER in rejectors or (relabelled and plugins.NEAR in rejectors)
+        case StorageChanged():
+            return EXTENDER in rejectors or VOLUMES in rejectors
         case Activated():
             return True
         case _:

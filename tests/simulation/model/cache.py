@@ -8,8 +8,9 @@ from policies.model import Node, Pod, Requests, Selection
 from policies.placement.matching import admits
 from tests.simulation.model.plugins import PORTS, PreFilter
 
-FIT, SHAPE, FACTS = "NodeResourcesFit", "NodeAffinity", "VolumeBinding"
-"""Who refuses a node: for lack of room, for selector, affinity or taints, for what only kube-scheduler knows."""
+FIT, SHAPE, FACTS, VOLUMES = "NodeResourcesFit", "NodeAffinity", "VolumeBinding", "VolumeBinding by claims"
+"""Who refuses a node: for lack of room, for selector, affinity or taints, for what only kube-scheduler knows, for lack
+of volumes."""
 
 
 Bars = Callable[[Pod, str], bool]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from extender.core.events import ClaimSeen, StorageClassSeen, VolumeSeen
 from policies.model import (
     DisruptionBudget,
     GroupJob,
@@ -16,6 +17,8 @@ from policies.model.queues import QueueObject
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.owner import OwnerObject
 
+StorageObject = ClaimSeen | VolumeSeen | StorageClassSeen
+
 
 class Kind(Enum):
     PODS = auto()
@@ -26,6 +29,8 @@ class Kind(Enum):
     OWNERS = auto()
     QUEUES = auto()
     BUDGETS = auto()
+    STORAGE = auto()
+    """Volumes, their claims and classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class Change:
 
     kind: Kind
     uid: str
-    value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject | DisruptionBudget
+    value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject | DisruptionBudget | StorageObject
     version: int
     gone: bool = False
     written: bytes = b""

@@ -10,8 +10,9 @@ from typing import Protocol, TypeVar
 from extender.core.effects import AnswerFilter, AnswerPreempt
 from policies.model import Pod, Selection
 from tests.simulation.model.backlog import EXTENDER
-from tests.simulation.model.cache import SHAPE, Cache
+from tests.simulation.model.cache import SHAPE, VOLUMES, Cache
 from tests.simulation.model.network import Network
+from tests.simulation.model.storage import VolumeBinding
 from tests.simulation.model.tasks import Process
 
 AnswerT = TypeVar("AnswerT")
@@ -91,8 +92,15 @@ class Cycle:
     """``find`` gives the extender that listens now; without ``find`` kube-scheduler has no extender."""
 
     def __init__(
-        self, network: Network, random: Random, profile: Profile, cache: Cache, find: Callable[[], Verbs | None] | None
+        self,
+        network: Network,
+        random: Random,
+        profile: Profile,
+        cache: Cache,
+        storage: VolumeBinding,
+        find: Callable[[], Verbs | None] | None,
     ) -> None:
+        self._storage = storage
         self._network = network
         self._random = random
         self._profile = profile
@@ -105,8 +113,10 @@ class Cycle:
         cache = self._cache
         if not cache.nodes:
             return Refused({}, (), "no nodes available to schedule pods")
+        if pod.claims and self._storage.waits(pod):
+            return Refused({}, (VOLUMES,), "a volume claim is not there")
         nominated = pod.nominated_node
-        if nominated in cache.nodes and nominated is not None and cache.refusal(pod, nominated) is None:
+        if nominated in cache.nodes and nominated is not None and self._refusal(pod, nominated) is None:
             answer = yield from self._filter(pod, (nominated,))
             if answer is not None and answer.passed:
                 return Chosen(answer.passed[0])
@@ -156,7 +166,7 @@ class Cycle:
         looked = 0
         for node in (*nodes[start:], *nodes[:start]):
             looked += 1
-            plugin = cache.refusal(pod, node)
+            plugin = self._refusal(pod, node)
             if plugin is not None:
                 plugins[node] = plugin
             else:
@@ -165,6 +175,11 @@ class Cycle:
                     break
         self._start = (start + looked) % len(nodes)
         return tuple(feasible), plugins
+
+    def _refusal(self, pod: Pod, node: str) -> str | None:
+        """Which of the plug-ins refuses the node: that of volumes comes after the others."""
+        refuser = self._cache.refusal(pod, node)
+        return VOLUMES if refuser is None and pod.claims and self._storage.refuses(pod, node) else refuser
 
     def _best(self, nodes: tuple[str, ...]) -> str:
         """The least loaded; equals by chance."""

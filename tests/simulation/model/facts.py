@@ -7,6 +7,8 @@ from dataclasses import replace
 from extender.core.events import (
     BudgetGone,
     BudgetSeen,
+    ClaimGone,
+    ClaimSeen,
     Event,
     GroupGone,
     GroupJobGone,
@@ -22,10 +24,14 @@ from extender.core.events import (
     PodSeen,
     QueueGone,
     QueueSeen,
+    StorageClassGone,
+    StorageClassSeen,
+    VolumeGone,
+    VolumeSeen,
 )
 from policies.model import DisruptionBudget, GroupJob, Node, Pod, PodGroup
 from tests.simulation.model.batch import BatchJob
-from tests.simulation.model.changes import Change
+from tests.simulation.model.changes import Change, StorageObject
 from tests.simulation.model.owner import OwnerObject
 from tests.simulation.model.pods import as_read
 from tests.simulation.model.wire import read_node, read_pod
@@ -48,6 +54,8 @@ def seen(change: Change) -> Event:
             return OwnerSeen(owner.shown())
         case DisruptionBudget() as budget:
             return BudgetSeen(budget)
+        case ClaimSeen() | VolumeSeen() | StorageClassSeen() as thing:
+            return thing
         case queue:
             return QueueSeen(queue)
 
@@ -69,8 +77,20 @@ def gone(change: Change) -> Event:
             return OwnerGone(owner.key, owner.uid)
         case DisruptionBudget() as budget:
             return BudgetGone(budget.namespace, budget.name)
+        case ClaimSeen() | VolumeSeen() | StorageClassSeen() as thing:
+            return _storage_gone(thing)
         case queue:
             return QueueGone(queue)
+
+
+def _storage_gone(thing: StorageObject) -> Event:
+    match thing:
+        case ClaimSeen(namespace, name):
+            return ClaimGone(namespace, name)
+        case VolumeSeen(name, namespace, claim):
+            return VolumeGone(name, namespace, claim)
+        case StorageClassSeen(known):
+            return StorageClassGone(known.name)
 
 
 def as_meant(change: Change) -> Event:

@@ -17,6 +17,7 @@ from policies.model import (
     Selection,
     Topology,
 )
+from policies.model.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class JobSpec:
     It runs for ``run_s`` once ``needed`` members run and ``rendezvous_s`` has passed. ``give_up_s``: how long members
     that run wait for the others before they end, and the job is submitted anew. ``replaces``: whether lost pods are
     made anew, as a Job does and a bare pod does not. ``ttl_s``: how long finished pods stay. ``pending``: its pods are
-    made when its PodGroup was taken up, as those of a Volcano Job; each role has a series then.
+    made when its PodGroup was taken up, as those of a Volcano Job; each role has a series then. ``storage``: what the
+    claim of each member asks for, which its replacement finds again.
     """
 
     name: str
@@ -65,6 +67,7 @@ class JobSpec:
     queue: str = ""
     pending: bool = False
     eviction: EvictionTerms = field(default_factory=EvictionTerms)
+    storage: Storage | None = None
 
     @property
     def size(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from extender.core.events import ClaimSeen
 from extender.simulation.clock import Clock, Timer
 from policies.model import (
     Controller,
@@ -84,6 +85,8 @@ class Jobs:
             self._api.remove_group_job(job.spec.key)
         for uid in list(job.pods.values()):
             self._api.delete_pod(uid)
+        for number in range(job.spec.size):
+            self._api.remove_storage(f"claim {job.spec.namespace}/data-{job.uid}-{number}")
         self.jobs.pop(job.uid, None)
 
     def finish(self, job: Job) -> None:
@@ -128,6 +131,9 @@ class Jobs:
         job.made += 1
         job.pods[number] = pod.uid
         self._members[pod.uid] = (job, number)
+        for name in pod.claims if job.spec.storage is not None else ():
+            if f"claim {pod.namespace}/{name}" not in self._api.storage and job.spec.storage is not None:
+                self._api.set_storage(ClaimSeen(pod.namespace, name, False, job.spec.storage))  # noqa: FBT003
         if self._api.create_pod(pod) != OK:
             raise AssertionError(f"two pods of one name: {pod}")
 
@@ -162,6 +168,7 @@ class Jobs:
             group=ref,
             queue=spec.queue,
             eviction=spec.eviction,
+            claims=(f"data-{job.uid}-{number}",) if spec.storage is not None else (),
         )
 
     def _pod_changed(self, change: Change) -> None:

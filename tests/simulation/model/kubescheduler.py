@@ -10,12 +10,13 @@ from random import Random
 from extender.simulation.clock import Timer
 from policies.model import Pod
 from tests.simulation.model.apiserver import NOT_FOUND, OK, ApiServer
-from tests.simulation.model.backlog import Backlog, Place, PodWent, Queued
+from tests.simulation.model.backlog import Backlog, Place, PodWent, Queued, StorageChanged
 from tests.simulation.model.cache import Bars, Cache, no_bars
 from tests.simulation.model.cycle import BindRequest, Chosen, Cycle, Failed, Profile, Refused, Verbs
 from tests.simulation.model.network import Network
 from tests.simulation.model.picture import Picture
 from tests.simulation.model.preemption import Victims, candidates, cheapest
+from tests.simulation.model.storage import VolumeBinding
 from tests.simulation.model.tasks import Lane, Process, Task
 
 REQUEST_S = 5.0
@@ -61,18 +62,21 @@ class KubeScheduler:
         self._find = find
         self._cache = Cache(bars)
         self._backlog = Backlog(lambda: self._clock.now, longest_s=profile.longest_backoff_s)
-        self._cycle = Cycle(network, random, profile, self._cache, find)
+        self._storage = VolumeBinding(api, network, self._storage_changed, REQUEST_S)
+        self._cycle = Cycle(network, random, profile, self._cache, self._storage, find)
         self._writes = Lane(self._clock, _WRITES_AT_ONCE)
         self._said: dict[str, str] = {}
         self._thaw = 0.0
         self._loop: Task | None = None
         self._timer: Timer | None = None
         self.picture = Picture(api, network, profile.name, self._cache, self._backlog, self._go_on)
+        self._storage.list()
         self.picture.list()
 
     def kill(self) -> None:
         """The process ends, and its connections close."""
         self.picture.stop()
+        self._storage.stop()
         self._writes.cancel()
         for stopping in (self._loop, self._timer):
             if stopping is not None:
@@ -84,6 +88,7 @@ class KubeScheduler:
         """The process stands still, as after SIGSTOP."""
         self._thaw = max(self._thaw, self._clock.now + seconds)
         self.picture.interrupt(seconds, relist=False)
+        self._storage.interrupt(seconds, relist=False)
 
     def refused_by(self, uid: str) -> tuple[str, ...]:
         """Who refused the pod when it was tried last; empty if nobody has, or it does not wait."""
@@ -95,6 +100,10 @@ class KubeScheduler:
         queued = [one for one in map(self._backlog.pods.get, uids) if one is not None]
         untried = (Place.ACTIVE, Place.FLYING)
         return bool(queued) and all(one.place in untried and not (one.refusals or one.errors) for one in queued)
+
+    def _storage_changed(self) -> None:
+        self._backlog.tell(StorageChanged())
+        self._go_on()
 
     def _go_on(self) -> None:
         """Somebody may be there to be scheduled."""
@@ -129,7 +138,11 @@ class KubeScheduler:
             case Chosen(node):
                 self._backlog.remove(pod.uid)
                 self._cache.assume(pod, node)
-                self._bind(queued, node)
+                if pod.claims:
+                    self._storage.reserve(pod, node)
+                    self._writes.submit(self._prepare(queued, node))
+                else:
+                    self._bind(queued, node)
             case Failed():
                 self._backlog.failed(queued)
                 yield from self._say(pod, None, "SchedulerError: the extender has failed", Nomination.CLEAR)
@@ -200,6 +213,13 @@ class KubeScheduler:
 
     # Binding cycles.
 
+    def _prepare(self, queued: Queued, node: str) -> Process[None]:
+        """PreBind: have the volumes of the pod provided. Only then is its Binding asked for."""
+        if (yield from self._storage.before_bind(queued.pod, node)):
+            self._bind(queued, node)
+        else:
+            self._bind_failed(queued)
+
     def _bind(self, queued: Queued, node: str) -> None:
         pod = queued.pod
         if self._find is None:
@@ -249,6 +269,7 @@ class KubeScheduler:
 
     def _bind_failed(self, queued: Queued) -> None:
         pod = queued.pod
+        self._storage.unreserve(pod)
         if pod.uid in self._cache.assumed:
             self._cache.take(pod.uid)
             self._backlog.tell(PodWent(pod))

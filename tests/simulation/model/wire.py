@@ -21,7 +21,7 @@ from tests.simulation.model.pods import as_read
 _INSTANT = "2026-11-20T08:00:00Z"
 _READ = (
     "requests", "selection", "labels", "scheduler", "priority", "gates",
-    "node", "nominated_node", "phase", "deleting", "refusal",
+    "node", "nominated_node", "phase", "deleting", "refusal", "claims",
 )  # fmt: skip
 """The fields of a pod that the extender reads from the object. It is shown the others as the model has them."""
 
@@ -197,6 +197,7 @@ def _spec(pod: Pod) -> dict[str, Any]:
         "schedulerName": pod.scheduler,
         "priority": pod.priority,
         "schedulingGates": [{"name": gate} for gate in pod.gates],
+        "volumes": [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in pod.claims],
         **_chosen(pod.selection),
     }
 

@@ -17,7 +17,7 @@ from tests.simulation.model.autoscaler import Autoscaler, Pool
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.budgets import DisruptionController
 from tests.simulation.model.cache import Bars, no_bars
-from tests.simulation.model.changes import Kind
+from tests.simulation.model.changes import Kind, StorageObject
 from tests.simulation.model.cycle import Profile
 from tests.simulation.model.jobcontroller import JobController
 from tests.simulation.model.jobs import Jobs
@@ -26,6 +26,7 @@ from tests.simulation.model.kubescheduler import KubeScheduler
 from tests.simulation.model.network import Network, Weather
 from tests.simulation.model.owners import OwnerController
 from tests.simulation.model.process import Extender, Files
+from tests.simulation.model.storage import StorageController
 from tests.simulation.model.wire import Wire
 
 BEGIN_S = 1000.0
@@ -62,6 +63,7 @@ class World:
         pool: Pool | None = None,
         late_s: float = 0.0,
         platform: Platform | None = None,
+        storage: Iterable[StorageObject] = (),
     ) -> None:
         self.chance = Chance(seed)
         self.clock = Clock(BEGIN_S)
@@ -106,6 +108,9 @@ class World:
         self._process = process
         self._writes_at_once = writes_at_once
         self._slice_s = slice_s
+        StorageController(self.api, self.clock, self.chance.stream("storage"))
+        for thing in storage:
+            self.api.set_storage(thing)
         for node in nodes:
             self.api.set_node(node)
         for queue in queues:

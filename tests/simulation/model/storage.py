@@ -1,0 +1,235 @@
+"""Volumes in the model: kube-scheduler's plugin VolumeBinding, the controller that binds them, and a provisioner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from random import Random
+
+from extender.core.events import ClaimSeen, StorageClassSeen, VolumeSeen
+from extender.simulation.clock import Clock
+from policies.model import HOSTNAME, Pod, Requirement, Terms
+from policies.model.storage import NO_PROVISIONER, Storage, StorageClass
+from tests.simulation.model.apiserver import OK, ApiServer, uid_of
+from tests.simulation.model.changes import Change, Kind
+from tests.simulation.model.informer import Informer
+from tests.simulation.model.network import Network
+from tests.simulation.model.tasks import Process
+
+LOCAL, MADE = "local", "made"
+"""The classes: volumes that are there, and volumes that are made for a node."""
+WAITS_S = 600.0
+"""So long kube-scheduler waits until the volumes of a pod are bound."""
+_LOOKS_S = 0.5
+
+
+def asking(storage_class: str, size: int) -> Storage:
+    return Storage(storage_class, size, ("ReadWriteOnce",))
+
+
+def nodes_in(terms: Terms | None) -> tuple[str, ...]:
+    """The nodes that reach a volume. Volumes of the model name them by their label."""
+    return () if terms is None else tuple(value for term in terms for one in term for value in one.values)
+
+
+def on(*nodes: str) -> Terms:
+    return ((Requirement(HOSTNAME, "In", nodes),),)
+
+
+def classes(nodes: tuple[str, ...]) -> tuple[StorageClassSeen, StorageClassSeen]:
+    """Both classes. Volumes are made for these nodes alone."""
+    made = StorageClass(MADE, "disk.example.com", waits=True, topologies=on(*nodes))
+    return StorageClassSeen(StorageClass(LOCAL, NO_PROVISIONER, waits=True)), StorageClassSeen(made)
+
+
+def free(name: str, node: str, size: int) -> VolumeSeen:
+    """A local volume that no claim has."""
+    return VolumeSeen(name, "", "", on(node), False, asking(LOCAL, size))  # noqa: FBT003
+
+
+@dataclass(frozen=True, slots=True)
+class Storages:
+    """What is known of volumes and claims, by whoever looks."""
+
+    claims: Mapping[str, ClaimSeen]
+    volumes: Mapping[str, VolumeSeen]
+    made: tuple[str, ...]
+    """The nodes for which volumes are made."""
+
+    def of_claim(self, claim: ClaimSeen) -> VolumeSeen | None:
+        """The volume that the claim has, or that is kept for it."""
+        mine = (one for one in self.volumes.values() if (one.namespace, one.claim) == (claim.namespace, claim.name))
+        return next(mine, None)
+
+    def nodes_of(self, claim: ClaimSeen) -> tuple[str, ...] | None:
+        """The nodes that it holds its pods to; None for one that is held to none."""
+        if (volume := self.of_claim(claim)) is not None:
+            return nodes_in(volume.nodes)
+        return (claim.node,) if claim.node else None
+
+
+def known_of(changes: Mapping[str, Change]) -> Storages:
+    things = [one.value for one in changes.values()]
+    known = [one.storage_class for one in things if isinstance(one, StorageClassSeen)]
+    return Storages(
+        {one.name: one for one in things if isinstance(one, ClaimSeen)},
+        {one.name: one for one in things if isinstance(one, VolumeSeen)},
+        next((nodes_in(one.topologies) for one in known if one.name == MADE), ()),
+    )
+
+
+class VolumeBinding:
+    """``changed`` is called when volumes or claims have changed. What is chosen for a pod is written at PreBind, and
+    not taken back."""
+
+    def __init__(self, api: ApiServer, network: Network, changed: Callable[[], None], request_s: float) -> None:
+        self._api = api
+        self._network = network
+        self._changed = changed
+        self._request_s = request_s
+        self._chosen: dict[str, dict[str, str]] = {}
+        """By UID of the pod: the volume for each claim, or empty for one that is to be made."""
+        self._watch = Informer(api, network, Kind.STORAGE, lambda *_: changed(), lambda _: changed())
+
+    def list(self) -> None:
+        self._watch.list()
+
+    def stop(self) -> None:
+        self._watch.stop()
+
+    def interrupt(self, seconds: float, *, relist: bool) -> None:
+        self._watch.interrupt(seconds, relist=relist)
+
+    def waits(self, pod: Pod) -> bool:
+        """A claim of the pod is not there."""
+        known = self._watch.known
+        return any(f"claim {pod.namespace}/{name}" not in known for name in pod.claims)
+
+    def refuses(self, pod: Pod, node: str) -> bool:
+        """The claims of the pod have volumes elsewhere, or find none there."""
+        return self._choice(pod, node) is None
+
+    def _choice(self, pod: Pod, node: str) -> dict[str, str] | None:
+        known, chosen = known_of(self._watch.known), dict[str, str]()
+        taken = {volume for one in self._chosen.values() for volume in one.values()}
+        for name in pod.claims:
+            claim = known.claims.get(name)
+            if claim is None:
+                return None
+            where = known.nodes_of(claim)
+            if where is not None and node not in where:
+                return None
+            if where is not None and (claim.bound or known.of_claim(claim) is not None):
+                continue
+            if claim.asks.storage_class == MADE:
+                if node not in known.made:
+                    return None
+                chosen[name] = ""
+                continue
+            there = [
+                one
+                for one in known.volumes.values()
+                if not one.claim and one.name not in taken and node in nodes_in(one.nodes)
+            ]
+            fitting = sorted((one.offers.size, one.name) for one in there if one.offers.size >= claim.asks.size)
+            if not fitting:
+                return None
+            chosen[name] = fitting[0][1]
+            taken.add(fitting[0][1])
+        return chosen
+
+    def reserve(self, pod: Pod, node: str) -> None:
+        """In memory alone."""
+        self._chosen[pod.uid] = self._choice(pod, node) or {}
+
+    def before_bind(self, pod: Pod, node: str) -> Process[bool]:
+        """Write what was chosen, and wait until the pod's claims are bound. Returns whether they are."""
+        for name, volume in self._chosen.get(pod.uid, {}).items():
+
+            def write(name: str = name, volume: str = volume) -> int:
+                return self._api.choose_volume((pod.namespace, name), volume, node)
+
+            if (yield from self._network.request(write, self._request_s)) != OK:
+                return False
+        until = self._network.clock.now + WAITS_S
+        while self._network.clock.now < until:
+            known = known_of(self._watch.known)
+            claims = [known.claims.get(name) for name in pod.claims]
+            if any(one is None or not (one.bound or known.nodes_of(one)) for one in claims):
+                # It was provisioned in vain, say, or what was written is not shown yet.
+                yield _LOOKS_S
+                api = known_of(self._api.changes[Kind.STORAGE])
+                now = [api.claims.get(name) for name in pod.claims]
+                if any(one is None or not (one.bound or api.nodes_of(one)) for one in now):
+                    return False
+            elif all(one is not None and one.bound for one in claims):
+                self._chosen.pop(pod.uid, None)
+                return True
+            yield _LOOKS_S
+        return False
+
+    def unreserve(self, pod: Pod) -> None:
+        """Forget what was chosen; what is written stays."""
+        self._chosen.pop(pod.uid, None)
+
+
+class StorageController:
+    """Binds volumes to the claims that they are kept for, makes volumes for the nodes that were chosen, now and then in
+    vain, and empties local volumes whose claim is gone."""
+
+    def __init__(self, api: ApiServer, clock: Clock, dice: Random) -> None:
+        self._api = api
+        self._clock = clock
+        self._dice = dice
+        api.listeners[Kind.STORAGE].append(self._changed)
+
+    def _changed(self, change: Change) -> None:
+        thing = change.value
+        if isinstance(thing, VolumeSeen) and not change.gone and thing.claim and not thing.bound:
+            self._clock.after(self._dice.random(), lambda: self._bind(thing.name))
+        if isinstance(thing, ClaimSeen) and not change.gone and thing.node and not thing.bound:
+            slow = self._dice.random() < 0.1
+            self._clock.after(40 * self._dice.random() if slow else self._dice.random(), lambda: self._make(thing))
+        if isinstance(thing, ClaimSeen) and change.gone:
+            self._clock.after(self._dice.random(), lambda: self._empty(thing))
+
+    def _known(self) -> Storages:
+        return known_of(self._api.changes[Kind.STORAGE])
+
+    def _bind(self, name: str) -> None:
+        known = self._known()
+        volume = known.volumes.get(name)
+        claim = known.claims.get(volume.claim) if volume is not None else None
+        if volume is not None and claim is None and volume.claim:
+            self._api.set_storage(replace(volume, namespace="", claim="", bound=False))
+        if volume is not None and claim is not None and not claim.bound:
+            self._api.set_storage(replace(volume, bound=True))
+            self._api.set_storage(replace(claim, bound=True, volume=name))
+
+    def _make(self, asked: ClaimSeen) -> None:
+        known = self._known()
+        claim = known.claims.get(asked.name)
+        if claim is None or claim.bound or not claim.node:
+            return
+        if self._dice.random() < 0.1 or claim.node not in known.made:
+            self._api.set_storage(replace(claim, node=""))
+            return
+        name = f"made-{claim.name}"
+        self._api.set_storage(VolumeSeen(name, claim.namespace, claim.name, on(claim.node)))
+        self._api.set_storage(replace(claim, bound=True, volume=name))
+
+    def _empty(self, claim: ClaimSeen) -> None:
+        if claim.name in self._known().claims:
+            return
+        for volume in list(self._known().volumes.values()):
+            if volume.claim == claim.name and volume.name.startswith("made-"):
+                self._api.remove_storage(uid_of(volume))
+            elif volume.claim == claim.name:
+                self._api.set_storage(replace(volume, namespace="", claim="", bound=False))
+
+
+def claims_of(pod: Pod, known: Storages) -> Iterator[ClaimSeen]:
+    """Those of its claims that are there."""
+    for name in pod.claims:
+        if (claim := known.claims.get(name)) is not None:
+            yield claim

@@ -1,0 +1,46 @@
+"""Seeds whose gangs have volume claims that wait for a node: those of every fourth million from the second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from extender.simulation.chance import Chance
+from policies.model import GANG_GATE, Node, Topology
+from tests.simulation.model.changes import StorageObject
+from tests.simulation.model.job_specs import JobSpec
+from tests.simulation.model.storage import LOCAL, MADE, asking, classes, free
+
+SIZES = (1, 10)
+"""Of volumes and claims: a large volume does for a small claim, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoragePlan:
+    """``things``: the classes, and the volumes that are there."""
+
+    things: tuple[StorageObject, ...]
+
+
+def has_storage(seed: int) -> bool:
+    return seed // 1_000_000 % 4 == 2
+
+
+def draw_storage(
+    nodes: Sequence[Node], jobs: Sequence[tuple[float, JobSpec]], chance: Chance
+) -> tuple[tuple[tuple[float, JobSpec], ...], StoragePlan]:
+    """Most gangs have claims, of volumes that are there or that are made for some of the nodes."""
+    dice = chance.stream("volumes")
+    gangs = [(at, job) for at, job in jobs if job.min_member and not job.pending]
+    drawn = []
+    for at, job in gangs:
+        storage = dice.choice((None, asking(LOCAL, 1), asking(LOCAL, 1), asking(LOCAL, 10), asking(MADE, 5)))
+        gates = (GANG_GATE,) if job.gates else ()
+        drawn.append((at, replace(job, storage=storage, topology=Topology(), gates=gates, replaces=True)))
+    volumes = [
+        free(f"{node.name}-{number}", node.name, dice.choice(SIZES))
+        for node in nodes
+        for number in range(dice.choice((0, 1, 2, 4)))
+    ]
+    some = tuple(node.name for node in nodes if dice.random() < 0.6) or (nodes[0].name,)
+    return tuple(drawn), StoragePlan((*classes(some), *volumes))

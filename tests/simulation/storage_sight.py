@@ -1,0 +1,74 @@
+"""Volumes as the referee sees them: none is promised twice, and no gang waits though there are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from extender.core.effects import Effect, Nominate
+from policies.model import Pod, Requirement
+from tests.simulation.doubts import Claim
+from tests.simulation.model.changes import Change
+from tests.simulation.model.storage import LOCAL, MADE, Storages, claims_of, known_of, nodes_in
+from tests.simulation.sight import Room
+from tests.simulation.storage_plan import SIZES
+
+
+def judge_volumes(
+    effects: Iterable[Effect], known: Storages, pods: Mapping[str, Pod], promised: Mapping[str, Claim]
+) -> str | None:
+    """What is wrong with the nodes that members are promised now: for all who are promised these there are volumes.
+    ``known``: what the extender has been shown."""
+    for effect in effects:
+        if not isinstance(effect, Nominate) or not effect.node:
+            continue
+        there = [pods[uid] for uid, claim in promised.items() if claim.node == effect.node and uid in pods]
+        mine = pods.get(effect.uid)
+        for claim in claims_of(mine, known) if mine is not None else ():
+            where = known.nodes_of(claim)
+            if where is not None and effect.node not in where:
+                return f"{effect.uid} is promised {effect.node}, and its claim {claim.name} is held to {where}"
+            if where is None and claim.asks.storage_class == MADE and effect.node not in known.made:
+                return f"{effect.uid} is promised {effect.node}, for which no volume is made"
+        asked = [one for pod in there if not pod.node for one in claims_of(pod, known) if known.nodes_of(one) is None]
+        sizes = [one.asks.size for one in asked if one.asks.storage_class == LOCAL]
+        for size in SIZES:
+            wanted, has = sum(one >= size for one in sizes), len(_free(known, effect.node, size))
+            if wanted > has:
+                return f"{wanted} claims of {size} and more are promised {effect.node}, which has {has} such volumes"
+    return None
+
+
+def _free(known: Storages, node: str, size: int) -> list[str]:
+    there = (one for one in known.volumes.values() if not one.claim and node in nodes_in(one.nodes))
+    return [one.name for one in there if one.offers.size >= size]
+
+
+def offer(changes: Mapping[str, Change], room: Room) -> None:
+    """Add to the room of each node the volumes that are free there, as amounts of each size and more."""
+    known = known_of(changes)
+    for node, left in room.items() if changes else ():
+        left |= {_named(size): len(_free(known, node, size)) for size in SIZES}
+        left[MADE] = 1000 * (node in known.made)
+
+
+def with_storage(pods: Sequence[Pod], changes: Mapping[str, Change]) -> list[Pod]:
+    """The same pods with these amounts, held to the nodes of the claims that have one."""
+    known, found = known_of(changes), []
+    for pod in pods:
+        amounts, selection = dict(pod.requests), pod.selection
+        for claim in claims_of(pod, known):
+            where = known.nodes_of(claim)
+            if where is not None:
+                pin = ((Requirement("metadata.name", "In", where, is_field=True),),)
+                selection = replace(selection, affinity=pin)
+            elif claim.asks.storage_class == MADE:
+                amounts[MADE] = 1
+            else:
+                amounts |= {_named(size): 1 for size in SIZES if claim.asks.size >= size}
+        found.append(replace(pod, requests=tuple(sorted(amounts.items())), selection=selection))
+    return found
+
+
+def _named(size: int) -> str:
+    return f"{LOCAL} volumes of {size}"
