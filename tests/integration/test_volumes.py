@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ class Storage:
             self._stage.api.create(CSI_NODES, {"metadata": {"name": node}, "spec": {"drivers": drivers}})
             self._made.append(f"{CSI_NODES}/{node}")
 
-    def wait_for_consumers(self, provisioner: str = "kubernetes.io/no-provisioner", **more: Object) -> None:
+    def wait_for_consumers(self, provisioner: str = "kubernetes.io/no-provisioner", **more: Any) -> None:
         """Claims are made in a class that is bound when a pod comes, of local volumes that nobody provisions."""
         self._class = self._stage.namespace
         how = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}

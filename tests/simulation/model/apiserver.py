@@ -346,7 +346,15 @@ class ApiServer:
         self,
         kind: Kind,
         uid: str,
-        value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject | DisruptionBudget,
+        value: Pod
+        | Node
+        | PodGroup
+        | GroupJob
+        | BatchJob
+        | OwnerObject
+        | QueueObject
+        | DisruptionBudget
+        | StorageObject,
         written: bytes = b"",
     ) -> None:
         self.version += 1
