@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from extender.kube.resources import (
+    CLAIM_TEMPLATES,
+    COMPUTE_DOMAINS,
+    DEVICE_CLAIMS,
+    DEVICE_CLASSES,
+    SLICES,
+    TAINT_RULES,
+)
+from extender.kube.snapshots.devices import DeviceObjects, take_devices
 from extender.kube.snapshots.pseudonyms import anonymise
 from extender.kube.snapshots.snapshot import ClusterFile, encode
+from tests.kube.fake_api import fake_api, refused
+from tests.kube.kinds.following import listed
 from tests.snapshots import Tree, answers, node, pod, simulate, taken
 
 DRIVER = "gpu.nvidia.com"
@@ -104,3 +117,70 @@ def test_no_name_of_devices_is_left_in_a_file_without_names() -> None:
     assert DRIVER in text
     assert "80Gi" in text
     assert "hush" in encode(cluster()).decode()
+
+
+IMEX = "compute-domain.nvidia.com"
+CHANNEL, DAEMON = "compute-domain-default-channel.nvidia.com", "compute-domain-daemon.nvidia.com"
+
+
+def channel(name: str) -> Tree:
+    published: Tree = {"driver": IMEX, "pool": {"name": name, "generation": 1, "resourceSliceCount": 1}}
+    devices = [{"name": "channel-0", "attributes": {"type": {"string": "channel"}}}]
+    return {"metadata": {"name": f"hush-{name}-imex"}, "spec": published | {"nodeName": name, "devices": devices}}
+
+
+def in_domain() -> Tree:
+    """A ComputeDomain and the template that the driver's controller has made for it, as the API server has them."""
+    labels = {"resource.nvidia.com/computeDomain": "uid-hush", "resource.nvidia.com/computeDomainTarget": "Workload"}
+    parameters = {"kind": "ComputeDomainChannelConfig", "domainID": "uid-hush", "allocationMode": "Single"}
+    config = [
+        {"requests": ["channel"], "opaque": {"driver": IMEX, "parameters": parameters}},
+        {"opaque": {"driver": "other.example.com", "parameters": {"password": "secret"}}},
+    ]
+    devices = {"requests": [{"name": "channel", "exactly": {"deviceClassName": CHANNEL}}], "config": config}
+    meta = {"namespace": "team-vision", "uid": "uid-template", "labels": labels | {"corp.example/owner": "secret"}}
+    return {
+        "classes": [{"metadata": {"name": name}, "spec": {}} for name in (CHANNEL, DAEMON)],
+        "slices": [channel(f"gpu-{rack}{at}") for rack in "ab" for at in range(2)],
+        "computeDomains": [
+            {
+                "metadata": {"name": "hush-domain", "namespace": "team-vision", "uid": "uid-hush"},
+                "spec": {"numNodes": 2, "channel": {"resourceClaimTemplate": {"name": "hush-channel"}}},
+            }
+        ],
+        "claimTemplates": [{"metadata": meta | {"name": "hush-channel"}, "spec": {"spec": {"devices": devices}}}],
+    }
+
+
+async def read_from_api(objects: Tree) -> DeviceObjects:
+    async with fake_api() as (api, kube):
+        for kind, resource in (
+            ("classes", DEVICE_CLASSES),
+            ("taintRules", TAINT_RULES),
+            ("slices", SLICES),
+            ("computeDomains", COMPUTE_DOMAINS),
+            ("claimTemplates", CLAIM_TEMPLATES),
+            ("claims", DEVICE_CLAIMS),
+        ):
+            api.on("GET", resource.path, listed(*objects[kind]) if kind in objects else refused(404))
+        return await take_devices(kube)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_gangs_of_a_compute_domain_go_to_one_clique(tmp_path: Path, *, hidden: bool) -> None:
+    """A node of the first rack is prepared for another domain."""
+    devices = asyncio.run(read_from_api(in_domain()))
+    other = {"resource.nvidia.com/computeDomain": "uid-other"}
+    nodes = [
+        node(f"gpu-{rack}{at}", rack, **(other if (rack, at) == ("a", 0) else {})) for rack in "ab" for at in (0, 1)
+    ]
+    pods = [claiming("train", at, 2, "hush-channel") for at in range(2)]
+    file = taken(nodes, pods, devices=msgspec.to_builtins(devices))
+    text = encode(anonymise(file)).decode()
+    assert "hush" not in text
+    assert "secret" not in encode(file).decode()
+    _, (verdict,) = simulate(tmp_path, anonymise(file) if hidden else file)
+    (answer,) = verdict["answers"]
+    assert len(answer["nodes"]) == 2
+    assert len(answer["domains"]) == 1
+    assert hidden or set(answer["nodes"].values()) == {"gpu-b0", "gpu-b1"}

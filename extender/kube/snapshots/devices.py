@@ -10,6 +10,8 @@ from msgspec import Struct, field
 
 from extender.core.events import (
     ClaimTemplateSeen,
+    ComputeDomainSeen,
+    ComputeDomainsListed,
     DeviceClaimSeen,
     DeviceEvent,
     SliceSeen,
@@ -18,30 +20,52 @@ from extender.core.events import (
 from extender.kube.client import Kube
 from extender.kube.convert import readable
 from extender.kube.devices.objects import (
+    ClaimSpecObject,
+    ComputeDomainObject,
+    ConfigObject,
     DeviceClassObject,
+    Opaque,
     ResourceClaimObject,
     ResourceClaimTemplateObject,
     SliceObject,
     TaintRuleObject,
 )
-from extender.kube.devices.reading import USE, claim_from, class_from, slice_from, taint_rule_from, template_from
+from extender.kube.devices.reading import (
+    DOMAIN_DRIVER,
+    TARGET,
+    USE,
+    claim_from,
+    class_from,
+    domain_from,
+    slice_from,
+    taint_rule_from,
+    template_from,
+)
 from extender.kube.reading.objects import Meta
-from extender.kube.resources import CLAIM_TEMPLATES, DEVICE_CLAIMS, DEVICE_CLASSES, SLICES, TAINT_RULES
+from extender.kube.resources import CLAIM_TEMPLATES, COMPUTE_DOMAINS, DEVICE_CLAIMS, DEVICE_CLASSES, SLICES, TAINT_RULES
 from extender.kube.snapshots.jobs import listed
-from policies.model.devices import EXTENDED_USE
+from policies.model.devices import DOMAIN_LABEL, EXTENDED_USE
 
 ObjectT = TypeVar(
-    "ObjectT", DeviceClassObject, TaintRuleObject, SliceObject, ResourceClaimTemplateObject, ResourceClaimObject
+    "ObjectT",
+    DeviceClassObject,
+    TaintRuleObject,
+    SliceObject,
+    ComputeDomainObject,
+    ResourceClaimTemplateObject,
+    ResourceClaimObject,
 )
-_ANNOTATIONS = (USE, EXTENDED_USE)
+_READ = frozenset((USE, EXTENDED_USE, DOMAIN_LABEL, TARGET))
+"""The labels and annotations of claims and templates that a decision reads."""
 
 
 class DeviceObjects(Struct, rename="camel"):
-    """All objects of ``resource.k8s.io``; none where the API server does not serve them."""
+    """All objects of ``resource.k8s.io``, and ComputeDomains; none where the API server does not serve them."""
 
     classes: list[DeviceClassObject] = field(default_factory=list)
     taint_rules: list[TaintRuleObject] = field(default_factory=list)
     slices: list[SliceObject] = field(default_factory=list)
+    compute_domains: list[ComputeDomainObject] = field(default_factory=list)
     claim_templates: list[ResourceClaimTemplateObject] = field(default_factory=list)
     claims: list[ResourceClaimObject] = field(default_factory=list)
 
@@ -52,8 +76,9 @@ async def take_devices(kube: Kube) -> DeviceObjects:
         await _read(kube, DEVICE_CLASSES.path, DeviceClassObject),
         await _read(kube, TAINT_RULES.path, TaintRuleObject),
         await _read(kube, SLICES.path, SliceObject),
-        await _read(kube, CLAIM_TEMPLATES.path, ResourceClaimTemplateObject),
-        await _read(kube, DEVICE_CLAIMS.path, ResourceClaimObject),
+        await _read(kube, COMPUTE_DOMAINS.path, ComputeDomainObject),
+        [_with_spec_reduced(one) for one in await _read(kube, CLAIM_TEMPLATES.path, ResourceClaimTemplateObject)],
+        [_with_spec_reduced(one) for one in await _read(kube, DEVICE_CLAIMS.path, ResourceClaimObject)],
     )
 
 
@@ -64,6 +89,8 @@ def device_events(devices: DeviceObjects, unreadable: list[str]) -> Iterator[Dev
     rules = readable(taint_rule_from, devices.taint_rules, unreadable)
     yield from (TaintRuleSeen(rule) for rule in rules if rule is not None)
     yield from map(SliceSeen, readable(slice_from, devices.slices, unreadable))
+    yield from map(ComputeDomainSeen, readable(domain_from, devices.compute_domains, unreadable))
+    yield ComputeDomainsListed(bool(devices.compute_domains))
     yield from map(ClaimTemplateSeen, readable(template_from, devices.claim_templates, unreadable))
     yield from map(DeviceClaimSeen, readable(claim_from, devices.claims, unreadable))
 
@@ -76,12 +103,31 @@ async def _read(kube: Kube, path: str, kind: type[ObjectT]) -> list[ObjectT]:
     return objects
 
 
+ClaimT = TypeVar("ClaimT", ResourceClaimTemplateObject, ResourceClaimObject)
+
+
+def _with_spec_reduced(obj: ClaimT) -> ClaimT:
+    """Without configuration of drivers, but for which ComputeDomain it is."""
+    spec = obj.spec if not isinstance(obj, ResourceClaimTemplateObject) else obj.spec and obj.spec.spec
+    if isinstance(spec, ClaimSpecObject) and spec.devices is not None and spec.devices.config:
+        found = [one.opaque for one in spec.devices.config if one.opaque is not None]
+        kept = [one for one in found if one.driver == DOMAIN_DRIVER and isinstance(one.parameters, dict)]
+        of_domains = [
+            Opaque(one.driver, {key: one.parameters.get(key) for key in ("kind", "domainID")}) for one in kept
+        ]
+        spec.devices.config = [ConfigObject(one) for one in of_domains] or None
+    return obj
+
+
 def _reduced(meta: Meta) -> Meta:
-    annotations = {key: value for key, value in (meta.annotations or {}).items() if key in _ANNOTATIONS}
+    labels, annotations = (
+        {key: value for key, value in (some or {}).items() if key in _READ} for some in (meta.labels, meta.annotations)
+    )
     return Meta(
         name=meta.name,
         namespace=meta.namespace,
         uid=meta.uid,
+        labels=labels or None,
         annotations=annotations or None,
         owner_references=[owner for owner in meta.owner_references or () if owner.controller] or None,
     )

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from extender.core.gate.stamps import GANG_NAME, GANG_QUEUE, GANG_UID, RELEASE
-from extender.kube.devices.reading import USE
+from extender.kube.devices.reading import TARGET, USE
 from extender.kube.dialects import NAMES, koordinator, yunikorn
 from extender.kube.dialects.owner import LWS_NAME, TEMPLATE_HASH
 from extender.kube.dialects.words import TASK_SPEC
@@ -61,7 +61,8 @@ _KINDS = {
     "namespaces.metadata.name": "namespace",
     "devices.classes.metadata.name": "class", "devices.taintRules.metadata.name": "rule",
     "devices.slices.metadata.name": "slice", "devices.claimTemplates.metadata.name": "template",
-    "devices.claims.metadata.name": "claim",
+    "devices.claims.metadata.name": "claim", "devices.computeDomains.metadata.name": "domain",
+    "resourceClaimTemplate.name": "template", "parameters.domainID": "uid",
     "exactly.deviceClassName": "class", "firstAvailable.deviceClassName": "class",
     "spec.extendedResourceName": "key", "requests.name": "request", "firstAvailable.name": "request",
     "resourceClaims.name": "use", "resourceClaims.resourceClaimName": "claim",
@@ -187,7 +188,9 @@ def _said(tree: dict[str, str], say: Say) -> dict[str, str]:
         for key, value in tree.items()
         if key in READ
     }
-    known |= {key: say("use", tree[key]) for key in tree if key == USE}
+    known |= {key: say("use", tree[key]) for key in tree if key == USE} | {
+        key: tree[key] for key in tree if key == TARGET
+    }
     known |= {key: RENAMED[key](tree[key], say) for key in known if key in RENAMED}
     others = {say("key", key): say("value", value) for key, value in tree.items() if key not in known}
     return known | others
