@@ -635,7 +635,7 @@ CAUSES = [
     ),
     Cause(
         "resource claims", lambda: scene(*cluster("a: 2x8"), device_claims=(ClaimUse("gpu", "", "gpus"),)),
-        "ResourceClaims", "there is no ResourceClaimTemplate gpus",
+        "ResourceClaims", "pod wait-0 has ResourceClaims, and there is no DeviceClass",
         "create the ResourceClaimTemplate, ResourceClaim or DeviceClass that the message names; that "
         "of a ComputeDomain is made by NVIDIA's driver (kubectl describe computedomain)",
         recreated(device_claims=()),
