@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.events import DeviceClaimGone
+from extender.core.events import DeviceClaimGone, Event
 from policies.model import Pod
 from tests.builders import GPU, cluster, gang
 from tests.core.devices import CLASS, LARGE, claim, devices, gpus, request, template, with_claim, with_template
@@ -167,3 +167,39 @@ def test_requests_that_are_alike_in_one_claim_are_each_counted() -> None:
     assert script.planned(train[0]) == "a-0"
     script.see(with_template("late", 1, "two"))
     assert script.reason("late") == "NoRoom"
+
+
+class Restarted(Cluster):
+    """Reads what there is of devices before anything is decided."""
+
+    def feed_synced(self) -> None:
+        for event in PUBLISHED:
+            self.feed(event)
+        super().feed_synced()
+
+
+PUBLISHED: list[Event] = [
+    CLASS,
+    *gpus("a-0", "a-1", count=1),
+    template(request()),
+    *(
+        claim(f"low-{at}-gpu", request(), pod=pod, node=f"a-{at}", devices=("h100-0",))
+        for at, pod in enumerate(with_template("low", 2))
+    ),
+]
+
+
+def test_a_restart_goes_on_with_an_eviction_for_devices() -> None:
+    script = started(*gpus("a-0", "a-1", count=1))
+    low = given(script, with_template("low", 2), "h100-0", "h100-0")
+    high = with_template("high", 2, priority=10)
+    script.see(high)
+    assert sorted(script.evicted) == ["low-0", "low-1"]
+    again = Restarted(*cluster("a: 2x0"), *script.pods.values())
+    again.advance(20.0)
+    assert again.reason("high") == "Preempting"
+    assert set(again.evicted) == {"low-0", "low-1"}
+    assert not again.written, "what is written down stands"
+    gone(again, *low)
+    again.advance(1.0)
+    assert sorted(map(again.planned, high)) == ["a-0", "a-1"]

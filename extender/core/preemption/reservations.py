@@ -39,6 +39,7 @@ from policies.model import GroupKey, Pod, Reservation, Victim
 from policies.model.queues import ClusterQueue
 from policies.preemption.allowed import Why
 from policies.preemption.victims import Choice
+from policies.words import without_devices
 
 
 @dataclass(eq=False)
@@ -334,26 +335,27 @@ class Reservations:
 
     def _believed(self, workload: Workload, written_on: str, reservation: Reservation, now: float) -> Preemption | None:
         """Anybody can write it on a pod of his own: it may be for no more than is asked for, and evict nobody whose
-        priority is no lower or who has no room there."""
+        priority is no lower or who has no room there. Devices of claims are not counted yet: none are kept."""
         until = min(reservation.until + self._process.epoch, now + self._limits.preemption_s)
         if self._limits.preemption is not Preempts.ON or until <= now:
             return None
         asked, kept = Counter[str](), Counter[str]()
+        rooms = tuple((node, without_devices(requests)) for node, requests in reservation.rooms)
         for slot in workload.members.slots.lacking:
             asked.update(dict(workload.members.stands_for(slot).requests))
-        for _, requests in reservation.rooms:
+        for _, requests in rooms:
             kept.update(dict(requests))
         if any(amount > asked[name] for name, amount in kept.items()):
             return None
-        nodes = {node for node, _ in reservation.rooms}
+        nodes = {node for node, _ in rooms}
         may, priority = self._giving_way.may, workload.priority
         victims = tuple(one for one in reservation.victims if may(one, priority, nodes, workload))
-        found = Reservation(reservation.rooms, victims, reservation.until)
+        found = Reservation(rooms, victims, reservation.until)
         why = {
             one: preempted_by(self._pods, self._quotas, workload, one, self._giving_way.rule(one, workload))
             for one in victims
         }
-        usage = told_by_rooms(self._claims, self._quotas, workload.key, reservation.rooms)
+        usage = told_by_rooms(self._claims, self._quotas, workload.key, rooms)
         return Preemption(found, until, why, Preempting(victims), written_on, usage=usage)
 
     def _keep(self, key: GroupKey, preemption: Preemption) -> None:
