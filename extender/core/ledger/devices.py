@@ -73,12 +73,12 @@ _LONGEST = 100
 """Characters of a request's selectors that are shown."""
 
 _MOST_ALTERNATIVES = 16
-"""Of a claim that several pods share, in which several requests have alternatives."""
+"""Combinations that are tried for a claim that several pods share, where its requests have alternatives."""
 
 ObjectKey = tuple[str, str]
 """Namespace and name."""
 Alternatives = list[tuple[Ask, str]]
-"""Of one request: what each alternative asks for, and how people read it."""
+"""The alternatives of a request: what each asks for, and how people read it."""
 
 
 class DeviceClasses:
@@ -169,7 +169,7 @@ class Devices:
         asked for."""
         self._lines: dict[Line, str] = {}
         self._bundles: dict[Bundle, str] = {}
-        """What is counted node by node, and the names of its amounts."""
+        """The requests that are counted node by node, and the names of their amounts."""
         self._amounts: dict[Ask, Requests] = {}
         self._based_on: tuple[object, ...] = ()
 
@@ -456,7 +456,7 @@ class Devices:
         return total
 
     def _amounts_of(self, requests: Sequence[Alternatives], shared: ObjectKey | None) -> Counter[str]:
-        """What the requests of a claim ask for. ``shared``: the claim, if other pods may name it."""
+        """Return the amounts that the requests of a claim ask for. ``shared``: the claim, if other pods may name it."""
         total = Counter[str]()
         if shared is not None and requests:
             together = tuple(islice(product(*([one for one, _ in some] for some in requests)), _MOST_ALTERNATIVES))
@@ -499,7 +499,7 @@ class Devices:
         return PodSets(podsets.key, found)
 
     def missing(self, pod: Pod) -> ResourceClaims | None:
-        """What has to exist before it can be planned; None if nothing lacks.
+        """Name an object that has to exist before the pod can be planned; None if all exist.
 
         Without a class nothing can be claimed, and claims and templates are not read.
         """
@@ -567,7 +567,7 @@ class Devices:
     # Requests
 
     def _counted(self, spec: ClaimSpec) -> tuple[list[Alternatives], list[str]]:
-        """What of a claim is counted, request by request, and what is not."""
+        """Return the requests of a claim that are counted, and what of it is not."""
         counted, rest = list[Alternatives](), list(spec.constraints)
         for request in spec.requests:
             alternatives = request.alternatives
@@ -729,11 +729,10 @@ class Devices:
         return ()
 
     def _with_bundles(self, node: str, offered: dict[str, int]) -> dict[str, int]:
-        """What a node offers with so many devices, beside what bundles take that have room there; and how many bundles
-        fit beside all that has room there.
+        """Leave out of ``offered`` what bundles take that have room on the node, and add how many bundles fit there.
 
-        Those that have room count as fitting: a gang whose members ask for bundles and for other devices on one node
-        may be promised too much, and kube-scheduler refuses the last of them.
+        Bundles that have room count as fitting. A gang whose members ask for bundles and for other devices of one node
+        may so be promised too much: kube-scheduler refuses the last of them.
         """
         taken = Counter[str]()
         for _, claim in self._room.on(node):

@@ -334,8 +334,11 @@ class Reservations:
             self._outbox.append(Reserve(key, None, record.seen, reservation))
 
     def _believed(self, workload: Workload, written_on: str, reservation: Reservation, now: float) -> Preemption | None:
-        """Anybody can write it on a pod of his own: it may be for no more than is asked for, and evict nobody whose
-        priority is no lower or who has no room there. Devices of claims are not counted yet: none are kept."""
+        """Return what can be believed of a reservation: any user can write one on a pod.
+
+        It may be for no more than the workload asks for. A victim has a lower priority, and room on these nodes.
+        Devices of claims are not counted yet, and none are kept.
+        """
         until = min(reservation.until + self._process.epoch, now + self._limits.preemption_s)
         if self._limits.preemption is not Preempts.ON or until <= now:
             return None
