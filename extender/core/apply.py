@@ -34,10 +34,6 @@ from extender.core.events import (
     PodsSeen,
     QueueGone,
     QueueSeen,
-    SliceGone,
-    SliceSeen,
-    TaintRuleGone,
-    TaintRuleSeen,
     VolumeEvent,
 )
 from extender.core.explain.telling import Hints
@@ -268,6 +264,7 @@ class Apply:
 
     def device_noted(self, event: DeviceEvent, now: float) -> None:
         """See the pods again whose claims have changed, and wake what waits for room if devices came free."""
+        may_concern_jobs = self._devices.may_concern_jobs(event)
         uids = self._devices.note(event)
         if isinstance(event, DeviceClassSeen):
             # It may offer a resource that pods have asked for before.
@@ -278,7 +275,7 @@ class Apply:
             if found is not None and found[0].key in self._pending.keys:
                 self._pending.wake(Own(found[0].key, anew=True))
         self._device_users.ask_again(uids)
-        if not isinstance(event, SliceSeen | SliceGone | TaintRuleSeen | TaintRuleGone):
+        if may_concern_jobs:
             self._device_users.look_at_jobs(self._devices)
         if isinstance(event, DeviceClassSeen | DeviceClassGone):
             self._pending.wake(Nodes())

@@ -206,6 +206,8 @@ class Devices:
         return []
 
     def _claim_changed(self, key: ObjectKey, claim: DeviceClaim | None) -> list[str]:
+        if claim is not None and self.claims.get(key) == claim:
+            return []
         before = self.claims.pop(key, None)
         if before is not None:
             if before.allocation is not None:
@@ -249,6 +251,18 @@ class Devices:
         """The pods that have, or are to have, a channel of the domain."""
         known = [self._users[uid].resolved for uid in self._pods_of(domain) if uid in self._users]
         return [pod for pod in known if pod.compute_domain == domain.uid]
+
+    def may_concern_jobs(self, event: DeviceEvent) -> bool:
+        """Whether pods that are yet to be made may ask for something else by it. Call it before ``note``."""
+        match event:
+            case SliceSeen() | SliceGone() | TaintRuleSeen() | TaintRuleGone():
+                return False
+            case DeviceClaimSeen(claim):
+                return not claim.owner
+            case DeviceClaimGone(namespace, name):
+                known = self.claims.get((namespace, name))
+                return known is None or not known.owner
+        return True
 
     def all_users(self) -> list[str]:
         """Every pod that asks for devices, by UID. Whoever calls sees them all again."""
@@ -342,7 +356,7 @@ class Devices:
     def _held_alone(self, pod: Pod) -> Iterator[DeviceKey]:
         """The devices on its node that it has in claims which no other pod names."""
         named = [self.claims.get((pod.namespace, use.claim)) for use in pod.device_claims if use.claim]
-        alone = [one for one in named if one is not None and len(self._using[one.namespace, one.name]) == 1]
+        alone = [one for one in named if one is not None and len(self._using.get((one.namespace, one.name), ())) == 1]
         for claim in (*alone, *map(self.claims.__getitem__, self._made_for.get(pod.uid, ()))):
             for key in claim.allocation.devices if claim.allocation is not None else ():
                 if (known := self.inventory.known.get(key)) is not None and known.reach.node == pod.node:
