@@ -230,3 +230,12 @@ def test_a_gang_whose_pods_share_a_claim_runs(stage: RealStage) -> None:
     stage.create(*map(claiming, gated("both", 2, gpus=0)))
     pods = stage.until(lambda pods: len(bound(pods, "both")) == 2)
     assert len({one.node for one in bound(pods, "both")}) == 2
+
+
+@pytest.mark.usefixtures("fabric")
+def test_a_gang_whose_pods_share_a_claim_holds_none_of_it_while_it_waits(stage: RealStage) -> None:
+    """Four pods, and three GPUs. kubernetes#139016, kubernetes#137617"""
+    stage.create(*map(claiming, gated("all", 4, gpus=0)))
+    stage.until_told("all", lambda seen: seen.state == "NoRoom")
+    claims = stage.api.list(f"{DRA}/namespaces/{stage.namespace}/resourceclaims")
+    assert not any("allocation" in one.get("status", {}) for one in claims)
