@@ -49,7 +49,7 @@ CASES: list[tuple[str, Callable[[Pod], Pod], str, str]] = [
         "resource claims",
         lambda pod: replace(pod, device_claims=(ClaimUse("gpu", "", "gpus"),)),
         "ResourceClaims",
-        "there is no ResourceClaimTemplate gpus, which pod train-1 uses",
+        "pod train-1 has ResourceClaims, and there is no DeviceClass",
     ),
     ("an unbound volume", lambda pod: replace(pod, claims=("data",)), "VolumeNotBound", "volume claim data"),
     (

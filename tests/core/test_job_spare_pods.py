@@ -248,7 +248,7 @@ def test_a_pod_that_others_bring_into_the_gang_of_a_job_says_why_it_waits() -> N
     script.run(train.create())
     script.see(template(uid="stranger", owner="uid-other", device_claims=(ClaimUse("gpu", "", "gpus"),)))
     train.wait(1)
-    assert "1 more member waits: there is no ResourceClaimTemplate gpus, which pod job uses" in script.message("job")
+    assert "1 more member waits: pod job has ResourceClaims, and there is no DeviceClass" in script.message("job")
 
 
 def test_pods_of_a_job_that_say_different_minimums_do_not_wait_for_that() -> None:
