@@ -20,6 +20,7 @@ from benchmarks import (
     official,
     preemption,
     queues,
+    racks,
     report,
     takeover,
     throughput,
@@ -123,6 +124,20 @@ def jobs_command(
 def creation_command(nodes: Nodes = 500, patience: Patience = 600, output: Output = None) -> None:
     """How Jobs of hundreds of pods start while 20 pods a second are made, and small ones behind them."""
     run(creation.benchmark(nodes, patience), output)
+
+
+@main.command("racks", short_help="Gangs on NVLink racks, with ComputeDomains.")
+def racks_command(
+    racks_of: Annotated[int, typer.Option("--racks", min=1, help="Cliques of 18 nodes with 4 GPUs each.")] = 20,
+    gangs: Annotated[int, typer.Option(min=1, help="Gangs with a ComputeDomain each.")] = 20,
+    size: Annotated[int, typer.Option(min=1, max=18, help="Pods per gang, each with a node's GPUs.")] = 16,
+    mode: Modes = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Rounds; tables show medians.")] = 3,
+    patience: Patience = 300,
+    output: Output = None,
+) -> None:
+    """How gangs of 16 nodes with GPUs and channels by claims start on racks of 18, beside kube-scheduler alone."""
+    run(racks.benchmark(racks_of, gangs, size, mode or racks.MODES, repeat, patience), output)
 
 
 @main.command("gang", short_help="How long one large gang takes.")

@@ -80,7 +80,7 @@ class Stage:
 
     ``settings`` go over those of the extender that Muster ships. ``labels`` are those of a node by its number.
     ``cluster``: the control plane, not entered yet, where it is not the usual one. ``platform``: its nodes are as
-    there, with those labels besides.
+    there, with those labels besides. ``furnish``: what else there is to be before Muster starts.
     """
 
     def __init__(
@@ -92,10 +92,12 @@ class Stage:
         labels: Callable[[int], dict[str, str]] | None = None,
         cluster: Cluster | None = None,
         platform: str = "",
+        gpus: int = GPUS_PER_NODE,
+        furnish: Callable[[Cluster, list[str]], None] = lambda *_: None,
     ) -> None:
         self.mode = mode
         self.muster: RunningMuster | None = None
-        self._nodes, self._platform = nodes, platform
+        self._nodes, self._platform, self._gpus, self._furnish = nodes, platform, gpus, furnish
         self._progress = progress
         self._steering = {} if mode is Mode.UNGATED else {"steering": mode.value}
         self._settings = {**self._steering, **(settings or {})}
@@ -121,8 +123,9 @@ class Stage:
         self.api = self._cluster.api
         self._progress(f"adding {self._nodes} nodes")
         self.node_names = self._cluster.add_nodes(
-            self._nodes, platform=self._platform, gpus=GPUS_PER_NODE, labels=self._labels
+            self._nodes, platform=self._platform, gpus=self._gpus, labels=self._labels
         )
+        self._furnish(self._cluster, self.node_names)
         if self.mode.alone:
             return
         self._progress("starting Muster")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from msgspec import Struct
@@ -51,13 +52,29 @@ def measure(nodes: int, count: int, size: int, patience_s: float, mode: Mode, nu
     return measure_on(Stage(mode, nodes, progress), count, size, patience_s, number, progress)
 
 
-def measure_on(made: Stage, count: int, size: int, patience_s: float, number: int, progress: Progress) -> Run:
+@dataclass(frozen=True)
+class Load:
+    """Pods to be scheduled. ``create``: makes that many gangs of that size. ``clique_of`` a node, by its name.
+    ``needed``: the cliques that a gang of that size needs."""
+
+    create: Callable[[Stage, int, int], None] = lambda stage, count, size: stage.create(gangs(count, size, stage.mode))
+    clique_of: Callable[[str], str] = clique_of
+    needed: Callable[[int], int] = lambda size: math.ceil(size / (GPUS_PER_NODE * NODES_PER_CLIQUE))
+
+
+PLAIN = Load()
+"""Gangs of pods with one GPU each."""
+
+
+def measure_on(
+    made: Stage, count: int, size: int, patience_s: float, number: int, progress: Progress, load: Load = PLAIN
+) -> Run:
     """The same on a stage that was made, and not entered yet."""
     total, mode = count * size, made.mode
     with made as stage:
         stage.pause("muster")
         progress(f"creating {total} pods")
-        stage.create(gangs(count, size, mode))
+        load.create(stage, count, size)
         with Sightings(stage.api) as sightings:
             progress("scheduling")
             before = stage.cpu_ms()
@@ -69,7 +86,7 @@ def measure_on(made: Stage, count: int, size: int, patience_s: float, number: in
                 raise TimeoutError(f"{error}; gangs bound in part: {_partial(sightings.bound(), size)}") from None
             cpu = used(stage.cpu_ms(), before)
         instants = sorted(one.at - began for one in bound.values())
-        cliques = spread(bound, clique_of)
+        cliques = spread(bound, load.clique_of)
         return Run(
             mode=mode,
             round=number,
@@ -78,7 +95,7 @@ def measure_on(made: Stage, count: int, size: int, patience_s: float, number: in
             pods_per_s=round(total / instants[-1], 1),
             cliques_per_gang=round(sum(cliques) / len(cliques), 2),
             cliques_at_most=max(cliques),
-            cliques_needed=math.ceil(size / (GPUS_PER_NODE * NODES_PER_CLIQUE)),
+            cliques_needed=load.needed(size),
             partial=_partial(bound, size),
             longest_partial_s=round(longest_partial_s(bound, size, until=began + instants[-1]), 3),
             flushed=int(stage.scheduler_page().total("scheduler_pod_scheduled_after_flush_total")),
