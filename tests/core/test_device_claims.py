@@ -326,6 +326,17 @@ def test_a_job_is_planned_before_its_pods_exist() -> None:
     assert script.reason("other") == "NoRoom"
 
 
+def test_an_extended_resource_is_offered_whose_devices_were_counted_for_claims_before() -> None:
+    script = started(*gpus("a-0", count=2), template(request()), clusters="a: 1x0")
+    script.feed(replace(CLASS, resource=GPU))
+    claims = with_template("claims", 1)
+    script.see(claims)
+    assert nodes_of(script, claims) == ["a-0"]
+    train = gang("train", 1, gpus=1)
+    script.see(train)
+    assert nodes_of(script, train) == ["a-0"]
+
+
 def test_an_extended_resource_that_a_class_offers_is_counted_by_its_devices() -> None:
     script = started(*gpus("a-0", "a-1", count=4), clusters="a: 3x0")
     script.feed(replace(CLASS, resource=GPU))

@@ -642,7 +642,9 @@ class Devices:
             self._resources[name] = Ask(match) if counted else None
             if counted:
                 self._asks.setdefault(Ask(match), listed(one.device_class for one in classes))
-        self.restated |= before != self._resources
+        if before != self._resources:
+            # Nodes offer the resource itself, too, also where its devices are counted already.
+            self.restated = self.inventory.all_dirty = True
 
     def _renew(self) -> None:
         """Make the lines anew if what they rest on has changed."""
