@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from devcluster.cluster import Cluster
 from devcluster.crds import CRDS, until_established
@@ -29,7 +29,8 @@ class NvidiaDriver:
         argv = [sys.executable, "-m", "devcluster.nvidia.controller", str(cluster.kubeconfig)]
         self.process = cluster.start("nvidia-driver", argv)
 
-    def publish(self, nodes: Iterable[str], gpus: int) -> None:
-        """Publish the devices of these nodes: so many GPUs (0: their device plugin has them), a channel, a daemon."""
-        made = (one for node in nodes for one in slices(node, gpus))
+    def publish(self, nodes: Iterable[str], gpus: int, mig: Sequence[str] = ()) -> None:
+        """Publish the devices of these nodes: so many GPUs (0: their device plugin has them), a channel, a daemon.
+        ``mig``: as in ``slices``."""
+        made = (one for node in nodes for one in slices(node, gpus, mig=mig))
         self._cluster.api.create_all((f"{RESOURCE}/resourceslices", one) for one in made)

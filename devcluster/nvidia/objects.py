@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -30,9 +30,15 @@ def crd() -> Object:
     return read
 
 
-def slices(node: str, gpus: int, *, product: str = "NVIDIA GB200", memory: str = "189471Mi") -> Iterator[Object]:
-    """Yield what the kubelet plugins publish of a node: its GPUs, and one channel and one daemon of a ComputeDomain."""
+def slices(
+    node: str, gpus: int, *, product: str = "NVIDIA GB200", memory: str = "189471Mi", mig: Sequence[str] = ()
+) -> Iterator[Object]:
+    """Yield what the kubelet plugins publish of a node: its GPUs, and one channel and one daemon of a ComputeDomain.
+
+    ``mig``: the profiles of the partitions that one more GPU is divided into.
+    """
     devices = [_gpu(node, number, product, memory) for number in range(gpus)]
+    devices += [_partition(node, gpus, number, profile) for number, profile in enumerate(mig)]
     if devices:
         yield _slice(node, GPU, devices)
     kinds = ("channel", "daemon")
@@ -98,6 +104,16 @@ def _gpu(node: str, number: int, product: str, memory: str) -> Object:
         "resource.kubernetes.io/pcieRoot": {"string": f"pci000{number}:00"},
     }
     return {"name": f"gpu-{number}", "attributes": attributes, "capacity": {"memory": {"value": memory}}}
+
+
+def _partition(node: str, parent: int, number: int, profile: str) -> Object:
+    attributes = {
+        "type": {"string": "mig"},
+        "profile": {"string": profile},
+        "parentUUID": {"string": f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{node}-{parent}')}"},
+    }
+    memory = {"memory": {"value": f"{profile.partition('.')[2].removesuffix('gb')}Gi"}}
+    return {"name": f"gpu-{parent}-mig-{number}", "attributes": attributes, "capacity": memory}
 
 
 def _slice(node: str, driver: str, devices: list[Object]) -> Object:
