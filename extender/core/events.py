@@ -195,7 +195,7 @@ class VolumeSeen:
 
 @dataclass(frozen=True, slots=True)
 class VolumeGone:
-    """It exists no more, or is of no concern any more."""
+    """A PersistentVolume exists no more, or is of no concern any more."""
 
     name: str
     namespace: str

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extender.core.events import ClaimSeen, StorageClassSeen, VolumeSeen
+from extender.core.events import ClaimSeen, Event, StorageClassSeen, VolumeSeen
 from policies.model import GangOwner, Order, Pod
+from policies.model.devices import ClaimUse
 from policies.model.storage import NO_PROVISIONER, ClaimMaker, Storage, StorageClass
 from tests.builders import cluster
+from tests.core.devices import CLASS, gpus, request, template
 from tests.core.owned import owned, owner, told
 from tests.core.script import Script
 from tests.core.test_late_volumes import free, late, on
@@ -70,6 +72,29 @@ def test_the_pods_come_into_the_room_that_was_planned_for_their_claims() -> None
         script.feed(replace(late(f"data-web-{number}"), bound=True))
         script.run([pod])
     assert sorted(script.bound(pods)) == ["a-0", "a-1", "a-2"]
+
+
+def test_a_pod_that_is_tied_by_its_claim_asks_for_devices_as_the_others_do() -> None:
+    """What sets a pod apart from its template is its volume, and nothing else."""
+    left = ClaimSeen("default", "data-web-1", True, ASKS)  # noqa: FBT003
+    volume = VolumeSeen("old", "default", "data-web-1", on("a-0"))
+    script = Script(*cluster("a: 4x0"))
+    facts: list[Event] = [LOCAL, CLASS, *gpus("a-0", "a-1", count=1), template(request()), left, volume]
+    for fact in (*facts, free("v0", "a-1")):
+        script.feed(fact)
+    seen = with_claims(owner(2, order=Order.ONE_BY_ONE))
+    assert seen.podset is not None
+    uses = (ClaimUse("gpu", "", "gpus"),)
+    made_of = replace(seen.podset.template, requests=(("pods", 1),), device_claims=uses)
+    told(script, replace(seen, podset=replace(seen.podset, template=made_of)))
+    script.feed(late("data-web-0"))
+    first = replace(owned(0), requests=(("pods", 1),), device_claims=uses, claims=("data-web-0",))
+    script.see(first)
+    assert (script.planned(first), planned(script)) == ("a-1", ["a-0"])
+    [name] = [
+        name for name, _ in script.gang("statefulset-web").members.slots.promises()[0][0].requests if "gpu" in name
+    ]
+    assert script.core.state.claims.room("a-0")[name] == 0
 
 
 def test_claims_are_called_as_their_controllers_call_them() -> None:

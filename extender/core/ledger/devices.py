@@ -507,10 +507,9 @@ class Devices:
 
     def resolved_all(self, podsets: PodSets) -> PodSets:
         """The templates of a job, in the same way."""
-        if not any(self.concerns(one.template) for one in podsets.podsets):
+        if not any(self.concerns(pod) for one in podsets.podsets for pod in one.templates):
             return podsets
-        found = tuple(replace(one, template=self.resolved(one.template)) for one in podsets.podsets)
-        return PodSets(podsets.key, found)
+        return PodSets(podsets.key, tuple(one.mapped(self.resolved) for one in podsets.podsets))
 
     def missing(self, pod: Pod) -> ResourceClaims | None:
         """Name an object that has to exist before the pod can be planned; None if all exist.

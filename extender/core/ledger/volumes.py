@@ -1,7 +1,7 @@
 """The ledger of volumes: where those of claims are, and what is there for claims that wait for a node.
 
-A claim that has a volume, or for which kube-scheduler has chosen a node, holds its pods to nodes. What others wait for
-becomes amounts that nodes offer beside cpu and memory, as devices do: volumes by number, by the lines of
+A claim that has a volume, or for which kube-scheduler has chosen a node, holds its pods to nodes. What other claims
+wait for becomes amounts that nodes offer beside cpu and memory, as devices do. Volumes are counted by the lines of
 ``policies.devices.lines``, and bytes where a driver publishes how much it can provision for a node alone. So no volume
 is promised twice, and the planner, quota and preemption know nothing of volumes.
 
@@ -58,7 +58,7 @@ _NAMED = 3
 
 
 class _Held(NamedTuple):
-    """What a claim means for its pods: the nodes that it holds them to, None for all; and what it waits for.
+    """The meaning of a claim for its pods: the nodes that it holds them to, None for all; and what it waits for.
     ``counted``: volumes for it are counted; ``provided``: bytes are."""
 
     nodes: Terms | None = None
@@ -90,18 +90,18 @@ class Volumes:
         self._capacities: dict[str, Capacity] = {}
         self._near_volumes, self._near_capacities = Reach(), Reach()
         self._topologies: dict[str, tuple[Topology, Topology]] = {}
-        """Of pods that share a claim: what they say of their topology, and what is required beside it."""
+        """The topology that pods say who share a claim, and the one that is required of them, by UID."""
         self._asked: dict[Storage, None] = {}
-        """What claims wait for; its place is its number."""
+        """The storage that claims wait for; its place is its number."""
         self._stored: dict[str, None] = {}
         """The classes of which bytes are counted."""
         self._lines: dict[Line, str] = {}
         self._amounts: dict[Ask, Requests] = {}
         self._based_on: tuple[object, ...] = ()
         self._matches: dict[str, int] = {}
-        """What each free volume matches."""
+        """The asked storage that each free volume does for, as bits."""
         self._provided: dict[str, int] = {}
-        """What can be provisioned for each node."""
+        """The asked storage that can be provisioned for each node, as bits."""
         self._there: Counter[int] = Counter()
         """How many of both match the same."""
         self._offers: dict[str, Requests] = {}
@@ -335,8 +335,8 @@ class Volumes:
         return PodSets(podsets.key, tuple(found))
 
     def lacking(self, pod: Pod) -> VolumeNotBound | None:
-        """The first of its claims that it cannot wait for with a node: one that is not there, or that gets its volume
-        without it, or that another pod has to itself. None if it can be planned."""
+        """The first of its claims that keeps it from being planned; None if there is none. Such a claim is not there,
+        gets its volume without the pod, or belongs to another pod."""
         for name in pod.claims:
             key = pod.namespace, name
             claim = self.claims.get(key)
@@ -367,7 +367,7 @@ class Volumes:
         return next((one.name for one in found), "")
 
     def remarks(self, pods: Sequence[Pod]) -> str:
-        """What people should know of their claims if there is no room for them; empty for most."""
+        """Name the claims that wait, and those that are tied to a node, for a reason; empty for most pods."""
         late: dict[str, list[str]] = {}
         pinned = []
         for pod in filter(self.concerns, pods):
