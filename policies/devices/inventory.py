@@ -312,7 +312,7 @@ class Inventory:
         """Whether a device that matches one of these requirements shares counters with others."""
         return any(seen & match for seen in self._partitions)
 
-    def on(self, reached: Iterator[Known]) -> tuple[Devices, ...]:
+    def on(self, reached: Iterable[Known]) -> tuple[Devices, ...]:
         """The devices of a node, by what they match. One that serves any number of claims never runs out."""
         there: dict[tuple[Match, Match], list[int]] = {}
         for known in reached:
@@ -326,10 +326,6 @@ class Inventory:
     def on_node(self, node: str) -> Mapping[DeviceKey, Known]:
         """The devices that this node alone reaches, by name."""
         return self._on_node.get(node, {})
-
-    def local(self, node: str) -> Iterator[Known]:
-        """The devices that this node alone reaches."""
-        return iter(self._on_node.get(node, {}).values())
 
 
 def _tolerated(taints: Iterable[Taint], requirement: DeviceRequirement) -> bool:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from extender.api.models import DeviceStock
 from extender.core.events import (
     ClaimTemplateGone,
@@ -254,10 +252,9 @@ def test_a_clique_label_with_another_value_counts_at_once() -> None:
     assert script.core.state.claims.nodes["a-0"].labels[CLIQUE] == "z"
 
 
-@pytest.mark.parametrize("gone", [ClaimTemplateGone("default", "train-channel")])
-def test_a_template_that_goes_is_missed_by_name(gone: ClaimTemplateGone) -> None:
+def test_a_template_that_goes_is_missed_by_name() -> None:
     script = racks("a: 2x4", domains=("train",))
-    script.feed(gone)
+    script.feed(ClaimTemplateGone("default", "train-channel"))
     script.see(in_domain("train", 2))
     assert "ComputeDomain train is to have it made by its controller" in script.message("train")
 

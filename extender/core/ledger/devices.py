@@ -722,7 +722,9 @@ class Devices:
     def _offered(self, node: Node) -> Requests:
         """What claims have is in use, unless it is counted as the room of their pods."""
         shared = (devices for terms, devices in self.inventory.shared.items() if reached(node, terms))
-        devices = self.inventory.on(chain(self.inventory.local(node.name), *(some.values() for some in shared)))
+        devices = self.inventory.on(
+            chain(self.inventory.on_node(node.name).values(), *(some.values() for some in shared))
+        )
         if not devices:
             return ()
         found = {name: line.offered(devices) for line, name in self._lines.items()}

@@ -33,7 +33,7 @@ def key(node: str, device: str) -> DeviceKey:
 
 def counted(inventory: Inventory, node: str = "a") -> tuple[Devices, ...]:
     finish(inventory.settle())
-    return inventory.on(inventory.local(node))
+    return inventory.on(inventory.on_node(node).values())
 
 
 def test_devices_are_counted_by_what_they_match() -> None:
@@ -142,7 +142,7 @@ def test_devices_that_come_while_requirements_are_evaluated_are_evaluated_too() 
     inventory.require(LARGE)
     finish(steps)
     assert inventory.settled
-    assert [inventory.on(inventory.local(node)) for node in "abcd"] == [
+    assert [inventory.on(inventory.on_node(node).values()) for node in "abcd"] == [
         (Devices(3, 64, 64),),
         (),
         (Devices(3, 64, 64),),
