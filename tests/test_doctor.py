@@ -42,7 +42,7 @@ from extender.kube.reading.objects import (
 )
 from extender.runtime.quarantine import LEFT_OUT_NOTICE
 from policies.model import Node
-from policies.model.devices import DOMAIN_LABEL, Allocation, ComputeDomain, DeviceClaim, DeviceKey
+from policies.model.devices import DOMAIN_LABEL, Allocation, ClaimUse, ComputeDomain, DeviceClaim, DeviceKey
 from tests.builders import GPU, cluster, gang
 from tests.core.compute_domains import CHANNEL, CLASSES, DAEMON
 from tests.doctored import BASE, Config, Tree, admission, codes, shipped
@@ -657,6 +657,27 @@ def test_the_rights_of_the_component_for_elastic_flavors_are_asked_for_where_the
     assert {(one.verb, one.resource, one.group) for one in asked} == given
     found = examine(Facts(settings, rights=dict.fromkeys(asked, False))).findings
     assert {one.fix for one in found if one.code == "MissingRight"} == {"kubectl apply -k manifests/components/elastic"}
+
+
+def test_the_right_to_take_devices_back_is_asked_for_where_a_gang_has_claims() -> None:
+    role = yaml.safe_load_all((BASE.parent / "components" / "device-release" / "role.yaml").read_text())
+    given = {
+        (verb, resource, group)
+        for one in role
+        for rule in one.get("rules", ())
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+        for group in rule["apiGroups"]
+    }
+    asked = set(needed(load(None), None, claims=True)) - set(needed(load(None), None))
+    assert {(one.verb, one.resource, one.group) for one in asked} == given
+    rights = dict.fromkeys(asked, False)
+    pods = [Member(one, Meta(), looked_at=True) for one in gang("train", 2)]
+    assert not [one for one in examine(Facts(load(None), rights=rights, members=pods)).findings if "Right" in one.code]
+    pods = [replace(one, pod=replace(one.pod, device_claims=(ClaimUse("gpu", "", "gpus"),))) for one in pods]
+    found = examine(Facts(load(None), rights=rights, members=pods)).findings
+    fixes = {one.fix for one in found if one.code == "MissingRight"}
+    assert fixes == {"kubectl apply -k manifests/components/device-release"}
 
 
 def test_a_policy_of_the_base_on_what_muster_may_write_that_is_missing_is_told() -> None:

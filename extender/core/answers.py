@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from extender.core.effects import Confirm, Hint, Nominate, Wake
+from extender.core.effects import Confirm, Deallocate, Hint, Nominate, Wake
 from policies.model import GroupKey, Job, Pod, Reservation
 
 
@@ -77,6 +77,14 @@ class Enqueued:
 
 
 @dataclass(frozen=True, slots=True)
+class Deallocated:
+    """``Deallocate`` has ended; ``detail`` says why it could not be carried out although it was retried."""
+
+    effect: Deallocate
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Unwritten:
     """A write that nothing waits for could not be carried out although it was retried."""
 
@@ -132,6 +140,7 @@ Answer = (
     | JobWritten
     | Reserved
     | Enqueued
+    | Deallocated
     | Unwritten
     | Untold
     | CapacityAnswered

@@ -11,6 +11,8 @@ from extender.core.effects import Cause, Nominate, Ungate
 from extender.core.events import (
     BudgetGone,
     BudgetSeen,
+    DeviceClaimGone,
+    DeviceClaimSeen,
     DeviceClassGone,
     DeviceClassSeen,
     DeviceEvent,
@@ -37,6 +39,7 @@ from extender.core.events import (
     VolumeEvent,
 )
 from extender.core.explain.telling import Hints
+from extender.core.gate.allocations import Allocations
 from extender.core.gate.binding import Bindings, Doubt
 from extender.core.gate.refusals import Refusals, refused_by_plugins, refused_unawares
 from extender.core.gate.revocations import Revocations
@@ -81,6 +84,7 @@ class Apply:
     _devices: Devices
     _device_users: DeviceUsers
     _cliques: Cliques
+    _allocations: Allocations
     _failed_creation: FailedCreation
     _changes: Changes
     _pending: Pending
@@ -266,6 +270,8 @@ class Apply:
         """See the pods again whose claims have changed, and wake what waits for room if devices came free."""
         may_concern_jobs = self._devices.may_concern_jobs(event)
         uids = self._devices.note(event)
+        if isinstance(event, DeviceClaimSeen | DeviceClaimGone):
+            self._allocations.note(event)
         if isinstance(event, DeviceClassSeen):
             # It may offer a resource that pods have asked for before.
             uids = [uid for uid, pod in self._store.pods.items() if self._devices.concerns(pod)]

@@ -162,6 +162,15 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
+class Deallocate:
+    """Take the allocation off a ResourceClaim that is reserved for no pod, by its resourceVersion."""
+
+    uid: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartJob:
     """One PATCH of the job: unsuspend it, and write the plan on it and into what it makes its pods of.
 
@@ -287,7 +296,19 @@ class TryPod:
 JobEffect = StartJob | SuspendJob | CleanJob
 """What is written to a job."""
 Write = (
-    PostBinding | Nominate | Ungate | Wake | Confirm | Evict | JobEffect | Reserve | Enqueue | Report | Hint | TryPod
+    PostBinding
+    | Nominate
+    | Ungate
+    | Wake
+    | Confirm
+    | Evict
+    | Deallocate
+    | JobEffect
+    | Reserve
+    | Enqueue
+    | Report
+    | Hint
+    | TryPod
 )
 """Writes at the API server, and trials."""
 Effect = AnswerFilter | AnswerPreempt | AnswerBind | Reached | Write

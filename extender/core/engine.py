@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from extender.core.answers import (
     CapacityAnswered,
+    Deallocated,
     Enqueued,
     JobWritten,
     PodTried,
@@ -42,6 +43,7 @@ from extender.core.explain.problems import Problems
 from extender.core.explain.reports import QueueReports, WorkloadReport, workload_report
 from extender.core.explain.telling import WITH_TEXT, Hints, Reporter, readable, told
 from extender.core.gate.advisory import Advisory, Mode
+from extender.core.gate.allocations import Allocations
 from extender.core.gate.binding import Bindings
 from extender.core.gate.refusals import Refusals
 from extender.core.gate.revocations import Revocations
@@ -127,8 +129,13 @@ class Engine:
         self._enqueues = enqueues = make(Enqueues, expected=expected, advising=advising)
         coming = Coming(expected, owners, enqueues)
         self._repeats = repeats = make(
-            Repeats, steering=steers, lets_go=lambda key, uid: advising or elastic.lets_go(key, uid)
+            Repeats,
+            steering=steers,
+            lets_go=lambda key, uid: advising or elastic.lets_go(key, uid),
+            frees=lambda effect, now: self._allocations.wants(effect, now),
         )
+        allocations = make(Allocations, repeats=repeats, advising=advising)
+        self._allocations: Allocations = allocations
         # Preemption.
         giving_way = make(GivingWay, candidates=candidates, revocations=revocations)
         self._reservations = reservations = make(
@@ -161,6 +168,7 @@ class Engine:
             commit=make(Commit, reporter=reporter, books=books, steering=steers, revocations=revocations),
             reservations=reservations,
             elastic=elastic,
+            allocations=allocations,
         )
         # Events.
         self._lifecycle = lifecycle = make(
@@ -175,6 +183,7 @@ class Engine:
             refusals=refusals,
             jobs=jobs,
             coming=coming,
+            allocations=allocations,
         )
         hints = make(Hints)
         self._calls = calls = make(
@@ -211,6 +220,7 @@ class Engine:
         answers = make(SteeringAnswers, steering=steers, revocations=revocations, repeats=repeats, pods_seen=pods)
         self._apply = apply = make(
             Apply,
+            allocations=allocations,
             revocations=revocations,
             hints=hints,
             steering=steers,
@@ -231,6 +241,7 @@ class Engine:
             JobWritten: jobs.written,
             PodTried: jobs.tried,
             Enqueued: enqueues.ended,
+            Deallocated: allocations.answered,
             Unwritten: repeats.unwritten,
             Untold: reporter.untold,
             Reserved: reservations.written,
@@ -251,8 +262,10 @@ class Engine:
             self._follow_preemptions,
             # Workloads that have room by now ask for no nodes any more, and give back the quota that was kept.
             elastic.follow,
-            # Last, as any of those may have ended what a pod is to be tried for.
+            # As any of those may have ended what a pod is to be tried for.
             jobs.follow_trials,
+            # Last, when each workload has its plan, or waits for one.
+            allocations.follow,
         )
         self._scoring: ScorePolicy = policies.scoring
         self._reports = make(QueueReports, policy=policies.queue)
@@ -380,7 +393,7 @@ class Engine:
             self.state.timers.first(),
             self.state.singles.next_end(),
         ]
-        instants += self._repeats.next(), self._kube_preemption.next_look()
+        instants += self._repeats.next(), self._kube_preemption.next_look(), self._allocations.next_look()
         instants += self._enqueues.next_retry(), self._reservations.next_end()
         instants += self.state.quotas.past.next_sample(), self._elastic.next_end(), *self.state.binds.instants()
         if (trial := self.state.trials.next_end()) is not None:

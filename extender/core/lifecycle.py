@@ -20,6 +20,7 @@ from extender.core.effects import Milestone
 from extender.core.explain.facts import Facts
 from extender.core.explain.problems import foreign, of_earlier, too_few
 from extender.core.explain.telling import Hints, Reporter
+from extender.core.gate.allocations import Allocations
 from extender.core.gate.binding import Bindings, deadline, is_late, patience
 from extender.core.gate.refusals import Refusals
 from extender.core.gate.revocations import Revocations, end_start
@@ -68,6 +69,7 @@ class Lifecycle:
     _refusals: Refusals
     _jobs: Jobs
     _coming: Coming
+    _allocations: Allocations
 
     def __post_init__(self) -> None:
         self._ours = frozenset(self._schedulers)
@@ -95,6 +97,7 @@ class Lifecycle:
             self._set_timer(workload, now)
         else:
             self._coming.leave(workload.key)
+        self._allocations.settle(workload)
 
     def _go_on(self, workload: Workload, now: float) -> None:
         """Go on with its start, or with what is left of it."""

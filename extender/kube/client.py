@@ -234,6 +234,10 @@ class Kube:
         body = {"metadata": {"uid": uid}, "status": status}
         await self._patch(f"{path}/status", body, "application/merge-patch+json")
 
+    async def patch_claim_status(self, path: str, change: Mapping[str, Any], *, timeout_s: float) -> None:
+        """Merge into the status of the ResourceClaim at that path, if its metadata are still those of ``change``."""
+        await self._patch(f"{path}/status", change, "application/merge-patch+json", timeout_s=timeout_s)
+
     async def patch_volcano_phase(
         self,
         namespace: str,

@@ -18,9 +18,10 @@ from typing import Any, assert_never
 
 import msgspec
 
-from extender.core.effects import CleanJob, Enqueue, JobEffect, Reserve, StartJob, SuspendJob, TryPod
+from extender.core.effects import CleanJob, Deallocate, Enqueue, JobEffect, Reserve, StartJob, SuspendJob, TryPod
 from extender.kube.api.connection import REQUEST_TIMEOUT_S, ApiError, read_as
 from extender.kube.client import Kube
+from extender.kube.devices.writing import deallocate
 from extender.kube.keys import HOLD
 from extender.kube.kinds.change import clean, lead, merge_patch, reserve, start, suspend
 from extender.kube.kinds.kind import Kind, Object, UnreadableJobError
@@ -49,11 +50,13 @@ class JobWriter:
         self._reporter = reporter
         self._trials = PodTrials(kube, reader)
 
-    async def write(self, effect: JobEffect | Reserve | Enqueue | TryPod, timeout_s: float) -> Response:
+    async def write(self, effect: JobEffect | Reserve | Enqueue | TryPod | Deallocate, timeout_s: float) -> Response:
         """One attempt. 409: somebody has written to the job meanwhile; 412: it is not to be written to as it is. Of a
         trial: as ``PodTrials.send`` says."""
         if isinstance(effect, TryPod):
             return await self._trials.send(effect, timeout_s)
+        if isinstance(effect, Deallocate):
+            return await deallocate(self._kube, effect, timeout_s)
         if isinstance(effect, Enqueue):
             await enqueue(self._kube, effect, timeout_s)
             return OK

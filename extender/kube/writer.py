@@ -8,6 +8,7 @@ from typing import assert_never
 from extender.core.effects import (
     CleanJob,
     Confirm,
+    Deallocate,
     Enqueue,
     Evict,
     Hint,
@@ -66,7 +67,7 @@ class KubeApi:
                 await self._kube.annotate(namespace, name, uid, {RELEASE_COMPLETE: "true"}, timeout_s=timeout_s)
             case Evict():
                 return await self._evict(asked, timeout_s)
-            case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve() | TryPod():
+            case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve() | TryPod() | Deallocate():
                 return await self._jobs.write(asked, timeout_s)
             case Report() | Hint():
                 await (self._reporter.tell(asked) if isinstance(asked, Report) else self._reporter.hint(asked))

@@ -23,6 +23,7 @@ from typing import Any, assert_never
 
 from extender.core.answers import (
     BindingPosted,
+    Deallocated,
     Enqueued,
     JobWritten,
     Nominated,
@@ -39,6 +40,7 @@ from extender.core.effects import (
     AnswerPreempt,
     CleanJob,
     Confirm,
+    Deallocate,
     Effect,
     Enqueue,
     Evict,
@@ -220,7 +222,7 @@ class Driver:
             case Wake() | Evict():
                 kind = "wake" if isinstance(effect, Wake) else "eviction"
                 self._persist(effect, kind, kind)
-            case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve():
+            case StartJob() | SuspendJob() | CleanJob() | Enqueue() | Reserve() | Deallocate():
                 self._jobs.ask(effect)
             case Report():
                 self._actions.append(effect)
@@ -359,13 +361,15 @@ class JobWrites:
         self._reserving: dict[GroupKey, deque[Reserve]] = {}
         """Workloads on which a reservation is being written -> those that are to follow."""
 
-    def ask(self, effect: JobEffect | Enqueue | Reserve) -> None:
+    def ask(self, effect: JobEffect | Enqueue | Reserve | Deallocate) -> None:
         """Have it written."""
         match effect:
             case Enqueue():
                 self.enqueue(effect)
             case Reserve():
                 self.reserve(effect)
+            case Deallocate():
+                self.deallocate(effect)
             case _:
                 self.write(effect)
 
@@ -397,6 +401,15 @@ class JobWrites:
             self._feed(Enqueued(effect.key, detail))
 
         self._start(Lane.OTHER, "enqueue", self._writes.job(effect, lambda: True), ended)
+
+    def deallocate(self, effect: Deallocate) -> None:
+        """Each by itself: the claims of one gang do not wait for each other."""
+
+        def ended(detail: str) -> None:
+            self._noted("deallocation")(detail)
+            self._feed(Deallocated(effect, detail))
+
+        self._start(Lane.OTHER, "deallocation", self._writes.deallocate(effect), ended)
 
     def reserve(self, effect: Reserve) -> None:
         """What is written on one workload goes out in order: each when the one before it has ended."""

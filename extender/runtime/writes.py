@@ -15,6 +15,7 @@ from typing import TypeVar
 from extender.core.answers import Outcome, PodTried, Verdict
 from extender.core.effects import (
     Confirm,
+    Deallocate,
     Enqueue,
     Evict,
     Hint,
@@ -138,6 +139,14 @@ class Writes:
     def reserve(self, effect: Reserve) -> Procedure[str]:
         """Write down for whom room is kept, or take that off. Empty when done, else the error: also if the workload is
         gone."""
+        return (yield from self._until_done(effect, "reservation"))
+
+    def deallocate(self, effect: Deallocate) -> Procedure[str]:
+        """Take the allocation off a claim. Empty when done, or there is none; else the error: also if the claim was
+        reserved meanwhile."""
+        return (yield from self._until_done(effect, "deallocation"))
+
+    def _until_done(self, effect: Reserve | Deallocate, kind: str) -> Procedure[str]:
         patience = Patience(self._now())
         for attempt in count():
             answer = yield Request(effect, ATTEMPT_S)
@@ -145,7 +154,7 @@ class Writes:
                 return ""
             if self._gives_up(answer, patience):
                 return answer.detail or "no answer"
-            self._retried("reservation")
+            self._retried(kind)
             yield self._pause(answer, attempt, self._now() + patience.left_s)
         raise AssertionError
 

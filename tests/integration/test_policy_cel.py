@@ -60,7 +60,7 @@ def cluster() -> Iterator[Cluster]:
         install_crds(running, "jobset", "training-operator", "mpi-operator", "kuberay", "trainer", "appwrapper", "lws")
         install_crds_of(running, "queues")
         install_kind(running)
-        for component in ("elastic", "pod-trials"):
+        for component in ("elastic", "pod-trials", "device-release"):
             running.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "components" / component))
         yield running
 

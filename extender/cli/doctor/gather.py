@@ -259,7 +259,7 @@ class _Reading:
             if found is not None:
                 facts.service_accounts[account] = bool(found)
         election = None if facts.scheduler is None else dict(facts.scheduler.get("leaderElection") or {})
-        wanted = list(needed(facts.settings, election, self._namespace))
+        wanted = list(needed(facts.settings, election, self._namespace, claims=True))
 
         async def ask() -> dict[Right, bool]:
             granted = await asyncio.gather(*(self._may(one) for one in wanted))

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from extender.cli.doctor import leftovers
 from extender.cli.doctor.facts import Facts, Tree, pod_spec
 from extender.cli.doctor.finding import Finding, error, note, warning
-from extender.cli.doctor.rights import EXTENDER
+from extender.cli.doctor.rights import DEVICE_RELEASE, EXTENDER
 from extender.core.gate.advisory import Mode
 from extender.core.limits import Preempts
 from extender.kube.dialects import POD_GROUP
@@ -192,6 +192,8 @@ def _rights(facts: Facts) -> Iterator[Finding]:
     for account in missing:
         yield error("NoServiceAccount", account, "the ServiceAccount does not exist", "kubectl apply -k manifests/base")
     lacks = [right for right, granted in (facts.rights or {}).items() if not granted and right.account not in missing]
+    if not any(one.pod.group_key is not None and one.pod.device_claims for one in facts.members or ()):
+        lacks = [right for right in lacks if right.part != DEVICE_RELEASE]
     for account, count in Counter(right.account for right in lacks).items():
         if count > _MANY_RIGHTS:
             what = f"it may not {listed(str(one) for one in lacks if one.account == account)}"

@@ -64,6 +64,9 @@ _ELASTIC = (
     ("get patch", "nodes", ""),
 )
 """Of the extender, where flavors are elastic."""
+_DEVICE_RELEASE = ("get", "resourceclaims"), ("patch", "resourceclaims/status"), ("patch", "resourceclaims/binding")
+"""Of the extender, where gangs have claims of devices."""
+DEVICE_RELEASE = "components/device-release"
 _LEASES = ("leases", "coordination.k8s.io")
 
 
@@ -91,9 +94,11 @@ class Right:
         return {key: value for key, value in (said | {"namespace": self.namespace, "name": self.name}).items() if value}
 
 
-def needed(settings: Settings, election: Mapping[str, Any] | None, namespace: str = "kube-system") -> Iterator[Right]:
+def needed(
+    settings: Settings, election: Mapping[str, Any] | None, namespace: str = "kube-system", *, claims: bool = False
+) -> Iterator[Right]:
     """All of them; ``election`` is leaderElection of kube-scheduler's configuration, if it is known, and ``namespace``
-    that of Muster."""
+    that of Muster. ``claims``: gangs may have claims of devices."""
     for account, verbs, resource, group in _ALWAYS:
         yield from (Right(account, verb, resource, group) for verb in verbs.split())
     for kind in settings.job_kinds:
@@ -101,6 +106,8 @@ def needed(settings: Settings, election: Mapping[str, Any] | None, namespace: st
         yield from (replace(one, part="examples/own-kind, adapted") for one in of_kind)
     for verbs, resource, group in _ELASTIC if settings.elastic.flavors else ():
         yield from (Right(EXTENDER, verb, resource, group, part="components/elastic") for verb in verbs.split())
+    for verb, resource in _DEVICE_RELEASE if claims else ():
+        yield Right(EXTENDER, verb, resource, "resource.k8s.io", part=DEVICE_RELEASE)
     if settings.evict_partial or settings.evict_incomplete:
         yield Right(EXTENDER, "create", "pods/eviction")
     if (seen := settings.leader_election).enabled:

@@ -31,6 +31,7 @@ from extender.core.cycle.queues import Queued
 from extender.core.effects import Milestone
 from extender.core.explain.facts import Facts
 from extender.core.explain.telling import Reporter
+from extender.core.gate.allocations import Allocations
 from extender.core.jobs.coming import fills_up
 from extender.core.jobs.elastic import AskNodes, Elastic
 from extender.core.ledger.claims import Claims
@@ -119,6 +120,7 @@ class Cycle:
     _commit: Commit
     _reservations: Reservations
     _elastic: Elastic
+    _allocations: Allocations
 
     def __post_init__(self) -> None:
         self._shortfalls = Shortfalls(self._pending.wake)
@@ -512,8 +514,9 @@ class Cycle:
         return True
 
     def _park(self, workload: Workload) -> None:
-        """Let a workload that was looked at wait for what it lacks."""
+        """Let a workload that was looked at wait for what it lacks. It needs no devices of an earlier start then."""
         self._queued.park(workload, self._shortfalls, self._now)
+        self._allocations.settle(workload)
 
     def recover(self, now: float, recovery: EarlierLife) -> None:
         """After a restart, in slices: find out about each workload, take over the plans that hold, have calls answered

@@ -19,7 +19,7 @@ from math import inf
 
 from extender.core.answers import Nominated, Ungated, Unwritten
 from extender.core.causes import Carrier
-from extender.core.effects import Confirm, Hint, Nominate, Reserve, Ungate, Wake
+from extender.core.effects import Confirm, Deallocate, Hint, Nominate, Reserve, Ungate, Wake
 from extender.core.instants import pause_s
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.kube_scheduler import carrying_out, parked
@@ -396,7 +396,7 @@ def _uncreated_before(workload: Workload, told: Sequence[Member], turn: int) -> 
     return any(slots.turns.get(slot, 0) < turn and slots.templates[slot].wave <= wave for slot in slots.planned)
 
 
-Repeatable = Wake | Confirm | Hint | Nominate | Ungate | Reserve
+Repeatable = Wake | Confirm | Hint | Nominate | Ungate | Reserve | Deallocate
 _FIRST_S, _LONGEST_S = 5.0, 300.0
 
 
@@ -412,7 +412,8 @@ class _Later:
 
 
 class Repeats:
-    """``lets_go``: whether this pod is to lose its gate though it has no node."""
+    """``lets_go``: whether this pod is to lose its gate though it has no node. ``frees``: whether this claim is to be
+    deallocated still."""
 
     def __init__(
         self,
@@ -422,6 +423,7 @@ class Repeats:
         namespaces: Namespaces,
         steering: Steering,
         lets_go: Callable[[GroupKey, str], bool],
+        frees: Callable[[Deallocate, float], bool],
     ) -> None:
         self._store = store
         self._outbox = outbox
@@ -429,6 +431,7 @@ class Repeats:
         self._namespaces = namespaces
         self._steering = steering
         self._lets_go = lets_go
+        self._frees = frees
         self._later: dict[tuple[type, object], _Later] = {}
         self._first = inf
         """When the first of them is due, or earlier."""
@@ -457,7 +460,7 @@ class Repeats:
         if now < self._first:
             return
         for key, later in [(key, one) for key, one in self._later.items() if one.at <= now]:
-            if later.asked or not self._ask(later.effect):
+            if later.asked or not self._ask(later.effect, now):
                 del self._later[key]
             else:
                 self._later[key] = replace(later, at=now + _LONGEST_S, asked=True)
@@ -466,8 +469,12 @@ class Repeats:
     def next(self) -> float | None:
         return None if self._first == inf else self._first
 
-    def _ask(self, effect: Repeatable) -> bool:
+    def _ask(self, effect: Repeatable, now: float) -> bool:
         """Whether it is wanted still: then it is asked for as things are now."""
+        if isinstance(effect, Deallocate):
+            if frees := self._frees(effect, now):
+                self._outbox.append(effect)
+            return frees
         found = self._store.member(effect.uid) if isinstance(effect, Nominate | Ungate) else None
         if found is not None and found[0].admitted and found[1].step in (Step.NOMINATING, Step.UNGATING):
             self._steering.again(*found)
@@ -476,7 +483,7 @@ class Repeats:
             self._outbox.append(wanted)
         return wanted is not None
 
-    def _wanted(self, effect: Repeatable) -> Repeatable | None:
+    def _wanted(self, effect: Wake | Confirm | Hint | Nominate | Ungate | Reserve) -> Repeatable | None:
         if isinstance(effect, Reserve):
             return self._left_over(effect)
         if isinstance(effect, Hint) and not effect.uid:

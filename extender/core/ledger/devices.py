@@ -152,6 +152,8 @@ class Devices:
         """The pods that name a claim or a template, by UID."""
         self._stale: dict[str, None] = {}
         """The pods that may ask for something else since other pods or devices have changed."""
+        self._claim_with: dict[DeviceKey, ObjectKey] = {}
+        """The claim that the device is allocated to."""
         self._holder: dict[DeviceKey, str] = {}
         """The bound pod that has the device, by UID."""
         self._as_room: dict[Owner, tuple[DeviceKey, ...]] = {}
@@ -210,9 +212,7 @@ class Devices:
             return []
         before = self.claims.pop(key, None)
         if before is not None:
-            if before.allocation is not None:
-                self._of_domains.subtract(key for key in before.allocation.devices if key.driver == DRIVER)
-                self.inventory.hold(before.allocation.devices, -1)
+            self._hold(key, before.allocation, -1)
             if (made := self._made_for.get(before.owner)) is not None:
                 made.pop(key, None)
                 if not made:
@@ -221,9 +221,7 @@ class Devices:
                     del self._lingering[before.owner]
         if claim is not None:
             self.claims[key] = claim
-            if claim.allocation is not None:
-                self._of_domains.update(key for key in claim.allocation.devices if key.driver == DRIVER)
-                self.inventory.hold(claim.allocation.devices)
+            self._hold(key, claim.allocation, 1)
             if claim.owner:
                 self._made_for.setdefault(claim.owner, {})[key] = None
         self._refresh()
@@ -263,6 +261,20 @@ class Devices:
                 known = self.claims.get((namespace, name))
                 return known is None or not known.owner
         return True
+
+    def _hold(self, key: ObjectKey, allocation: Allocation | None, sign: int) -> None:
+        """Note that the claim has these devices, or with -1 that it has them no longer."""
+        if allocation is None:
+            return
+        self.inventory.hold(allocation.devices, sign)
+        of_domains = Counter(device for device in allocation.devices if device.driver == DRIVER)
+        if sign > 0:
+            self._of_domains.update(of_domains)
+            self._claim_with |= dict.fromkeys(allocation.devices, key)
+        else:
+            self._of_domains.subtract(of_domains)
+            for device in allocation.devices:
+                self._claim_with.pop(device, None)
 
     def all_users(self) -> list[str]:
         """Every pod that asks for devices, by UID. Whoever calls sees them all again."""
@@ -361,6 +373,16 @@ class Devices:
             for key in claim.allocation.devices if claim.allocation is not None else ():
                 if (known := self.inventory.known.get(key)) is not None and known.reach.node == pod.node:
                     yield key
+
+    def claims_of(self, pod: Pod) -> Iterator[ObjectKey]:
+        """The claims that it names, then those that were made for it."""
+        yield from ((pod.namespace, use.claim) for use in pod.device_claims if use.claim)
+        yield from self._made_for.get(pod.uid, ())
+
+    def users_of(self, key: ObjectKey) -> list[str]:
+        """The pods of that claim, by UID: the one that it was made for, or those that name it."""
+        owner = self.claims[key].owner
+        return [owner] if owner else list(self._using.get(key, ()))
 
     def _count_as_room(self, owner: Owner, room: Claim | None) -> None:
         """Count the devices of a pod as its room if the claim of room says what it has; else as in use by others."""
@@ -688,7 +710,9 @@ class Devices:
     def _refresh(self) -> None:
         """Devices have changed: have their nodes offer what they have by now."""
         touched, self.inventory.changed = self.inventory.changed, {}
-        self._stale |= {uid: None for key in touched if (uid := self._holder.get(key)) is not None}
+        for key in touched:
+            if (claim := self._claim_with.get(key)) is not None:
+                self._stale |= dict.fromkeys(self.users_of(claim))
         if not self._lines:
             self.inventory.dirty.clear()
             self.inventory.all_dirty = False

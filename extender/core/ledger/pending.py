@@ -491,6 +491,10 @@ class Pending:
         """Return what a parked workload waits for."""
         return self._wake_on.get(key, ())
 
+    def is_parked(self, key: GroupKey) -> bool:
+        """Return whether a workload was looked at and waits for a cause."""
+        return key in self._wake_on
+
     def is_due_for_shape(self, key: GroupKey) -> bool:
         """Return whether a workload is looked at only since its shape may have room or quota."""
         return isinstance(self.due.get(key), _OF_SHAPE)

@@ -21,6 +21,7 @@ from extender.core.effects import (
     AnswerPreempt,
     CleanJob,
     Confirm,
+    Deallocate,
     Effect,
     Enqueue,
     Evict,
@@ -144,7 +145,7 @@ class CollapsedControlPlane:
             case StartJob() | SuspendJob() | CleanJob():
                 self._write_job(effect)
             case (AnswerFilter() | AnswerBind() | AnswerPreempt() | Nominate() | Ungate() | Evict() | Confirm()) | (
-                Report() | Hint() | Enqueue() | Wake()
+                Report() | Hint() | Enqueue() | Wake() | Deallocate()
             ):
                 pass
 

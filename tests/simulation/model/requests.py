@@ -8,6 +8,7 @@ from typing import assert_never
 from extender.core.effects import (
     CleanJob,
     Confirm,
+    Deallocate,
     Enqueue,
     Evict,
     Hint,
@@ -75,7 +76,17 @@ def _send(asked: Asked, timeout_s: float, api: ApiServer, network: Network) -> P
             case LookAtPod(uid, namespace, name):
                 node = api.node_of(uid, (namespace, name))
                 return OK
-            case TryPod() | Report() | Hint() | Enqueue() | StartJob() | SuspendJob() | CleanJob() | Reserve():
+            case (
+                TryPod()
+                | Report()
+                | Hint()
+                | Enqueue()
+                | StartJob()
+                | SuspendJob()
+                | CleanJob()
+                | Reserve()
+                | Deallocate()
+            ):
                 return OK
             case _:
                 assert_never(asked)

@@ -1,0 +1,143 @@
+"""Free the devices that a failed start has left with pods that wait.
+
+kube-scheduler allocates the claims of a pod before it asks for the pod's Binding. When the bind fails it takes back the
+reservation, and not the allocation (facts ``prebind.*`` in ``docs/kubernetes-facts.md``). The next plan goes where the
+allocations are (``Devices.resolved``). A gang that finds no such plan would keep its devices from all others: its
+allocations are taken back, and it is planned anew. A job needs none of this while it is suspended as a whole:
+its claims go with its pods.
+
+A late Binding would start a pod whose devices are given to another one. So no allocation is taken back while a Binding
+of its pods is under way, or may have been written. A pod that reserves the claim meanwhile is seen by the API server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from extender.core.answers import Deallocated
+from extender.core.effects import Deallocate
+from extender.core.events import DeviceClaimGone, DeviceClaimSeen
+from extender.core.gate.steering import Repeats
+from extender.core.ledger.devices import Devices, ObjectKey
+from extender.core.ledger.pending import Pending
+from extender.core.ledger.store import Outbox, Process, Store
+from extender.core.limits import Limits
+from extender.core.workload.members import MemberState
+from extender.core.workload.release import BindCalls
+from extender.core.workload.workload import Workload
+from policies.model.devices import DeviceClaim
+
+
+@dataclass(eq=False)
+class Allocations:
+    """Decides which allocations are taken back. ``follow`` is called at the end of each event."""
+
+    _schedulers: tuple[str, ...]
+    _limits: Limits
+    _process: Process
+    _store: Store
+    _outbox: Outbox
+    _devices: Devices
+    _pending: Pending
+    _binds: BindCalls
+    _repeats: Repeats
+    _advising: bool
+
+    def __post_init__(self) -> None:
+        self._left: dict[ObjectKey, None] = {}
+        """Claims that are allocated and reserved for no pod."""
+        self._named: dict[ObjectKey, None] = {}
+        """Claims that pods name which Muster plans, or has planned."""
+        self._look: dict[ObjectKey, None] = {}
+        """Claims of ``_left`` that may be of no use, for another reason than before."""
+        self._asked: dict[ObjectKey, DeviceClaim] = {}
+        """Claims whose deallocation was asked for, as they were seen then."""
+
+    def note(self, event: DeviceClaimSeen | DeviceClaimGone) -> None:
+        """Take over what is seen of a claim."""
+        named = event.claim if isinstance(event, DeviceClaimSeen) else event
+        key = named.namespace, named.name
+        claim = self._devices.claims.get(key)
+        if claim is None:
+            self._named.pop(key, None)
+        if claim is None or claim.allocation is None or claim.reserved_for or self._advising:
+            self._left.pop(key, None)
+            self._asked.pop(key, None)
+        else:
+            self._left[key] = self._look[key] = None
+
+    def settle(self, workload: Workload) -> None:
+        """Look at what is allocated to its pods, as it was settled or parked just now."""
+        for member in workload.members if self._devices.claims else ():
+            for key in self._devices.claims_of(member.pod):
+                if key in self._devices.claims and member.pod.scheduler in self._schedulers:
+                    self._named[key] = None
+                if key in self._left:
+                    self._look[key] = None
+        # A pod that is gone is no member any more.
+        self._look |= dict.fromkeys(key for key in self._left if key in self._named)
+
+    def follow(self, now: float) -> None:
+        """Ask for the deallocation of claims that keep devices from others for no use."""
+        if not self._look or now < self._sure_at:
+            return
+        look, self._look = self._look, {}
+        for key in look:
+            claim = self._devices.claims.get(key)
+            asked = self._asked.get(key)
+            if claim is not None and claim is not asked and key in self._left and self._is_idle(key, now):
+                self._asked[key] = claim
+                self._outbox.append(Deallocate(claim.uid, claim.namespace, claim.name))
+
+    def answered(self, event: Deallocated, now: float) -> None:
+        """Ask again later for one that could not be carried out, and have the history of its gangs say why."""
+        effect = event.effect
+        key = effect.namespace, effect.name
+        if not event.detail or key not in self._left:
+            return
+        for workload in dict.fromkeys(map(self._workload_of, self._devices.users_of(key))):
+            if workload is not None:
+                why = f"ResourceClaim {effect.name} keeps the devices of a start that failed: {event.detail}"
+                if all(why != said for _, said in workload.telling.story):
+                    workload.telling.note(now, why)
+        self._repeats.put(effect, now)
+
+    def wants(self, effect: Deallocate, now: float) -> bool:
+        """Return whether the claim still keeps devices for no use."""
+        key = effect.namespace, effect.name
+        claim = self._devices.claims.get(key)
+        return claim is not None and claim.uid == effect.uid and key in self._left and self._is_idle(key, now)
+
+    def next_look(self) -> float | None:
+        """Return when something is to be done without an event."""
+        return self._sure_at if self._look and self._process.synced else None
+
+    def _workload_of(self, uid: str) -> Workload | None:
+        found = self._store.member(uid)
+        return None if found is None else found[0]
+
+    @property
+    def _sure_at(self) -> float:
+        """When no Binding of an earlier life can be under way any more."""
+        return self._process.synced_at + self._limits.plan_s if self._process.synced else inf
+
+    def _is_idle(self, key: ObjectKey, now: float) -> bool:
+        """Return whether no pod of the claim has a node or a plan, and none may be bound or be planned next."""
+        users = self._devices.users_of(key)
+        return all(self._waits(uid, now) for uid in users) if users else key in self._named
+
+    def _waits(self, uid: str, now: float) -> bool:
+        """Return whether the pod is gone, or was looked at and has no plan."""
+        pod, found = self._store.pods.get(uid), self._store.member(uid)
+        if pod is None or (pod.terminal and not pod.node):
+            return True
+        if found is None or pod.node or pod.scheduler not in self._schedulers:
+            return False
+        workload, member = found
+        if uid in self._binds.writing or uid in self._binds.doubted or uid in self._binds.unseen:
+            return False
+        if member.state is MemberState.DONE:
+            return True
+        parked = self._pending.is_parked(workload.key) and now >= workload.retries.not_before
+        return member.state is MemberState.WAITING and parked
