@@ -37,6 +37,8 @@ SAME_POD: set[Path] = {
     ("spec", "initContainers", 0, "ports"),
     *(("spec", "initContainers", 0, "ports", at, field) for at, port in enumerate(PORTS) for field in port),
     *(("spec", "initContainers", 0, "ports", at) for at in range(len(PORTS))),
+    # It counts in the template of a job. A pod is read by the claim that is made of it.
+    *(path for path in leaves(WHOLE) if "volumeClaimTemplate" in path),
 }
 """Another text there makes no other Pod of this one."""
 

@@ -15,6 +15,15 @@ _CONTAINER = {
     "ports": PORTS,
 }
 _SELECTOR = {"matchLabels": {"app": "train"}, "matchExpressions": [_TERM]}
+_CLAIM = {
+    "storageClassName": "local",
+    "accessModes": ["ReadWriteOnce"],
+    "resources": {"requests": {"storage": "1Gi"}, "limits": {"storage": "2Gi"}},
+    "volumeMode": "Block",
+    "volumeAttributesClassName": "fast",
+    "volumeName": "pv-1",
+    "selector": _SELECTOR,
+}
 _LABEL = "muster.dev/min-member"
 _NEAR = {
     "topologyKey": "rack",
@@ -34,20 +43,21 @@ SPREAD = {
     "nodeAffinityPolicy": "Ignore",
     "nodeTaintsPolicy": "Honor",
 }
+_META = {
+    "name": "p-1",
+    "namespace": "team",
+    "uid": "u",
+    "resourceVersion": "7",
+    "creationTimestamp": "2026-01-01T00:00:00Z",
+    "deletionTimestamp": "2026-01-01T00:00:00Z",
+    "labels": {_LABEL: "2", "team": "a"},
+    "annotations": {"muster.dev/pod-group": "train"},
+    "ownerReferences": [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": True},
+    ],
+}
 WHOLE: dict[str, Any] = {
-    "metadata": {
-        "name": "p-1",
-        "namespace": "team",
-        "uid": "u",
-        "resourceVersion": "7",
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-        "deletionTimestamp": "2026-01-01T00:00:00Z",
-        "labels": {_LABEL: "2", "team": "a"},
-        "annotations": {"muster.dev/pod-group": "train"},
-        "ownerReferences": [
-            {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j", "controller": True},
-        ],
-    },
+    "metadata": _META,
     "spec": {
         "schedulerName": "muster",
         "nodeName": "n1",
@@ -66,7 +76,7 @@ WHOLE: dict[str, Any] = {
         "resources": {"requests": {"hugepages-1Gi": "1Gi"}, "limits": {"hugepages-2Mi": "2Mi"}},
         "volumes": [
             {"name": "data", "persistentVolumeClaim": {"claimName": "claim"}},
-            {"name": "scratch", "ephemeral": {}},
+            {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"metadata": _META, "spec": _CLAIM}}},
         ],
         "nodeSelector": {"rack": "r1"},
         "affinity": {

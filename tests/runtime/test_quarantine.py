@@ -18,6 +18,8 @@ from extender.core.engine import Engine
 from extender.core.events import (
     BudgetGone,
     BudgetSeen,
+    CapacityGone,
+    CapacitySeen,
     ClaimGone,
     ClaimSeen,
     ClaimTemplateGone,
@@ -50,6 +52,10 @@ from extender.core.events import (
     QueueSeen,
     SliceGone,
     SliceSeen,
+    StorageClassGone,
+    StorageClassSeen,
+    StorageDriverGone,
+    StorageDriverSeen,
     TaintRuleGone,
     TaintRuleSeen,
     Tick,
@@ -85,6 +91,7 @@ from policies.model.devices import (
 )
 from policies.model.node import Taint
 from policies.model.queues import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, TopologyObject, VolcanoQueue
+from policies.model.storage import Capacity, StorageClass
 from tests.builders import GPU, cluster, gang, key, node, podgroup, single
 from tests.core.jobs import job
 from tests.running import Written
@@ -250,6 +257,24 @@ KINDS = (
         ClaimTemplateSeen(ClaimTemplate("default", "bad")),
         ClaimTemplateGone("default", "bad"),
         ClaimTemplateSeen(ClaimTemplate("default", "bad", ClaimSpec(domain="other"))),
+    ),
+    Kind(
+        "StorageClass",
+        StorageClassSeen(StorageClass("bad")),
+        StorageClassGone("bad"),
+        StorageClassSeen(StorageClass("bad", waits=True)),
+    ),
+    Kind(
+        "CSIDriver",
+        StorageDriverSeen("bad", counts=False),
+        StorageDriverGone("bad"),
+        StorageDriverSeen("bad", counts=True),
+    ),
+    Kind(
+        "CSIStorageCapacity",
+        CapacitySeen(Capacity("default", "bad", "local", None, 1)),
+        CapacityGone("default", "bad"),
+        CapacitySeen(Capacity("default", "bad", "local", None, 2)),
     ),
     Kind("rule of taints", TaintRuleSeen(RULE), TaintRuleGone("bad"), TaintRuleSeen(replace(RULE, driver="gpus"))),
     Kind(
