@@ -9,6 +9,7 @@ import pytest
 
 from extender.core.events import CapacitySeen, ClaimSeen, StorageClassSeen, StorageDriverSeen, VolumeSeen
 from extender.kube.kinds.claims import claim_makers
+from extender.kube.kinds.completion import TemplateSpec
 from extender.kube.kinds.kind import UnreadableJobError
 from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import (
@@ -22,6 +23,7 @@ from extender.kube.reading.volumes import (
     capacity_from,
     claim_from,
     driver_from,
+    ephemeral_makers,
     storage_class_from,
     volume_from,
 )
@@ -119,3 +121,9 @@ def test_a_stateful_set_makes_claims_of_its_templates() -> None:
     assert claim_makers(obj, "spec.volumeClaimTemplates", "web") == (ClaimMaker("data", LOCAL, "web"),)
     with pytest.raises(UnreadableJobError, match="volumeClaimTemplates cannot be read"):
         claim_makers({"spec": {"volumeClaimTemplates": ["data"]}}, "spec.volumeClaimTemplates")
+
+
+def test_the_ephemeral_volumes_of_a_template_make_claims_for_each_pod() -> None:
+    spec = {"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": ASKED}}}]}
+    read = msgspec.convert(spec, TemplateSpec)
+    assert ephemeral_makers(read.volumes or ()) == (ClaimMaker("scratch", LOCAL, ephemeral=True),)

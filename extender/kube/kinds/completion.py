@@ -17,7 +17,16 @@ from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.keys import PRIORITY_CLASS
 from extender.kube.kinds.kind import UnreadableJobError
 from extender.kube.reading.identity import UnreadableError
-from extender.kube.reading.objects import Amounts, Container, Meta, PodObject, PodSpec, Resources, Tolerates
+from extender.kube.reading.objects import (
+    Amounts,
+    Container,
+    Meta,
+    PodObject,
+    PodSpec,
+    Resources,
+    TemplateVolume,
+    Tolerates,
+)
 from extender.kube.reading.plain import plain
 from extender.kube.reading.quantity import milli
 from extender.kube.reading.requests import amounts_of, fix_pod_level, pod_level_of, requests_of
@@ -158,6 +167,7 @@ ON_A_NODE = (
 class TemplateSpec(PodSpec):
     """A pod's spec, with the names of what completes it."""
 
+    volumes: list[TemplateVolume] | None = None  # type: ignore[assignment]
     runtime_class_name: str | None = None
     priority_class_name: str | None = None
 
@@ -255,7 +265,7 @@ def shape_of(meta: Meta, key: GroupKey, owner: Controller, minimum: int, said: M
     )
     try:
         pod = pod_from(PodObject(told, spec))
-        makers = ephemeral_makers(spec)
+        makers = ephemeral_makers(spec.volumes or ())
     except UnreadableError as error:
         raise UnreadableJobError(f"its pods cannot be read: {error}") from None
     # Its pods have other names, and so have the claims that are made for each.

@@ -135,7 +135,13 @@ class Ephemeral(Struct, rename="camel"):
 class Volume(Struct, rename="camel"):
     name: str | None = None
     persistent_volume_claim: ClaimSource | None = None
-    ephemeral: Ephemeral | None = None
+    ephemeral: Present | None = None
+
+
+class TemplateVolume(Volume):
+    """A volume of a pod template, which says what its claims are made of."""
+
+    ephemeral: Ephemeral | None = None  # type: ignore[assignment]
 
 
 class Tolerates(Struct, gc=False):

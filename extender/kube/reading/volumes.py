@@ -26,6 +26,7 @@ from extender.kube.reading.objects import (
     PodSpec,
     Resources,
     StorageClassObject,
+    TemplateVolume,
     TopologyTerm,
     VolumeObject,
     VolumeSpec,
@@ -156,11 +157,11 @@ def own_claims_of(meta: Meta, spec: PodSpec) -> tuple[str, ...]:
     return tuple(plain(f"{meta.name or ''}-{one.name or ''}") for one in spec.volumes or () if one.ephemeral)
 
 
-def ephemeral_makers(spec: PodSpec, stem: str = "") -> tuple[ClaimMaker, ...]:
+def ephemeral_makers(volumes: Iterable[TemplateVolume]) -> tuple[ClaimMaker, ...]:
     """What makes claims for the ephemeral volumes of a pod template. Raises UnreadableError."""
     return tuple(
-        ClaimMaker(plain(one.name or ""), _asked_by(one.ephemeral.volume_claim_template), stem, ephemeral=True)
-        for one in spec.volumes or ()
+        ClaimMaker(plain(one.name or ""), _asked_by(one.ephemeral.volume_claim_template), ephemeral=True)
+        for one in volumes
         if one.ephemeral is not None
     )
 
