@@ -16,6 +16,7 @@ from policies.model.queues import QueueObject
 from tests.simulation.batch_plan import JOB_MOMENTS
 from tests.simulation.broken import BrokenPromiseError, complain
 from tests.simulation.checkpoints import save
+from tests.simulation.claim_faults import CLAIM_FAULTS
 from tests.simulation.curious import CuriousExtender
 from tests.simulation.drawing import draw
 from tests.simulation.fairness import PATIENCE_S
@@ -102,6 +103,8 @@ class Run:
             late_s=plan.late_s,
             platform=None if plan.platform is None else plan.platform.platform,
             storage=() if plan.storage is None else plan.storage.things,
+            things=() if plan.claims is None else plan.claims.things,
+            prepare_s=0.0 if plan.claims is None else plan.claims.prepare_s,
         )
         self.referee.attach(self.world)
         self.marks = NodeMarks(self.world.api, self.world.network)
@@ -155,6 +158,8 @@ class Run:
             clock.at(BEGIN_S + at, partial(self.world.api.set_job, job))
         for at, thing, gone in self.plan.queues.changes:
             clock.at(BEGIN_S + at, partial(self._change_queue, thing, gone=gone))
+        for at, claim in () if self.plan.claims is None else self.plan.claims.shared:
+            clock.at(BEGIN_S + at, partial(self.world.api.set_claim, claim))
         for at, owner in self.plan.owners:
             clock.at(BEGIN_S + at, partial(self.world.api.set_owner, owner))
         savers = self.world.chance.stream("who writes a checkpoint")
@@ -268,7 +273,16 @@ class Run:
     def _strike(self, what: str) -> None:
         self._note("FAULT", what)
         self._struck += 1
-        known = FAULTS | SHARP_FAULTS | JOB_FAULTS | WORK_FAULTS | RELATION_FAULTS | OWNER_FAULTS | PLATFORM_FAULTS
+        known = (
+            FAULTS
+            | SHARP_FAULTS
+            | JOB_FAULTS
+            | WORK_FAULTS
+            | RELATION_FAULTS
+            | OWNER_FAULTS
+            | PLATFORM_FAULTS
+            | CLAIM_FAULTS
+        )
         known[what](self.trouble)
 
     def _watch(self, event: Event, effects: list[Effect]) -> None:

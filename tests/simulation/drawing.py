@@ -10,6 +10,7 @@ from extender.core.limits import NOT_ELASTIC, Limits, Preempts
 from extender.simulation.chance import Chance
 from policies.model import Selection
 from policies.order import FairSharing
+from tests.simulation.batch_plan import NONE as NO_BATCH
 from tests.simulation.batch_plan import (
     draw_batch,
     draw_refusals,
@@ -21,6 +22,7 @@ from tests.simulation.batch_plan import (
     varied,
 )
 from tests.simulation.checkpoints import alike, draw_saves, has_checkpoints, in_devices
+from tests.simulation.claim_plan import draw_claims, has_claims
 from tests.simulation.cluster_plan import TOLERATIONS, draw_nodes, draw_submitted
 from tests.simulation.device_plan import has_devices, registrations, with_devices
 from tests.simulation.elastic_plan import (
@@ -136,7 +138,8 @@ def draw(seed: int) -> Plan:
     plan = _with_unlike_pods(plan, chance) if has_unlike_pods(seed) else plan
     plan = _with_queues(plan, chance) if has_queues(seed) and not has_owners(seed) else plan
     plan = _with_storage(plan, chance) if has_storage(seed) else plan
-    return _with_platforms(plan, chance) if has_platforms(seed) else plan
+    plan = _with_platforms(plan, chance) if has_platforms(seed) else plan
+    return _with_claims(plan, chance) if has_claims(seed) else plan
 
 
 def is_late(seed: int) -> bool:
@@ -273,6 +276,27 @@ def _with_storage(plan: Plan, chance: Chance) -> Plan:
         frozenset(),
         plan.writes_at_once,
         storage=storage,
+    )
+
+
+def _with_claims(plan: Plan, chance: Chance) -> Plan:
+    """The weather, the faults and the limits of the seed; nodes, and workloads whose pods have claims, of its own."""
+    drawn = draw_claims(chance, calm=plan.calm)
+    steering = chance.stream("steering").choice((SteeringMode.NOMINATE, SteeringMode.PIN_NODE))
+    profile = replace(plan.profile, cycle_s=min(plan.profile.cycle_s, 0.02), slow_until=0.0)
+    return Plan(
+        plan.seed,
+        drawn.nodes,
+        drawn.jobs,
+        (*(one for one in plan.faults if one.what in FAULTS), *(Fault(*one) for one in drawn.faults)),
+        plan.weather,
+        profile,
+        replace(plan.limits, preemption=Preempts.OFF, waiting=20_000, elastic=NOT_ELASTIC, trials=False),
+        steering,
+        frozenset(),
+        plan.writes_at_once,
+        batch=replace(NO_BATCH, jobs=drawn.batch),
+        claims=drawn.claims,
     )
 
 

@@ -15,6 +15,7 @@ from tests.simulation.batch_plan import (
     BatchPlan,
 )
 from tests.simulation.checkpoints import Save
+from tests.simulation.claim_plan import ClaimPlan
 from tests.simulation.elastic_plan import (
     ElasticPlan,
 )
@@ -64,6 +65,8 @@ class Plan:
     """If its nodes are real ones."""
     storage: StoragePlan | None = None
     """If its gangs have volume claims."""
+    claims: ClaimPlan | None = None
+    """If its pods have claims of devices."""
     late_s: float = 0.0
     """How long the replacement of a member may be in coming, beyond what any pod takes."""
 
@@ -77,6 +80,8 @@ class Plan:
             Kind.QUEUES: not self.queues.things,
             Kind.BUDGETS: not self.budgets,
             Kind.STORAGE: self.storage is None,
+            Kind.DEVICES: self.claims is None,
+            Kind.CLAIMS: self.claims is None,
         }
         return tuple(kind for kind in Kind if not absent.get(kind))
 
@@ -109,6 +114,7 @@ class Plan:
             self.slices is not None,
             limits.replacement_s,
             self.storage is not None,
+            self.claims is not None,
         )
 
     def core(self, *, sliced: bool = True) -> Engine:

@@ -10,6 +10,7 @@ from policies.model import CLIQUE, Pod
 from tests.simulation.broken import BrokenPromiseError, complain
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
+from tests.simulation.model.devices import with_amounts
 from tests.simulation.model.world import World
 from tests.simulation.shown import GANG_UID, Shown
 from tests.simulation.sight import lets_in, slot, take
@@ -117,7 +118,8 @@ class Postings:
         beside = [shown.pods[uid] for uid, one in posting.items() if one.node == effect.node and uid in shown.pods]
         for requests in (asking.requests, *(pod.requests for pod in beside if not pod.node)):
             take(room, requests)
-        if short := [name for name, _ in asking.requests if room.get(name, 0) < 0]:
+        # The devices of a pod are allocated by then: what becomes of them later does not matter.
+        if short := [name for name, _ in with_amounts(asking.requests, ()) if room.get(name, 0) < 0]:
             raise BrokenPromiseError(
                 f"{effect.uid} is to be bound to {effect.node}, where {', '.join(short)} is short: {room}"
             )

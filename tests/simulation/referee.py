@@ -43,6 +43,7 @@ from tests.simulation.admissions import Admissions
 from tests.simulation.broken import BrokenPromiseError, complain
 from tests.simulation.claims import Claims
 from tests.simulation.company import Company
+from tests.simulation.device_sight import DeviceSight
 from tests.simulation.evictions import Evictions
 from tests.simulation.fairness import OURS, Fairness
 from tests.simulation.job_orders import judge_job
@@ -85,6 +86,7 @@ class Referee:
         self.gave_way: dict[GroupKey, None] = {}
         """Who was evicted for others, and for whom others were in vain, in whichever life."""
         self._ends: Counter[Source] = Counter()
+        self.devices: DeviceSight | None = None
         self._begin_life()
 
     def _begin_life(self) -> None:
@@ -113,11 +115,14 @@ class Referee:
         self._world = world
         self._first_scheduler = world.scheduler
         self.wholeness.attach(world)
+        self.devices = DeviceSight(world.api) if self._terms.claims else None
 
     def extender_killed(self) -> None:
         """What it had under way is nobody's any more."""
         self._calls.clear()
         self._begin_life()
+        if self.devices is not None:
+            self.devices.begin_life()
 
     def judge_end(self, source: Source) -> str | None:
         """One version of an object may end the process twice: once among others, once alone."""
@@ -151,6 +156,8 @@ class Referee:
         complain(self._evictions.look(self._world.clock.now))
         complain(self._made.look(self._world, calm=self._terms.calm))
         complain(self._asked.look(self._asks(), self._world.clock.now))
+        for complaint in () if self.devices is None else self.devices.look():
+            complain(complaint)
 
     def node_taken_away(self, name: str) -> None:
         """By whoever makes nodes, because it is empty."""
@@ -174,13 +181,15 @@ class Referee:
     def _judges_order(self) -> bool:
         """Whether it can be told who is next, and who could start."""
         terms = self._terms
-        return not (terms.vague or terms.queued or terms.preempts or terms.storage)
+        return not (terms.vague or terms.queued or terms.preempts or terms.storage or terms.claims)
 
     # What the core does.
 
     def watch(self, event: Event, effects: list[Effect]) -> None:
         self.events += 1
         event = self._as_meant(event)
+        if self.devices is not None:
+            event, effects = self.devices.meant(event), list(map(self.devices.effect_as_meant, effects))
         now, shown = self._world.clock.now, self._shown
         for heard in events_of(event):
             self._hear(heard, now)
@@ -189,6 +198,9 @@ class Referee:
         forgotten = to_be_forgotten(effects, self._claims, shown)
         for effect in effects:
             self._judge(effect, event)
+            if self.devices is not None:
+                shown_claims = self._extender.shown(Kind.CLAIMS)
+                complain(self.devices.judge(effect, self._claims, shown_claims))
             self.sends.ask(effect)
             if isinstance(effect, Report):
                 self.said[effect.key] = effect.code

@@ -309,6 +309,7 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
         yield f"the extender knows {known}, but the pods are {truth}"
     room = left_over(world.api.nodes, world.api.pods.values())
     offer(world.api.changes[Kind.STORAGE], room)
+    yield from _device_complaints(referee, room)
     yield from _single_complaints(world)
     # With a crowd, it is a matter of the order in which they came which gangs are looked at.
     # And a new core has yet to learn of nodes that kube-scheduler refuses for nominations of its own.
@@ -322,6 +323,13 @@ def _complaints(world: World, referee: Referee, plan: Plan) -> Iterator[str]:
     yield from _status_complaints(world)
     if not restless:
         yield from not_woken(world.extender.core, world.clock.now)
+
+
+def _device_complaints(referee: Referee, room: Room) -> Iterator[str]:
+    """From here on ``room`` has the devices that no claim has."""
+    if referee.devices is not None:
+        yield from referee.devices.at_rest()
+        referee.devices.cap(room)
 
 
 def _status_complaints(world: World) -> Iterator[str]:
@@ -428,6 +436,8 @@ def _gang_complaints(
         return
     if reason_of(gang.telling.cause).code == "TooManyGangs" and _crowd(world) > plan.limits.waiting:
         return
+    if any(use.claim for pod in waiting for use in pod.device_claims):
+        return  # those who share a claim go to one node, and ``seats`` knows of no such level
     yield from _start_complaints(world, referee, room, key, sight, waiting, plan)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from extender.core.effects import (
     CleanJob,
     Confirm,
+    Deallocate,
     Effect,
     Enqueue,
     Evict,
@@ -45,6 +46,7 @@ from extender.runtime.requests import LookAtPod, Response, Send
 from policies.model import GroupKey
 from tests.simulation.model.apiserver import OK, ApiServer
 from tests.simulation.model.changes import Kind
+from tests.simulation.model.devices import as_shown, node_as_shown
 from tests.simulation.model.facts import seen
 from tests.simulation.model.pods import as_read
 
@@ -89,15 +91,16 @@ class Restart:
 
     def _objects(self) -> Iterator[Event]:
         api = self.api
-        yield from map(seen, api.changes[Kind.STORAGE].values())
-        yield from map(NodeSeen, api.nodes.values())
+        for kind in (Kind.STORAGE, Kind.DEVICES, Kind.CLAIMS):
+            yield from map(seen, api.changes[kind].values())
+        yield from (NodeSeen(node_as_shown(node)) for node in api.nodes.values())
         yield from map(BudgetSeen, api.budgets.values())
         yield from map(QueueSeen, api.queues.values())
         yield from map(GroupSeen, api.groups.values())
         yield from map(GroupJobSeen, api.group_jobs.values())
-        yield from (JobSeen(job.shown()) for job in api.jobs.values())
+        yield from (JobSeen(job.read()) for job in api.jobs.values())
         yield from map(OwnerSeen, api.gang_owners.values())
-        yield from (PodSeen(as_read(pod)) for pod in api.pods.values())
+        yield from (PodSeen(as_shown(as_read(pod))) for pod in api.pods.values())
 
     def _do(self, actions: list[Action], now: float) -> None:
         for action in actions:
@@ -111,7 +114,17 @@ class Restart:
 
     def _changes(self, effect: Effect) -> bool:
         match effect:
-            case PostBinding() | Evict() | Ungate() | StartJob() | SuspendJob() | CleanJob() | Enqueue() | Wake():
+            case (
+                PostBinding()
+                | Deallocate()
+                | Evict()
+                | Ungate()
+                | StartJob()
+                | SuspendJob()
+                | CleanJob()
+                | Enqueue()
+                | Wake()
+            ):
                 return True
             case Confirm(group=group):
                 # Of a job whose plan others have taken off it while it ran a new life knows no plan: it is a gang then.

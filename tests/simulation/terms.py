@@ -22,6 +22,7 @@ class Terms:
     ``within_s``: how long those that are let go await nodes; 0: nobody is.
     ``pins``: gated members are told theirs with their gates. ``sliced``: much happens in the middle of a pass.
     ``storage``: gangs have volume claims, which fairness knows nothing of.
+    ``claims``: pods have claims of devices.
     """
 
     calm: bool
@@ -42,3 +43,4 @@ class Terms:
     sliced: bool = False
     seat_s: float = 60.0
     storage: bool = False
+    claims: bool = False

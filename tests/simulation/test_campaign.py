@@ -17,7 +17,11 @@ REAL = 100_001
 """From here on the seeds have real nodes."""
 
 
-@pytest.mark.parametrize("first", [*range(1, SEEDS + 1, CHUNK), *range(REAL, REAL + 2 * CHUNK, CHUNK)])
+CLAIMS = 1_000_001
+"""From here on pods have claims of devices."""
+
+
+@pytest.mark.parametrize("first", [*range(1, SEEDS + 1, CHUNK), *range(REAL, REAL + 2 * CHUNK, CHUNK), CLAIMS])
 def test_every_promise_is_kept_whatever_goes_wrong(first: int) -> None:
     """A seed that breaks one raises its story, and the command that plays it again."""
     for seed in range(first, first + CHUNK):

@@ -16,6 +16,7 @@ from tests.simulation.plants import (
     acts,
     asking,
     changes,
+    claims,
     drifting,
     driving,
     elastic,
@@ -45,6 +46,9 @@ _IDLE = "waits, and (there is room for|its reason names .*, which is gone)"
 _HELD_ELSEWHERE = "and its claim .* is held to|claims of .* are promised"
 _SHORT_OF_NODES = "waits, and there is room for|could have been planned for"
 FOUND: list[tuple[Plant, int, str]] = [
+    (claims.devices_of_claims_promised_once_more, 1_000_001, "is to be started on|is promised n"),
+    (claims.plan_leaves_the_devices_of_an_earlier_start, 1_000_003, "and its claim .* has devices on"),
+    (claims.allocation_taken_back_while_a_binding_is_under_way, 1_000_001, "is deallocated, and .* (bound with it)"),
     (hearing.quorum_off_by_one, 2, r"is to be bound when \d+ of \d+ members"),
     (hearing.minimum_of_a_role_one_lower, 167, r"members of .* are there, \d+ of \d+ of role"),
     (hearing.bound_members_not_counted, 1, "is bound in part"),

@@ -22,9 +22,12 @@ from policies.model import (
     PodSets,
     SlotKey,
 )
+from policies.model.devices import Allocation, DeviceClaim
 from policies.model.queues import QueueObject
 from tests.simulation.model.batch import BatchJob, Write, written
 from tests.simulation.model.changes import Change, Kind, StorageObject
+from tests.simulation.model.devices import Thing
+from tests.simulation.model.devices import uid_of as uid_of_thing
 from tests.simulation.model.owner import OwnerObject
 from tests.simulation.model.pods import WOKEN, as_read, pinned
 from tests.simulation.model.wire import Stage, Wire
@@ -61,6 +64,10 @@ class ApiServer:
         self.queues: dict[str, QueueObject] = {}
         """ClusterQueues, LocalQueues, Cohorts and ResourceFlavors, by kind and name."""
         self.owners: dict[GroupKey, OwnerObject] = {}
+        self.things: dict[str, Thing] = {}
+        """Slices, classes and templates of claims, by kind and name."""
+        self.claims: dict[str, DeviceClaim] = {}
+        """ResourceClaims, by UID."""
         self.budgets: dict[str, DisruptionBudget] = {}
         """By namespace and name."""
         self.storage: dict[str, StorageObject] = {}
@@ -276,6 +283,61 @@ class ApiServer:
         self.budgets[f"{budget}"] = budget
         self._tell(Kind.BUDGETS, f"{budget}", budget)
 
+    def set_thing(self, thing: Thing) -> None:
+        """Create or change what a driver publishes, or users say of devices."""
+        self.things[uid_of_thing(thing)] = thing
+        self._tell(Kind.DEVICES, uid_of_thing(thing), thing)
+
+    def remove_thing(self, uid: str) -> None:
+        del self.things[uid]
+        self._end(Kind.DEVICES, uid)
+
+    def set_claim(self, claim: DeviceClaim) -> None:
+        """Create or change a ResourceClaim; nobody hears of a write that changes nothing."""
+        if self.claims.get(claim.uid) != claim:
+            self.claims[claim.uid] = claim
+            self._tell(Kind.CLAIMS, claim.uid, claim)
+
+    def remove_claim(self, uid: str) -> None:
+        del self.claims[uid]
+        self._end(Kind.CLAIMS, uid)
+
+    def reserve_claim(self, uid: str, chosen: Allocation | None, pod: str) -> tuple[int, DeviceClaim | None]:
+        """Reserve it for the pod, with what was ``chosen`` for it; None: it has an allocation already."""
+        claim = self.claims.get(uid)
+        if claim is None:
+            return NOT_FOUND, None
+        if (claim.allocation is None) != (chosen is not None):
+            return CONFLICT, None
+        reserved = claim.reserved_for if pod in claim.reserved_for else (*claim.reserved_for, pod)
+        self.set_claim(replace(claim, allocation=chosen or claim.allocation, reserved_for=reserved))
+        return OK, self.claims[uid]
+
+    def unreserve_claim(self, uid: str, pod: str) -> int:
+        """Take the reservation of the pod back, and nothing else."""
+        claim = self.claims.get(uid)
+        if claim is None:
+            return NOT_FOUND
+        self.set_claim(replace(claim, reserved_for=tuple(one for one in claim.reserved_for if one != pod)))
+        return OK
+
+    def look_at_claim(self, uid: str) -> tuple[int, DeviceClaim | None]:
+        """GET it, with its version."""
+        claim = self.claims.get(uid)
+        return (0, None) if claim is None else (self.changes[Kind.CLAIMS][uid].version, claim)
+
+    def deallocate_claim(self, uid: str, version: int, but: str = "") -> int:
+        """Clear allocation and reservations of that version of it. ``but``: the one pod that may have reserved it."""
+        claim = self.claims.get(uid)
+        if claim is None:
+            return NOT_FOUND
+        if self.changes[Kind.CLAIMS][uid].version != version:
+            return CONFLICT
+        if {*claim.reserved_for} - {but}:
+            return REFUSED
+        self.set_claim(replace(claim, allocation=None, reserved_for=()))
+        return OK
+
     @property
     def podsets(self) -> dict[GroupKey, PodSets]:
         """What the jobs that have not ended ask for."""
@@ -354,7 +416,9 @@ class ApiServer:
         | OwnerObject
         | QueueObject
         | DisruptionBudget
-        | StorageObject,
+        | StorageObject
+        | Thing
+        | DeviceClaim,
         written: bytes = b"",
     ) -> None:
         self.version += 1

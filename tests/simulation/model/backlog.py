@@ -13,7 +13,7 @@ from typing import assert_never
 from policies.model import Node, Pod
 from policies.placement.matching import admits
 from tests.simulation.model import plugins
-from tests.simulation.model.cache import FACTS, FIT, SHAPE, VOLUMES
+from tests.simulation.model.cache import DEVICES, FACTS, FIT, SHAPE, VOLUMES
 
 EXTENDER = "Extender"
 """The rejector's name when the extender has refused a node that the plug-ins would have taken."""
@@ -67,7 +67,12 @@ class StorageChanged:
     """Volumes, or claims, are not what they were."""
 
 
-ClusterEvent = PodCame | PodWent | NodeCame | NodeWent | OwnChange | Activated | StorageChanged
+@dataclass(frozen=True, slots=True)
+class DevicesChanged:
+    """Devices, or claims of them, are not what they were."""
+
+
+ClusterEvent = PodCame | PodWent | NodeCame | NodeWent | OwnChange | Activated | StorageChanged | DevicesChanged
 
 
 class Place(Enum):
@@ -246,6 +251,8 @@ def _helps(event: ClusterEvent, queued: Queued) -> bool:
             return EXTENDER in rejectors or (relabelled and plugins.NEAR in rejectors)
         case StorageChanged():
             return EXTENDER in rejectors or VOLUMES in rejectors
+        case DevicesChanged():
+            return EXTENDER in rejectors or DEVICES in rejectors
         case Activated():
             return True
         case _:

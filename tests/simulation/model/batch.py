@@ -30,6 +30,7 @@ from policies.model import (
     Toleration,
 )
 from tests.simulation.model.additions import as_created
+from tests.simulation.model.devices import podsets_as_shown
 
 MOST_TERMS = 8
 """With no more nodes than these a plan is node affinity in the template; with more its pods are pinned by index."""
@@ -150,6 +151,11 @@ class BatchJob:
             of_class=self.of_class,
         )
 
+    def read(self) -> Job:
+        """The same as its object says it: devices stand in the claims of its pods."""
+        job = self.shown()
+        return replace(job, podsets=podsets_as_shown(job.podsets))
+
     def _to_come(self, podset: PodSet) -> PodSet:
         """What finishes while the job runs has a node in its plan, and keeps its slot. Without indexes nobody can tell
         which it was."""
@@ -215,7 +221,7 @@ def written(job: BatchJob, write: Write) -> BatchJob | str:
                 return job
             if write.let_go is None and job.let_go is not None and not job.suspended:
                 return _lead(job, write)
-            if not job.managed or job.held or job.ended or not job.stopped or job.shown().podsets != planned.podsets:
+            if not job.managed or job.held or job.ended or not job.stopped or job.read().podsets != planned.podsets:
                 return "the job is not as it was when it was planned"
             led = replace(job, led=dict(plan), labels=dict(write.labels), minimum=minimum, flavors=flavors)
             led = replace(led, tolerations=dict(write.tolerations))
@@ -237,7 +243,7 @@ def written(job: BatchJob, write: Write) -> BatchJob | str:
 
 def _lead(job: BatchJob, write: StartJob) -> BatchJob | str:
     """It was let go, and has its nodes. Its templates stay as they are."""
-    if not job.managed or job.ended or job.shown().podsets != write.job.podsets:
+    if not job.managed or job.ended or job.read().podsets != write.job.podsets:
         return "the job is not as it was when it was planned"
     return replace(job, plan=dict(write.plan), let_go=None)
 

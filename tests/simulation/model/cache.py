@@ -8,9 +8,10 @@ from policies.model import Node, Pod, Requests, Selection
 from policies.placement.matching import admits
 from tests.simulation.model.plugins import PORTS, PreFilter
 
-FIT, SHAPE, FACTS, VOLUMES = "NodeResourcesFit", "NodeAffinity", "VolumeBinding", "VolumeBinding by claims"
-"""Who refuses a node: for lack of room, for selector, affinity or taints, for what only kube-scheduler knows, for lack
-of volumes."""
+FIT, SHAPE, FACTS = "NodeResourcesFit", "NodeAffinity", "VolumeBinding"
+"""Who refuses a node: for lack of room, for selector, affinity or taints, for what only kube-scheduler knows."""
+VOLUMES, DEVICES = "VolumeBinding by claims", "DynamicResources"
+"""The same for lack of volumes, or of devices."""
 
 
 Bars = Callable[[Pod, str], bool]

@@ -13,8 +13,10 @@ from policies.model import (
     Pod,
     PodGroup,
 )
+from policies.model.devices import DeviceClaim
 from policies.model.queues import QueueObject
 from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.devices import Thing
 from tests.simulation.model.owner import OwnerObject
 
 StorageObject = ClaimSeen | VolumeSeen | StorageClassSeen
@@ -31,6 +33,9 @@ class Kind(Enum):
     BUDGETS = auto()
     STORAGE = auto()
     """Volumes, their claims and classes."""
+    DEVICES = auto()
+    """What is published of devices, their classes, and templates of claims."""
+    CLAIMS = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,19 @@ class Change:
 
     kind: Kind
     uid: str
-    value: Pod | Node | PodGroup | GroupJob | BatchJob | OwnerObject | QueueObject | DisruptionBudget | StorageObject
+    value: (
+        Pod
+        | Node
+        | PodGroup
+        | GroupJob
+        | BatchJob
+        | OwnerObject
+        | QueueObject
+        | DisruptionBudget
+        | StorageObject
+        | Thing
+        | DeviceClaim
+    )
     version: int
     gone: bool = False
     written: bytes = b""

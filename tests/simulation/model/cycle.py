@@ -10,7 +10,8 @@ from typing import Protocol, TypeVar
 from extender.core.effects import AnswerFilter, AnswerPreempt
 from policies.model import Pod, Selection
 from tests.simulation.model.backlog import EXTENDER
-from tests.simulation.model.cache import SHAPE, VOLUMES, Cache
+from tests.simulation.model.cache import DEVICES, SHAPE, VOLUMES, Cache
+from tests.simulation.model.dra import DynamicResources
 from tests.simulation.model.network import Network
 from tests.simulation.model.storage import VolumeBinding
 from tests.simulation.model.tasks import Process
@@ -98,6 +99,7 @@ class Cycle:
         profile: Profile,
         cache: Cache,
         storage: VolumeBinding,
+        dra: DynamicResources,
         find: Callable[[], Verbs | None] | None,
     ) -> None:
         self._storage = storage
@@ -106,6 +108,7 @@ class Cycle:
         self._profile = profile
         self._cache = cache
         self._find = find
+        self._dra = dra
         self._start = 0
 
     def run(self, pod: Pod) -> Process[Chosen | Refused | Failed]:
@@ -115,6 +118,8 @@ class Cycle:
             return Refused({}, (), "no nodes available to schedule pods")
         if pod.claims and self._storage.waits(pod):
             return Refused({}, (VOLUMES,), "a volume claim is not there")
+        if pod.device_claims and self._dra.waits(pod):
+            return Refused({}, (DEVICES,), "waiting for a ResourceClaim")
         nominated = pod.nominated_node
         if nominated in cache.nodes and nominated is not None and self._refusal(pod, nominated) is None:
             answer = yield from self._filter(pod, (nominated,))
@@ -177,9 +182,12 @@ class Cycle:
         return tuple(feasible), plugins
 
     def _refusal(self, pod: Pod, node: str) -> str | None:
-        """Which of the plug-ins refuses the node: that of volumes comes after the others."""
-        refuser = self._cache.refusal(pod, node)
-        return VOLUMES if refuser is None and pod.claims and self._storage.refuses(pod, node) else refuser
+        """Which of the plug-ins refuses the node: those of volumes and devices come after the others."""
+        if (refuser := self._cache.refusal(pod, node)) is not None:
+            return refuser
+        if pod.claims and self._storage.refuses(pod, node):
+            return VOLUMES
+        return DEVICES if self._dra.refuses(pod, node) else None
 
     def _best(self, nodes: tuple[str, ...]) -> str:
         """The least loaded; equals by chance."""

@@ -9,6 +9,12 @@ from extender.core.events import (
     BudgetSeen,
     ClaimGone,
     ClaimSeen,
+    ClaimTemplateGone,
+    ClaimTemplateSeen,
+    DeviceClaimGone,
+    DeviceClaimSeen,
+    DeviceClassGone,
+    DeviceClassSeen,
     Event,
     GroupGone,
     GroupJobGone,
@@ -24,14 +30,18 @@ from extender.core.events import (
     PodSeen,
     QueueGone,
     QueueSeen,
+    SliceGone,
+    SliceSeen,
     StorageClassGone,
     StorageClassSeen,
     VolumeGone,
     VolumeSeen,
 )
 from policies.model import DisruptionBudget, GroupJob, Node, Pod, PodGroup
+from policies.model.devices import ClaimTemplate, DeviceClaim, Slice
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.changes import Change, StorageObject
+from tests.simulation.model.devices import Thing, as_shown, node_as_shown
 from tests.simulation.model.owner import OwnerObject
 from tests.simulation.model.pods import as_read
 from tests.simulation.model.wire import read_node, read_pod
@@ -41,21 +51,23 @@ def seen(change: Change) -> Event:
     """It is there, or has changed."""
     match change.value:
         case Pod() as pod:
-            return PodSeen(read_pod(change.written, pod) if change.written else as_read(pod))
+            return PodSeen(read_pod(change.written, pod) if change.written else as_shown(as_read(pod)))
         case Node() as node:
-            return NodeSeen(read_node(change.written) if change.written else node)
+            return NodeSeen(read_node(change.written) if change.written else node_as_shown(node))
         case PodGroup() as group:
             return GroupSeen(group)
         case GroupJob() as made_by:
             return GroupJobSeen(made_by)
         case BatchJob() as job:
-            return JobSeen(job.shown())
+            return JobSeen(job.read())
         case OwnerObject() as owner:
             return OwnerSeen(owner.shown())
         case DisruptionBudget() as budget:
             return BudgetSeen(budget)
         case ClaimSeen() | VolumeSeen() | StorageClassSeen() as thing:
             return thing
+        case Slice() | ClaimTemplate() | DeviceClassSeen() | DeviceClaim() as thing:
+            return _device_seen(thing)
         case queue:
             return QueueSeen(queue)
 
@@ -79,6 +91,8 @@ def gone(change: Change) -> Event:
             return BudgetGone(budget.namespace, budget.name)
         case ClaimSeen() | VolumeSeen() | StorageClassSeen() as thing:
             return _storage_gone(thing)
+        case Slice() | ClaimTemplate() | DeviceClassSeen() | DeviceClaim() as thing:
+            return _device_gone(thing)
         case queue:
             return QueueGone(queue)
 
@@ -91,6 +105,30 @@ def _storage_gone(thing: StorageObject) -> Event:
             return VolumeGone(name, namespace, claim)
         case StorageClassSeen(known):
             return StorageClassGone(known.name)
+
+
+def _device_seen(thing: Thing | DeviceClaim) -> Event:
+    match thing:
+        case Slice():
+            return SliceSeen(thing)
+        case ClaimTemplate():
+            return ClaimTemplateSeen(thing)
+        case DeviceClaim():
+            return DeviceClaimSeen(thing)
+        case DeviceClassSeen():
+            return thing
+
+
+def _device_gone(thing: Thing | DeviceClaim) -> Event:
+    match thing:
+        case Slice():
+            return SliceGone(thing.name)
+        case ClaimTemplate():
+            return ClaimTemplateGone(thing.namespace, thing.name)
+        case DeviceClaim():
+            return DeviceClaimGone(thing.namespace, thing.name)
+        case DeviceClassSeen():
+            return DeviceClassGone(thing.name)
 
 
 def as_meant(change: Change) -> Event:

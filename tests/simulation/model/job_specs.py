@@ -17,6 +17,7 @@ from policies.model import (
     Selection,
     Topology,
 )
+from policies.model.devices import ClaimUse
 from policies.model.storage import Storage
 
 
@@ -34,6 +35,7 @@ class Role:
     labels: Labels = ()
     constraints: Constraints = UNCONSTRAINED
     name: str = ""
+    claims: tuple[ClaimUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,7 @@ class Jobs:
             selection=role.selection,
             labels=role.labels,
             constraints=role.constraints,
+            device_claims=role.claims,
             topology=spec.topology,
             group=ref,
             queue=spec.queue,

@@ -6,8 +6,10 @@ from random import Random
 
 from extender.simulation.clock import Clock
 from policies.model import Node, Pod
+from policies.model.devices import DeviceClaim
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.changes import Change, Kind
+from tests.simulation.model.devices import claims_of, node_of
 from tests.simulation.model.wire import Stage
 
 
@@ -26,11 +28,14 @@ class Kubelets:
         self._start_s = start_s
         self._stop_s = stop_s
         self._dice = dice
+        self.prepare_s = 0.0
+        """How long the devices of a pod take to be prepared."""
         self._down: dict[str, None] = {}
         self._starting: dict[str, None] = {}
         self._stopping: dict[str, None] = {}
         api.listeners[Kind.PODS].append(self._pod_changed)
         api.listeners[Kind.NODES].append(self._node_changed)
+        api.listeners[Kind.CLAIMS].append(self._claim_changed)
 
     def set_down(self, node: str, *, down: bool) -> None:
         """A node that is down neither starts nor ends a pod; when it is back it does both."""
@@ -62,17 +67,33 @@ class Kubelets:
             self._starting[uid] = None
             if self._dice is not None:
                 self._clock.after(self._start_s * self._dice.random(), lambda: self._report(uid, Stage.SEEN))
-            self._clock.after(self._start_s, lambda: self._start(uid))
+            prepare_s = self.prepare_s if pod.device_claims else 0.0
+            self._clock.after(self._start_s + prepare_s, lambda: self._start(uid))
 
     def _start(self, uid: str) -> None:
         self._starting.pop(uid, None)
         pod = self._api.pods.get(uid)
-        runs = pod is not None and pod.phase == "Pending" and not pod.deleting
+        runs = pod is not None and pod.phase == "Pending" and not pod.deleting and self._has_devices(pod)
         if pod is not None and runs and pod.node in self._api.nodes and pod.node not in self._down:
             if self._dice is None:
                 self._api.change_pod(uid, phase="Running")
             else:
                 self._start_in_pieces(uid, self._dice)
+
+    def _has_devices(self, pod: Pod) -> bool:
+        """Whether its claims are allocated here and reserved for it: else it is tried again when a claim changes."""
+        for claim in claims_of(pod, self._api.claims.values()) if pod.device_claims else ():
+            if claim is None or pod.uid not in claim.reserved_for or claim.allocation is None:
+                return False
+            if node_of(claim.allocation) != pod.node:
+                return False
+        return True
+
+    def _claim_changed(self, change: Change) -> None:
+        claim = change.value
+        for uid in claim.reserved_for if isinstance(claim, DeviceClaim) and not change.gone else ():
+            if (pod := self._api.pods.get(uid)) is not None and pod.node:
+                self._look_after(pod)
 
     def _start_in_pieces(self, uid: str, dice: Random) -> None:
         """Report that the pod runs, has an address and is ready; some pods are unready again for a while."""

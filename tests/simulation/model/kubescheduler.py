@@ -10,9 +10,10 @@ from random import Random
 from extender.simulation.clock import Timer
 from policies.model import Pod
 from tests.simulation.model.apiserver import NOT_FOUND, OK, ApiServer
-from tests.simulation.model.backlog import Backlog, Place, PodWent, Queued, StorageChanged
+from tests.simulation.model.backlog import Backlog, DevicesChanged, Place, PodWent, Queued, StorageChanged
 from tests.simulation.model.cache import Bars, Cache, no_bars
 from tests.simulation.model.cycle import BindRequest, Chosen, Cycle, Failed, Profile, Refused, Verbs
+from tests.simulation.model.dra import DynamicResources
 from tests.simulation.model.network import Network
 from tests.simulation.model.picture import Picture
 from tests.simulation.model.preemption import Victims, candidates, cheapest
@@ -63,13 +64,14 @@ class KubeScheduler:
         self._cache = Cache(bars)
         self._backlog = Backlog(lambda: self._clock.now, longest_s=profile.longest_backoff_s)
         self._storage = VolumeBinding(api, network, self._storage_changed, REQUEST_S)
-        self._cycle = Cycle(network, random, profile, self._cache, self._storage, find)
+        self._dra = DynamicResources(api, network, self._devices_changed, REQUEST_S)
+        self._cycle = Cycle(network, random, profile, self._cache, self._storage, self._dra, find)
         self._writes = Lane(self._clock, _WRITES_AT_ONCE)
         self._said: dict[str, str] = {}
         self._thaw = 0.0
         self._loop: Task | None = None
         self._timer: Timer | None = None
-        self.picture = Picture(api, network, profile.name, self._cache, self._backlog, self._go_on)
+        self.picture = Picture(api, network, profile.name, self._cache, self._backlog, self._dra, self._go_on)
         self._storage.list()
         self.picture.list()
 
@@ -103,6 +105,10 @@ class KubeScheduler:
 
     def _storage_changed(self) -> None:
         self._backlog.tell(StorageChanged())
+        self._go_on()
+
+    def _devices_changed(self) -> None:
+        self._backlog.tell(DevicesChanged())
         self._go_on()
 
     def _go_on(self) -> None:
@@ -140,6 +146,9 @@ class KubeScheduler:
                 self._cache.assume(pod, node)
                 if pod.claims:
                     self._storage.reserve(pod, node)
+                if pod.device_claims:
+                    self._dra.reserve(pod, node)
+                if pod.claims or pod.device_claims:
                     self._writes.submit(self._prepare(queued, node))
                 else:
                     self._bind(queued, node)
@@ -147,6 +156,8 @@ class KubeScheduler:
                 self._backlog.failed(queued)
                 yield from self._say(pod, None, "SchedulerError: the extender has failed", Nomination.CLEAR)
             case Refused(_, rejectors, message):
+                if pod.device_claims:
+                    yield from self._dra.after_refusal(pod)
                 nomination = yield from self._preempt(pod, verdict)
                 if not self._left(pod.uid):
                     self._backlog.refused(queued, rejectors)
@@ -214,8 +225,13 @@ class KubeScheduler:
     # Binding cycles.
 
     def _prepare(self, queued: Queued, node: str) -> Process[None]:
-        """PreBind: have the volumes of the pod provided. Only then is its Binding asked for."""
-        if (yield from self._storage.before_bind(queued.pod, node)):
+        """PreBind: say on the pod where it is to go, have its volumes provided, and write its claims of devices. Then
+        its Binding is asked for."""
+        pod = queued.pod
+        if pod.device_claims and pod.nominated_node != node:
+            yield from self._network.request(lambda: self._api.touch_pod(pod.uid, nominated_node=node), REQUEST_S)
+        done = not pod.claims or (yield from self._storage.before_bind(pod, node))
+        if done and (not pod.device_claims or (yield from self._dra.before_bind(pod))):
             self._bind(queued, node)
         else:
             self._bind_failed(queued)
@@ -270,6 +286,8 @@ class KubeScheduler:
     def _bind_failed(self, queued: Queued) -> None:
         pod = queued.pod
         self._storage.unreserve(pod)
+        if pod.device_claims:
+            self._writes.submit(self._dra.unreserve(pod))
         if pod.uid in self._cache.assumed:
             self._cache.take(pod.uid)
             self._backlog.tell(PodWent(pod))

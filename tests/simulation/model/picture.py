@@ -9,6 +9,8 @@ from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.backlog import Backlog, NodeCame, NodeWent, Place, PodCame, PodWent
 from tests.simulation.model.cache import Cache
 from tests.simulation.model.changes import Change, Kind
+from tests.simulation.model.devices import as_shown, node_as_shown
+from tests.simulation.model.dra import DynamicResources
 from tests.simulation.model.informer import Informer
 from tests.simulation.model.network import Network
 
@@ -17,27 +19,38 @@ class Picture:
     """``name``: whose pods are queued. ``changed`` is called after every event."""
 
     def __init__(
-        self, api: ApiServer, network: Network, name: str, cache: Cache, backlog: Backlog, changed: Callable[[], None]
+        self,
+        api: ApiServer,
+        network: Network,
+        name: str,
+        cache: Cache,
+        backlog: Backlog,
+        dra: DynamicResources,
+        changed: Callable[[], None],
     ) -> None:
         self._name = name
         self._cache = cache
         self._backlog = backlog
+        self._dra = dra
         self._changed = changed
         self._nodes = Informer(api, network, Kind.NODES, self._node_seen, self._node_gone)
         self._pods = Informer(api, network, Kind.PODS, self._pod_seen, self._pod_gone)
 
     def list(self) -> None:
         self._nodes.list()
+        self._dra.list()
         self._pods.list()
 
     def stop(self) -> None:
         self._nodes.stop()
         self._pods.stop()
+        self._dra.stop()
 
     def interrupt(self, seconds: float, *, relist: bool) -> None:
         """Both watches break for that long."""
         self._nodes.interrupt(seconds, relist=relist)
         self._pods.interrupt(seconds, relist=relist)
+        self._dra.interrupt(seconds, relist=relist)
 
     def pod(self, uid: str) -> Pod | None:
         """The pod as it was last seen."""
@@ -100,9 +113,9 @@ class Picture:
 
 def _pod(change: Change) -> Pod:
     assert isinstance(change.value, Pod)
-    return change.value
+    return as_shown(change.value)
 
 
 def _node(change: Change) -> Node:
     assert isinstance(change.value, Node)
-    return change.value
+    return node_as_shown(change.value)

@@ -39,7 +39,7 @@ from tests.simulation.model.requests import carry_out
 from tests.simulation.model.tasks import Process, spawn
 
 _MADE_BY = (Kind.GROUP_JOBS, Kind.JOBS, Kind.OWNERS)
-_OPTIONAL = (Kind.GROUP_JOBS, Kind.OWNERS, Kind.BUDGETS, Kind.STORAGE)
+_OPTIONAL = (Kind.GROUP_JOBS, Kind.OWNERS, Kind.BUDGETS, Kind.STORAGE, Kind.DEVICES, Kind.CLAIMS)
 
 
 class InjectedError(Exception):
@@ -114,7 +114,17 @@ class Extender:
         self._wake_at: float | None = None
         self._watches = [
             Informer(api, network, kind, self._seen, self._gone)
-            for kind in (Kind.STORAGE, Kind.BUDGETS, Kind.QUEUES, Kind.NODES, Kind.GROUPS, *_MADE_BY, Kind.PODS)
+            for kind in (
+                Kind.STORAGE,
+                Kind.BUDGETS,
+                Kind.QUEUES,
+                Kind.DEVICES,
+                Kind.CLAIMS,
+                Kind.NODES,
+                Kind.GROUPS,
+                *_MADE_BY,
+                Kind.PODS,
+            )
             if kind not in _OPTIONAL or kind in served
         ]
         self._starting: Timer | None = self._clock.after(start_s, self._list)

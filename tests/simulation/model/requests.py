@@ -42,6 +42,8 @@ def carry_out(
     """
     if isinstance(asked, StartJob | SuspendJob | CleanJob) or (isinstance(asked, Reserve) and asked.job is not None):
         return (yield from _write_job(asked, timeout_s, api, network, rests))
+    if isinstance(asked, Deallocate):
+        return (yield from _deallocate(asked, timeout_s, api, network, rests))
     if isinstance(asked, TryPod):
         send, tries = network.hung if network.hanging else network.request, asked.job.key
         status = yield from send(lambda: _NO_QUOTA if tries in api.blocked else OK, timeout_s)
@@ -107,6 +109,26 @@ def _write_mark(asked: Enqueue | Report | Reserve, api: ApiServer) -> int:
             return api.tell_of_group(key, uid, started=asked.code in ("Running", "Ended"))
         case _:
             return OK
+
+
+def _deallocate(
+    asked: Deallocate, timeout_s: float, api: ApiServer, network: Network, rests: Callable[[], float]
+) -> Process[Response]:
+    """A GET, and one PATCH on the condition that the claim is as it was then."""
+    version, claim = 0, None
+
+    def look() -> int:
+        nonlocal version, claim
+        version, claim = api.look_at_claim(asked.uid)
+        return OK
+
+    status = yield from (network.hung if network.hanging else network.request)(look, timeout_s)
+    if status == OK and claim is not None and claim.allocation is not None:
+        while (standstill_s := rests()) > 0:
+            yield standstill_s
+        write = network.unless_refused(lambda: api.deallocate_claim(asked.uid, version))
+        status = yield from network.request(write, timeout_s)
+    return Response(status, f"the API server said {status}")
 
 
 def _write_job(

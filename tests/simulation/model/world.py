@@ -18,7 +18,9 @@ from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.budgets import DisruptionController
 from tests.simulation.model.cache import Bars, no_bars
 from tests.simulation.model.changes import Kind, StorageObject
+from tests.simulation.model.claimcontroller import ClaimController
 from tests.simulation.model.cycle import Profile
+from tests.simulation.model.devices import Thing
 from tests.simulation.model.jobcontroller import JobController
 from tests.simulation.model.jobs import Jobs
 from tests.simulation.model.kubelet import Kubelets
@@ -64,6 +66,8 @@ class World:
         late_s: float = 0.0,
         platform: Platform | None = None,
         storage: Iterable[StorageObject] = (),
+        things: Iterable[Thing] = (),
+        prepare_s: float = 0.0,
     ) -> None:
         self.chance = Chance(seed)
         self.clock = Clock(BEGIN_S)
@@ -71,6 +75,7 @@ class World:
         self.network = Network(self.clock, self.chance.stream("network"), weather)
         manner = None if platform is None else self.chance.stream("kubelets")
         self.kubelets = Kubelets(self.api, self.clock, dice=manner)
+        self.kubelets.prepare_s = prepare_s
         self.plugins = DevicePlugins(self.api, {} if platform is None else platform.lists)
         self.daemons = {} if platform is None else platform.daemons
         DaemonSets(self.api, self.clock, self.chance.stream("daemons"), self.daemons)
@@ -82,6 +87,8 @@ class World:
             pause=lambda: 0.1 * pauses.random(),
             late=lambda: late_s * late.random() if late_s else 0.0,
         )
+        allocating = self.chance.stream("claim controller")
+        ClaimController(self.api, self.clock, lag=lambda: 0.05 * allocating.random())
         lags = self.chance.stream("job controller")
         self.controller = JobController(self.api, self.clock, lag=lambda: 0.05 * lags.random(), rate=pod_rate)
         delays = self.chance.stream("controllers of owners")
@@ -109,8 +116,10 @@ class World:
         self._writes_at_once = writes_at_once
         self._slice_s = slice_s
         StorageController(self.api, self.clock, self.chance.stream("storage"))
-        for thing in storage:
-            self.api.set_storage(thing)
+        for kept in storage:
+            self.api.set_storage(kept)
+        for thing in things:
+            self.api.set_thing(thing)
         for node in nodes:
             self.api.set_node(node)
         for queue in queues:

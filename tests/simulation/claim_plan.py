@@ -1,0 +1,153 @@
+"""Seeds whose pods have ResourceClaims: odd millions. Their nodes have devices by slices that come, change and go.
+
+Everything about devices is drawn here. These seeds have gangs and suspended jobs, and no queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from extender.simulation.chance import Chance
+from policies.model import GANG_GATE, HOSTNAME, Dialect, GroupKey, GroupRef, Node, Pod, PodSet, Requests, Topology
+from policies.model.devices import ClaimTemplate, ClaimUse, DeviceClaim
+from tests.builders import node, requests
+from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.devices import ANY, CLASSES, LARGE, Thing, listed, slice_of, spec_of, with_amounts
+from tests.simulation.model.job_specs import JobSpec, Role
+
+TEMPLATES: dict[str, Requests] = {
+    "one": ((ANY, 1),),
+    "two": ((ANY, 2),),
+    "large": ((ANY, 1), (LARGE, 1)),
+    "both": ((ANY, 2), (LARGE, 1)),
+}
+"""By name, what a claim of each asks for: a large device is one of any kind, too."""
+LOSES, LEAVES = "a driver publishes fewer devices", "a driver stops"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPlan:
+    """``kinds``: the devices of each node. ``shared``: claims that users make, and when. ``prepare_s``: how long a
+    kubelet takes to prepare the devices of a pod."""
+
+    kinds: dict[str, tuple[str, ...]]
+    shared: tuple[tuple[float, DeviceClaim], ...] = ()
+    prepare_s: float = 0.0
+
+    @property
+    def things(self) -> tuple[Thing, ...]:
+        """What there is of devices when the run begins."""
+        templates = (ClaimTemplate("default", name, spec_of(asked)) for name, asked in TEMPLATES.items())
+        return (*CLASSES, *templates, *(slice_of(name, kinds) for name, kinds in self.kinds.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnClaims:
+    """What a seed has."""
+
+    nodes: tuple[Node, ...]
+    jobs: tuple[tuple[float, JobSpec], ...]
+    batch: tuple[tuple[float, BatchJob], ...]
+    claims: ClaimPlan
+    faults: tuple[tuple[str, float, str, int], ...]
+    """What, when, or how long after which moment, and after how many of those."""
+
+
+def has_claims(seed: int) -> bool:
+    """All seeds of odd millions."""
+    return seed // 1_000_000 % 2 == 1
+
+
+def draw_claims(chance: Chance, *, calm: bool) -> DrawnClaims:
+    dice, when = chance.stream("devices"), chance.stream("when drivers publish")
+    kinds = {f"n{number:02}": _kinds(dice) for number in range(dice.randint(2, 6))}
+    nodes = tuple(
+        _listing(node(name, 0, cpu=len(devices) + 1, clique=f"c{at // 3}"), devices)
+        for at, (name, devices) in enumerate(kinds.items())
+    )
+    jobs, shared = list[tuple[float, JobSpec]](), list[tuple[float, DeviceClaim]]()
+    for number in range(dice.randint(2, 6)):
+        at = dice.choice((0.0, 0.0, 60 * dice.random()))
+        if not shared and dice.random() < 0.15:
+            jobs.append((at, _sharing(dice, f"job{number}")))
+            late = dice.choice((0.0, 0.0, 5 * dice.random()))
+            claim = DeviceClaim("default", f"shared-job{number}", f"claim {number}", spec_of(((ANY, 1),)))
+            shared.append((at + late, claim))
+        else:
+            jobs.append((at, _gang(dice, f"job{number}")))
+    batch = tuple(
+        (dice.choice((0.0, 40 * dice.random())), _batch(dice, f"batch{at}")) for at in range(dice.randint(0, 2))
+    )
+    faults = [
+        (when.choice((LOSES, LEAVES)), 90 * when.random(), "", 0) for _ in range(0 if calm else when.choice((0, 1, 3)))
+    ]
+    # What fails a start after its claims were allocated.
+    faults += [
+        (when.choice(("a node is cordoned", "a pod is deleted")), 0.0, "hold", 1 + int(12 * when.random()))
+        for _ in range(0 if calm else when.choice((1, 3)))
+    ]
+    prepare_s = dice.choice((0.0, 0.0, 0.0, 540.0))
+    return DrawnClaims(nodes, tuple(jobs), batch, ClaimPlan(kinds, tuple(shared), prepare_s), tuple(faults))
+
+
+def _kinds(dice: Random) -> tuple[str, ...]:
+    """Small ones first: kube-scheduler takes the first that do, and would give large ones to those who take any."""
+    return tuple(sorted((dice.choice(("large", "small")) for _ in range(dice.choice((1, 2, 4, 4)))), reverse=True))
+
+
+def _listing(one: Node, kinds: Sequence[str]) -> Node:
+    amounts = listed(slice_of(one.name, kinds))
+    return replace(one, allocatable=with_amounts(one.allocatable, amounts))
+
+
+def _asked(dice: Random) -> tuple[Requests, tuple[ClaimUse, ...]]:
+    name = dice.choice(("one", "one", "two", "large", "both"))
+    return with_amounts(requests(0), TEMPLATES[name]), (ClaimUse("devices", "", name),)
+
+
+def _gang(dice: Random, name: str) -> JobSpec:
+    size = dice.choice((1, 2, 2, 3, 4, 6))
+    asked, claims = _asked(dice)
+    return JobSpec(
+        name,
+        (Role(size, asked, claims=claims),),
+        min_member=max(1, size - dice.choice((0, 0, 0, 1))),
+        run_s=dice.choice((float("inf"), 5 + 55 * dice.random())),
+        priority=dice.choice((0, 0, 10)),
+        gates=(GANG_GATE,) if dice.random() < 0.7 else (),
+        replaces=dice.random() < 0.9,
+        indexed=dice.random() < 0.7,
+        topology=dice.choice((Topology(),) * 3 + (Topology(required="clique"), Topology(preferred="clique"))),
+    )
+
+
+def _sharing(dice: Random, name: str) -> JobSpec:
+    """A gang whose pods share a claim: its device is counted for the first of them, and they go to one node."""
+    size, claims = dice.choice((2, 3)), (ClaimUse("devices", f"shared-{name}", ""),)
+    first = Role(1, with_amounts(requests(0), ((ANY, 1),)), claims=claims)
+    return JobSpec(
+        name,
+        (first, Role(size - 1, requests(0), claims=claims)),
+        min_member=size,
+        run_s=dice.choice((float("inf"), 5 + 55 * dice.random())),
+        gates=(GANG_GATE,) if dice.random() < 0.7 else (),
+        topology=Topology(required=HOSTNAME),
+    )
+
+
+def _batch(dice: Random, name: str) -> BatchJob:
+    count = dice.choice((1, 2, 3, 4))
+    key, uid = GroupKey("default", f"job-{name}"), f"{name}.1"
+    asked, claims = _asked(dice)
+    group = GroupRef(key.name, Dialect.ANNOTATION, count)
+    template = Pod("", "default", name, asked, owner=uid, group=group, device_claims=claims)
+    return BatchJob(
+        key,
+        uid,
+        (PodSet(template, count, count, indexed=dice.random() < 0.7),),
+        pins=dice.random() < 0.3,
+        run_s=dice.choice((float("inf"), 5 + 55 * dice.random())),
+        ttl_s=dice.choice((0.0, 20.0, float("inf"))),
+    )

@@ -1,0 +1,187 @@
+"""Devices as the referee counts them: as amounts of pods and nodes, and claim by claim.
+
+What the extender was shown has claims and slices in place of amounts: here they are put back. By amounts no device is
+promised twice, and whoever waits lacks room. By claims no allocation is cleared that a pod may start with, none is left
+over, and no plan leaves the node that an allocation names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from extender.core.effects import Deallocate, Effect, Nominate, PostBinding, StartJob, SuspendJob, Ungate
+from extender.core.events import (
+    Event,
+    FilterCalled,
+    JobSeen,
+    NodeGone,
+    NodeSeen,
+    PodSeen,
+    PodsSeen,
+    PreemptCalled,
+    SliceGone,
+    SliceSeen,
+)
+from policies.model import Job, Node, Pod, PodSets, Requests
+from policies.model.devices import DeviceClaim, DeviceKey, Slice
+from tests.simulation.claims import Claims
+from tests.simulation.fairness import OURS
+from tests.simulation.model.apiserver import ApiServer
+from tests.simulation.model.batch import BatchJob
+from tests.simulation.model.changes import Change, Kind
+from tests.simulation.model.devices import ANY, LARGE, amounts_in, claims_of, listed, node_of, with_amounts
+from tests.simulation.sight import Room
+
+
+class DeviceSight:
+    """One for a run. ``begin_life`` when the extender is started."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self._amounts: dict[str, Requests] = {}
+        """By UID of a pod, or UID and series of a job's podset."""
+        self._slices: dict[str, Slice] = {}
+        """As the extender was shown them, by node."""
+        self._nodes: dict[str, Node] = {}
+        api.listeners[Kind.PODS].append(self._pod_changed)
+        api.listeners[Kind.JOBS].append(self._job_changed)
+        for change in api.changes[Kind.JOBS].values():
+            self._job_changed(change)
+
+    def begin_life(self) -> None:
+        self._slices.clear()
+        self._nodes.clear()
+
+    def _pod_changed(self, change: Change) -> None:
+        if isinstance(pod := change.value, Pod) and pod.device_claims:
+            self._amounts[pod.uid] = amounts_in(pod.requests)
+
+    def _job_changed(self, change: Change) -> None:
+        if isinstance(job := change.value, BatchJob):
+            for one in job.podsets:
+                self._amounts[f"{job.uid}/{one.name}"] = amounts_in(one.template.requests)
+
+    # As it was meant
+
+    def meant(self, event: Event) -> Event:
+        """The event with the amounts of what it shows."""
+        match event:
+            case PodSeen(pod):
+                return PodSeen(self._pod(pod))
+            case PodsSeen(pods):
+                return PodsSeen(tuple(map(self._pod, pods)))
+            case FilterCalled(pod=pod) | PreemptCalled(pod=pod):
+                return replace(event, pod=self._pod(pod))
+            case JobSeen(job):
+                return JobSeen(self._job(job))
+            case NodeSeen(node):
+                self._nodes[node.name] = node
+                return self._node(node.name) or event
+            case NodeGone(name):
+                self._nodes.pop(name, None)
+            case SliceSeen(published):
+                self._slices[published.reach.node] = published
+                return self._node(published.reach.node) or event
+            case SliceGone(name):
+                self._slices.pop(name, None)
+                return self._node(name) or event
+            case _:
+                pass
+        return event
+
+    def effect_as_meant(self, effect: Effect) -> Effect:
+        """The effect with the amounts of the job that it is about."""
+        return replace(effect, job=self._job(effect.job)) if isinstance(effect, StartJob | SuspendJob) else effect
+
+    def _pod(self, pod: Pod) -> Pod:
+        found = self._amounts.get(pod.uid)
+        return pod if not found else replace(pod, requests=with_amounts(pod.requests, found))
+
+    def _job(self, job: Job) -> Job:
+        podsets = tuple(
+            replace(one, template=replace(one.template, requests=with_amounts(one.template.requests, found)))
+            if (found := self._amounts.get(f"{job.uid}/{one.name}"))
+            else one
+            for one in job.podsets.podsets
+        )
+        return replace(job, podsets=PodSets(job.podsets.key, podsets))
+
+    def _node(self, name: str) -> NodeSeen | None:
+        node = self._nodes.get(name)
+        if node is None:
+            return None
+        return NodeSeen(replace(node, allocatable=with_amounts(node.allocatable, listed(self._slices.get(name)))))
+
+    # What it asks for
+
+    def judge(self, effect: Effect, claims: Claims, shown: Mapping[str, Change]) -> str | None:
+        """What is wrong with an effect. ``shown``: the claims that the extender has been shown."""
+        match effect:
+            case Nominate(uid, node=str(node)) | Ungate(uid, pin=(node,)) | PostBinding(uid, node=node):
+                pod = self._api.pods.get(uid)
+                if pod is None or not pod.device_claims or isinstance(effect, PostBinding):
+                    return None
+                for claim in claims_of(
+                    pod, (one.value for one in shown.values() if isinstance(one.value, DeviceClaim))
+                ):
+                    if claim is not None and claim.allocation is not None and node_of(claim.allocation) != node:
+                        where = node_of(claim.allocation)
+                        return f"{uid} is promised {node}, and its claim {claim.name} has devices on {where}"
+            case Deallocate(uid):
+                return self._judge_deallocation(uid, claims)
+            case _:
+                pass
+        return None
+
+    def _judge_deallocation(self, uid: str, claims: Claims) -> str | None:
+        claim = self._api.claims.get(uid)
+        if claim is None:
+            return None
+        for pod in self._api.pods.values():
+            if not pod.device_claims or claim not in claims_of(pod, [claim]):
+                continue
+            if pod.uid in claims.posting or pod.uid in claims.doubts.minded:
+                return f"claim {claim.name} is deallocated, and {pod.uid} may be bound with it"
+            if pod.node and not pod.terminal and claim.allocation is not None:
+                return f"claim {claim.name} is deallocated, and {pod.uid} is bound with it"
+        return None
+
+    # What there is
+
+    def look(self) -> Iterator[str]:
+        """What must never be: two claims with one device, and a pod that was bound with devices and has none."""
+        whose: dict[DeviceKey, str] = {}
+        for claim in self._api.claims.values():
+            for device in claim.allocation.devices if claim.allocation is not None else ():
+                if device in whose:
+                    yield f"{device} is allocated to {whose[device]} and {claim.name}"
+                whose[device] = claim.name
+
+    def at_rest(self) -> Iterator[str]:
+        """What must not be at rest: devices that no pod uses, and pods that can never start."""
+        yield from self.look()
+        for claim in self._api.claims.values():
+            if claim.allocation is not None and not claim.reserved_for:
+                yield f"claim {claim.name} keeps {len(claim.allocation.devices)} devices from others, for no pod"
+        for pod in self._api.pods.values():
+            if not (pod.device_claims and pod.node and pod.live and pod.scheduler == OURS):
+                continue
+            for its in claims_of(pod, self._api.claims.values()):
+                if its is None or its.allocation is None or pod.uid not in its.reserved_for:
+                    yield f"{pod.uid} is bound to {pod.node}, and has no devices there"
+
+    def cap(self, room: Room) -> None:
+        """Leave those devices in ``room`` that no claim has, instead of those that bound pods leave."""
+        used = {
+            device
+            for one in self._api.claims.values()
+            if one.allocation is not None
+            for device in one.allocation.devices
+        }
+        for thing in self._api.things.values():
+            if isinstance(thing, Slice) and thing.name in room:
+                free = [one.name for one in thing.devices if DeviceKey(*thing.pool, one.name) not in used]
+                large = sum(name.startswith("large") for name in free)
+                for name, much in ((ANY, len(free)), (LARGE, large)):
+                    room[thing.name][name] = much

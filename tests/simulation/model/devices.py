@@ -1,0 +1,156 @@
+"""Devices of the model: what drivers publish, what claims hold, and which device a claim gets.
+
+Drivers have two kinds of devices: large ones, and others. Pods and nodes of the model list them as amounts of two
+resources, which the referee counts like any other. The extender and kube-scheduler are shown pods and nodes without
+them: they have slices and claims instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from extender.core.events import DeviceClassSeen
+from policies.model import Node, Pod, PodSets, Requests, Requirement, Terms
+from policies.model.devices import (
+    Allocation,
+    ClaimRequest,
+    ClaimSpec,
+    ClaimTemplate,
+    ClaimUse,
+    Device,
+    DeviceClaim,
+    DeviceKey,
+    DeviceRequest,
+    Flag,
+    PoolKey,
+    Reach,
+    Slice,
+)
+
+Thing = Slice | ClaimTemplate | DeviceClassSeen
+"""What is seldom written: a slice, a template of claims, a class."""
+
+DRIVER = "gpu.example.com"
+ANY, LARGE = "devices.sim/any", "devices.sim/large"
+"""Amounts of the model: devices of any kind, and large ones among them."""
+_AMOUNTS = (ANY, LARGE)
+CLASSES = (
+    DeviceClassSeen("any.example.com", "", (f"device.driver == '{DRIVER}'",)),
+    DeviceClassSeen("large.example.com", "", (f"device.attributes['{DRIVER}'].kind == 'large'",)),
+)
+_CLASS_OF = {ANY: CLASSES[0].name, LARGE: CLASSES[1].name}
+
+
+def uid_of(thing: Thing) -> str:
+    """The UID of one that has none of its own."""
+    return f"{type(thing).__name__}/{thing.name}"
+
+
+def slice_of(node: str, kinds: Sequence[str], generation: int = 1) -> Slice:
+    """The slice of a node with devices of these kinds, ``large`` or ``small``."""
+    return Slice(node, PoolKey(DRIVER, node), generation, 1, Reach(node), tuple(map(_device, kinds, range(len(kinds)))))
+
+
+def _device(kind: str, number: int) -> Device:
+    domain = ("attributes", DRIVER)
+    return Device(f"{kind}-{number}", {("driver",): DRIVER, domain: Flag.YES, (*domain, "kind"): kind})
+
+
+def spec_of(requests: Requests) -> ClaimSpec:
+    """A claim of that many devices. Large ones stand in both amounts."""
+    asked = dict(requests)
+    counts = ((LARGE, asked.get(LARGE, 0)), (ANY, asked.get(ANY, 0) - asked.get(LARGE, 0)))
+    found = [
+        ClaimRequest(f"r{at}", (DeviceRequest(_CLASS_OF[name], (), n),)) for at, (name, n) in enumerate(counts) if n
+    ]
+    return ClaimSpec(tuple(found))
+
+
+def listed(published: Slice | None) -> Requests:
+    """The amounts of a slice."""
+    names = [] if published is None else [one.name for one in published.devices]
+    large = sum(name.startswith("large") for name in names)
+    return tuple((name, much) for name, much in ((ANY, len(names)), (LARGE, large)) if much)
+
+
+def with_amounts(there: Requests, amounts: Requests) -> Requests:
+    """The same with these amounts of devices, whatever it had."""
+    return tuple(sorted((*(one for one in there if one[0] not in _AMOUNTS), *amounts)))
+
+
+def amounts_in(requests: Requests) -> Requests:
+    """Those of devices."""
+    return tuple(one for one in requests if one[0] in _AMOUNTS)
+
+
+def as_shown(pod: Pod) -> Pod:
+    """The pod as its object says."""
+    return replace(pod, requests=with_amounts(pod.requests, ())) if pod.device_claims else pod
+
+
+def node_as_shown(node: Node) -> Node:
+    """The node as its object says."""
+    found = with_amounts(node.allocatable, ())
+    return node if len(found) == len(node.allocatable) else replace(node, allocatable=found)
+
+
+def podsets_as_shown(podsets: PodSets) -> PodSets:
+    """The podsets as their object says."""
+    if not any(one.template.device_claims for one in podsets.podsets):
+        return podsets
+    found = tuple(replace(one, template=as_shown(one.template)) for one in podsets.podsets)
+    return PodSets(podsets.key, found)
+
+
+def at(node: str) -> Terms:
+    """What an allocation on that node says."""
+    return ((Requirement("metadata.name", "In", (node,), is_field=True),),)
+
+
+def node_of(allocation: Allocation) -> str:
+    """The node that reaches its devices."""
+    assert allocation.nodes is not None
+    return allocation.nodes[0][0].values[0]
+
+
+def claims_of(pod: Pod, claims: Iterable[DeviceClaim]) -> list[DeviceClaim | None]:
+    """Those of the pod, in its order; None for one that is not there."""
+    found = list(claims)
+    return [next((one for one in found if _is_for(one, pod, use)), None) for use in pod.device_claims]
+
+
+def _is_for(claim: DeviceClaim, pod: Pod, use: ClaimUse) -> bool:
+    if use.claim:
+        return (claim.namespace, claim.name) == (pod.namespace, use.claim)
+    return (claim.owner, claim.use) == (pod.uid, use.name)
+
+
+def choose(specs: Mapping[str, ClaimSpec], node: str, free: Sequence[DeviceKey]) -> dict[str, Allocation] | None:
+    """Devices for these claims, by UID, as kube-scheduler finds them: the first that fit, with other choices tried."""
+    wanted = [
+        (uid, request.alternatives[0].device_class)
+        for uid, spec in specs.items()
+        for request in spec.requests
+        for _ in range(request.alternatives[0].count or 0)
+    ]
+    chosen = _assign(wanted, list(free))
+    if chosen is None:
+        return None
+    return {uid: Allocation(tuple(device for whose, device in chosen if whose == uid), at(node)) for uid in specs}
+
+
+def _assign(wanted: Sequence[tuple[str, str]], free: list[DeviceKey]) -> list[tuple[str, DeviceKey]] | None:
+    if not wanted:
+        return []
+    (uid, name), rest = wanted[0], wanted[1:]
+    tried: set[bool] = set()
+    for device in free:
+        large = device.device.startswith("large")
+        if (name == _CLASS_OF[LARGE] and not large) or large in tried:
+            continue
+        tried.add(large)  # another one of the same kind leaves the same to the others
+        found = _assign(rest, [one for one in free if one != device])
+        if found is not None:
+            return [(uid, device), *found]
+    return None

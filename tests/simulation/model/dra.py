@@ -1,0 +1,151 @@
+"""kube-scheduler's plugin DynamicResources: which node has devices for a pod, and who holds them until it is bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from policies.model import Pod
+from policies.model.devices import Allocation, DeviceClaim, DeviceKey, Slice
+from tests.simulation.model.apiserver import OK, ApiServer
+from tests.simulation.model.changes import Change, Kind
+from tests.simulation.model.devices import choose, claims_of, node_of
+from tests.simulation.model.informer import Informer
+from tests.simulation.model.network import Network
+from tests.simulation.model.tasks import Process
+
+
+@dataclass(frozen=True, slots=True)
+class _Assumed:
+    """A claim as this process has written it, and the version of that."""
+
+    version: int
+    claim: DeviceClaim
+
+
+class DynamicResources:
+    """``changed`` is called when devices or claims have changed. Its picture of them begins with ``list``."""
+
+    def __init__(self, api: ApiServer, network: Network, changed: Callable[[], None], request_s: float) -> None:
+        self._api = api
+        self._network = network
+        self._changed = changed
+        self._request_s = request_s
+        self._in_flight: dict[str, Allocation] = {}
+        """By UID of the claim: what was chosen for it, and is not written yet."""
+        self._assumed: dict[str, _Assumed] = {}
+        self._mismatched: dict[str, None] = {}
+        """Claims of the pod that is looked at which are allocated elsewhere than on some node that would do."""
+        self._watches = (
+            Informer(api, network, Kind.DEVICES, self._seen, self._gone),
+            Informer(api, network, Kind.CLAIMS, self._seen, self._gone),
+        )
+
+    def list(self) -> None:
+        for watch in self._watches:
+            watch.list()
+
+    def stop(self) -> None:
+        for watch in self._watches:
+            watch.stop()
+
+    def interrupt(self, seconds: float, *, relist: bool) -> None:
+        for watch in self._watches:
+            watch.interrupt(seconds, relist=relist)
+
+    def _seen(self, change: Change, _: Change | None) -> None:
+        assumed = self._assumed.get(change.uid)
+        if assumed is not None and change.version >= assumed.version:
+            del self._assumed[change.uid]
+        if isinstance(change.value, DeviceClaim) and change.value.allocation is not None:
+            self._in_flight.pop(change.uid, None)
+        self._changed()
+
+    def _gone(self, last: Change) -> None:
+        self._assumed.pop(last.uid, None)
+        self._in_flight.pop(last.uid, None)
+        self._changed()
+
+    def _claims(self) -> Iterator[DeviceClaim]:
+        for uid, change in self._watches[1].known.items():
+            assumed = self._assumed.get(uid)
+            claim = change.value if assumed is None else assumed.claim
+            assert isinstance(claim, DeviceClaim)
+            yield claim
+
+    def waits(self, pod: Pod) -> bool:
+        """Before any node is looked at: a claim of the pod is not there, or is being allocated for another pod."""
+        self._mismatched.clear()
+        found = claims_of(pod, self._claims())
+        return any(claim is None or claim.uid in self._in_flight for claim in found)
+
+    def refuses(self, pod: Pod, node: str) -> bool:
+        """No devices for the pod are free on the node, or it has devices elsewhere."""
+        if not pod.device_claims:
+            return False
+        return self._choice(pod, node) is None
+
+    def _choice(self, pod: Pod, node: str) -> dict[str, Allocation] | None:
+        wanted = {}
+        for claim in claims_of(pod, self._claims()):
+            if claim is None:
+                return None
+            if claim.allocation is None:
+                wanted[claim.uid] = claim.spec
+            elif node_of(claim.allocation) != node:
+                self._mismatched[claim.uid] = None
+                return None
+        return choose(wanted, node, self._free(node))
+
+    def _free(self, node: str) -> Sequence[DeviceKey]:
+        in_use = {device for claim in self._claims() if claim.allocation for device in claim.allocation.devices}
+        in_use |= {device for chosen in self._in_flight.values() for device in chosen.devices}
+        slices = (one.value for one in self._watches[0].known.values() if isinstance(one.value, Slice))
+        devices = [
+            DeviceKey(*one.pool, device.name) for one in slices if one.reach.node == node for device in one.devices
+        ]
+        return [device for device in devices if device not in in_use]
+
+    def reserve(self, pod: Pod, node: str) -> None:
+        """In memory alone."""
+        self._in_flight |= self._choice(pod, node) or {}
+
+    def before_bind(self, pod: Pod) -> Process[bool]:
+        """Write what was chosen, and the reservation, claim by claim. Returns whether all is written."""
+        for seen in claims_of(pod, list(self._claims())):
+            if seen is None:
+                return False
+            written: DeviceClaim | None = None
+            chosen = self._in_flight.get(seen.uid)
+
+            def write(uid: str = seen.uid, chosen: Allocation | None = chosen) -> int:
+                nonlocal written
+                status, written = self._api.reserve_claim(uid, chosen, pod.uid)
+                return status
+
+            status = yield from self._network.request(write, self._request_s)
+            if status != OK or written is None:
+                return False
+            change = self._api.changes[Kind.CLAIMS].get(seen.uid)
+            known = self._watches[1].known.get(seen.uid)
+            if change is not None and (known is None or known.version < change.version):
+                self._assumed[seen.uid] = _Assumed(change.version, written)
+            self._in_flight.pop(seen.uid, None)
+        return True
+
+    def unreserve(self, pod: Pod) -> Process[None]:
+        """Take the reservations of the pod back. Allocations that are written stay."""
+        for uid in [seen.uid for seen in claims_of(pod, list(self._claims())) if seen is not None]:
+            if (there := self._api.claims.get(uid)) is None or there.allocation is None:
+                self._in_flight.pop(uid, None)  # else it may be written, and is held until the watch shows that
+            yield from self._network.request(lambda uid=uid: self._api.unreserve_claim(uid, pod.uid), self._request_s)  # type: ignore[misc]
+
+    def after_refusal(self, pod: Pod) -> Process[None]:
+        """PostFilter: take one allocation of the pod back that keeps it from a node which would do otherwise."""
+        claims = {one.uid: one for one in self._claims()}
+        free = [uid for uid in self._mismatched if uid in claims and not {*claims[uid].reserved_for} - {pod.uid}]
+        if free:
+            version = self._watches[1].known[free[0]].version
+            yield from self._network.request(
+                lambda: self._api.deallocate_claim(free[0], version, but=pod.uid), self._request_s
+            )
