@@ -14,7 +14,19 @@ from policies.model import GANG_GATE, HOSTNAME, Dialect, GroupKey, GroupRef, Nod
 from policies.model.devices import ClaimTemplate, ClaimUse, DeviceClaim
 from tests.builders import node, requests
 from tests.simulation.model.batch import BatchJob
-from tests.simulation.model.devices import ANY, CLASSES, LARGE, Thing, listed, slice_of, spec_of, with_amounts
+from tests.simulation.model.devices import (
+    ANY,
+    CHANNEL,
+    CLASSES,
+    DAEMONS,
+    LARGE,
+    Thing,
+    amounts_in,
+    listed,
+    slice_of,
+    spec_of,
+    with_amounts,
+)
 from tests.simulation.model.job_specs import JobSpec, Role
 
 TEMPLATES: dict[str, Requests] = {
@@ -24,23 +36,27 @@ TEMPLATES: dict[str, Requests] = {
     "both": ((ANY, 2), (LARGE, 1)),
 }
 """By name, what a claim of each asks for: a large device is one of any kind, too."""
+ONE_CHANNEL: Requests = ((CHANNEL, 1),)
 LOSES, LEAVES = "a driver publishes fewer devices", "a driver stops"
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPlan:
     """``kinds``: the devices of each node. ``shared``: claims that users make, and when. ``prepare_s``: how long a
-    kubelet takes to prepare the devices of a pod."""
+    kubelet takes to prepare the devices of a pod. ``domains``: ComputeDomains, each with the name of a job."""
 
     kinds: dict[str, tuple[str, ...]]
     shared: tuple[tuple[float, DeviceClaim], ...] = ()
     prepare_s: float = 0.0
+    domains: tuple[str, ...] = ()
 
     @property
     def things(self) -> tuple[Thing, ...]:
         """What there is of devices when the run begins."""
-        templates = (ClaimTemplate("default", name, spec_of(asked)) for name, asked in TEMPLATES.items())
-        return (*CLASSES, *templates, *(slice_of(name, kinds) for name, kinds in self.kinds.items()))
+        made = [ClaimTemplate("default", name, spec_of(asked)) for name, asked in TEMPLATES.items()]
+        made += [ClaimTemplate("default", f"{one}-channel", spec_of(ONE_CHANNEL, one)) for one in self.domains]
+        classes = (*CLASSES, DAEMONS) if self.domains else CLASSES
+        return (*classes, *made, *(slice_of(name, kinds) for name, kinds in self.kinds.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +79,10 @@ def has_claims(seed: int) -> bool:
 def draw_claims(chance: Chance, *, calm: bool) -> DrawnClaims:
     dice, when = chance.stream("devices"), chance.stream("when drivers publish")
     kinds = {f"n{number:02}": _kinds(dice) for number in range(dice.randint(2, 6))}
+    of_nvidia = chance.stream("compute domains")
+    with_domains = of_nvidia.random() < 0.4
+    if with_domains:
+        kinds = {name: (*devices, "channel") for name, devices in kinds.items()}
     nodes = tuple(
         _listing(node(name, 0, cpu=len(devices) + 1, clique=f"c{at // 3}"), devices)
         for at, (name, devices) in enumerate(kinds.items())
@@ -89,7 +109,22 @@ def draw_claims(chance: Chance, *, calm: bool) -> DrawnClaims:
         for _ in range(0 if calm else when.choice((1, 3)))
     ]
     prepare_s = dice.choice((0.0, 0.0, 0.0, 540.0))
-    return DrawnClaims(nodes, tuple(jobs), batch, ClaimPlan(kinds, tuple(shared), prepare_s), tuple(faults))
+    domains = []
+    if with_domains:
+        for at, (when_s, spec) in enumerate(jobs):
+            if len(spec.roles) == 1 and of_nvidia.random() < 0.7:
+                domains.append(spec.name)
+                jobs[at] = when_s, replace(spec, roles=(_with_channel(spec.roles[0], spec.name),))
+    plan = ClaimPlan(kinds, tuple(shared), prepare_s, tuple(domains))
+    return DrawnClaims(nodes, tuple(jobs), batch, plan, tuple(faults))
+
+
+def _with_channel(role: Role, name: str) -> Role:
+    """The same, of pods that have a channel each of the domain of that name."""
+    claims = (*role.claims, ClaimUse("channel", "", f"{name}-channel"))
+    return replace(
+        role, claims=claims, requests=with_amounts(role.requests, (*amounts_in(role.requests), *ONE_CHANNEL))
+    )
 
 
 def _kinds(dice: Random) -> tuple[str, ...]:

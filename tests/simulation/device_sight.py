@@ -24,13 +24,24 @@ from extender.core.events import (
     SliceSeen,
 )
 from policies.model import Job, Node, Pod, PodSets, Requests
-from policies.model.devices import DeviceClaim, DeviceKey, Slice
+from policies.model.devices import DOMAIN_LABEL, DeviceClaim, DeviceKey, Slice
 from tests.simulation.claims import Claims
 from tests.simulation.fairness import OURS
 from tests.simulation.model.apiserver import ApiServer
 from tests.simulation.model.batch import BatchJob
 from tests.simulation.model.changes import Change, Kind
-from tests.simulation.model.devices import ANY, LARGE, amounts_in, claims_of, listed, node_of, with_amounts
+from tests.simulation.model.devices import (
+    ANY,
+    CHANNEL,
+    LARGE,
+    amounts_in,
+    amounts_of,
+    claims_of,
+    listed,
+    node_of,
+    with_amounts,
+)
+from tests.simulation.model.domains import domain_of
 from tests.simulation.sight import Room
 
 
@@ -120,8 +131,10 @@ class DeviceSight:
         match effect:
             case Nominate(uid, node=str(node)) | Ungate(uid, pin=(node,)) | PostBinding(uid, node=node):
                 pod = self._api.pods.get(uid)
-                if pod is None or not pod.device_claims or isinstance(effect, PostBinding):
+                if pod is None or not pod.device_claims:
                     return None
+                if (why := self._wrong_domain(pod, node)) is not None or isinstance(effect, PostBinding):
+                    return why
                 for claim in claims_of(
                     pod, (one.value for one in shown.values() if isinstance(one.value, DeviceClaim))
                 ):
@@ -132,6 +145,14 @@ class DeviceSight:
                 return self._judge_deallocation(uid, claims)
             case _:
                 pass
+        return None
+
+    def _wrong_domain(self, pod: Pod, name: str) -> str | None:
+        """The extender was shown that the node is prepared for another ComputeDomain than the pod's."""
+        domain, node = domain_of(pod, self._api), self._nodes.get(name)
+        labelled = None if node is None else node.labels.get(DOMAIN_LABEL)
+        if domain and labelled not in (None, domain):
+            return f"{pod.uid} of domain {domain} is led to {name}, which is prepared for {labelled}"
         return None
 
     def _judge_deallocation(self, uid: str, claims: Claims) -> str | None:
@@ -170,6 +191,9 @@ class DeviceSight:
             for its in claims_of(pod, self._api.claims.values()):
                 if its is None or its.allocation is None or pod.uid not in its.reserved_for:
                     yield f"{pod.uid} is bound to {pod.node}, and has no devices there"
+            node, domain = self._api.nodes.get(pod.node), domain_of(pod, self._api)
+            if node is not None and domain and node.labels.get(DOMAIN_LABEL) not in (None, domain):
+                yield f"{pod.uid} of domain {domain} is bound to {pod.node}, which is prepared for another one"
 
     def cap(self, room: Room) -> None:
         """Leave those devices in ``room`` that no claim has, instead of those that bound pods leave."""
@@ -182,6 +206,4 @@ class DeviceSight:
         for thing in self._api.things.values():
             if isinstance(thing, Slice) and thing.name in room:
                 free = [one.name for one in thing.devices if DeviceKey(*thing.pool, one.name) not in used]
-                large = sum(name.startswith("large") for name in free)
-                for name, much in ((ANY, len(free)), (LARGE, large)):
-                    room[thing.name][name] = much
+                room[thing.name].update({ANY: 0, LARGE: 0, CHANNEL: 0} | dict(amounts_of(free)))

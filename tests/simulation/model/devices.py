@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from extender.core.events import DeviceClassSeen
+from extender.core.ledger.domains import DAEMON_CLASS
 from policies.model import Node, Pod, PodSets, Requests, Requirement, Terms
 from policies.model.devices import (
     Allocation,
@@ -32,14 +33,18 @@ Thing = Slice | ClaimTemplate | DeviceClassSeen
 """What is seldom written: a slice, a template of claims, a class."""
 
 DRIVER = "gpu.example.com"
-ANY, LARGE = "devices.sim/any", "devices.sim/large"
-"""Amounts of the model: devices of any kind, and large ones among them."""
-_AMOUNTS = (ANY, LARGE)
+ANY, LARGE, CHANNEL = "devices.sim/any", "devices.sim/large", "devices.sim/channel"
+"""Amounts of the model: devices of any kind, large ones among them, and beside them channels of ComputeDomains."""
+_AMOUNTS = (ANY, LARGE, CHANNEL)
+_KIND = f"device.attributes['{DRIVER}'].kind"
 CLASSES = (
-    DeviceClassSeen("any.example.com", "", (f"device.driver == '{DRIVER}'",)),
-    DeviceClassSeen("large.example.com", "", (f"device.attributes['{DRIVER}'].kind == 'large'",)),
+    DeviceClassSeen("any.example.com", "", (f"{_KIND} != 'channel'",)),
+    DeviceClassSeen("large.example.com", "", (f"{_KIND} == 'large'",)),
+    DeviceClassSeen("channel.example.com", "", (f"{_KIND} == 'channel'",)),
 )
-_CLASS_OF = {ANY: CLASSES[0].name, LARGE: CLASSES[1].name}
+DAEMONS = DeviceClassSeen(DAEMON_CLASS, "", ("false",))
+"""By this class the extender knows that the driver prepares nodes for domains."""
+_CLASS_OF = {ANY: CLASSES[0].name, LARGE: CLASSES[1].name, CHANNEL: CLASSES[2].name}
 
 
 def uid_of(thing: Thing) -> str:
@@ -48,7 +53,7 @@ def uid_of(thing: Thing) -> str:
 
 
 def slice_of(node: str, kinds: Sequence[str], generation: int = 1) -> Slice:
-    """The slice of a node with devices of these kinds, ``large`` or ``small``."""
+    """The slice of a node with devices of these kinds, ``large``, ``small`` or ``channel``."""
     return Slice(node, PoolKey(DRIVER, node), generation, 1, Reach(node), tuple(map(_device, kinds, range(len(kinds)))))
 
 
@@ -57,21 +62,30 @@ def _device(kind: str, number: int) -> Device:
     return Device(f"{kind}-{number}", {("driver",): DRIVER, domain: Flag.YES, (*domain, "kind"): kind})
 
 
-def spec_of(requests: Requests) -> ClaimSpec:
+def spec_of(requests: Requests, domain: str = "") -> ClaimSpec:
     """A claim of that many devices. Large ones stand in both amounts."""
     asked = dict(requests)
-    counts = ((LARGE, asked.get(LARGE, 0)), (ANY, asked.get(ANY, 0) - asked.get(LARGE, 0)))
+    counts = (
+        (LARGE, asked.get(LARGE, 0)),
+        (ANY, asked.get(ANY, 0) - asked.get(LARGE, 0)),
+        (CHANNEL, asked.get(CHANNEL, 0)),
+    )
     found = [
         ClaimRequest(f"r{at}", (DeviceRequest(_CLASS_OF[name], (), n),)) for at, (name, n) in enumerate(counts) if n
     ]
-    return ClaimSpec(tuple(found))
+    return ClaimSpec(tuple(found), domain=domain)
 
 
 def listed(published: Slice | None) -> Requests:
     """The amounts of a slice."""
-    names = [] if published is None else [one.name for one in published.devices]
-    large = sum(name.startswith("large") for name in names)
-    return tuple((name, much) for name, much in ((ANY, len(names)), (LARGE, large)) if much)
+    return amounts_of([] if published is None else [one.name for one in published.devices])
+
+
+def amounts_of(names: Sequence[str]) -> Requests:
+    """The amounts of devices with these names."""
+    large, channels = (sum(name.startswith(kind) for name in names) for kind in ("large", "channel"))
+    counts = (ANY, len(names) - channels), (LARGE, large), (CHANNEL, channels)
+    return tuple((name, much) for name, much in counts if much)
 
 
 def with_amounts(there: Requests, amounts: Requests) -> Requests:
@@ -140,16 +154,20 @@ def choose(specs: Mapping[str, ClaimSpec], node: str, free: Sequence[DeviceKey])
     return {uid: Allocation(tuple(device for whose, device in chosen if whose == uid), at(node)) for uid in specs}
 
 
+def _is_of(kind: str, device_class: str) -> bool:
+    return kind != "channel" if device_class == _CLASS_OF[ANY] else _CLASS_OF.get(f"devices.sim/{kind}") == device_class
+
+
 def _assign(wanted: Sequence[tuple[str, str]], free: list[DeviceKey]) -> list[tuple[str, DeviceKey]] | None:
     if not wanted:
         return []
     (uid, name), rest = wanted[0], wanted[1:]
-    tried: set[bool] = set()
+    tried: set[str] = set()
     for device in free:
-        large = device.device.startswith("large")
-        if (name == _CLASS_OF[LARGE] and not large) or large in tried:
+        kind = device.device.partition("-")[0]
+        if not _is_of(kind, name) or kind in tried:
             continue
-        tried.add(large)  # another one of the same kind leaves the same to the others
+        tried.add(kind)  # another one of the same kind leaves the same to the others
         found = _assign(rest, [one for one in free if one != device])
         if found is not None:
             return [(uid, device), *found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from extender.simulation.clock import Clock
@@ -28,6 +29,8 @@ class Kubelets:
         self._start_s = start_s
         self._stop_s = stop_s
         self._dice = dice
+        self.prepares: Callable[[Pod], bool] = lambda _: True
+        """Whether the driver has prepared the node of a pod: else it is tried again when the node changes."""
         self.prepare_s = 0.0
         """How long the devices of a pod take to be prepared."""
         self._down: dict[str, None] = {}
@@ -74,7 +77,8 @@ class Kubelets:
         self._starting.pop(uid, None)
         pod = self._api.pods.get(uid)
         runs = pod is not None and pod.phase == "Pending" and not pod.deleting and self._has_devices(pod)
-        if pod is not None and runs and pod.node in self._api.nodes and pod.node not in self._down:
+        there = pod is not None and pod.node in self._api.nodes and pod.node not in self._down
+        if pod is not None and runs and there and self.prepares(pod):
             if self._dice is None:
                 self._api.change_pod(uid, phase="Running")
             else:

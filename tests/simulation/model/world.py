@@ -21,6 +21,7 @@ from tests.simulation.model.changes import Kind, StorageObject
 from tests.simulation.model.claimcontroller import ClaimController
 from tests.simulation.model.cycle import Profile
 from tests.simulation.model.devices import Thing
+from tests.simulation.model.domains import DomainDriver
 from tests.simulation.model.jobcontroller import JobController
 from tests.simulation.model.jobs import Jobs
 from tests.simulation.model.kubelet import Kubelets
@@ -76,6 +77,8 @@ class World:
         manner = None if platform is None else self.chance.stream("kubelets")
         self.kubelets = Kubelets(self.api, self.clock, dice=manner)
         self.kubelets.prepare_s = prepare_s
+        unprepares = self.chance.stream("when nodes are unprepared")
+        self.kubelets.prepares = DomainDriver(self.api, self.clock, lambda: 5 * unprepares.random()).prepares
         self.plugins = DevicePlugins(self.api, {} if platform is None else platform.lists)
         self.daemons = {} if platform is None else platform.daemons
         DaemonSets(self.api, self.clock, self.chance.stream("daemons"), self.daemons)
