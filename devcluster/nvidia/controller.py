@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -85,17 +85,20 @@ class Controller:
         name = domain["spec"]["channel"]["resourceClaimTemplate"]["name"]
         for namespace, template in ((domain["metadata"]["namespace"], name), (NAMESPACE, daemon_name(domain))):
             path = f"{templates_in(namespace)}/{template}"
-            self._api.patch(path, {"metadata": {"finalizers": None}})
-            self._api.delete(path)
-        self._api.delete(f"{DAEMONSETS}/{daemon_name(domain)}")
+            self._patch(path, {"metadata": {"finalizers": None}})
+            _unless_gone(self._api.delete, path)
+        _unless_gone(self._api.delete, f"{DAEMONSETS}/{daemon_name(domain)}")
+
+    def _patch(self, path: str, body: Object) -> None:
+        _unless_gone(self._api.patch, path, body)
 
     def _label(self, prepared: Mapping[str, str]) -> None:
         for node in [node for node in self._labelled if node not in prepared]:
-            self._api.patch(f"{NODES}/{node}", {"metadata": {"labels": {LABEL: None}}})
+            self._patch(f"{NODES}/{node}", {"metadata": {"labels": {LABEL: None}}})
             del self._labelled[node]
         for node, uid in prepared.items():
             if (other := self._labelled.get(node)) is None:
-                self._api.patch(f"{NODES}/{node}", {"metadata": {"labels": {LABEL: uid}}})
+                self._patch(f"{NODES}/{node}", {"metadata": {"labels": {LABEL: uid}}})
                 self._labelled[node] = uid
             elif other != uid:
                 print(f"{node} cannot be prepared for domain {uid}: it is labelled for {other}", flush=True)  # noqa: T201
@@ -111,12 +114,21 @@ class Controller:
         ready = len(nodes) >= max(1, domain["spec"]["numNodes"])
         meta = domain["metadata"]
         path = f"/apis/resource.nvidia.com/v1beta1/namespaces/{meta['namespace']}/computedomains/{meta['name']}/status"
-        self._api.patch(path, {"status": {"status": "Ready" if ready else "NotReady", "nodes": nodes}})
+        self._patch(path, {"status": {"status": "Ready" if ready else "NotReady", "nodes": nodes}})
         self._shown[uid] = nodes
 
     def _clique_of(self, node: str) -> str:
         labels = self._api.get(f"{NODES}/{node}")["metadata"].get("labels", {})
         return str(labels.get(CLIQUE, ""))
+
+
+def _unless_gone(write: Callable[..., object], *args: object) -> None:
+    """Write to an object, or do nothing if it is gone: the state that says so comes later."""
+    try:
+        write(*args)
+    except ApiError as refusal:
+        if refusal.code != 404:
+            raise
 
 
 def _prepared(pods: Seen, claims: Seen) -> dict[str, str]:

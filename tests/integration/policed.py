@@ -9,7 +9,7 @@ from typing import Any
 
 from devcluster import Cluster
 from devcluster.api import Object
-from devcluster.muster import install
+from devcluster.muster import MANIFESTS, install
 from tests.test_extender_policy import STAMPS as BY_BINDINGS
 
 TEAM = "team"
@@ -22,9 +22,12 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @contextmanager
-def policed() -> Iterator[Cluster]:
-    """Muster is installed, with its policies, and does not run."""
+def policed(*components: str) -> Iterator[Cluster]:
+    """Muster is installed, with its policies and those of the components, and does not run."""
     with Cluster() as running:
+        # First: when the last policy of the installation is in force, all those that were written before it are.
+        for name in components:
+            running.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "components" / name))
         install(running)
         running.add_nodes(2)
         running.api.create("/api/v1/namespaces", {"metadata": {"name": TEAM}})

@@ -8,7 +8,6 @@ import pytest
 
 from devcluster import Cluster
 from devcluster.api import Object
-from devcluster.muster import MANIFESTS
 from extender.core.effects import Deallocate
 from extender.kube.writer import KubeApi
 from tests.integration.extender import MERGE, Extender
@@ -22,8 +21,7 @@ PODS = f"/api/v1/namespaces/{TEAM}/pods"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with policed() as running:
-        running.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "components" / "device-release"))
+    with policed("device-release") as running:
         yield running
 
 
