@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from extender.core.events import ClaimGone, ClaimSeen, VolumeGone, VolumeSeen
+from extender.core.events import ClaimGone, ClaimSeen, PodGone, VolumeGone, VolumeSeen
 from extender.core.explain.reasons import reason_of
 from policies.model import Constraints, Job, Pod, PodSets, Requirement, Spread, Terms
 from tests.builders import busy, cluster, gang, reborn, single
+from tests.core.invariants import validate
 from tests.core.jobs import Controlled, job
 from tests.core.script import Script
 
@@ -212,3 +213,13 @@ def test_a_claim_that_is_not_there_is_told_from_one_that_is_not_bound() -> None:
     script.feed(ClaimSeen("default", "data", bound=True))
     script.advance(0.1)
     assert script.gang("train").members.placed
+
+
+def test_a_pod_that_mounts_other_claims_than_before_leaves_no_trace() -> None:
+    pod = single("pod", claims=("data",))
+    script = Script(*cluster("a: 1x8"), pod)
+    for claims in (("other",), ()):
+        script.see(replace(pod, claims=claims))
+        validate(script.core.state)
+    script.feed(PodGone(pod.uid))
+    assert script.core.state.volumes.users == {}

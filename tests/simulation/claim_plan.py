@@ -1,6 +1,7 @@
-"""Seeds whose pods have ResourceClaims: odd millions. Their nodes have devices by slices that come, change and go.
+"""Seeds whose pods have ResourceClaims: the second of every hundred millions.
 
-Everything about devices is drawn here. These seeds have gangs and suspended jobs, and no queues.
+Their nodes have devices by slices that come, change and go. Everything about devices is drawn here. These seeds have
+gangs and suspended jobs, and no queues.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class DrawnClaims:
 
 
 def has_claims(seed: int) -> bool:
-    """All seeds of odd millions."""
-    return seed // 1_000_000 % 2 == 1
+    """The seeds of the second of every hundred millions: no other seed is changed by them."""
+    return seed // 1_000_000 % 100 == 1
 
 
 def draw_claims(chance: Chance, *, calm: bool) -> DrawnClaims:

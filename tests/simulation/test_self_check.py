@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from extender.runtime.compare import Difference, Kind
 from tests.simulation.campaign import Run
 from tests.simulation.drawing import draw
 from tests.simulation.plants.drifting import room_of_a_pod_that_was_deleted_stays_taken
+
+WITH_DEVICES = 1_000_001
 
 
 class Repaired(Run):
@@ -36,6 +40,9 @@ def test_drift_is_found_and_a_restart_repairs_it() -> None:
 
 
 def test_every_kind_of_fact_is_compared() -> None:
-    run = Run(draw(46), every=0)
-    run.play()
-    assert all(run.checks.compared[kind] for kind in Kind), run.checks.compared
+    compared = Counter[Kind]()
+    for seed in (46, WITH_DEVICES):
+        run = Run(draw(seed), every=0)
+        run.play()
+        compared += run.checks.compared
+    assert compared.keys() == {*Kind}, compared

@@ -248,16 +248,17 @@ class Volumes:
 
     # Pods
 
-    @staticmethod
-    def concerns(pod: Pod) -> bool:
-        """Whether it mounts claims, or its pods will."""
-        return bool(pod.claims or pod.claim_makers)
+    def concerns(self, pod: Pod) -> bool:
+        """Whether it mounts claims or has mounted some, or its pods will."""
+        return bool(pod.claims or pod.claim_makers) or pod.uid in self._pods
 
     def mount(self, pod: Pod) -> Pod:
         """A pod that mounts claims is there: the same, held to its volumes, with the amounts that it waits for."""
         known = self._topologies.get(pod.uid)
         if known is not None and known[1] == pod.topology:
             pod = replace(pod, topology=known[0])
+        if (before := self._pods.get(pod.uid)) is not None and _claims_of(before) != _claims_of(pod):
+            self.unmount(before)
         self._pods[pod.uid] = pod
         for key in _claims_of(pod):
             users = self.users.setdefault(key, {})
@@ -272,9 +273,8 @@ class Volumes:
     def unmount(self, pod: Pod) -> list[ClaimKey]:
         """The pod is gone. Returns its claims that others mount, too."""
         self._topologies.pop(pod.uid, None)
-        self._pods.pop(pod.uid, None)
         shared = []
-        for key in _claims_of(pod):
+        for key in _claims_of(self._pods.pop(pod.uid, pod)):
             if (users := self.users.get(key)) is not None:
                 users.pop(pod.uid, None)
                 if users:
