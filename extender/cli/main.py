@@ -19,7 +19,7 @@ _DEFERRED = {
     "gangs": ("extender.cli.inspection.commands:gangs", "List all gangs with their members and the reason of each."),
     "domains": (
         "extender.cli.inspection.commands:domains",
-        "List all topology domains with their nodes, GPUs, devices and gangs, and the ComputeDomains.",
+        "List all topology domains with their nodes, devices and gangs.",
     ),
     "queues": ("extender.cli.inspection.commands:queues", "Show the queues, their quota and who waits in them."),
     "verify": (

@@ -19,6 +19,7 @@ from extender.core.effects import (
     AnswerPreempt,
     CleanJob,
     Confirm,
+    Deallocate,
     Effect,
     Enqueue,
     Evict,
@@ -92,6 +93,7 @@ FORMS: Mapping[type[Effect], tuple[str, Mapping[str, str]]] = {
     Wake: ("wake", _fields(*_POD)),
     Confirm: ("confirm", _fields(*_POD, "group")),
     Evict: ("evict", _fields(*_POD, why="reason")),
+    Deallocate: ("deallocate", _fields(*_POD)),
     StartJob: (
         "start-job",
         _fields(

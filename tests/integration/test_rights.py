@@ -52,7 +52,7 @@ MERGE_PATCH = "application/merge-patch+json"
 NEED_NO_RIGHT = {"connect", "close", "call", "find", "clock"}
 """Of the client's methods; what ``call`` and ``find`` ask for is said by whoever uses them."""
 OF_COMPONENTS = {"patch_claim_status"}
-"""Needs the rights of a component, which tests/integration/test_device_release.py tries."""
+"""Needs the rights of a component, which tests/integration/test_extender_policy_claims.py tries."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -110,7 +110,7 @@ def domains(
     ] = None,
     output: ListAs = ListOutput.TABLE,
 ) -> None:
-    """List all topology domains with their nodes, GPUs, devices and gangs, and the ComputeDomains."""
+    """List all topology domains with their nodes, devices and gangs."""
 
     def found(muster: Muster) -> tuple[list[DomainStock], list[ComputeDomainView]]:
         every, of_nvidia = muster.domains(), muster.compute_domains()
