@@ -122,6 +122,26 @@ def test_no_allocation_is_taken_back_while_a_binding_may_have_been_written(outco
     assert "train-0-gpu" in asked(script)
 
 
+def test_a_gang_that_fails_again_keeps_no_devices_while_it_rests() -> None:
+    script = started("a-0", "a-1")
+    train, other = with_template("train", 2), with_template("other", 2)
+    nodes = ["a-0", "a-1"]
+    script.see(train)
+    for taken in ([], ["train-0-gpu", "train-1-gpu"]):
+        assert [script.planned(pod) for pod in train] == nodes
+        held(script, train)
+        script.bind(train[1])
+        script.see(other)
+        script.feed_outcome(train[0].uid, Outcome.REFUSED)
+        let_go(script, train, nodes)
+        script.advance(1.5)
+        assert sorted(asked(script)) == taken
+    for pod in train:
+        script.feed(of(pod))
+    script.advance(0.1)
+    assert [script.planned(pod) for pod in other] == nodes
+
+
 def test_no_allocation_is_taken_back_while_a_binding_of_an_earlier_life_may_come() -> None:
     script = started("a-0", "a-1", settled=False)
     train = with_template("train", 3)

@@ -2,9 +2,9 @@
 
 kube-scheduler allocates the claims of a pod before it asks for the pod's Binding. When the bind fails it takes back the
 reservation, and not the allocation (facts ``prebind.*`` in ``docs/kubernetes-facts.md``). The next plan goes where the
-allocations are (``Devices.resolved``). A gang that finds no such plan would keep its devices from all others: its
-allocations are taken back, and it is planned anew. A job needs none of this while it is suspended as a whole:
-its claims go with its pods.
+allocations are (``Devices.resolved``). A gang that finds no such plan, or fails there again, would keep its devices
+from all others: its allocations are taken back, and it is planned anew. A job needs none of this while it is suspended
+as a whole: its claims go with its pods.
 
 A late Binding would start a pod whose devices are given to another one. So no allocation is taken back while a Binding
 of its pods is under way, or may have been written. A pod that reserves the claim meanwhile is seen by the API server.
@@ -128,7 +128,7 @@ class Allocations:
         return all(self._waits(uid, now) for uid in users) if users else key in self._named
 
     def _waits(self, uid: str, now: float) -> bool:
-        """Return whether the pod is gone, or was looked at and has no plan."""
+        """Return whether the pod is gone, or was looked at and has no plan, or rests because its gang fails again."""
         pod, found = self._store.pods.get(uid), self._store.member(uid)
         if pod is None or (pod.terminal and not pod.node):
             return True
@@ -140,4 +140,4 @@ class Allocations:
         if member.state is MemberState.DONE:
             return True
         parked = self._pending.is_parked(workload.key) and now >= workload.retries.not_before
-        return member.state is MemberState.WAITING and parked
+        return member.state is MemberState.WAITING and (parked or workload.retries.rests_again(now))

@@ -48,6 +48,10 @@ class Retries:
         """It is refused again and again, and rests between one try and the next."""
         return self.refusals > _FREE_TRIES
 
+    def rests_again(self, now: float) -> bool:
+        """Return whether it is not its turn, after more than one failure: what it was given may be of use to others."""
+        return (self.failures > 1 or self.resting) and now < self.not_before
+
     def fail(self, now: float, most_s: float) -> None:
         """It failed in a way that trying again at once would not mend.
 
