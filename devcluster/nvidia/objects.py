@@ -124,7 +124,9 @@ def _slice(node: str, driver: str, devices: list[Object]) -> Object:
 
 def _template(domain: Object, name: str, target: str, request: str, parameters: Object) -> Object:
     device_class = f"compute-domain-{'default-channel' if request == 'channel' else request}.nvidia.com"
-    versioned = {"apiVersion": "resource.nvidia.com/v1beta1"} | parameters
+    # In the order in which Go writes a map, as the driver does. kube-scheduler patches a claim to take its reservation
+    # back, and the API server takes parameters in another order for a change of the allocation, which it refuses.
+    versioned = dict(sorted({"apiVersion": "resource.nvidia.com/v1beta1", **parameters}.items()))
     devices = {
         "requests": [{"name": request, "exactly": {"deviceClassName": device_class}}],
         "config": [{"requests": [request], "opaque": {"driver": DOMAIN, "parameters": versioned}}],
