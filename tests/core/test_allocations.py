@@ -184,6 +184,17 @@ def test_what_may_not_be_taken_back_is_asked_for_again_and_the_history_says_so()
     assert len(asked(script)) == count, "the claims go with their pods"
 
 
+def test_the_claims_of_pods_that_are_gone_are_left_to_go_with_them() -> None:
+    script = started("a-0", "a-1")
+    train = with_template("train", 2)
+    script.see(train)
+    nodes = [script.planned(pod) for pod in train]
+    held(script, train)
+    script.gone(*train)
+    let_go(script, train, nodes)
+    assert asked(script) == []
+
+
 def test_a_claim_that_pods_share_is_taken_back_when_all_of_them_wait_or_are_gone() -> None:
     script = started("a-0", "a-1")
     script.feed(claim("shared", request()))

@@ -128,9 +128,11 @@ class Allocations:
         return all(self._waits(uid, now) for uid in users) if users else key in self._named
 
     def _waits(self, uid: str, now: float) -> bool:
-        """Return whether the pod is gone, or was looked at and has no plan, or rests because its gang fails again."""
+        """Return whether the pod has ended, or was looked at and has no plan, or rests because its gang fails again."""
         pod, found = self._store.pods.get(uid), self._store.member(uid)
-        if pod is None or (pod.terminal and not pod.node):
+        if pod is None:
+            return False  # the claims that were made for it go with it
+        if pod.terminal and not pod.node:
             return True
         if found is None or pod.node or pod.scheduler not in self._schedulers:
             return False
