@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import count as numbers
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ def natural(text: str) -> tuple[int | str, ...]:
 def twice(words: Iterable[str]) -> str | None:
     """The first one that is there more than once."""
     return next((word for word, times in Counter(words).items() if times > 1), None)
+
+
+def distinct(text: str, others: Collection[str]) -> str:
+    """The text, with a number if others have the same."""
+    numbered = (text if number == 1 else f"{text} ({number})" for number in numbers(1))
+    return next(name for name in numbered if name not in others)
 
 
 def many(count: int, thing: str) -> str:

@@ -249,18 +249,24 @@ class Apply:
         for claim in changed:
             uids = list(self._volumes.users.get(claim, ()))
             for uid in uids:
-                self._pods_seen.see(self._store.pods[uid], now)
-                found = self._store.member(uid)
-                if found is not None and found[0].key in self._pending.keys:
-                    self._pending.wake(Own(found[0].key, anew=True))
-                if found is not None and found[0].members.placed:
-                    self._steering.storage_seen(found[0], now)
+                workload = self._see_again(uid, now)
+                if workload is not None and workload.members.placed:
+                    self._steering.storage_seen(workload, now)
             self._device_users.ask_again(uids)
         if changed:
             self._device_users.look_at_jobs(self._volumes)
         if self._volumes.refresh():
             self._pending.wake(Nodes())
         self._device_users.wake_for_grown(self._volumes)
+
+    def _see_again(self, uid: str, now: float) -> Workload | None:
+        """See a pod again whose claims have changed, and wake its workload if that waits. Returns the workload."""
+        self._pods_seen.see(self._store.pods[uid], now)
+        member = self._store.member(uid)
+        workload = None if member is None else member[0]
+        if workload is not None and workload.key in self._pending.keys:
+            self._pending.wake(Own(workload.key, anew=True))
+        return workload
 
     def budget_noted(self, event: BudgetSeen | BudgetGone, _: float) -> None:
         if self._budgets.note(event):
@@ -276,10 +282,7 @@ class Apply:
             # It may offer a resource that pods have asked for before.
             uids = [uid for uid, pod in self._store.pods.items() if self._devices.concerns(pod)]
         for uid in uids:
-            self._pods_seen.see(self._store.pods[uid], now)
-            found = self._store.member(uid)
-            if found is not None and found[0].key in self._pending.keys:
-                self._pending.wake(Own(found[0].key, anew=True))
+            self._see_again(uid, now)
         self._device_users.ask_again(uids)
         if may_concern_jobs:
             self._device_users.look_at_jobs(self._devices)
@@ -293,7 +296,7 @@ class Apply:
 
     def follow_devices(self, now: float) -> None:
         """Have pods ask for what they need by now, and see where devices came or went, or volumes."""
-        for node in self._volumes.take_shrunk():
+        for node in self._volumes.offers.take_shrunk():
             self._revocations.give_way(node, now, "has fewer volumes")
         if not self._devices.has_news:
             return
@@ -301,7 +304,7 @@ class Apply:
             self._pods_seen.see(self._store.pods[uid], now)
         self._device_users.ask_again(stale)
         self._device_users.wake_for_grown(self._devices)
-        for node in self._devices.take_shrunk():
+        for node in self._devices.offers.take_shrunk():
             self._revocations.give_way(node, now, "has lost devices")
 
 

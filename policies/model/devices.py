@@ -41,7 +41,8 @@ Facts = Mapping[Path, Value]
 EXTENDED_USE = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of a claim that kube-scheduler makes for the extended resources of a pod, and the ``use`` of it."""
 
-
+DOMAIN_DRIVER = "compute-domain.nvidia.com"
+"""The driver of the channels and daemons of ComputeDomains."""
 DOMAIN_LABEL = "resource.nvidia.com/computeDomain"
 """The label of the nodes that NVIDIA's driver has prepared for a ComputeDomain: its UID."""
 

@@ -11,6 +11,8 @@ from policies.model.node import Terms
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 """The provisioner of a StorageClass whose volumes somebody has made by hand."""
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""The annotation of a claim by which kube-scheduler has a volume provisioned for a node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class DeviceUsers:
 
     def wake_for_grown(self, counted: Devices | Volumes) -> None:
         """Wake what waits for it, and search again for victims, if nodes offer more than before."""
-        if grown := counted.take_grown():
+        if grown := counted.offers.take_grown():
             self._pending.wake(Nodes())
             for node in grown:
                 self._preemptions.changed(node)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, count, islice, product
+from itertools import chain, islice, product
 from typing import NamedTuple
 
 from extender.core.causes import ResourceClaims
@@ -40,13 +40,15 @@ from extender.core.events import (
     TaintRuleSeen,
 )
 from extender.core.ledger.claims import Claim, Claims, Owner
-from extender.core.ledger.domains import DAEMON_CLASS, DRIVER, ComputeDomains, open_to
+from extender.core.ledger.domains import DAEMON_CLASS, ComputeDomains, open_to
+from extender.core.ledger.offers import Offers
 from extender.core.limits import Limits
 from policies.devices.inventory import Inventory
 from policies.devices.lines import Ask, Bundle, Line, Match, lines_of
 from policies.devices.selectors import in_short
 from policies.model import CLIQUE, HOSTNAME, GroupKey, Node, Pod, PodSets, Requests, Victim
 from policies.model.devices import (
+    DOMAIN_DRIVER,
     EXTENDED_USE,
     Allocation,
     ClaimSpec,
@@ -61,7 +63,7 @@ from policies.model.devices import (
 from policies.placement.matching import reached
 from policies.placement.snapshot import Snapshot
 from policies.steps import Steps, batched
-from policies.words import COUNTED, LINE, WHOLE, listed, without_devices
+from policies.words import COUNTED, LINE, WHOLE, distinct, listed, without_devices
 
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 """Before the name of a class: the resource by which each can be asked for."""
@@ -140,9 +142,7 @@ class Devices:
         self.claims: dict[ObjectKey, DeviceClaim] = {}
         self.restated = False
         """Requests are counted in other amounts now: every pod that asks for devices is to be seen again."""
-        self._offers: dict[str, Requests] = {}
-        self._grown: dict[str, None] = {}
-        self._shrunk: dict[str, None] = {}
+        self.offers = Offers(claims, "devices")
         self._room = claims
         self._made_for: dict[str, dict[ObjectKey, None]] = {}
         """The claims that were made for each pod, by its UID."""
@@ -267,7 +267,7 @@ class Devices:
         if allocation is None:
             return
         self.inventory.hold(allocation.devices, sign)
-        of_domains = Counter(device for device in allocation.devices if device.driver == DRIVER)
+        of_domains = Counter(device for device in allocation.devices if device.driver == DOMAIN_DRIVER)
         if sign > 0:
             self._of_domains.update(of_domains)
             self._claim_with |= dict.fromkeys(allocation.devices, key)
@@ -288,18 +288,8 @@ class Devices:
 
     @property
     def has_news(self) -> bool:
-        """Whether one of ``take_stale``, ``take_grown`` and ``take_shrunk`` has something to return."""
-        return bool(self._stale or self._grown or self._shrunk)
-
-    def take_grown(self) -> list[str]:
-        """The nodes that offer more than when this was asked last, for whoever waits for that."""
-        grown, self._grown = self._grown, {}
-        return list(grown)
-
-    def take_shrunk(self) -> list[str]:
-        """The nodes that offer less than when this was asked last, for whoever was promised some of it."""
-        shrunk, self._shrunk = self._shrunk, {}
-        return list(shrunk)
+        """Whether ``take_stale`` has something to return, or nodes offer more or less."""
+        return bool(self._stale) or self.offers.changed
 
     def take_stale(self) -> list[str]:
         """The pods that may ask for something else than when this was asked last. The caller sees them again."""
@@ -393,7 +383,7 @@ class Devices:
             self._as_room[owner] = now
         if now != before:
             for node in self.inventory.count_as_room(before, now):
-                self._offer((node,), by_room=True)
+                self._offer((node,), same_room=True)
 
     def _note_daemon(self, pod: Pod) -> None:
         """Remember what the daemons of domains ask for: nodes are to have room for one."""
@@ -508,7 +498,7 @@ class Devices:
     def _bundle(self, bundle: Bundle, text: str) -> str:
         """The name of its amount. Nodes offer a new one when they are counted next."""
         if (name := self._bundles.get(bundle)) is None:
-            name = self._bundles[bundle] = _unique(f"{LINE}{text}", self._bundles.values())
+            name = self._bundles[bundle] = distinct(f"{LINE}{text}", self._bundles.values())
             self.inventory.all_dirty = True
         return name
 
@@ -720,28 +710,18 @@ class Devices:
             dirty, self.inventory.dirty = self.inventory.dirty, {}
             self._offer(dirty)
 
-    def _offer(self, nodes: Iterable[str], *, by_room: bool = False) -> None:
-        """``by_room``: devices have become room of a pod, or are it no longer. What is free stays the same."""
+    def _offer(self, nodes: Iterable[str], *, same_room: bool = False) -> None:
+        """Have these nodes offer what they have. ``same_room``: devices have become the room of a pod, or are it no
+        longer, and what is free stays the same."""
         for name in nodes:
-            if (node := self._room.nodes.get(name)) is None:
-                continue
-            before, now = self._offers.get(name, ()), self._offered(node)
-            if now != before:
-                self._offers[name] = now
-                self._room.offer(name, now, "devices")
-                if by_room:
-                    continue
-                had, has = dict(before), dict(now)
-                if any(much > max(0, had.get(line, 0)) for line, much in now):
-                    self._grown[name] = None
-                if any(has.get(line, 0) < had.get(line, 0) for line in had | has):
-                    self._shrunk[name] = None
+            if (node := self._room.nodes.get(name)) is not None:
+                self.offers.put(name, self._offered(node), same_room=same_room)
 
     def counted_anew(self, node: str) -> dict[str, int]:
         """What a node offers of devices, for whoever checks what was counted step by step. What is yet to be counted is
         as it was."""
         known = self._room.nodes.get(node) if self.settled else None
-        return dict(self._offers.get(node, ()) if known is None else self._offered(known))
+        return dict(self.offers.of(node) if known is None else self._offered(known))
 
     def _offered(self, node: Node) -> Requests:
         """What claims have is in use, unless it is counted as the room of their pods."""
@@ -765,7 +745,8 @@ class Devices:
         of its domain."""
         if DAEMON_CLASS in self.classes.seen:
             for key, known in self.inventory.on_node(node).items():
-                if key.driver == DRIVER and known.device.facts.get(_KIND_OF) == "daemon" and not self._of_domains[key]:
+                is_daemon = key.driver == DOMAIN_DRIVER and known.device.facts.get(_KIND_OF) == "daemon"
+                if is_daemon and not self._of_domains[key]:
                     return self._daemon
         return ()
 
@@ -810,7 +791,7 @@ class Devices:
             self._offer((room.node,))
 
 
-_KIND_OF = "attributes", DRIVER, "type"
+_KIND_OF = "attributes", DOMAIN_DRIVER, "type"
 _PARTITIONS = "which partitions of a device exclude each other"
 _NOTHING = ("false",)
 """What a class that is not there selects."""
@@ -853,11 +834,5 @@ def _named_lines(asks: Mapping[Ask, str], seen: Sequence[int]) -> dict[Line, str
         exact = [name for name, match in parts.items() if all(one & match for one in seen if one & line.match)]
         kind = "all of " if line.whole else f"{line.least} of " if line.least else ""
         text = f"{LINE}{kind}{_cut(min(exact, key=len) if exact else ' or '.join(parts))}"
-        found[line] = _unique(text, found.values())
+        found[line] = distinct(text, found.values())
     return found
-
-
-def _unique(text: str, others: Collection[str]) -> str:
-    """The text, with a number if others have the same."""
-    numbered = (text if number == 1 else f"{text} ({number})" for number in count(1))
-    return next(one for one in numbered if one not in others)

@@ -18,7 +18,6 @@ from policies.model import Requirement, Terms
 from policies.model.devices import DOMAIN_LABEL, ComputeDomain
 
 DAEMON_CLASS = "compute-domain-daemon.nvidia.com"
-DRIVER = "compute-domain.nvidia.com"
 _KIND = "ComputeDomain"
 
 

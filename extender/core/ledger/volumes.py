@@ -33,20 +33,19 @@ from extender.core.events import (
     VolumeSeen,
 )
 from extender.core.ledger.claims import Claims
+from extender.core.ledger.offers import Offers
 from policies.devices.lines import Ask, Devices, Line, lines_of
 from policies.model import HOSTNAME, Node, Pod, PodSets, Requests, Requirement, Terms, Topology
-from policies.model.storage import ANY_STORAGE, READ_WRITE_ONCE_POD, Capacity, Storage, StorageClass
+from policies.model.storage import ANY_STORAGE, READ_WRITE_ONCE_POD, SELECTED_NODE, Capacity, Storage, StorageClass
 from policies.placement.matching import reached
 from policies.placement.reach import Reach
 from policies.steps import Steps, batched
-from policies.words import STORAGE, VOLUME, WHOLE, listed, size
+from policies.words import STORAGE, VOLUME, WHOLE, distinct, listed, size
 
 ClaimKey = tuple[str, str]
 """Namespace and name of a volume claim."""
 MOST_ASKED = 256
 """Different claims that are counted at a time; what is asked beyond them is left to kube-scheduler."""
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-"""The annotation of a claim by which kube-scheduler has a volume provisioned for a node."""
 _MANY = ("ReadWriteMany", "ReadOnlyMany")
 """The access modes with which pods on several nodes can use a volume."""
 _PLENTY = 1 << 56
@@ -104,11 +103,9 @@ class Volumes:
         """The asked storage that can be provisioned for each node, as bits."""
         self._there: Counter[int] = Counter()
         """How many of both match the same."""
-        self._offers: dict[str, Requests] = {}
+        self.offers = Offers(room, "volumes")
         self._dirty: dict[str, None] = {}
         self._all_dirty = False
-        self._grown: dict[str, None] = {}
-        self._shrunk: dict[str, None] = {}
 
     # Events
 
@@ -236,16 +233,6 @@ class Volumes:
         self.restated = False
         return list(self._pods)
 
-    def take_grown(self) -> list[str]:
-        """The nodes that offer more than when this was asked last, for whoever waits for that."""
-        grown, self._grown = self._grown, {}
-        return list(grown)
-
-    def take_shrunk(self) -> list[str]:
-        """The nodes that offer less than when this was asked last, for whoever was promised some of it."""
-        shrunk, self._shrunk = self._shrunk, {}
-        return list(shrunk)
-
     # Pods
 
     def concerns(self, pod: Pod) -> bool:
@@ -289,7 +276,7 @@ class Volumes:
         Of the pods of a gang that share a claim the first asks for its volume, and takes the others along. ``sharing``:
         pods like this one will share the claims that it names, and the ``first`` is meant or another.
         """
-        total = Counter({name: much for name, much in pod.requests if not name.startswith((VOLUME, STORAGE))})
+        total = Counter(dict(_without_volumes(pod.requests)))
         nodes: dict[Terms, None] = {}
         topology = pod.topology
         for key, asks in self._uses(pod):
@@ -524,18 +511,10 @@ class Volumes:
         return True
 
     def _offer(self, nodes: Iterable[str]) -> None:
+        """Have these nodes offer what they have."""
         for name in nodes:
-            if (node := self._room.nodes.get(name)) is None:
-                continue
-            before, now = self._offers.get(name, ()), self._offered(node)
-            if now != before:
-                self._offers[name] = now
-                self._room.offer(name, now, "volumes")
-                had, has = dict(before), dict(now)
-                if any(much > had.get(line, 0) for line, much in now):
-                    self._grown[name] = None
-                if any(much > has.get(line, 0) for line, much in before):
-                    self._shrunk[name] = None
+            if (node := self._room.nodes.get(name)) is not None:
+                self.offers.put(name, self._offered(node))
 
     def _offered(self, node: Node) -> Requests:
         """The volumes that no claim has, and what can be provisioned."""
@@ -551,7 +530,7 @@ class Volumes:
         """What a node has for those who wait, for whoever checks what was counted step by step. What is yet to be
         counted is as it was."""
         node = self._room.nodes.get(name) if self.settled and self._waited_for else None
-        return dict(self._offers.get(name, ()) if node is None else self._offered(node))
+        return dict(self.offers.of(name) if node is None else self._offered(node))
 
     def _provided_on(self, node: Node) -> int:
         """What can be provisioned for the node, as the bits of the numbers of what is asked."""
@@ -586,8 +565,11 @@ def anywhere(pod: Pod | None) -> Pod | None:
     """The pod, wherever its volumes are."""
     if pod is None:
         return None
-    requests = tuple(one for one in pod.requests if not one[0].startswith((VOLUME, STORAGE)))
-    return replace(pod, requests=requests, selection=replace(pod.selection, volumes=()))
+    return replace(pod, requests=_without_volumes(pod.requests), selection=replace(pod.selection, volumes=()))
+
+
+def _without_volumes(requests: Requests) -> Requests:
+    return tuple((name, much) for name, much in requests if not name.startswith((VOLUME, STORAGE)))
 
 
 def _claims_of(pod: Pod) -> list[ClaimKey]:
@@ -608,12 +590,8 @@ def _named_lines(asks: Mapping[Ask, Storage], seen: Sequence[int]) -> dict[Line,
     for line in lines_of(asks, seen):
         exact = [_name_of(asked) for ask, asked in asks.items() if ask.match == line.match]
         parts = [_name_of(asked) for ask, asked in asks.items() if not ask.match & ~line.match]
-        stem = text = f"{VOLUME}{exact[0] if exact else listed(dict.fromkeys(parts), _NAMED)}"
-        number = 1
-        while text in found.values():
-            number += 1
-            text = f"{stem} ({number})"
-        found[line] = text
+        text = f"{VOLUME}{exact[0] if exact else listed(dict.fromkeys(parts), _NAMED)}"
+        found[line] = distinct(text, found.values())
     return found
 
 

@@ -20,7 +20,6 @@ class Attribute(Struct, gc=False):
 
 class Capacity(Struct, rename="camel"):
     value: str | int | float | None = None
-    request_policy: Present | None = None
 
 
 class DeviceObject(Struct, rename="camel"):

@@ -29,12 +29,13 @@ from extender.kube.devices.objects import (
     TaintRuleSpec,
 )
 from extender.kube.reading.constraints import selection_of, taints_of, tolerations_of
-from extender.kube.reading.identity import UnreadableError, identity, name_of
-from extender.kube.reading.objects import Affinity, Meta, NodeAffinity, NodeSelector, OwnerReference, PodSpec
+from extender.kube.reading.identity import UnreadableError, identity, name_of, owning_pod
+from extender.kube.reading.objects import Affinity, Meta, NodeAffinity, NodeSelector, PodSpec
 from extender.kube.reading.plain import plain
 from policies.devices.selectors import version
 from policies.model import Terms
 from policies.model.devices import (
+    DOMAIN_DRIVER,
     DOMAIN_LABEL,
     EXTENDED_USE,
     Allocation,
@@ -62,7 +63,6 @@ USE = "resource.kubernetes.io/pod-claim-name"
 """The annotation of a claim that is made for a pod: which of the pod's claims it is."""
 TARGET = "resource.nvidia.com/computeDomainTarget"
 """The label beside that of the domain: whether pods of workloads have the claim, or daemons."""
-DOMAIN_DRIVER = "compute-domain.nvidia.com"
 _CHANNEL, _DAEMON = "ComputeDomainChannelConfig", "ComputeDomainDaemonConfig"
 _HARD = ("NoSchedule", "NoExecute")
 
@@ -196,7 +196,7 @@ def claim_from(obj: ResourceClaimObject) -> DeviceClaim:
     reserved = tuple(one.uid or "" for one in (status.reserved_for if status is not None else None) or ())
     annotations = meta.annotations or {}
     use = plain(annotations.get(USE, "")) or (EXTENDED_USE if EXTENDED_USE in annotations else "")
-    return DeviceClaim(namespace, name, uid, _spec(obj.spec, meta), found, reserved, _pod(meta.owner_references), use)
+    return DeviceClaim(namespace, name, uid, _spec(obj.spec, meta), found, reserved, owning_pod(meta), use)
 
 
 def domain_from(obj: ComputeDomainObject) -> ComputeDomain:
@@ -205,11 +205,6 @@ def domain_from(obj: ComputeDomainObject) -> ComputeDomain:
     spec = obj.spec or ComputeDomainSpec()
     template = (spec.channel or Channel()).resource_claim_template or ChannelTemplate()
     return ComputeDomain(namespace, name, uid, plain(template.name or ""), max(0, spec.num_nodes or 0))
-
-
-def _pod(owners: Iterable[OwnerReference] | None) -> str:
-    """The UID of the pod that it was made for, or empty."""
-    return next((plain(one.uid or "") for one in owners or () if one.kind == "Pod" and one.controller), "")
 
 
 def _spec(spec: ClaimSpecObject | None, meta: Meta | None) -> ClaimSpec:

@@ -28,5 +28,11 @@ def name_of(meta: Meta | None, kind: str) -> str:
     return plain(meta.name)
 
 
+def owning_pod(meta: Meta) -> str:
+    """Return the UID of the pod that the object was made for, or empty."""
+    owners = meta.owner_references or ()
+    return next((plain(owner.uid or "") for owner in owners if owner.kind == "Pod" and owner.controller), "")
+
+
 def _identifying(meta: Meta) -> tuple[tuple[str, str | None], ...]:
     return ("name", meta.name), ("namespace", meta.namespace), ("UID", meta.uid)

@@ -12,7 +12,7 @@ from extender.core.events import (
     VolumeSeen,
 )
 from extender.kube.reading.constraints import labels_of, selection_of, selector_of
-from extender.kube.reading.identity import UnreadableError, identity, name_of
+from extender.kube.reading.identity import UnreadableError, identity, name_of, owning_pod
 from extender.kube.reading.objects import (
     Affinity,
     Amounts,
@@ -34,12 +34,10 @@ from extender.kube.reading.objects import (
 from extender.kube.reading.plain import plain
 from extender.kube.reading.quantity import whole
 from policies.model import Requirement, Terms
-from policies.model.storage import Capacity, ClaimMaker, Storage, StorageClass
+from policies.model.storage import SELECTED_NODE, Capacity, ClaimMaker, Storage, StorageClass
 
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 """An annotation that goes before the field."""
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-"""The node for whose pod kube-scheduler has a volume provisioned."""
 MOST_VALUES = 256
 """In the topologies of a class, and in the labels by which a claim selects volumes."""
 
@@ -57,7 +55,7 @@ def claim_from(obj: ClaimObject) -> ClaimSeen:
         asked_by(meta, spec),
         plain(spec.volume_name or ""),
         plain(annotations.get(SELECTED_NODE, "")),
-        next((plain(one.uid or "") for one in meta.owner_references or () if one.controller and one.kind == "Pod"), ""),
+        owning_pod(meta),
         "is being deleted" if meta.deletion_timestamp else "has lost its volume" if phase == "Lost" else "",
     )
 

@@ -31,7 +31,6 @@ from extender.kube.devices.objects import (
     TaintRuleObject,
 )
 from extender.kube.devices.reading import (
-    DOMAIN_DRIVER,
     TARGET,
     USE,
     claim_from,
@@ -44,7 +43,7 @@ from extender.kube.devices.reading import (
 from extender.kube.reading.objects import Meta
 from extender.kube.resources import CLAIM_TEMPLATES, COMPUTE_DOMAINS, DEVICE_CLAIMS, DEVICE_CLASSES, SLICES, TAINT_RULES
 from extender.kube.snapshots.jobs import listed
-from policies.model.devices import DOMAIN_LABEL, EXTENDED_USE
+from policies.model.devices import DOMAIN_DRIVER, DOMAIN_LABEL, EXTENDED_USE
 
 ObjectT = TypeVar(
     "ObjectT",

@@ -25,7 +25,7 @@ from policies.model import (
 from policies.model.devices import Allocation, DeviceClaim
 from policies.model.queues import QueueObject
 from tests.simulation.model.batch import BatchJob, Write, written
-from tests.simulation.model.changes import Change, Kind, StorageObject
+from tests.simulation.model.changes import ApiObject, Change, Kind, StorageObject
 from tests.simulation.model.devices import Thing
 from tests.simulation.model.devices import uid_of as uid_of_thing
 from tests.simulation.model.owner import OwnerObject
@@ -408,17 +408,7 @@ class ApiServer:
         self,
         kind: Kind,
         uid: str,
-        value: Pod
-        | Node
-        | PodGroup
-        | GroupJob
-        | BatchJob
-        | OwnerObject
-        | QueueObject
-        | DisruptionBudget
-        | StorageObject
-        | Thing
-        | DeviceClaim,
+        value: ApiObject,
         written: bytes = b"",
     ) -> None:
         self.version += 1

@@ -38,6 +38,21 @@ class Kind(Enum):
     CLAIMS = auto()
 
 
+ApiObject = (
+    Pod
+    | Node
+    | PodGroup
+    | GroupJob
+    | BatchJob
+    | OwnerObject
+    | QueueObject
+    | DisruptionBudget
+    | StorageObject
+    | Thing
+    | DeviceClaim
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A version of an object; ``gone`` when this is its end. ``uid`` tells two objects of one name apart.
@@ -45,19 +60,7 @@ class Change:
 
     kind: Kind
     uid: str
-    value: (
-        Pod
-        | Node
-        | PodGroup
-        | GroupJob
-        | BatchJob
-        | OwnerObject
-        | QueueObject
-        | DisruptionBudget
-        | StorageObject
-        | Thing
-        | DeviceClaim
-    )
+    value: ApiObject
     version: int
     gone: bool = False
     written: bytes = b""

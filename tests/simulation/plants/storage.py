@@ -35,6 +35,6 @@ def volumes_that_come_free_wake_nobody(patch: pytest.MonkeyPatch) -> None:
     planted = DeviceUsers.wake_for_grown
 
     def wake(self: DeviceUsers, counted: Any) -> None:
-        counted.take_grown() if isinstance(counted, Volumes) else planted(self, counted)
+        counted.offers.take_grown() if isinstance(counted, Volumes) else planted(self, counted)
 
     patch.setattr(DeviceUsers, "wake_for_grown", wake)
