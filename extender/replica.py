@@ -59,8 +59,8 @@ class Replica:
         self._new_core = new_core
         self._new_api = new_api
         reader = reader or Reader()
-        found = followers(kube, runner, sight, reader)
-        self._followers, self._pods, self.queues = found.all, found.pods, found.jobs.queues
+        following = followers(kube, runner, sight, reader)
+        self._followers, self._pods, self.queues = following.all, following.pods, following.jobs.queues
         self._tasks: asyncio.TaskGroup | None = None
         self._catching_up: list[asyncio.Task[None]] = []
         self._queue_writer = writer = QueueWriter(kube, self._acting, self.queues.known)
@@ -68,7 +68,7 @@ class Replica:
             kube, self._acting, lambda: self.queues.workloads if workload_objects else "", lambda: writer.places
         )
         self._node_keeper = NodeKeeper(
-            kube, self._acting, lambda: {node.name: uid for uid, node in found.nodes.known_by_uid.items()}
+            kube, self._acting, lambda: {node.name: uid for uid, node in following.nodes.known_by_uid.items()}
         )
         self._capacity = (
             None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LINE = "devices/"
 """How the names of amounts begin in which nodes offer devices and pods ask for them; no resource begins like that."""
 WHOLE = 1 << 20
-"""What a node offers for a request that takes all of its devices; more than there are devices."""
+"""The amount that a node offers for a request that takes all of its devices; more than there are devices."""
 VOLUME, STORAGE = "volumes/", "storage/"
 """The same of volumes that claims wait for, by number, and of what can be provisioned, in bytes."""
 COUNTED = (LINE, VOLUME, STORAGE)

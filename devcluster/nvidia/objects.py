@@ -132,7 +132,7 @@ def _template(domain: Object, name: str, target: str, request: str, parameters: 
         "config": [{"requests": [request], "opaque": {"driver": DOMAIN, "parameters": versioned}}],
     }
     labels = {LABEL: domain["metadata"]["uid"], TARGET: target}
-    # Its finalizer is the driver's own: whoever deletes a domain whose pods still run keeps the template.
+    # Its finalizer is the driver's own: the template stays when a domain is deleted whose pods still run.
     meta = {"name": name, "labels": labels, "finalizers": [LABEL]}
     return {"metadata": meta, "spec": {"metadata": {"labels": labels}, "spec": {"devices": devices}}}
 

@@ -244,7 +244,7 @@ class Apply:
             self._pending.wake(Nodes())
 
     def volume_noted(self, event: VolumeEvent, now: float) -> None:
-        """What waits for the claim can be planned, or in another way; pods that mount it are seen anew."""
+        """See the pods again whose claims have changed, and wake what waits for volumes if some came free."""
         changed = self._volumes.note(event)
         for claim in changed:
             uids = list(self._volumes.users.get(claim, ()))
@@ -290,12 +290,12 @@ class Apply:
             self._pending.wake(Nodes())
 
     def follow_cliques(self, now: float) -> None:
-        """Believe that nodes are in no clique any more which pods have left since their label vanished."""
+        """Take nodes out of their last clique if no pod uses GPUs there since their label vanished."""
         for node in self._cliques.take_left():
             self.node_seen(NodeSeen(node), now)
 
     def follow_devices(self, now: float) -> None:
-        """Have pods ask for what they need by now, and see where devices came or went, or volumes."""
+        """See pods again that may ask for other devices, and give up promises where devices or volumes went."""
         for node in self._volumes.offers.take_shrunk():
             self._revocations.give_way(node, now, "has fewer volumes")
         if not self._devices.has_news:

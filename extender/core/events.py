@@ -180,8 +180,8 @@ class ClaimGone:
 class VolumeSeen:
     """A PersistentVolume was added or changed that only some nodes reach, or that a claim may get.
 
-    ``nodes``: those that reach it, None for all. It is ``bound`` to that claim, or kept for it; the name of the claim
-    is empty if there is none. ``offers``: what it is to a claim that waits for one.
+    ``nodes``: the nodes that reach it, None for all. It is ``bound`` to that claim, or kept for it; the name of the
+    claim is empty if there is none. ``offers``: what it is to a claim that waits for one.
     """
 
     name: str
@@ -359,7 +359,7 @@ class ComputeDomainGone:
 
 @dataclass(frozen=True, slots=True)
 class ComputeDomainsListed:
-    """Whether every ComputeDomain is known by now: the API server serves them, and Muster may read them."""
+    """Whether every ComputeDomain is known: the API server serves them, and Muster may read them."""
 
     listed: bool
 

@@ -333,4 +333,4 @@ COMPUTE_DOMAINS: Resource[ComputeDomain, Event] = Resource(
     listed=ComputeDomainsListed,
 )
 DEVICES = (DEVICE_CLASSES, TAINT_RULES, SLICES, COMPUTE_DOMAINS, CLAIM_TEMPLATES, DEVICE_CLAIMS)
-"""What devices there are, and what pods claim of them: classes and templates first, which the others refer to."""
+"""Devices, and what pods claim of them: classes and templates first, which the others refer to."""

@@ -93,21 +93,21 @@ def domains(state: State) -> list[DomainStock]:
 def device_counts(state: State, view: Snapshot) -> dict[str, Amounts]:
     """Return, by what pods ask for, the devices of each node, and how many are free, promised and used. What no pod
     asks for is by driver. Devices that several nodes reach are in no domain."""
-    found: dict[str, Amounts] = {}
+    stock: dict[str, Amounts] = {}
     lines, allocated = list(state.devices.counted()), state.devices.allocated()
     for key, known in state.devices.inventory.known.items():
         if (row := view.rows.get(known.reach.node)) is not None:
             for name in [name for name, match, _ in lines if known.match & match] or [key.driver]:
                 # The room of a bound pod is taken from the amount that its node offers, and is no promise.
                 used, as_room = key in allocated, key in allocated and not known.used
-                here = found.setdefault(name, np.zeros((5, len(view.names)), dtype=np.int64))[:, row]
+                here = stock.setdefault(name, np.zeros((5, len(view.names)), dtype=np.int64))[:, row]
                 here += (1, not used, 0, used, as_room)
     for name, _, line in lines:
-        if name in found and (at := view.resources.get(line)) is not None:
-            taken = view.allocatable[at] - view.free[at] - found[name][4]
-            found[name][2] = np.clip(taken, 0, found[name][1])
-            found[name][1] -= found[name][2]
-    return {name: counts[:4] for name, counts in found.items()}
+        if name in stock and (at := view.resources.get(line)) is not None:
+            taken = view.allocatable[at] - view.free[at] - stock[name][4]
+            stock[name][2] = np.clip(taken, 0, stock[name][1])
+            stock[name][1] -= stock[name][2]
+    return {name: counts[:4] for name, counts in stock.items()}
 
 
 def compute_domains(state: State) -> list[ComputeDomainView]:

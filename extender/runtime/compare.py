@@ -39,7 +39,7 @@ class Kind(Enum):
     ROOM = "room"
     """What each node has free: what its claims leave of it."""
     DEVICES = "devices"
-    """Which devices drivers publish, and what ResourceClaims have of them."""
+    """The devices that drivers publish, and what ResourceClaims have of them."""
     QUOTA = "quota"
     """What each workload uses of its queue, and the sums of the queues."""
     MEMBERS = "members"

@@ -23,12 +23,12 @@ MOST_REQUIREMENTS = 256
 _AT_ONCE = 64
 """Devices that are evaluated in one step."""
 _COST = 16
-"""What that costs, in the units of ``policies.steps``."""
+"""The cost of that for each requirement, in the units of ``policies.steps``."""
 
 
 @dataclass(slots=True, eq=False)
 class Known:
-    """A device that counts. ``match``: the requirements that it meets; ``unfit``: those that its taints deny it."""
+    """A device that counts. ``match``: the requirements that it meets; ``unfit``: all that its taints deny it."""
 
     device: Device
     reach: Reach
@@ -50,7 +50,10 @@ class Rule:
 
 
 class Inventory:
-    """``dirty``: the nodes of which something has changed; with ``all_dirty`` every node may be concerned."""
+    """The devices that count, what each matches, and which are in use.
+
+    ``dirty``: the nodes of which something has changed; with ``all_dirty`` every node may be concerned.
+    """
 
     def __init__(self) -> None:
         self.rules: dict[int, Rule] = {}
@@ -66,12 +69,12 @@ class Inventory:
         self._counting: dict[PoolKey, dict[str, Slice]] = {}
         self._on_node: dict[str, dict[DeviceKey, Known]] = {}
         self.shared: dict[Terms | None, dict[DeviceKey, Known]] = {}
-        """Those that more than one node may reach, by which nodes do."""
+        """The devices that more than one node may reach, by the terms of these nodes."""
         self.version = 0
-        """It is another one whenever devices came or went."""
+        """A number that changes whenever devices come or go."""
         self._tainting: dict[str, TaintRule] = {}
         self._in_use: Counter[DeviceKey] = Counter()
-        """How many allocations have a device, without those that are counted as the room of a pod."""
+        """How many allocations have a device. Allocations that are counted as the room of a pod do not count."""
         self._seen: Counter[tuple[Match, bool]] = Counter()
         """How many devices match the same and belong to one node, or do not."""
         self._partitions: Counter[Match] = Counter()
@@ -123,10 +126,10 @@ class Inventory:
         """The slices of the newest generation, if all are there and no device is in two; else none."""
         slices = [self._slices[name] for name in self._pools.get(pool, ())]
         newest = max((one.generation for one in slices), default=0)
-        found = {one.name: one for one in slices if one.generation == newest}
-        names = [device.name for one in found.values() for device in one.devices]
-        whole = all(one.slices == len(found) for one in found.values()) and len(set(names)) == len(names)
-        return found if whole else {}
+        of_newest = {one.name: one for one in slices if one.generation == newest}
+        names = [device.name for one in of_newest.values() for device in one.devices]
+        whole = all(one.slices == len(of_newest) for one in of_newest.values()) and len(set(names)) == len(names)
+        return of_newest if whole else {}
 
     def _add(self, key: DeviceKey, device: Device, reach: Reach) -> None:
         known = self.known[key] = Known(device, reach, self._taints(key, device), used=self._in_use[key] > 0)
@@ -165,7 +168,7 @@ class Inventory:
     def _unsee(self, known: Known) -> None:
         if known.device.partition:
             self._partitions[known.match] -= 1
-            self._partitions += Counter()  # without those that are 0 by now
+            self._partitions += Counter()  # drops the counts that are 0
         self._seen[known.match, bool(known.reach.node)] -= 1
         if not self._seen[known.match, bool(known.reach.node)]:
             del self._seen[known.match, bool(known.reach.node)]
@@ -228,7 +231,7 @@ class Inventory:
 
     @property
     def is_full(self) -> bool:
-        """Whether another requirement takes the number of one that nobody needs."""
+        """Whether a new requirement takes the number of one that no request needs."""
         return len(self.rules) >= MOST_REQUIREMENTS
 
     def require(self, requirement: DeviceRequirement, in_use: Match = -1) -> int | None:
@@ -243,7 +246,7 @@ class Inventory:
         return number
 
     def rule_of(self, requirement: DeviceRequirement) -> Rule | None:
-        """What is known of a requirement."""
+        """Return the rule of a requirement; None if it is not evaluated."""
         number = self._numbers.get(requirement)
         return None if number is None else self.rules[number]
 
@@ -301,7 +304,7 @@ class Inventory:
     # Counting
 
     def seen(self) -> list[Match]:
-        """What the devices of the cluster match, each once."""
+        """Return the sets of requirements that devices of the cluster match, each once."""
         return sorted({match for match, _ in self._seen if match})
 
     def belongs_to_one_node(self, match: Match) -> bool:

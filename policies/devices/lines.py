@@ -5,7 +5,7 @@ Requests can be given devices all at once if and only if no set of them asks for
 request that no other device can serve takes its count from the line. A GPU of 80 GiB is in the line of "any GPU" and
 in that of "80 GiB"; a request for 80 GiB takes one of both. Sets that overlap in part have a line for their union.
 
-Requirements are numbered; a set of them is an integer with their bits. A device has the set of those that it matches.
+Requirements are numbered; a set of them is an integer with their bits. A device has the set that it matches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_LINES = 128
 """Beyond it sets that overlap in part are not looked at: then there may seem to be more room than there is."""
 
 Match = int
-"""A set of requirements: those that a device matches, or those of which one will do for a request."""
+"""A set of requirements: all that a device matches, or all of which one will do for a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Bundle:
 @dataclass(frozen=True, slots=True)
 class Line:
     """``match``: what its devices match one of. ``whole``: offers ``WHOLE`` where all of its devices are free.
-    ``least``: offers ``WHOLE`` where so many are there, in use or not; 0 for other lines."""
+    ``least``: offers ``WHOLE`` where that many are there, in use or not; 0 for other lines."""
 
     match: Match
     whole: bool = False
@@ -111,15 +111,15 @@ class Devices(NamedTuple):
 def lines_of(asks: Iterable[Ask], seen: Sequence[Match]) -> tuple[Line, ...]:
     """The lines on which such requests are counted. ``seen``: what the devices of the cluster match."""
     asks = tuple(asks)
-    found: dict[Line, None] = {}
+    own: dict[Line, None] = {}
     for ask in asks:
         if ask.own is not None:
-            found[ask.own] = None
+            own[ask.own] = None
     single = sorted({ask.match for ask in asks if ask.own is None})
     unions = dict.fromkeys(_closed(match, single, seen) for match in single)
     for union in list(unions):
         _grow(union, single, unions, seen)
-    return (*found, *map(Line, unions))
+    return (*own, *map(Line, unions))
 
 
 def _grow(first: Match, single: Sequence[Match], unions: dict[Match, None], seen: Sequence[Match]) -> None:
@@ -137,7 +137,7 @@ def _grow(first: Match, single: Sequence[Match], unions: dict[Match, None], seen
 
 
 def _closed(union: Match, single: Sequence[Match], seen: Sequence[Match]) -> Match:
-    """With those that no other device can serve, so that each set of devices has one line."""
+    """Add the requests that no other device can serve, so that each set of devices has one line."""
     for match in single:
         if match & ~union and _serves(union, match, seen) and any(one & match for one in seen):
             union |= match

@@ -22,9 +22,10 @@ this file                         43       0     0           8 us          0
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -48,7 +49,7 @@ class SelectorError(Exception):
 
 
 class Maps(NamedTuple):
-    """``device.attributes`` or ``device.capacity``: a map for each domain, empty for those that the device lacks."""
+    """``device.attributes`` or ``device.capacity``: a map for each domain, empty for a domain that the device lacks."""
 
     kind: str
 
@@ -74,7 +75,7 @@ _DEVICE = object()
 
 
 class Selector:
-    """One expression, compiled. Raises UnreadSelectorError if it uses what is not read here."""
+    """A compiled expression. Raises UnreadSelectorError if it uses what is not read here."""
 
     def __init__(self, text: str) -> None:
         try:
@@ -94,7 +95,7 @@ class Selector:
 
 @dataclass(slots=True)
 class _Branch:
-    """What is looked at next, and what follows for each value."""
+    """A node of the tree: the path to look at next, and what follows for each value."""
 
     path: Path
     next: dict[Value | None, _Branch | bool | str] = field(default_factory=dict)
@@ -195,18 +196,18 @@ def _selected(of: Eval, key: Eval, *, optional: bool, dotted: bool) -> Eval:
             if not value.values:
                 return value
             value = value.values[0]
-        found = _member(value, name, look, dotted=dotted)
+        member = _member(value, name, look, dotted=dotted)
         if optional or chained:
-            return Maybe() if found is None else Maybe((found,))
-        if found is None:
+            return Maybe() if member is None else Maybe((member,))
+        if member is None:
             raise SelectorError(f"no such key: {name}")
-        return found
+        return member
 
     return evaluate
 
 
 def _member(value: Any, name: Any, look: Look, *, dotted: bool) -> Any:
-    """What a map has under that key, or the device under that field; None for nothing."""
+    """Return the value of a map under that key, or of the device under that field; None for nothing."""
     if value is _DEVICE and dotted:
         if name == "driver":
             return look(("driver",))
@@ -216,8 +217,8 @@ def _member(value: Any, name: Any, look: Look, *, dotted: bool) -> Any:
     if isinstance(value, Maps) and isinstance(name, str):
         return Domain(value.kind, name)
     if isinstance(value, Domain) and isinstance(name, str):
-        found = look((value.kind, value.domain, name))
-        return found.value if isinstance(found, Flag) else found
+        fact = look((value.kind, value.domain, name))
+        return fact.value if isinstance(fact, Flag) else fact
     if isinstance(value, list) and type(name) is int and not dotted:
         if not 0 <= name < len(value):
             raise SelectorError(f"index out of bounds: {name}")
@@ -236,25 +237,25 @@ def _conditional(condition: Eval, then: Eval, other: Eval) -> Eval:
 
 
 def _logical(left: Eval, right: Eval, *, decisive: bool) -> Eval:
-    """Either side decides, whatever the other one is: an error of the other is no error then."""
+    return lambda look, scope: _decided((partial(side, look, scope) for side in (left, right)), decisive=decisive)
 
-    def evaluate(look: Look, scope: Scope) -> bool:
-        error: SelectorError | None = None
-        for side in (left, right):
-            try:
-                answer = side(look, scope)
-            except SelectorError as failed:
-                error = error or failed
-                continue
-            if not isinstance(answer, bool):
-                error = error or SelectorError("no such overload")
-            elif answer is decisive:
-                return decisive
-        if error is not None:
-            raise error
-        return not decisive
 
-    return evaluate
+def _decided(answers: Iterable[Callable[[], Any]], *, decisive: bool) -> bool:
+    """Return ``decisive`` if one answer is that: an error of another one is no error then."""
+    error: SelectorError | None = None
+    for answer in answers:
+        try:
+            value = answer()
+        except SelectorError as failed:
+            error = error or failed
+            continue
+        if not isinstance(value, bool):
+            error = error or SelectorError("no such overload")
+        elif value is decisive:
+            return decisive
+    if error is not None:
+        raise error
+    return not decisive
 
 
 def _unary(sign: str, of: Eval) -> Eval:
@@ -389,22 +390,11 @@ def _quantified(name: str, of: Eval, variable: str, body: Eval) -> Eval:
     decisive = name == "exists"
 
     def evaluate(look: Look, scope: Scope) -> bool:
-        items, error = of(look, scope), None
+        items = of(look, scope)
         if not isinstance(items, list):
             raise UnreadSelectorError(f"{name}() of a map")
-        for item in items:
-            try:
-                answer = body(look, {**scope, variable: item})
-            except SelectorError as failed:
-                error = error or failed
-                continue
-            if not isinstance(answer, bool):
-                error = error or SelectorError("no such overload")
-            elif answer is decisive:
-                return decisive
-        if error is not None:
-            raise error
-        return not decisive
+        answers = (partial(body, look, {**scope, variable: item}) for item in items)
+        return _decided(answers, decisive=decisive)
 
     return evaluate
 
@@ -438,9 +428,9 @@ def _quantity(text: Any) -> Quantity:
 
 
 def _version(text: Any) -> Version:
-    if (found := version(_of(str, text))) is None:
+    if (known := version(_of(str, text))) is None:
         raise SelectorError(f"{text[:40]!r} is no semantic version")
-    return found
+    return known
 
 
 _VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)

@@ -34,10 +34,10 @@ class Flag(Enum):
 
 
 Path = tuple[str, ...]
-"""Where a selector looks: ``("driver",)``, ``("attributes", domain)``, or ``("attributes", domain, name)``."""
+"""The path of a fact: ``("driver",)``, ``("attributes", domain)``, or ``("attributes", domain, name)``."""
 Value = Flag | int | str | Version | Quantity
 Facts = Mapping[Path, Value]
-"""What selectors read of a device. A domain that is there has the value ``Flag.YES``."""
+"""The facts of a device that selectors read. A domain that is there has the value ``Flag.YES``."""
 EXTENDED_USE = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of a claim that kube-scheduler makes for the extended resources of a pod, and the ``use`` of it."""
 
@@ -64,7 +64,7 @@ class DeviceKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The nodes that reach a device: that ``node``, those that match any of the ``terms``, or with neither all."""
+    """The nodes that reach a device: that ``node``, nodes that match any of the ``terms``, or with neither all."""
 
     node: str = ""
     terms: Terms | None = None
@@ -112,7 +112,7 @@ class TaintRule:
 
 
 class DeviceRequirement(NamedTuple):
-    """What a device has to be for a request: selectors of the class, then of the request, and the tolerated taints."""
+    """A demand on a device: selectors of the class, then of the request, and the tolerated taints."""
 
     device_class: str
     selectors: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSpec:
-    """What a claim asks for. ``constraints``: what its devices have to have in common, as people read it. ``domain``:
+    """The requests of a claim. ``constraints``: what its devices have to have in common, as people read it. ``domain``:
     the UID of the ComputeDomain that it is for, or empty. ``daemon``: it is for a daemon of the domain, and no channel.
     """
 

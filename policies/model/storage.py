@@ -9,7 +9,7 @@ from policies.model.constraints import Labels, Selector, selects
 from policies.model.node import Terms
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
-"""The provisioner of a StorageClass whose volumes somebody has made by hand."""
+"""The provisioner of a StorageClass whose volumes an administrator makes."""
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """The annotation of a claim by which kube-scheduler has a volume provisioned for a node."""
@@ -17,8 +17,11 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """What a claim asks of a volume, or what a volume is. ``size``: in bytes. ``block``: a device, and no file system.
-    ``attributes``: the VolumeAttributesClass. ``selector``: of the labels of volumes; only claims have one."""
+    """The storage that a claim asks for, or that a volume is.
+
+    ``size``: in bytes. ``block``: a device, and no file system. ``attributes``: the VolumeAttributesClass.
+    ``selector``: of the labels of volumes; only claims have one.
+    """
 
     storage_class: str = ""
     size: int = 0
@@ -60,8 +63,8 @@ class StorageClass:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """A CSIStorageCapacity: so many bytes of a class can be provisioned for the nodes that match the terms; None for
-    all nodes. ``largest``: that one volume may have."""
+    """A CSIStorageCapacity: ``size`` bytes of a class can be provisioned for the nodes that match the terms; None for
+    all nodes. ``largest``: the bytes that one volume may have."""
 
     namespace: str
     name: str
@@ -78,8 +81,8 @@ class Capacity:
 class ClaimMaker(NamedTuple):
     """A claim that is made for each pod of a template, as a volume or template of that ``name`` asks.
 
-    ``stem``: the names of the pods without their number; empty where nobody knows them before they exist. A StatefulSet
-    calls the claim after its template and the pod, and an ``ephemeral`` one is called after the pod and the volume.
+    ``stem``: the names of the pods without their number; empty where they are not known before the pods exist. A
+    StatefulSet calls the claim after its template and the pod; an ``ephemeral`` one is called after the pod and volume.
     ``bare``: the name of number 0 is the stem alone.
     """
 
@@ -90,7 +93,7 @@ class ClaimMaker(NamedTuple):
     bare: bool = False
 
     def claim_of(self, number: int) -> str:
-        """The name of the claim of that pod; empty where nobody knows it."""
+        """The name of the claim of that pod; empty where it is not known."""
         pod = self.stem if self.bare and not number else f"{self.stem}-{number}"
         if not self.stem:
             return ""

@@ -55,7 +55,7 @@ class PodSet:
 
     @property
     def templates(self) -> tuple[Pod, ...]:
-        """What its pods are made of."""
+        """The pods that its pods are made of: the template, and the leader if it has one."""
         return (self.template,) if self.leader is None else (self.template, self.leader)
 
     def mapped(self, change: Callable[[Pod], Pod]) -> PodSet:

@@ -1,4 +1,4 @@
-"""Which of many things, each tied to nodes by their labels, a node reaches: volumes, and capacities of storage."""
+"""An index of things that are tied to nodes by their labels, such as volumes and capacities of storage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Reach:
         self._by_value: dict[tuple[_Key, str], dict[str, None]] = {}
         self._keys: Counter[_Key] = Counter()
         self._rest: dict[str, None] = {}
-        """What is found by no value."""
+        """The things that no value finds."""
         self._nodes: dict[_Key, Counter[str]] = {}
         """How many nodes have each value, when that was counted last."""
 
@@ -47,23 +47,23 @@ class Reach:
                 del self._keys[value[0]]
 
     def at(self, node: Node) -> Iterator[str]:
-        """What the node reaches, by name."""
-        found = dict.fromkeys(self._rest)
+        """Return the names of what the node reaches."""
+        near = dict.fromkeys(self._rest)
         for key in self._keys:
-            found |= self._by_value.get((key, _value(node, key)), {})
-        return (name for name in found if reached(node, self._terms[name]))
+            near |= self._by_value.get((key, _value(node, key)), {})
+        return (name for name in near if reached(node, self._terms[name]))
 
     def nodes_of(self, name: str, nodes: Mapping[str, Node]) -> list[str] | None:
         """The nodes that reach it; none if it is not there, None where only a look at all of them shows that."""
         if name not in self._terms:
             return []
-        found: dict[str, None] = {}
+        named: dict[str, None] = {}
         for key, value in _values(self._terms[name]) or [(("", False), "")]:
             node = nodes.get(value) if key in _NAMES else None
             if node is None or _value(node, key) != value:
                 return None
-            found[value] = None
-        return list(found)
+            named[value] = None
+        return list(named)
 
     def count(self, nodes: Mapping[str, Node]) -> None:
         """Count the nodes that have each value, for ``is_local``."""
@@ -84,13 +84,13 @@ def _value(node: Node, key: _Key) -> str:
 
 def _values(terms: Terms | None) -> list[tuple[_Key, str]]:
     """Values of which every node that matches has one; none where the terms do not say any."""
-    found: dict[tuple[_Key, str], None] = {}
+    values: dict[tuple[_Key, str], None] = {}
     for term in terms or ():
-        said = next((one for one in term if one.operator == "In"), None)
-        if said is None:
+        listing = next((requirement for requirement in term if requirement.operator == "In"), None)
+        if listing is None:
             return []
-        found |= dict.fromkeys((_key(said), value) for value in said.values)
-    return list(found)
+        values |= dict.fromkeys((_key(listing), value) for value in listing.values)
+    return list(values)
 
 
 def _key(requirement: Requirement) -> _Key:

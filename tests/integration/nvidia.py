@@ -173,7 +173,7 @@ QUICKSTARTS: dict[str, str] = {
     "extended-resource-mig": _MIG_CLASS + _EXTENDED % ("mig-1g12gb-pod", "nvidia.com/mig-1g.12gb"),
 }
 """In gpu-test4 the profiles are those of an A100. The MIG class has a resource of its own: with that of whole GPUs, as
-printed, kube-scheduler gives either to whoever asks."""
+printed, kube-scheduler gives either to any pod that asks."""
 
 NVBANDWIDTH = (
     _DOMAIN.format(name="nvbandwidth", nodes=2, template="nvbandwidth-channel", mode="")

@@ -1,4 +1,4 @@
-"""What goes wrong with devices."""
+"""Faults of devices: drivers that publish fewer, or stop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stop_driver(trouble: Trouble) -> None:
 
 
 def publish(world: World, published: Slice) -> None:
-    """Its node lists the same in amounts."""
+    """Publish a slice, and have its node list the same in amounts."""
     world.api.set_thing(published)
     _list(world, published.name, published)
 

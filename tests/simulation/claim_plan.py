@@ -36,7 +36,7 @@ TEMPLATES: dict[str, Requests] = {
     "large": ((ANY, 1), (LARGE, 1)),
     "both": ((ANY, 2), (LARGE, 1)),
 }
-"""By name, what a claim of each asks for: a large device is one of any kind, too."""
+"""The templates of claims, by name, and the amounts of each: a large device is one of any kind, too."""
 ONE_CHANNEL: Requests = ((CHANNEL, 1),)
 LOSES, LEAVES = "a driver publishes fewer devices", "a driver stops"
 
@@ -53,7 +53,7 @@ class ClaimPlan:
 
     @property
     def things(self) -> tuple[Thing, ...]:
-        """What there is of devices when the run begins."""
+        """The classes, templates and slices that are there when the run begins."""
         made = [ClaimTemplate("default", name, spec_of(asked)) for name, asked in TEMPLATES.items()]
         made += [ClaimTemplate("default", f"{one}-channel", spec_of(ONE_CHANNEL, one)) for one in self.domains]
         classes = (*CLASSES, DAEMONS) if self.domains else CLASSES
@@ -62,7 +62,7 @@ class ClaimPlan:
 
 @dataclass(frozen=True, slots=True)
 class DrawnClaims:
-    """What a seed has."""
+    """The nodes, workloads, devices and faults of a seed."""
 
     nodes: tuple[Node, ...]
     jobs: tuple[tuple[float, JobSpec], ...]
@@ -129,7 +129,8 @@ def _with_channel(role: Role, name: str) -> Role:
 
 
 def _kinds(dice: Random) -> tuple[str, ...]:
-    """Small ones first: kube-scheduler takes the first that do, and would give large ones to those who take any."""
+    """Draw devices, small ones first: kube-scheduler takes the first that fit, so large ones are left for claims that
+    need them."""
     return tuple(sorted((dice.choice(("large", "small")) for _ in range(dice.choice((1, 2, 4, 4)))), reverse=True))
 
 

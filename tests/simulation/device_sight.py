@@ -1,8 +1,8 @@
 """Devices as the referee counts them: as amounts of pods and nodes, and claim by claim.
 
 What the extender was shown has claims and slices in place of amounts: here they are put back. By amounts no device is
-promised twice, and whoever waits lacks room. By claims no allocation is cleared that a pod may start with, none is left
-over, and no plan leaves the node that an allocation names.
+promised twice, and each pod that waits lacks room. By claims no allocation is cleared that a pod may start with, none
+is left over, and no plan leaves the node that an allocation names.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from tests.simulation.sight import Room
 
 
 class DeviceSight:
-    """One for a run. ``begin_life`` when the extender is started."""
+    """Puts amounts back, and judges claims, for a whole run. ``begin_life`` is called when the extender is started."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self._amounts: dict[str, Requests] = {}
-        """By UID of a pod, or UID and series of a job's podset."""
+        """The amounts of devices, by UID of a pod, or UID and series of a job's podset."""
         self._slices: dict[str, Slice] = {}
-        """As the extender was shown them, by node."""
+        """The slices that the extender was shown, by node."""
         self._nodes: dict[str, Node] = {}
         api.listeners[Kind.PODS].append(self._pod_changed)
         api.listeners[Kind.JOBS].append(self._job_changed)
@@ -106,13 +106,13 @@ class DeviceSight:
         return replace(effect, job=self._job(effect.job)) if isinstance(effect, StartJob | SuspendJob) else effect
 
     def _pod(self, pod: Pod) -> Pod:
-        found = self._amounts.get(pod.uid)
-        return pod if not found else replace(pod, requests=with_amounts(pod.requests, found))
+        amounts = self._amounts.get(pod.uid)
+        return pod if not amounts else replace(pod, requests=with_amounts(pod.requests, amounts))
 
     def _job(self, job: Job) -> Job:
         podsets = tuple(
-            replace(one, template=replace(one.template, requests=with_amounts(one.template.requests, found)))
-            if (found := self._amounts.get(f"{job.uid}/{one.name}"))
+            replace(one, template=replace(one.template, requests=with_amounts(one.template.requests, amounts)))
+            if (amounts := self._amounts.get(f"{job.uid}/{one.name}"))
             else one
             for one in job.podsets.podsets
         )
@@ -127,7 +127,7 @@ class DeviceSight:
     # What it asks for
 
     def judge(self, effect: Effect, claims: Claims, shown: Mapping[str, Change]) -> str | None:
-        """What is wrong with an effect. ``shown``: the claims that the extender has been shown."""
+        """Say what is wrong with an effect. ``shown``: the claims that the extender has been shown."""
         match effect:
             case Nominate(uid, node=str(node)) | Ungate(uid, pin=(node,)) | PostBinding(uid, node=node):
                 pod = self._api.pods.get(uid)
@@ -148,7 +148,7 @@ class DeviceSight:
         return None
 
     def _wrong_domain(self, pod: Pod, name: str) -> str | None:
-        """The extender was shown that the node is prepared for another ComputeDomain than the pod's."""
+        """Say that the extender was shown that the node is prepared for another ComputeDomain than the pod's."""
         domain, node = domain_of(pod, self._api), self._nodes.get(name)
         labelled = None if node is None else node.labels.get(DOMAIN_LABEL)
         if domain and labelled not in (None, domain):
@@ -171,7 +171,7 @@ class DeviceSight:
     # What there is
 
     def look(self) -> Iterator[str]:
-        """What must never be: two claims with one device, and a pod that was bound with devices and has none."""
+        """Yield what must never be: two claims with one device."""
         whose: dict[DeviceKey, str] = {}
         for claim in self._api.claims.values():
             for device in claim.allocation.devices if claim.allocation is not None else ():
@@ -180,7 +180,7 @@ class DeviceSight:
                 whose[device] = claim.name
 
     def at_rest(self) -> Iterator[str]:
-        """What must not be at rest: devices that no pod uses, and pods that can never start."""
+        """Yield what must not be at the end of a round: devices that no pod uses, and pods that can never start."""
         yield from self.look()
         for claim in self._api.claims.values():
             if claim.allocation is not None and not claim.reserved_for:
@@ -196,7 +196,7 @@ class DeviceSight:
                 yield f"{pod.uid} of domain {domain} is bound to {pod.node}, which is prepared for another one"
 
     def cap(self, room: Room) -> None:
-        """Leave those devices in ``room`` that no claim has, instead of those that bound pods leave."""
+        """Leave the devices in ``room`` that no claim has, instead of the devices that bound pods leave."""
         used = {
             device
             for one in self._api.claims.values()

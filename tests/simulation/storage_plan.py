@@ -12,7 +12,7 @@ from tests.simulation.model.job_specs import JobSpec
 from tests.simulation.model.storage import LOCAL, MADE, asking, classes, free
 
 SIZES = (1, 10)
-"""Of volumes and claims: a large volume does for a small claim, too."""
+"""The sizes of volumes and claims: a large volume does for a small claim, too."""
 
 
 @dataclass(frozen=True, slots=True)

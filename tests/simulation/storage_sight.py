@@ -17,7 +17,7 @@ from tests.simulation.storage_plan import SIZES
 def judge_volumes(
     effects: Iterable[Effect], known: Storages, pods: Mapping[str, Pod], promised: Mapping[str, Claim]
 ) -> str | None:
-    """What is wrong with the nodes that members are promised now: for all who are promised these there are volumes.
+    """Say what is wrong with the nodes that members are promised now: all pods there need volumes of their own.
     ``known``: what the extender has been shown."""
     for effect in effects:
         if not isinstance(effect, Nominate) or not effect.node:
@@ -54,7 +54,7 @@ def offer(changes: Mapping[str, Change], room: Room) -> None:
 
 def with_storage(pods: Sequence[Pod], changes: Mapping[str, Change]) -> list[Pod]:
     """The same pods with these amounts, held to the nodes of the claims that have one."""
-    known, found = known_of(changes), []
+    known, meant = known_of(changes), []
     for pod in pods:
         amounts, selection = dict(pod.requests), pod.selection
         for claim in claims_of(pod, known):
@@ -66,8 +66,8 @@ def with_storage(pods: Sequence[Pod], changes: Mapping[str, Change]) -> list[Pod
                 amounts[MADE] = 1
             else:
                 amounts |= {_named(size): 1 for size in SIZES if claim.asks.size >= size}
-        found.append(replace(pod, requests=tuple(sorted(amounts.items())), selection=selection))
-    return found
+        meant.append(replace(pod, requests=tuple(sorted(amounts.items())), selection=selection))
+    return meant
 
 
 def _named(size: int) -> str:

@@ -65,7 +65,7 @@ _ELASTIC = (
 )
 """Of the extender, where flavors are elastic."""
 _DEVICE_RELEASE = ("get", "resourceclaims"), ("patch", "resourceclaims/status"), ("patch", "resourceclaims/binding")
-"""Of the extender, where gangs have claims of devices."""
+"""The rights of the extender where gangs have claims of devices."""
 DEVICE_RELEASE = "components/device-release"
 _LEASES = ("leases", "coordination.k8s.io")
 

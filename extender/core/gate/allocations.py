@@ -91,7 +91,7 @@ class Allocations:
                 self._outbox.append(Deallocate(claim.uid, claim.namespace, claim.name))
 
     def answered(self, event: Deallocated, now: float) -> None:
-        """Ask again later for one that could not be carried out, and have the history of its gangs say why."""
+        """Ask again later for a deallocation that failed, and have the history of its gangs say why."""
         effect = event.effect
         key = effect.namespace, effect.name
         if not event.detail or key not in self._left:
@@ -99,7 +99,7 @@ class Allocations:
         for workload in dict.fromkeys(map(self._workload_of, self._devices.users_of(key))):
             if workload is not None:
                 why = f"ResourceClaim {effect.name} keeps the devices of a start that failed: {event.detail}"
-                if all(why != said for _, said in workload.telling.story):
+                if all(why != text for _, text in workload.telling.story):
                     workload.telling.note(now, why)
         self._repeats.put(effect, now)
 
@@ -114,8 +114,8 @@ class Allocations:
         return self._sure_at if self._look and self._process.synced else None
 
     def _workload_of(self, uid: str) -> Workload | None:
-        found = self._store.member(uid)
-        return None if found is None else found[0]
+        member = self._store.member(uid)
+        return None if member is None else member[0]
 
     @property
     def _sure_at(self) -> float:

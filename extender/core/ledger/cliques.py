@@ -44,7 +44,7 @@ class Cliques:
             self._left[room.node] = None
 
     def take_left(self) -> list[Node]:
-        """The nodes whose label is to be believed gone by now, as they are."""
+        """Return the nodes that are in no clique any more, as the API server shows them."""
         if not self._left:
             return []
         left, self._left = self._left, {}

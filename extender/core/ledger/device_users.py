@@ -1,4 +1,4 @@
-"""Have everybody who asks for devices or volumes ask in the amounts of now, once those are other ones."""
+"""Have pods and jobs ask for devices and volumes in the amounts in which these are counted now."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DeviceUsers:
         return True
 
     def wake_for_grown(self, counted: Devices | Volumes) -> None:
-        """Wake what waits for it, and search again for victims, if nodes offer more than before."""
+        """Wake what waits for room, and search for victims again, if nodes offer more than before."""
         if grown := counted.offers.take_grown():
             self._pending.wake(Nodes())
             for node in grown:
@@ -64,7 +64,7 @@ class DeviceUsers:
                 self._claims.assume(self._store.pods[uid], claim.node)
 
     def look_at_jobs(self, counted: Devices | Volumes) -> None:
-        """Look at the jobs again whose pods are to ask for it: their templates may ask for other amounts now."""
+        """Look again at the jobs whose templates ask for devices, or volumes: the amounts may be others now."""
         for workload in self._store.workloads.values():
             podsets = workload.podsets
             if podsets is not None and any(counted.concerns(pod) for one in podsets.podsets for pod in one.templates):

@@ -100,8 +100,8 @@ class DeviceClasses:
 
     def offering(self, resource: str) -> str:
         """``"DeviceClass gpu.example.com"``, or several; empty if no class offers that resource."""
-        found = self.classes_of(resource)
-        return f"DeviceClass{'es' * (len(found) > 1)} {listed(found)}" if found else ""
+        classes = self.classes_of(resource)
+        return f"DeviceClass{'es' * (len(classes) > 1)} {listed(classes)}" if classes else ""
 
     def classes_of(self, resource: str) -> list[str]:
         """The classes whose devices that resource asks for, by name."""
@@ -111,7 +111,7 @@ class DeviceClasses:
 
     def listed(self, requests: Requests, view: Snapshot) -> Requests:
         """The requests that nodes have to meet: DRA offers the rest, and no node lists that."""
-        return tuple(one for one in requests if not self._offers(one[0]) or _is_listed(one[0], view))
+        return tuple((name, much) for name, much in requests if not self._offers(name) or _is_listed(name, view))
 
     def _offers(self, name: str) -> bool:
         return name.startswith(COUNTED) or bool(self.seen and self.classes_of(name))
@@ -165,10 +165,10 @@ class Devices:
         self._daemon: Requests = (("pods", 1),)
         """The requests of a daemon of a ComputeDomain, as of the daemon that was seen last."""
         self._asks: dict[Ask, str] = {}
-        """What is counted, and how people read it."""
+        """The requests that are counted, and how people read them."""
         self._resources: dict[str, Ask | None] = {}
-        """What one of an extended resource asks for that classes offer; None where nodes list it. Those that pods have
-        asked for."""
+        """The devices that one of an extended resource asks for, if classes offer it; None where nodes list it. Only
+        resources that pods have asked for are here."""
         self._lines: dict[Line, str] = {}
         self._bundles: dict[Bundle, str] = {}
         """The requests that are counted node by node, and the names of their amounts."""
@@ -277,7 +277,7 @@ class Devices:
                 self._claim_with.pop(device, None)
 
     def all_users(self) -> list[str]:
-        """Every pod that asks for devices, by UID. Whoever calls sees them all again."""
+        """Every pod that asks for devices, by UID. The caller sees them all again."""
         self.restated = False
         return list(self._users)
 
@@ -292,7 +292,7 @@ class Devices:
         return bool(self._stale) or self.offers.changed
 
     def take_stale(self) -> list[str]:
-        """The pods that may ask for something else than when this was asked last. The caller sees them again."""
+        """The pods that may ask for something else since the last call. The caller sees them again."""
         stale, self._stale = self._stale, {}
         return [uid for uid in stale if (seen := self._users.get(uid)) and self._resolve(seen.raw) != seen]
 
@@ -306,8 +306,8 @@ class Devices:
         return {key for one in self.claims.values() if one.allocation is not None for key in one.allocation.devices}
 
     def counted(self) -> Iterator[tuple[str, Match, str]]:
-        """Yield what is counted: how people read it, the requirements of which a device matches one, and the amount in
-        which nodes offer such devices."""
+        """Yield each kind of device that is counted: how people read it, the requirements of which a device matches
+        one, and the amount in which nodes offer such devices."""
         for match, name in {ask.match: name for ask, name in self._asks.items()}.items():
             around = [line for line in self._lines if line.counts and not match & ~line.match]
             if around:
@@ -345,7 +345,7 @@ class Devices:
             self._holder |= dict.fromkeys(seen.has, uid)
 
     def _resolve(self, pod: Pod) -> _Seen:
-        """What it asks for; if it is bound, with what its claims have on its node."""
+        """Work out what the pod asks for; if it is bound, with what its claims have on its node."""
         has, resolved = tuple(self._held_alone(pod)) if pod.node else (), self.resolved(pod)
         if has:
             total = Counter(dict(resolved.requests))
@@ -365,12 +365,12 @@ class Devices:
                     yield key
 
     def claims_of(self, pod: Pod) -> Iterator[ObjectKey]:
-        """The claims that it names, then those that were made for it."""
+        """The claims that the pod names, then the claims that were made for it."""
         yield from ((pod.namespace, use.claim) for use in pod.device_claims if use.claim)
         yield from self._made_for.get(pod.uid, ())
 
     def users_of(self, key: ObjectKey) -> list[str]:
-        """The pods of that claim, by UID: the one that it was made for, or those that name it."""
+        """The pods of that claim, by UID: the pod that it was made for, or all pods that name it."""
         owner = self.claims[key].owner
         return [owner] if owner else list(self._using.get(key, ()))
 
@@ -461,8 +461,9 @@ class Devices:
         return next((spec.domain for spec in specs if spec is not None and spec.domain and not spec.daemon), "")
 
     def _by_class(self, pod: Pod) -> Counter[str]:
-        """What its claims ask for, by each name under which a queue may count devices of a class: that of the class,
-        that of the extended resource that it offers, and the implicit one.
+        """Count the requests of its claims for quota, by each name under which a queue may count devices of a class.
+
+        These are the class, the extended resource that it offers, and the implicit resource.
 
         Of several alternatives the one that asks for most counts, and all devices of a node count as one. What several
         pods share counts for the first of them. Access for admins counts for none.
@@ -547,20 +548,20 @@ class Devices:
         return None
 
     def passed_through(self, pod: Pod) -> list[str]:
-        """What of its claims is left to kube-scheduler, as people read it."""
-        found: dict[str, None] = {}
+        """Name what of its claims is left to kube-scheduler, as people read it."""
+        left: dict[str, None] = {}
         for use in pod.device_claims:
             spec, allocation = self._found(pod, use)
             if spec is not None and allocation is None:
                 requests, rest = self._counted(spec)
-                found |= dict.fromkeys(rest)
+                left |= dict.fromkeys(rest)
                 if any(self.inventory.has_partitions(ask.match) for some in requests for ask, _ in some):
-                    found[_PARTITIONS] = None
-        return list(found)
+                    left[_PARTITIONS] = None
+        return list(left)
 
     def failures(self, pod: Pod) -> list[str]:
         """The selectors that fail on a device: kube-scheduler gives up there."""
-        found: dict[str, None] = {}
+        failed: dict[str, None] = {}
         for use in pod.device_claims:
             spec, _ = self._found(pod, use)
             for request in spec.requests if spec is not None else ():
@@ -568,16 +569,16 @@ class Devices:
                     rule = self.inventory.rule_of(self._requirement(one))
                     if rule is not None and rule.failed is not None:
                         error, device = rule.failed
-                        found[f"a selector of {one.device_class} fails on device {device.device}: {error}"] = None
-        return list(found)
+                        failed[f"a selector of {one.device_class} fails on device {device.device}: {error}"] = None
+        return list(failed)
 
     def remarks(self, pod: Pod) -> str:
-        """What people should know of its claims if there is no room for it; empty for most."""
+        """Say what people should know of its claims if there is no room for the pod; empty for most."""
         left = f"; left to kube-scheduler: {listed(some)}" if (some := self.passed_through(pod)) else ""
         return left + "".join(f"; {failure}" for failure in self.failures(pod))
 
     def _found(self, pod: Pod, use: ClaimUse) -> tuple[ClaimSpec | None, Allocation | None]:
-        """What a claim of the pod asks for, None if that is not known; and what it has."""
+        """Return the spec of a claim of the pod, None if that is not known; and the devices that it has."""
         claim = self.claims.get((pod.namespace, use.claim)) if use.claim else self._made(pod, use.name)
         if claim is not None:
             return claim.spec, claim.allocation
@@ -698,7 +699,7 @@ class Devices:
             yield 1 + len(some) // _NODES
 
     def _refresh(self) -> None:
-        """Devices have changed: have their nodes offer what they have by now."""
+        """Have the nodes of devices that have changed offer what they have now."""
         touched, self.inventory.changed = self.inventory.changed, {}
         for key in touched:
             if (claim := self._claim_with.get(key)) is not None:
@@ -718,27 +719,27 @@ class Devices:
                 self.offers.put(name, self._offered(node), same_room=same_room)
 
     def counted_anew(self, node: str) -> dict[str, int]:
-        """What a node offers of devices, for whoever checks what was counted step by step. What is yet to be counted is
-        as it was."""
+        """Count again what a node offers of devices, for the checks of what was counted step by step. Until all is
+        counted, return what it offers so far."""
         known = self._room.nodes.get(node) if self.settled else None
         return dict(self.offers.of(node) if known is None else self._offered(known))
 
     def _offered(self, node: Node) -> Requests:
-        """What claims have is in use, unless it is counted as the room of their pods."""
+        """Count what a node offers. Devices of claims are in use, unless they are counted as the room of their pods."""
         shared = (devices for terms, devices in self.inventory.shared.items() if reached(node, terms))
         devices = self.inventory.on(
             chain(self.inventory.on_node(node.name).values(), *(some.values() for some in shared))
         )
         if not devices:
             return ()
-        found = {name: line.offered(devices) for line, name in self._lines.items()}
+        offered = {name: line.offered(devices) for line, name in self._lines.items()}
         if self._bundles:
-            found = self._with_bundles(node.name, found)
+            offered = self._with_bundles(node.name, offered)
         for name, ask in self._resources.items():
             if ask is not None:
-                found[name] = min((found[line] for line, _ in self._of(ask)), default=0)
-        found |= {name: -much for name, much in self._left_for_daemon(node.name)}
-        return tuple((name, much) for name, much in found.items() if much)
+                offered[name] = min((offered[line] for line, _ in self._of(ask)), default=0)
+        offered |= {name: -much for name, much in self._left_for_daemon(node.name)}
+        return tuple((name, much) for name, much in offered.items() if much)
 
     def _left_for_daemon(self, node: str) -> Requests:
         """The room that a daemon of a ComputeDomain needs on the node, and that none has yet: it comes after the pods
@@ -760,17 +761,17 @@ class Devices:
         for _, claim in self._room.on(node):
             taken.update({name: much for name, much in claim.requests if name.startswith(LINE)})
         free = Counter({name: much - taken[name] for name, much in offered.items()})
-        found = dict(offered)
+        beside = dict(offered)
         for bundle, name in self._bundles.items():
             for _ in range(min(1, taken[name]) if bundle.claim else taken[name]):
                 for line, much in self._take_first(bundle, free).items():
-                    found[line] -= much
+                    beside[line] -= much
         for bundle, name in self._bundles.items():
             left, more = free.copy(), 0
             while self._take_first(bundle, left) and more < (1 if bundle.claim else WHOLE):
                 more += 1
-            found[name] = (more or bool(taken[name])) * WHOLE if bundle.claim else taken[name] + more
-        return found
+            beside[name] = (more or bool(taken[name])) * WHOLE if bundle.claim else taken[name] + more
+        return beside
 
     def _take_first(self, bundle: Bundle, free: Counter[str]) -> Counter[str]:
         """Take what the first alternative that fits asks for. Returns what that is; nothing if none fits."""
@@ -794,11 +795,11 @@ class Devices:
 _KIND_OF = "attributes", DOMAIN_DRIVER, "type"
 _PARTITIONS = "which partitions of a device exclude each other"
 _NOTHING = ("false",)
-"""What a class that is not there selects."""
+"""The selectors of a class that is not there."""
 
 
 def plain(pod: Pod | None) -> Pod | None:
-    """The pod, whatever its devices are."""
+    """The pod without what was worked out of its devices: pods that differ in that alone become equal."""
     if pod is None:
         return None
     requests = without_devices(pod.requests)
@@ -827,12 +828,12 @@ def _cut(text: str) -> str:
 
 
 def _named_lines(asks: Mapping[Ask, str], seen: Sequence[int]) -> dict[Line, str]:
-    """The lines, and the names of their amounts: no two have the same."""
-    found: dict[Line, str] = {}
+    """Name the amount of each line: no two have the same name."""
+    names: dict[Line, str] = {}
     for line in lines_of(asks, seen):
         parts = {name: ask.match for ask, name in asks.items() if not ask.match & ~line.match}
         exact = [name for name, match in parts.items() if all(one & match for one in seen if one & line.match)]
         kind = "all of " if line.whole else f"{line.least} of " if line.least else ""
         text = f"{LINE}{kind}{_cut(min(exact, key=len) if exact else ' or '.join(parts))}"
-        found[line] = distinct(text, found.values())
-    return found
+        names[line] = distinct(text, names.values())
+    return names

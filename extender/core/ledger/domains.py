@@ -42,7 +42,7 @@ class ComputeDomains:
         return ResourceClaims("ResourceClaimTemplate", template, pod, domain=min(of, default=""))
 
     def missing(self, uid: str, namespace: str, named_by: str, pod: str) -> ResourceClaims | None:
-        """Say that there is no such domain in that namespace; None if there is, or nobody can know."""
+        """Say that there is no such domain in that namespace; None if there is, or Muster cannot know."""
         domain = self.seen.get(uid)
         if domain is None:
             return ResourceClaims(_KIND, uid, pod, named_by=named_by) if self.listed else None

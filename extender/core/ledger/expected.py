@@ -45,7 +45,7 @@ class ExpectedPods:
     _pending: Pending
 
     def expect(self, workload: Workload, podsets: PodSets | None) -> None:
-        """Take back what is planned for other podsets. Where volumes and devices are, kube-scheduler says by then."""
+        """Take back what is planned for other podsets. A change of volumes or devices alone takes no plan back."""
         if podsets is not None:
             podsets = self._volumes.resolved_all(self._as_created(workload, podsets))
             podsets = self._devices.resolved_all(podsets)

@@ -247,7 +247,7 @@ class Table:
         self.free = np.zeros((0, 16), dtype=np.int64)
         self._facts = Facts(levels)
         self._offered: dict[str, dict[str, Requests]] = {}
-        """What nodes offer beside what they list, by name: devices that are counted, and volumes."""
+        """The amounts that nodes offer beside what they list: of devices that are counted, and of volumes."""
         self._others = Others(self.tenants, self._facts.codes, self._facts.wanted, self._facts.column)
         self._free_lent = self._facts_lent = False
         self._scratches: list[Scratch] = []
@@ -327,7 +327,7 @@ class Table:
                 self.free[line, row] -= sign * amount
 
     def snapshot(self, scratch: Scratch | None = None) -> Snapshot:
-        """What a policy sees now, as a view; with what is free in ``scratch``, if there is one."""
+        """Return what a policy sees now, as a view; with what is free in ``scratch``, if there is one."""
         facts = self._facts
         lines, count = len(self.resources), len(facts.names)
         amounts = self.free if scratch is None else scratch.free

@@ -420,7 +420,8 @@ class Pending:
         self._came = 0
         self._wake_on: dict[GroupKey, tuple[WakeOn, ...]] = {}
         self._parked: dict[type[WakeOn], dict[WakeOn, dict[GroupKey, None]]] = {RoomFor: {}, QuotaFor: {}, Time: {}}
-        """By kind of cause: whatever wakes all that wait for room must not cost what waits for quota."""
+        """The parked workloads by cause, and these by kind: to wake all that wait for room must not cost a look at
+        each that waits for quota."""
         self._entries: dict[GroupKey, Entry] = {}
         """By workload that waits for quota: a cycle takes up all of a shape at once, without a look at each."""
         self._invited: dict[tuple[str, Amounts], list[Shape]] = {}

@@ -102,7 +102,7 @@ class QuotaCounting:
         return prefix.removeprefix(job.seen.uid)
 
     def _by_class(self, workload: Workload, owner: Owner) -> Requests:
-        """What the claims of a pod or slot ask for of each DeviceClass."""
+        """Return what the claims of a pod or slot ask for of each DeviceClass."""
         if isinstance(owner, str):
             return pod.by_class if (pod := self._pods.get(owner)) is not None else ()
         if (lost := workload.reserved.get(owner.slot)) is not None:

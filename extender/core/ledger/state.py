@@ -142,7 +142,7 @@ class Consequences:
             self._room.crowd_out(pod.node)
 
     def count_claims(self, pod: Pod, old: Pod | None) -> None:
-        """Count the quota anew of a workload whose claims are read after its pods."""
+        """Count the quota of a workload again whose claims are read after its pods."""
         changed = old is not None and old.by_class != pod.by_class
         if changed and (workload := self._store.workload_of(pod)) is not None:
             self._quotas.recount(workload)
@@ -163,7 +163,7 @@ class Consequences:
             self._preemptions.edited((old.eviction, old.labels), (pod.eviction, pod.labels))
 
     def give_claims_back(self, pod: Pod, old: Pod | None) -> None:
-        """Look again at who waits for a claim that the pod had, once it has ended."""
+        """Look again at the workloads that wait for a claim of a pod that has ended."""
         if pod.claims and pod.terminal and old is not None and not old.terminal:
             for name in pod.claims:
                 self.look_at_users((pod.namespace, name))
@@ -171,10 +171,10 @@ class Consequences:
     def look_at_users(self, claim: tuple[str, str]) -> None:
         """Look again at the workloads whose pods mount that claim."""
         for uid in self._volumes.users.get(claim, ()):
-            found = self._store.member(uid)
-            if found is not None:
-                self._store.mark_dirty(found[0])
-                self._pending.wake(Own(found[0].key, anew=True))
+            if (member := self._store.member(uid)) is not None:
+                workload, _ = member
+                self._store.mark_dirty(workload)
+                self._pending.wake(Own(workload.key, anew=True))
 
     # A pod was forgotten.
 

@@ -200,7 +200,7 @@ class Volumes:
             self._touch(self._near_capacities, name)
 
     def _touch(self, reach: Reach, name: str) -> None:
-        """Count anew on the nodes that reach it, if anybody waits for volumes."""
+        """Mark the nodes that reach it to be counted again, if any pod waits for volumes."""
         if self._waited_for and not self._all_dirty:
             nodes = reach.nodes_of(name, self._room.nodes)
             if nodes is None:
@@ -236,7 +236,7 @@ class Volumes:
     # Pods
 
     def concerns(self, pod: Pod) -> bool:
-        """Whether it mounts claims or has mounted some, or its pods will."""
+        """Whether the pod mounts claims or has mounted some, or pods of this template will."""
         return bool(pod.claims or pod.claim_makers) or pod.uid in self._pods
 
     def mount(self, pod: Pod) -> Pod:
@@ -249,7 +249,7 @@ class Volumes:
         self._pods[pod.uid] = pod
         for key in _claims_of(pod):
             users = self.users.setdefault(key, {})
-            # Who had it alone shares it from now on.
+            # A pod that had it alone shares it from now on, and may ask for other amounts.
             self.restated |= bool(users) and pod.uid not in users and self._held(key, None).waits_for is not None
             users[pod.uid] = None
         resolved = self.resolved(pod)
@@ -303,11 +303,11 @@ class Volumes:
         return [one.uid for one in mates if one.group_key == group and one.live]
 
     def resolved_all(self, podsets: PodSets) -> PodSets:
-        """The templates of a job, in the same way. Pods differ from their template whose claims are there by their
-        names, and so does the first of those that share a claim."""
+        """The templates of a job, in the same way. A pod differs from its template if claims of its own name are there,
+        or if it is the first of the pods that share a claim."""
         if not any(self.concerns(pod) for one in podsets.podsets for pod in one.templates):
             return podsets
-        found = []
+        resolved_podsets = []
         for podset in podsets.podsets:
             sharing = podset.size > 1
             made = podset.mapped(lambda pod, sharing=sharing: self.resolved(pod, sharing=sharing, first=False))  # type: ignore[misc]
@@ -318,8 +318,8 @@ class Volumes:
                     if resolved != alike:
                         apart.append((pod.index or 0, resolved))
                 made = replace(made, apart=tuple(apart))
-            found.append(made)
-        return PodSets(podsets.key, tuple(found))
+            resolved_podsets.append(made)
+        return PodSets(podsets.key, tuple(resolved_podsets))
 
     def lacking(self, pod: Pod) -> VolumeNotBound | None:
         """The first of its claims that keeps it from being planned; None if there is none. Such a claim is not there,
@@ -350,11 +350,11 @@ class Volumes:
     def _has_to_itself(self, key: ClaimKey, pod: Pod) -> str:
         """The name of another pod that a claim for one pod belongs to: one on a node, or of the same gang."""
         others = (self._pods[uid] for uid in self.users.get(key, ()) if uid != pod.uid)
-        found = (one for one in others if not one.terminal and (one.node or _are_mates(one, pod)))
-        return next((one.name for one in found), "")
+        holders = (one for one in others if not one.terminal and (one.node or _are_mates(one, pod)))
+        return next((holder.name for holder in holders), "")
 
     def remarks(self, pods: Sequence[Pod]) -> str:
-        """Name the claims that wait, and those that are tied to a node, for a reason; empty for most pods."""
+        """Name the claims that wait, and the claims that are tied to a node, for a reason; empty for most pods."""
         late: dict[str, list[str]] = {}
         pinned = []
         for pod in filter(self.concerns, pods):
@@ -373,7 +373,7 @@ class Volumes:
     # Claims
 
     def _uses(self, pod: Pod) -> Iterator[tuple[ClaimKey, Storage | None]]:
-        """Its claims, with what those ask for that are yet to be made."""
+        """Yield the claims of the pod, each with the storage that it asks for if it is yet to be made."""
         for name in pod.claims:
             yield (pod.namespace, name), None
         for maker in pod.claim_makers:
@@ -386,7 +386,7 @@ class Volumes:
         return known is not None and known.waits and (not claim.volume or kept)
 
     def _held(self, key: ClaimKey, asks: Storage | None) -> _Held:
-        """What a claim means for its pods; ``asks``: of one that is yet to be made."""
+        """Return what a claim means for its pods. ``asks``: the storage, for a claim that is yet to be made."""
         claim = self.claims.get(key)
         if claim is None and asks is None:
             return _NOTHING
@@ -409,19 +409,19 @@ class Volumes:
     # Amounts
 
     def _amounts_of(self, held: _Held) -> Requests:
-        """What the claim asks of a node."""
-        asked, found = held.waits_for or ANY_STORAGE, list[tuple[str, int]]()
+        """Return the amounts that the claim asks of a node."""
+        asked, amounts = held.waits_for or ANY_STORAGE, list[tuple[str, int]]()
         if held.counted and (asked in self._asked or len(self._asked) < MOST_ASKED):
             if asked not in self._asked:
                 self._asked[asked] = None
                 self.restated = self._all_dirty = True
-            found += self._of(Ask(1 << list(self._asked).index(asked)))
+            amounts += self._of(Ask(1 << list(self._asked).index(asked)))
         if held.provided and asked.size:
             if asked.storage_class not in self._stored:
                 self._stored[asked.storage_class] = None
                 self.restated = self._all_dirty = True
-            found.append((_stored(asked.storage_class), asked.size))
-        return tuple(found)
+            amounts.append((_stored(asked.storage_class), asked.size))
+        return tuple(amounts)
 
     def _of(self, ask: Ask) -> Requests:
         if (known := self._amounts.get(ask)) is None:
@@ -431,12 +431,12 @@ class Volumes:
         return known
 
     def _match_of(self, volume: VolumeSeen) -> int:
-        """What a volume does for, as the bits of the numbers of what is asked."""
+        """Return the asked storage that a volume does for, as the bits of its numbers."""
         fits = (volume.offers.serves(asked, volume.labels) for asked in self._asked)
         return sum(1 << number for number, serves in enumerate(fits) if serves)
 
     def _put(self, matches: dict[str, int], name: str, match: int | None) -> None:
-        """Note what a volume, or a node, has for those who wait; None for one that is gone."""
+        """Note what a volume, or a node, has for the claims that wait; None if it is gone."""
         if before := matches.pop(name, None):
             self._there[before] -= 1
             if not self._there[before]:
@@ -500,7 +500,7 @@ class Volumes:
             self.restated = self._all_dirty = True
 
     def _renew(self) -> bool:
-        """Make the lines anew if what they rest on has changed. Returns whether it has."""
+        """Make the lines again if what they rest on has changed. Returns whether it has."""
         based_on = self._basis()
         if self._based_on == based_on:
             return False
@@ -517,23 +517,23 @@ class Volumes:
                 self.offers.put(name, self._offered(node))
 
     def _offered(self, node: Node) -> Requests:
-        """The volumes that no claim has, and what can be provisioned."""
+        """Count the volumes that no claim has, and what can be provisioned."""
         free = Counter(self._matches[name] for name in self._near_volumes.at(node))
         there = [Devices(match, count, count) for match, count in free.items()]
         there.append(Devices(self._provided.get(node.name, 0), WHOLE, WHOLE))
-        found = {name: line.offered(there) for line, name in self._lines.items()}
+        offered = {name: line.offered(there) for line, name in self._lines.items()}
         for storage_class in self._stored:
-            found[_stored(storage_class)] = self._bytes_on(node, storage_class)
-        return tuple((name, much) for name, much in found.items() if much)
+            offered[_stored(storage_class)] = self._bytes_on(node, storage_class)
+        return tuple((name, much) for name, much in offered.items() if much)
 
     def counted_anew(self, name: str) -> dict[str, int]:
-        """What a node has for those who wait, for whoever checks what was counted step by step. What is yet to be
-        counted is as it was."""
+        """Count again what a node offers of volumes, for the checks of what was counted step by step. Until all is
+        counted, return what it offers so far."""
         node = self._room.nodes.get(name) if self.settled and self._waited_for else None
         return dict(self.offers.of(name) if node is None else self._offered(node))
 
     def _provided_on(self, node: Node) -> int:
-        """What can be provisioned for the node, as the bits of the numbers of what is asked."""
+        """Return the asked storage that can be provisioned for the node, as the bits of its numbers."""
         there = [self._capacities[name] for name in self._near_capacities.at(node)]
         match = 0
         for number, asked in enumerate(self._asked):
@@ -562,7 +562,7 @@ class Volumes:
 
 
 def anywhere(pod: Pod | None) -> Pod | None:
-    """The pod, wherever its volumes are."""
+    """The pod without what was worked out of its volumes: pods that differ in that alone become equal."""
     if pod is None:
         return None
     return replace(pod, requests=_without_volumes(pod.requests), selection=replace(pod.selection, volumes=()))
@@ -585,14 +585,14 @@ def _stored(storage_class: str) -> str:
 
 
 def _named_lines(asks: Mapping[Ask, Storage], seen: Sequence[int]) -> dict[Line, str]:
-    """The lines, and the names of their amounts: no two have the same."""
-    found: dict[Line, str] = {}
+    """Name the amount of each line: no two have the same name."""
+    names: dict[Line, str] = {}
     for line in lines_of(asks, seen):
         exact = [_name_of(asked) for ask, asked in asks.items() if ask.match == line.match]
         parts = [_name_of(asked) for ask, asked in asks.items() if not ask.match & ~line.match]
         text = f"{VOLUME}{exact[0] if exact else listed(dict.fromkeys(parts), _NAMED)}"
-        found[line] = distinct(text, found.values())
-    return found
+        names[line] = distinct(text, names.values())
+    return names
 
 
 def _name_of(asked: Storage) -> str:

@@ -160,7 +160,7 @@ class Said:
         """By what is stamped on them; "" of those that have no stamp."""
         self.queues: Tally[str] = Tally()
         self.domains: Tally[str] = Tally()
-        """The ComputeDomains, by UID; "" of those that are in none."""
+        """The ComputeDomains, by UID; "" of members that are in none."""
         self._tallies: tuple[Tally[Any], ...] = tuple(vars(self).values())
         self._stated: list[int | Minima | None] | None = None
         self.words: Tally[Words] = Tally()

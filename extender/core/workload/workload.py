@@ -233,7 +233,7 @@ class Workload:
         return bool(quorums) and self.reached(Stage.BOUND) >= max(quorums) > 0
 
     def wait_until(self, plan_deadline: float) -> None:
-        """So long may kube-scheduler take to take its placement up, or longer while volumes are provisioned."""
+        """Set when kube-scheduler has to have taken its placement up: later while volumes are provisioned."""
         self.plan_deadline = max(plan_deadline, self.storage_deadline)
 
     def await_storage(self, until: float, now: float) -> None:

@@ -89,21 +89,22 @@ def _device(device: DeviceObject, driver: str, name: str, *, each: bool) -> Devi
 
 
 def _facts(device: DeviceObject, driver: str) -> Facts:
-    """What cannot be read is left out: a selector that looks at it fails, as it does for kube-scheduler."""
-    found: dict[Path, Value] = {_path("driver"): _once(driver)}
+    """Return what selectors read of a device. What cannot be read is left out: selectors fail on it, as they do for
+    kube-scheduler."""
+    facts: dict[Path, Value] = {_path("driver"): _once(driver)}
     for name, attribute in (device.attributes or {}).items():
         if (value := _value(attribute)) is not None:
             domain, short = _qualified(name, driver)
-            found[_path("attributes", domain)] = Flag.YES
-            found[_path("attributes", domain, short)] = value
+            facts[_path("attributes", domain)] = Flag.YES
+            facts[_path("attributes", domain, short)] = value
     for name, capacity in (device.capacity or {}).items():
         domain, short = _qualified(name, driver)
-        found[_path("capacity", domain)] = Flag.YES
+        facts[_path("capacity", domain)] = Flag.YES
         try:
-            found[_path("capacity", domain, short)] = _quantity(str(capacity.value))
+            facts[_path("capacity", domain, short)] = _quantity(str(capacity.value))
         except ValueError:
             continue
-    return found
+    return facts
 
 
 def _value(attribute: Attribute) -> Value | None:
@@ -123,7 +124,7 @@ def _quantity(text: str) -> Quantity:
 
 @lru_cache(maxsize=65536)
 def _once(text: str) -> str:
-    """One object for all devices of which the same is said."""
+    """Return one object for all devices with the same text."""
     return text
 
 
@@ -183,20 +184,20 @@ def claim_from(obj: ResourceClaimObject) -> DeviceClaim:
     """Raises UnreadableError without a UID, a name or a namespace."""
     meta, status = obj.metadata or Meta(), obj.status
     uid, namespace, name = identity(meta, "ResourceClaim")
-    allocation = status.allocation if status is not None else None
-    found = None
-    if allocation is not None:
-        results = allocation.devices.results if allocation.devices is not None else None
+    given = status.allocation if status is not None else None
+    allocation = None
+    if given is not None:
+        results = given.devices.results if given.devices is not None else None
         devices = tuple(
             DeviceKey(one.driver or "", one.pool or "", one.device or "")
             for one in results or ()
             if not one.admin_access
         )
-        found = Allocation(devices, _terms(allocation.node_selector, f"ResourceClaim {name}"))
+        allocation = Allocation(devices, _terms(given.node_selector, f"ResourceClaim {name}"))
     reserved = tuple(one.uid or "" for one in (status.reserved_for if status is not None else None) or ())
     annotations = meta.annotations or {}
     use = plain(annotations.get(USE, "")) or (EXTENDED_USE if EXTENDED_USE in annotations else "")
-    return DeviceClaim(namespace, name, uid, _spec(obj.spec, meta), found, reserved, owning_pod(meta), use)
+    return DeviceClaim(namespace, name, uid, _spec(obj.spec, meta), allocation, reserved, owning_pod(meta), use)
 
 
 def domain_from(obj: ComputeDomainObject) -> ComputeDomain:
@@ -257,7 +258,7 @@ def _exact(request: ExactRequest) -> DeviceRequest:
 
 
 def _constraint(constraint: ConstraintObject) -> str:
-    """As people read it."""
+    """Name a constraint as people read it."""
     if constraint.match_attribute:
         return f"devices with the same {plain(constraint.match_attribute)}"
     if constraint.distinct_attribute:

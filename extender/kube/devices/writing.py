@@ -1,4 +1,4 @@
-"""What Muster writes of devices: it takes an allocation back that no pod has reserved."""
+"""Take back an allocation that no pod has reserved: all that Muster writes of devices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from extender.runtime.requests import OK, Response
 async def deallocate(kube: Kube, effect: Deallocate, timeout_s: float) -> Response:
     """Clear the allocation of the ResourceClaim. One attempt; nothing is written where there is none.
 
-    412: a pod has reserved the claim meanwhile. Raises ApiError; 409 means that somebody has written to it.
+    412: a pod has reserved the claim meanwhile. Raises ApiError; 409 means that another client has written to it.
     """
     path = f"/apis/resource.k8s.io/v1/namespaces/{effect.namespace}/resourceclaims/{effect.name}"
     body = await kube.find(path, timeout_s=timeout_s)

@@ -122,7 +122,7 @@ class ClaimSpec(Struct, rename="camel"):
 
 
 class ClaimTemplate(Struct):
-    """What a claim is made of."""
+    """The template of a volume claim."""
 
     metadata: Meta | None = None
     spec: ClaimSpec | None = None

@@ -43,7 +43,10 @@ MOST_VALUES = 256
 
 
 def claim_from(obj: ClaimObject) -> ClaimSeen:
-    """One that only names a volume is not bound yet. Raises UnreadableError without a UID, name or namespace."""
+    """Read a claim. A claim that only names a volume is not bound yet.
+
+    Raises UnreadableError without a UID, name or namespace.
+    """
     meta, spec = obj.metadata or Meta(), obj.spec or ClaimSpec()
     _, namespace, name = identity(meta, "PersistentVolumeClaim")
     phase = obj.status.phase if obj.status else None  # older snapshots have none
@@ -61,7 +64,7 @@ def claim_from(obj: ClaimObject) -> ClaimSeen:
 
 
 def asked_by(meta: Meta, spec: ClaimSpec) -> Storage:
-    """What a claim, or a template of claims, asks of a volume. Raises UnreadableError for an amount that is none."""
+    """Return the storage that a claim, or a template of claims, asks for. Raises UnreadableError for a wrong amount."""
     selector = selector_of(spec.selector) or ()
     if sum(len(one.values) for one in selector) > MOST_VALUES or len(selector) > MOST_VALUES:
         raise UnreadableError(f"it selects volumes by more than {MOST_VALUES} labels (claim {meta.name})")
@@ -76,9 +79,11 @@ def asked_by(meta: Meta, spec: ClaimSpec) -> Storage:
 
 
 def volume_from(obj: VolumeObject) -> VolumeSeen | None:
-    """None where no pod is concerned: a volume that every node reaches and a claim has, or that no claim can get. So it
-    is where its affinity is too much to look at: what is not known is learned from what kube-scheduler refuses. Raises
-    UnreadableError without a name, or for a size that is none."""
+    """Read a volume. None where no pod is concerned: every node reaches it and a claim has it, or no claim can get it.
+
+    None too where its affinity is too large to look at: kube-scheduler's refusals teach the rest.
+    Raises UnreadableError without a name, or for a wrong size.
+    """
     meta, spec = obj.metadata or Meta(), obj.spec or VolumeSpec()
     if not meta.name:
         raise UnreadableError("the PersistentVolume has no name")
@@ -156,7 +161,7 @@ def own_claims_of(meta: Meta, spec: PodSpec) -> tuple[str, ...]:
 
 
 def ephemeral_makers(volumes: Iterable[TemplateVolume]) -> tuple[ClaimMaker, ...]:
-    """What makes claims for the ephemeral volumes of a pod template. Raises UnreadableError."""
+    """Return the makers of claims for the ephemeral volumes of a pod template. Raises UnreadableError."""
     return tuple(
         ClaimMaker(plain(one.name or ""), _asked_by(one.ephemeral.volume_claim_template), ephemeral=True)
         for one in volumes
@@ -165,7 +170,7 @@ def ephemeral_makers(volumes: Iterable[TemplateVolume]) -> tuple[ClaimMaker, ...
 
 
 def makers_of(templates: Sequence[ClaimTemplate], stem: str) -> tuple[ClaimMaker, ...]:
-    """What makes claims by the ``volumeClaimTemplates`` of a StatefulSet. Raises UnreadableError."""
+    """Return the makers of claims by the ``volumeClaimTemplates`` of a StatefulSet. Raises UnreadableError."""
     return tuple(ClaimMaker(plain((one.metadata or Meta()).name or ""), _asked_by(one), stem) for one in templates)
 
 
@@ -186,5 +191,5 @@ def _bytes(amounts: Amounts | None, whose: str) -> int:
 
 
 def _topology(term: TopologyTerm) -> tuple[Requirement, ...]:
-    said = term.match_label_expressions or ()
-    return tuple(Requirement(one.key or "", "In", tuple(one.values or ())) for one in said)
+    expressions = term.match_label_expressions or ()
+    return tuple(Requirement(one.key or "", "In", tuple(one.values or ())) for one in expressions)

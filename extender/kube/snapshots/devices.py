@@ -109,8 +109,8 @@ def _with_spec_reduced(obj: ClaimT) -> ClaimT:
     """Without configuration of drivers, but for which ComputeDomain it is."""
     spec = obj.spec if not isinstance(obj, ResourceClaimTemplateObject) else obj.spec and obj.spec.spec
     if isinstance(spec, ClaimSpecObject) and spec.devices is not None and spec.devices.config:
-        found = [one.opaque for one in spec.devices.config if one.opaque is not None]
-        kept = [one for one in found if one.driver == DOMAIN_DRIVER and isinstance(one.parameters, dict)]
+        opaque = [one.opaque for one in spec.devices.config if one.opaque is not None]
+        kept = [one for one in opaque if one.driver == DOMAIN_DRIVER and isinstance(one.parameters, dict)]
         of_domains = [
             Opaque(one.driver, {key: one.parameters.get(key) for key in ("kind", "domainID")}) for one in kept
         ]

@@ -34,7 +34,7 @@ class Kind(Enum):
     STORAGE = auto()
     """Volumes, their claims and classes."""
     DEVICES = auto()
-    """What is published of devices, their classes, and templates of claims."""
+    """Slices and classes of devices, and templates of claims."""
     CLAIMS = auto()
 
 

@@ -57,7 +57,7 @@ class ClaimController:
                 self._reserve(known)
 
     def _make(self, pod: Pod) -> None:
-        """What its templates say that it has, where the template is there."""
+        """Make the claims of its templates, where the template is there."""
         for use, claim in zip(pod.device_claims, claims_of(pod, self._api.claims.values()), strict=True):
             template = self._api.things.get(f"ClaimTemplate/{use.template}")
             if claim is None and isinstance(template, ClaimTemplate):
@@ -66,7 +66,7 @@ class ClaimController:
                 self._api.set_claim(made)
 
     def _reserve(self, pod: Pod) -> None:
-        """A pod was bound although its reservation was taken back: it gets that again, if the devices are still its."""
+        """Reserve the claims of a bound pod again that has lost its reservation, if they still have their devices."""
         for claim in claims_of(pod, self._api.claims.values()):
             if claim is not None and claim.allocation is not None and pod.uid not in claim.reserved_for:
                 self._api.set_claim(replace(claim, reserved_for=(*claim.reserved_for, pod.uid)))

@@ -30,7 +30,7 @@ from policies.model.devices import (
 )
 
 Thing = Slice | ClaimTemplate | DeviceClassSeen
-"""What is seldom written: a slice, a template of claims, a class."""
+"""An object of devices that is seldom written: a slice, a template of claims, a class."""
 
 DRIVER = "gpu.example.com"
 ANY, LARGE, CHANNEL = "devices.sim/any", "devices.sim/large", "devices.sim/channel"
@@ -70,10 +70,10 @@ def spec_of(requests: Requests, domain: str = "") -> ClaimSpec:
         (ANY, asked.get(ANY, 0) - asked.get(LARGE, 0)),
         (CHANNEL, asked.get(CHANNEL, 0)),
     )
-    found = [
+    requests_of = [
         ClaimRequest(f"r{at}", (DeviceRequest(_CLASS_OF[name], (), n),)) for at, (name, n) in enumerate(counts) if n
     ]
-    return ClaimSpec(tuple(found), domain=domain)
+    return ClaimSpec(tuple(requests_of), domain=domain)
 
 
 def listed(published: Slice | None) -> Requests:
@@ -94,7 +94,7 @@ def with_amounts(there: Requests, amounts: Requests) -> Requests:
 
 
 def amounts_in(requests: Requests) -> Requests:
-    """Those of devices."""
+    """Return the amounts of devices among the requests."""
     return tuple(one for one in requests if one[0] in _AMOUNTS)
 
 
@@ -105,20 +105,19 @@ def as_shown(pod: Pod) -> Pod:
 
 def node_as_shown(node: Node) -> Node:
     """The node as its object says."""
-    found = with_amounts(node.allocatable, ())
-    return node if len(found) == len(node.allocatable) else replace(node, allocatable=found)
+    left = with_amounts(node.allocatable, ())
+    return node if len(left) == len(node.allocatable) else replace(node, allocatable=left)
 
 
 def podsets_as_shown(podsets: PodSets) -> PodSets:
     """The podsets as their object says."""
     if not any(one.template.device_claims for one in podsets.podsets):
         return podsets
-    found = tuple(replace(one, template=as_shown(one.template)) for one in podsets.podsets)
-    return PodSets(podsets.key, found)
+    return PodSets(podsets.key, tuple(replace(one, template=as_shown(one.template)) for one in podsets.podsets))
 
 
 def at(node: str) -> Terms:
-    """What an allocation on that node says."""
+    """The terms that an allocation on that node has."""
     return ((Requirement("metadata.name", "In", (node,), is_field=True),),)
 
 
@@ -129,9 +128,9 @@ def node_of(allocation: Allocation) -> str:
 
 
 def claims_of(pod: Pod, claims: Iterable[DeviceClaim]) -> list[DeviceClaim | None]:
-    """Those of the pod, in its order; None for one that is not there."""
-    found = list(claims)
-    return [next((one for one in found if _is_for(one, pod, use)), None) for use in pod.device_claims]
+    """Return the claims of the pod, in its order; None for a claim that is not there."""
+    known = list(claims)
+    return [next((one for one in known if _is_for(one, pod, use)), None) for use in pod.device_claims]
 
 
 def _is_for(claim: DeviceClaim, pod: Pod, use: ClaimUse) -> bool:

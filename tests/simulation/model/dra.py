@@ -32,7 +32,7 @@ class DynamicResources:
         self._changed = changed
         self._request_s = request_s
         self._in_flight: dict[str, Allocation] = {}
-        """By UID of the claim: what was chosen for it, and is not written yet."""
+        """The devices that were chosen for a claim, and are not written yet, by its UID."""
         self._assumed: dict[str, _Assumed] = {}
         self._mismatched: dict[str, None] = {}
         """Claims of the pod that is looked at which are allocated elsewhere than on some node that would do."""
@@ -76,8 +76,7 @@ class DynamicResources:
     def waits(self, pod: Pod) -> bool:
         """Before any node is looked at: a claim of the pod is not there, or is being allocated for another pod."""
         self._mismatched.clear()
-        found = claims_of(pod, self._claims())
-        return any(claim is None or claim.uid in self._in_flight for claim in found)
+        return any(claim is None or claim.uid in self._in_flight for claim in claims_of(pod, self._claims()))
 
     def refuses(self, pod: Pod, node: str) -> bool:
         """No devices for the pod are free on the node, or it has devices elsewhere."""

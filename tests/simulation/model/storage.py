@@ -19,7 +19,7 @@ from tests.simulation.model.tasks import Process
 LOCAL, MADE = "local", "made"
 """The classes: volumes that are there, and volumes that are made for a node."""
 WAITS_S = 600.0
-"""So long kube-scheduler waits until the volumes of a pod are bound."""
+"""How long kube-scheduler waits until the volumes of a pod are bound."""
 _LOOKS_S = 0.5
 
 
@@ -49,7 +49,7 @@ def free(name: str, node: str, size: int) -> VolumeSeen:
 
 @dataclass(frozen=True, slots=True)
 class Storages:
-    """What is known of volumes and claims, by whoever looks."""
+    """The volumes and claims as one component knows them."""
 
     claims: Mapping[str, ClaimSeen]
     volumes: Mapping[str, VolumeSeen]
@@ -88,7 +88,7 @@ class VolumeBinding:
         self._changed = changed
         self._request_s = request_s
         self._chosen: dict[str, dict[str, str]] = {}
-        """By UID of the pod: the volume for each claim, or empty for one that is to be made."""
+        """The volume that was chosen for each claim of a pod, by its UID; empty for one that is to be made."""
         self._watch = Informer(api, network, Kind.STORAGE, lambda *_: changed(), lambda _: changed())
 
     def list(self) -> None:
@@ -156,7 +156,7 @@ class VolumeBinding:
             known = known_of(self._watch.known)
             claims = [known.claims.get(name) for name in pod.claims]
             if any(one is None or not (one.bound or known.nodes_of(one)) for one in claims):
-                # It was provisioned in vain, say, or what was written is not shown yet.
+                # The provisioner may have given up, or the watch does not show yet what was written.
                 yield _LOOKS_S
                 api = known_of(self._api.changes[Kind.STORAGE])
                 now = [api.claims.get(name) for name in pod.claims]
@@ -229,7 +229,7 @@ class StorageController:
 
 
 def claims_of(pod: Pod, known: Storages) -> Iterator[ClaimSeen]:
-    """Those of its claims that are there."""
+    """Yield the claims of the pod that are there."""
     for name in pod.claims:
         if (claim := known.claims.get(name)) is not None:
             yield claim

@@ -14,12 +14,12 @@ from policies.model import Pod
 
 
 def devices_of_claims_promised_once_more(patch: pytest.MonkeyPatch) -> None:
-    """What claims hold counts as free."""
+    """Devices that claims have count as free."""
     patch.setattr(Inventory, "hold", lambda *_, **__: None)
 
 
 def allocation_taken_back_while_a_binding_is_under_way(patch: pytest.MonkeyPatch) -> None:
-    """It is looked at neither whether a pod has reserved it, nor what becomes of the pod."""
+    """Allocations are cleared without a look at reservations and at the pod."""
     note = Allocations.note
 
     def noted(self: Allocations, event: DeviceClaimSeen | DeviceClaimGone) -> None:
@@ -33,11 +33,11 @@ def allocation_taken_back_while_a_binding_is_under_way(patch: pytest.MonkeyPatch
 
 
 def plan_leaves_the_devices_of_an_earlier_start(patch: pytest.MonkeyPatch) -> None:
-    """Nodes are chosen as if nothing was allocated."""
+    """Nodes are chosen without a look at allocations."""
     resolved = Devices.resolved
 
     def anywhere(self: Devices, pod: Pod) -> Pod:
-        found = resolved(self, pod)
-        return replace(found, selection=replace(found.selection, devices=()))
+        known = resolved(self, pod)
+        return replace(known, selection=replace(known.selection, devices=()))
 
     patch.setattr(Devices, "resolved", anywhere)

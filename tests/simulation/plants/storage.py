@@ -15,7 +15,7 @@ from tests.simulation.plants.mutants import Core, hears
 
 
 def volumes_are_not_counted(patch: pytest.MonkeyPatch) -> None:
-    """What waits for volumes goes wherever there is room."""
+    """Pods whose claims wait for volumes go wherever there is room."""
     patch.setattr(Volumes, "_amounts_of", lambda _self, _held: ())
 
 
