@@ -298,7 +298,7 @@ FOUND: list[tuple[Plant, int, str]] = [
     (drifting.room_of_a_pod_that_was_deleted_stays_taken, 11, "the self-check finds drift: pod "),
     (drifting.quota_of_every_fifth_pod_is_counted_twice, 46, "the self-check finds drift: ClusterQueue "),
     (storage.volumes_are_not_counted, 2000001, "claims of .* are promised"),
-    (storage.nodes_that_kube_scheduler_has_chosen_ignored, 2000001, _HELD_ELSEWHERE),
+    (storage.nodes_that_kube_scheduler_has_chosen_ignored, 2000005, _HELD_ELSEWHERE),
     (storage.volumes_that_come_free_wake_nobody, 2000009, "waits?, and (there is room for|after a restart)"),
 ]
 """The bug, the seed that is remembered to find it, and what is said to be broken."""
