@@ -326,6 +326,38 @@ def test_a_job_is_planned_before_its_pods_exist() -> None:
     assert script.reason("other") == "NoRoom"
 
 
+@pytest.mark.parametrize("shown", [1, 2])
+def test_a_job_keeps_its_plan_while_its_claims_are_shown_before_its_pods(shown: int) -> None:
+    """Seed 1000020: the watch of pods was behind, and the devices of the pods counted beside those of their slots."""
+    script = started(*gpus("a-0", count=2), template(request()), clusters="a: 1x0")
+    train = Controlled(script, claiming("job"))
+    train.wait(1)
+    pods = [
+        replace(pod, uid=f"job-pod-{number + 1}") for number, pod in enumerate(train.seen.podsets.podsets[0].pods())
+    ]
+    for number, pod in enumerate(pods[:shown]):
+        script.feed(claim(f"claim-{number}", request(), pod=pod, node="a-0", devices=(f"h100-{number}",)))
+        train.settle()
+    made = train.create()
+    assert [pod.uid for pod in made] == [pod.uid for pod in pods]
+    assert nodes_of(script, made) == ["a-0", "a-0"]
+    script.run(made)
+    assert script.bound(made) == ["a-0", "a-0"]
+    assert not train.stops
+
+
+def test_a_job_is_suspended_once_the_pod_is_shown_that_has_its_devices() -> None:
+    script = started(*gpus("a-0", count=2), template(request()), clusters="a: 1x0")
+    train = Controlled(script, claiming("job"))
+    train.wait(1)
+    other = replace(with_template("other", 1)[0], scheduler="other", group=None)
+    script.feed(claim("other", request(), pod=other, node="a-0", devices=("h100-0",)))
+    assert not train.stops
+    script.see(other)
+    train.settle()
+    assert train.stops == ["the room planned on node a-0 has lost devices"]
+
+
 def test_an_extended_resource_is_offered_whose_devices_were_counted_for_claims_before() -> None:
     script = started(*gpus("a-0", count=2), template(request()), clusters="a: 1x0")
     script.feed(replace(CLASS, resource=GPU))

@@ -14,6 +14,7 @@ from extender.core.explain.reasons import text_of
 from extender.core.explain.telling import Reporter
 from extender.core.gate.steering import Steering
 from extender.core.ledger.claims import Claim, Claims, Owner, SlotOf
+from extender.core.ledger.devices import Devices
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.quotas import Quotas
 from extender.core.ledger.room import Room
@@ -26,6 +27,7 @@ from extender.core.workload.workload import Workload
 from policies.model import Pod, SlotKey
 from policies.placement.rules import keeps
 from policies.steps import finish
+from policies.words import without_devices
 
 
 def take_job_back(workload: Workload, why: str) -> None:
@@ -73,6 +75,7 @@ class Revocations:
     _room: Room
     _outbox: Outbox
     _claims: Claims
+    _devices: Devices
     _quotas: Quotas
     _preemptions: Preemptions
     _namespaces: Namespaces
@@ -225,7 +228,11 @@ class Revocations:
     def give_way(
         self, node: str, now: float, why: str = "was taken by another pod", cause: Cause = Cause.ROOM_TAKEN
     ) -> None:
-        """Planned room is gone (to a pod of higher priority, another scheduler): the youngest promises give way."""
+        """Planned room is gone (to a pod of higher priority, another scheduler): the youngest promises give way.
+
+        Devices do not count while some are allocated to a pod that is not known yet: it may be the pod of a slot there,
+        and both would count."""
+        unsure = self._devices.has_unseen_users(node)
         for owner, claim in reversed(list(self._claims.promised_on(node))):
             workload = self._store.workloads.get(claim.workload) if claim.workload is not None else None
             if workload is not None and isinstance(owner, SlotOf) and owner.slot in workload.reserved:
@@ -233,7 +240,7 @@ class Revocations:
                 continue
             if workload is None or not self._is_promised(workload, owner):
                 continue
-            if not self._claims.overcommitted(node, claim.requests):
+            if not self._claims.overcommitted(node, without_devices(claim.requests) if unsure else claim.requests):
                 continue
             if workload.releasing or self._in_doubt(workload, owner):
                 workload.unsettled[node] = None

@@ -324,6 +324,9 @@ class Devices:
     def see(self, pod: Pod) -> Pod:
         """A pod that asks for devices is there: the same with the amounts that it asks for."""
         known = self._users.get(pod.uid)
+        if known is None:
+            # What is promised there stood while it was not known whose devices these are.
+            self._shrunk |= dict.fromkeys(self._nodes_with(pod.uid))
         self._note_daemon(pod)
         for key in _named(pod):
             if pod.uid not in (users := self._using.setdefault(key, {})):
@@ -410,6 +413,21 @@ class Devices:
     def linger(self, victim: Victim) -> bool:
         """Whether pods of a victim are gone and have devices yet: Kubernetes deletes their claims after them."""
         return victim.pod in self._lingering or (not victim.pod and victim.key in self._lingering.values())
+
+    def has_unseen_users(self, node: str) -> bool:
+        """Whether devices of the node are allocated to a pod that the watch has yet to show. It may be the pod to which
+        they are promised there: the watch of claims can be ahead of that of pods."""
+        holders = (self._claim_with.get(key) for key in self.inventory.on_node(node))
+        owners = (self.claims[key].owner for key in holders if key is not None)
+        return any(uid and uid not in self._users and uid not in self._lingering for uid in owners)
+
+    def _nodes_with(self, uid: str) -> Iterator[str]:
+        """The nodes of devices that claims have which were made for that pod."""
+        for key in self._made_for.get(uid, ()):
+            allocation = self.claims[key].allocation
+            for device in allocation.devices if allocation is not None else ():
+                if (known := self.inventory.known.get(device)) is not None and known.reach.node:
+                    yield known.reach.node
 
     def _has_devices(self, uid: str) -> bool:
         """Whether a claim that was made for that pod is allocated."""
