@@ -278,6 +278,8 @@ class Apply:
         uids = self._devices.note(event)
         if isinstance(event, DeviceClaimSeen | DeviceClaimGone):
             self._allocations.note(event)
+            # Devices of a lost member are free by now that are to be kept for its replacement.
+            self._store.mark_keys_dirty(self._devices.take_relieved())
         if isinstance(event, DeviceClassSeen):
             # It may offer a resource that pods have asked for before.
             uids = [uid for uid, pod in self._store.pods.items() if self._devices.concerns(pod)]

@@ -358,6 +358,34 @@ def test_a_job_is_suspended_once_the_pod_is_shown_that_has_its_devices() -> None
     assert train.stops == ["the room planned on node a-0 has lost devices"]
 
 
+@pytest.mark.parametrize("how", ["gone", "Failed"])
+@pytest.mark.parametrize("last", [None, "deallocated"])
+def test_the_devices_of_a_lost_member_are_kept_once_its_claim_is_gone(how: str, last: str | None) -> None:
+    """Seed 1000063: they are in use when the pod ends, and were free for everybody a moment later."""
+    script = started(*gpus("a-0", "a-1", count=1), template(request()))
+    train = with_template("train", 2)
+    script.see(train)
+    on = dict(zip([pod.uid for pod in train], nodes_of(script, train), strict=True))
+    for pod in train:
+        script.feed(claim(pod.name, request(), pod=pod, node=on[pod.uid], devices=("h100-0",)))
+    script.run(train)
+    lost, node = script.pods[train[1].uid], on[train[1].uid]
+    script.change(lost, phase="Failed")
+    if how == "gone":
+        script.gone(script.pods[lost.uid])
+    # A claim that has its devices yet may change.
+    changed = claim(lost.name, request(), pod=lost, node=node, devices=("h100-0",))
+    script.feed(replace(changed, claim=replace(changed.claim, reserved_for=())))
+    script.see(with_template("other", 1))
+    assert script.reason("other") == "NoRoom"
+    script.feed(claim(lost.name, request(), pod=lost) if last else DeviceClaimGone("default", lost.name))
+    script.advance(1.0)
+    assert script.reason("other") == "NoRoom", "it is kept for the replacement"
+    again = replace(with_template("train", 2)[1], uid="again", name="train-again")
+    script.see(again)
+    assert nodes_of(script, [again]) == [node]
+
+
 def test_an_extended_resource_is_offered_whose_devices_were_counted_for_claims_before() -> None:
     script = started(*gpus("a-0", count=2), template(request()), clusters="a: 1x0")
     script.feed(replace(CLASS, resource=GPU))

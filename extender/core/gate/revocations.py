@@ -154,6 +154,9 @@ class Revocations:
         ends = workload.key in self._preemptions.leaving or (workload.group is not None and workload.group.deleting)
         if claim is None or not runs or ends or now >= release.kept_until:
             return
+        if self._devices.has_devices(lost.uid):
+            # They are in use until Kubernetes has deleted the claims: ``drop_kept`` keeps them from then on.
+            claim = claim._replace(requests=without_devices(claim.requests))
         if self._claims.fits(claim.node, claim.requests) and len(workload.reserved) < workload.missing:
             self._room.reserve(workload, lost, claim, release.kept_until)
             workload.telling.note(now, f"the room of {lost.name} on {claim.node} is kept for its replacement")
@@ -161,7 +164,8 @@ class Revocations:
 
     def drop_kept(self, workload: Workload) -> None:
         """Give up room that is kept for more members than are missing, on a node that is gone, or taken by others. A
-        cordoned node counts: it may be drained, and open again before the replacement comes."""
+        cordoned node counts: it may be drained, and open again before the replacement comes. Once the claims of a lost
+        member have gone, its devices are kept as well."""
         claims = self._claims
         while (surplus := workload.surplus_reserved) is not None:
             self._room.unreserve(workload, surplus)
@@ -169,6 +173,8 @@ class Revocations:
             claim = claims.get(SlotOf(workload.key, slot))
             if claim is None or claim.node not in claims.nodes or claims.overcommitted(claim.node, claim.requests):
                 self._room.unreserve(workload, slot)
+            elif not self._devices.has_devices(workload.reserved[slot].uid):
+                self._room.reserve_devices(workload, slot, claim)
 
     def take_back(self, workload: Workload, member: Member, now: float) -> None:
         """Take the room of one member back, for whoever comes first."""

@@ -160,6 +160,8 @@ class Devices:
         """The devices that are counted as the room of their pods."""
         self._lingering: dict[str, GroupKey | None] = {}
         """Pods that are gone and whose claims have devices yet, by UID, and their gangs."""
+        self._relieved: dict[GroupKey, None] = {}
+        """The gangs of such pods whose claims have none any more."""
         self._of_domains: Counter[DeviceKey] = Counter()
         """How many allocations have each channel, and each device of a daemon."""
         self._daemon: Requests = (("pods", 1),)
@@ -217,13 +219,14 @@ class Devices:
                 made.pop(key, None)
                 if not made:
                     del self._made_for[before.owner]
-                if before.owner in self._lingering and not self._has_devices(before.owner):
-                    del self._lingering[before.owner]
         if claim is not None:
             self.claims[key] = claim
             self._hold(key, claim.allocation, 1)
             if claim.owner:
                 self._made_for.setdefault(claim.owner, {})[key] = None
+        if before is not None and before.owner in self._lingering and not self.has_devices(before.owner):
+            gang = self._lingering.pop(before.owner)
+            self._relieved |= {gang: None} if gang is not None else {}
         self._refresh()
         owners = {one.owner: None for one in (before, claim) if one is not None}
         return [uid for uid in {**self._using.get(key, {}), **owners} if uid in self._users]
@@ -290,6 +293,11 @@ class Devices:
     def has_news(self) -> bool:
         """Whether ``take_stale`` has something to return, or nodes offer more or less."""
         return bool(self._stale) or self.offers.changed
+
+    def take_relieved(self) -> list[GroupKey]:
+        """The gangs of pods that are gone, and whose claims have given their devices back since this was asked last."""
+        relieved, self._relieved = self._relieved, {}
+        return list(relieved)
 
     def take_stale(self) -> list[str]:
         """The pods that may ask for something else since the last call. The caller sees them again."""
@@ -401,7 +409,7 @@ class Devices:
         if pod.uid not in self._users:
             return
         self._put(pod.uid, None)
-        if self._has_devices(pod.uid):
+        if self.has_devices(pod.uid):
             self._lingering[pod.uid] = pod.group_key
         for key in _named(pod):
             if (users := self._using.get(key)) is not None:
@@ -429,7 +437,7 @@ class Devices:
                 if (known := self.inventory.known.get(device)) is not None and known.reach.node:
                     yield known.reach.node
 
-    def _has_devices(self, uid: str) -> bool:
+    def has_devices(self, uid: str) -> bool:
         """Whether a claim that was made for that pod is allocated."""
         return any(self.claims[key].allocation is not None for key in self._made_for.get(uid, ()))
 

@@ -12,6 +12,7 @@ from extender.core.ledger.store import Store
 from extender.core.workload.members import Member, MemberState
 from extender.core.workload.workload import Workload
 from policies.model import GroupKey, Pod, Requests, SlotKey
+from policies.words import without_devices
 
 
 @dataclass(eq=False)
@@ -60,6 +61,16 @@ class Room:
             self.keeping[workload.key] = None
             self._changes.taken = True
             self._claims.reserve(SlotOf(workload.key, lost.uid), claim, until)
+
+    def reserve_devices(self, workload: Workload, slot: SlotKey, claim: Claim) -> None:
+        """Keep the devices of a lost member, too, if they are free. ``claim``: its room that is kept; nothing happens
+        unless devices are all that it lacks."""
+        had = workload.reserved[slot].requests
+        if claim.until is None or not claim.requests == without_devices(had) != had:
+            return
+        if self._claims.fits(claim.node, tuple(one for one in had if one not in claim.requests)):
+            self._changes.taken = True
+            self._claims.reserve(SlotOf(workload.key, slot), claim._replace(requests=had), claim.until)
 
     def unreserve(self, workload: Workload, slot: SlotKey) -> None:
         workload.unreserve(slot)
