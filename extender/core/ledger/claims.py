@@ -104,9 +104,9 @@ class Claims:
     def set_node(self, node: Node) -> None:
         """Add a node or take over its new facts; pods seen before their node are counted now."""
         self.changes += 1
-        before, known = self.nodes.get(node.name), len(self._table.resources)
+        before = self.nodes.get(node.name)
         new = self._table.put(node)
-        self._take_fresh(known, node.name if new else "")
+        self._take_fresh(node.name if new else "")
         if new:
             for claim in self._on_node.get(node.name, {}).values():
                 self._take(claim, 1)
@@ -115,14 +115,12 @@ class Claims:
 
     def offer(self, node: str, amounts: Requests, what: str) -> None:
         """Beside what it lists the node offers this from now on of ``what``: devices, or volumes."""
-        known = len(self._table.resources)
         self.changes += self._table.offer(node, amounts, what)
-        self._take_fresh(known)
+        self._take_fresh()
 
-    def _take_fresh(self, known: int, new: str = "") -> None:
-        """Take what claims hold of resources beyond the first ``known``, which had no line before. The caller takes the
-        claims of a ``new`` node."""
-        if fresh := tuple(self._table.resources)[known:]:
+    def _take_fresh(self, new: str = "") -> None:
+        """Take what claims hold of resources that had no line before. The caller takes the claims of a ``new`` node."""
+        if fresh := self._table.take_fresh():
             for claim in self._claims.values():
                 if claim.node != new:
                     self._take(claim._replace(requests=tuple(one for one in claim.requests if one[0] in fresh)), 1)

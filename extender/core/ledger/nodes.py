@@ -21,9 +21,12 @@ from policies.placement.matching import eligible, facts_of, wanted
 from policies.placement.snapshot import Amounts, Level, Others, Rows, Snapshot
 from policies.placement.tenants import Tenants
 from policies.steps import Steps, finish
+from policies.words import COUNTED
 
 _NODES = 8
 """Of so many nodes a fact is read in one unit of ``policies.steps``."""
+_FEW = 256
+"""With fewer lines than these none is looked for that nobody needs any more."""
 
 
 class Facts:
@@ -243,6 +246,10 @@ class Table:
     def __init__(self, levels: tuple[LevelKey, ...]) -> None:
         self.tenants = Tenants()
         self.resources: dict[str, int] = {}
+        """The line of each resource that nodes list or offer. Names of amounts go once nobody offers or takes any."""
+        self._fresh: dict[str, None] = {}
+        self._crowded = _FEW
+        """With so many lines those of the past are looked for."""
         self.allocatable = np.zeros((0, 16), dtype=np.int64)
         self.free = np.zeros((0, 16), dtype=np.int64)
         self._facts = Facts(levels)
@@ -267,9 +274,7 @@ class Table:
         new = row is None
         if row is None:
             row = self._facts.append(node.name)
-        self._make_room(node.allocatable, row)
-        for amounts in self._offered.get(node.name, {}).values():
-            self._make_room(amounts, row)
+        self._make_room((*node.allocatable, *chain.from_iterable(self._offered.get(node.name, {}).values())), row)
         # From here on both arrays stay the ones that they are.
         self._mark(row)
         if new:
@@ -325,6 +330,11 @@ class Table:
             # What no node offers has no line: anybody can write names of resources into a pod, without end.
             if (line := self.resources.get(name)) is not None:
                 self.free[line, row] -= sign * amount
+
+    def take_fresh(self) -> tuple[str, ...]:
+        """The names that have got a line since this was asked last: nothing was taken from it yet."""
+        fresh, self._fresh = self._fresh, {}
+        return tuple(fresh)
 
     def snapshot(self, scratch: Scratch | None = None) -> Snapshot:
         """Return what a policy sees now, as a view; with what is free in ``scratch``, if there is one."""
@@ -393,14 +403,31 @@ class Table:
 
     def _make_room(self, offered: Requests, row: int) -> None:
         """Give each new name of a resource a line, and the row a place. Larger arrays replace the present ones."""
-        for name, _ in offered:
-            self.resources.setdefault(name, len(self.resources))
+        names = dict.fromkeys(name for name, _ in offered)
+        if len(self.resources) >= self._crowded and not names.keys() <= self.resources.keys():
+            self._drop_past()
+        for name in names:
+            if name not in self.resources:
+                self._fresh[name] = None
+                self.resources[name] = len(self.resources)
         height, width = self.free.shape
-        # Names are few and stay; nodes are many, and come one after the other.
+        # Names are few; nodes are many, and come one after the other.
         size = (len(self.resources), 2 * (row + 1) if row >= width else width)
         if size != (height, width):
             self.allocatable, self.free = (_grown(array, size) for array in (self.allocatable, self.free))
             self._scratches.clear()
+
+    def _drop_past(self) -> None:
+        """Drop the lines of amounts that no node offers any more and of which nothing is taken: their names contain
+        what pods ask for, so anybody can make new ones without end."""
+        count = len(self._facts.names)
+        used = (self.allocatable[:, :count] != 0).any(axis=1) | (self.free[:, :count] != 0).any(axis=1)
+        kept = [name for name, line in self.resources.items() if used[line] or not name.startswith(COUNTED)]
+        lines = [self.resources[name] for name in kept]
+        self.allocatable, self.free = self.allocatable[lines], self.free[lines]
+        self.resources = {name: line for line, name in enumerate(kept)}
+        self._crowded = max(_FEW, 2 * len(kept))
+        self._scratches.clear()
 
 
 def _grown(array: Amounts, size: tuple[int, int]) -> Amounts:
