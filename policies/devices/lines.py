@@ -39,6 +39,11 @@ class Ask:
             return Line(self.match, least=self.count or 1)
         return Line(self.match, whole=True) if self.count is None else None
 
+    @property
+    def kind(self) -> Ask:
+        """The same for one device, where the lines do not depend on how many are asked for."""
+        return Ask(self.match) if self.own is None else self
+
 
 @dataclass(frozen=True, slots=True)
 class Bundle:

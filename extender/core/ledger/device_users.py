@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from extender.core.ledger.claims import Claims
@@ -11,6 +11,7 @@ from extender.core.ledger.pending import Nodes, Own, Pending
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.store import Store
 from extender.core.ledger.volumes import Volumes
+from policies.model import Pod
 from policies.steps import AT_ONCE, Steps
 
 
@@ -35,6 +36,10 @@ class DeviceUsers:
         return restated
 
     def _settle(self, counted: Devices | Volumes) -> Steps[bool]:
+        if counted.has_refused:
+            pods = [*self._store.pods.values(), *self._to_come()]
+            counted.forget_unasked(filter(counted.concerns, pods))
+            yield len(pods)
         yield from counted.settle()
         self.wake_for_grown(counted)
         if not counted.restated:
@@ -48,6 +53,12 @@ class DeviceUsers:
         self.look_at_jobs(counted)
         self._pending.wake(Nodes())
         return True
+
+    def _to_come(self) -> Iterator[Pod]:
+        """What the pods are made of that jobs are to have."""
+        for workload in self._store.workloads.values():
+            for podset in workload.podsets.podsets if workload.podsets is not None else ():
+                yield from podset.templates
 
     def wake_for_grown(self, counted: Devices | Volumes) -> None:
         """Wake what waits for room, and search for victims again, if nodes offer more than before."""

@@ -19,7 +19,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import chain, islice, product
+from operator import or_
 from typing import NamedTuple
 
 from extender.core.causes import ResourceClaims
@@ -175,6 +177,8 @@ class Devices:
         self._bundles: dict[Bundle, str] = {}
         """The requests that are counted node by node, and the names of their amounts."""
         self._amounts: dict[Ask, Requests] = {}
+        self._refused = False
+        """A request is not counted, as others were that may not be asked for any more."""
         self._based_on: tuple[object, ...] = ()
 
     # Events
@@ -334,7 +338,7 @@ class Devices:
         known = self._users.get(pod.uid)
         if known is None:
             # What is promised there stood while it was not known whose devices these are.
-            self._shrunk |= dict.fromkeys(self._nodes_with(pod.uid))
+            self.offers.doubt(self._nodes_with(pod.uid))
         self._note_daemon(pod)
         for key in _named(pod):
             if pod.uid not in (users := self._using.setdefault(key, {})):
@@ -462,7 +466,9 @@ class Devices:
             if spec is None or allocation is not None:
                 continue
             requests, _ = self._counted(spec)
-            self._asks |= {one: name for request in requests for one, name in request if one not in self._asks}
+            self._asks |= {
+                one.kind: name for request in requests for one, name in request if one.kind not in self._asks
+            }
             if use.claim and any(self.inventory.belongs_to_one_node(one.match) for some in requests for one, _ in some):
                 topology = topology._replace(required=HOSTNAME, slice_size=None)
             total.update(self._amounts_of(requests, (pod.namespace, use.claim) if use.claim else None))
@@ -511,23 +517,22 @@ class Devices:
     def _amounts_of(self, requests: Sequence[Alternatives], shared: ObjectKey | None) -> Counter[str]:
         """Return the amounts that the requests of a claim ask for. ``shared``: the claim, if other pods may name it."""
         total = Counter[str]()
-        if shared is not None and requests:
-            together = tuple(islice(product(*([one for one, _ in some] for some in requests)), _MOST_ALTERNATIVES))
-            return Counter({self._bundle(Bundle(together, "/".join(shared)), f"claim {shared[1]}"): 1})
-        for some in requests:
+        for some in requests if shared is None else ():
             if len(some) == 1:
                 total.update(dict(self._of(some[0][0])))
-            else:
-                name = " or ".join(f"{'all' if one.count is None else one.count} of {of}" for one, of in some)
-                total[self._bundle(Bundle(tuple((one,) for one, _ in some)), name)] += 1
+        for bundle, name in _bundles_of(requests, shared):
+            total.update(dict(self._bundle(bundle, name)))
         return total
 
-    def _bundle(self, bundle: Bundle, text: str) -> str:
-        """The name of its amount. Nodes offer a new one when they are counted next."""
+    def _bundle(self, bundle: Bundle, text: str) -> Requests:
+        """What asks for it once. Nodes offer a new one when they are counted next; too many are not counted."""
         if (name := self._bundles.get(bundle)) is None:
+            if len(self._bundles) >= MOST_ASKS:
+                self._refused = True
+                return ()
             name = self._bundles[bundle] = distinct(f"{LINE}{text}", self._bundles.values())
             self.inventory.all_dirty = True
-        return name
+        return ((name, 1),)
 
     def _ask_by_resources(self, pod: Pod, total: Counter[str], by_class: Counter[str], *, given: bool) -> None:
         """Add what its extended resources ask for that classes offer, unless kube-scheduler has ``given`` it that."""
@@ -626,15 +631,18 @@ class Devices:
             alike = len({(one.count, one.admin) for one in alternatives}) == 1
             groups = [alternatives] if alike else [(one,) for one in alternatives]
             found = [(group, *self._match(group)) for group in groups]
-            if uncounted := next((why for *_, why in found if why), ""):
+            asks = [
+                (Ask(match, group[0].count, group[0].admin), " or ".join(dict.fromkeys(map(_name_of, group))))
+                for group, match, _ in found
+            ]
+            uncounted = next((why for *_, why in found if why), "")
+            if not uncounted and len(self._asks) >= MOST_ASKS and any(one.kind not in self._asks for one, _ in asks):
+                uncounted = _TOO_MANY
+            if uncounted:
+                self._refused |= uncounted == _TOO_MANY
                 rest.append(f"{uncounted} (request {request.name})")
-                continue
-            counted.append(
-                [
-                    (Ask(match, group[0].count, group[0].admin), " or ".join(dict.fromkeys(map(_name_of, group))))
-                    for group, match, _ in found
-                ]
-            )
+            else:
+                counted.append(asks)
         return counted, rest
 
     def _match(self, alternatives: Sequence[DeviceRequest]) -> tuple[int, str]:
@@ -645,7 +653,7 @@ class Devices:
                 return 0, one.uncounted
             number = self._require(self._requirement(one))
             if number is None:
-                return 0, "one of too many different requests"
+                return 0, _TOO_MANY
             if unread := self.inventory.rules[number].unread:
                 return 0, f"a selector with {unread}"
             match |= 1 << number
@@ -663,11 +671,12 @@ class Devices:
 
     def _of(self, ask: Ask) -> Requests:
         """The amounts that it asks for."""
-        if (known := self._amounts.get(ask)) is None:
+        kind = ask.kind
+        if (known := self._amounts.get(kind)) is None:
             seen = self.inventory.seen()
-            taken = ((name, line.taken(ask, seen)) for line, name in self._lines.items())
-            known = self._amounts[ask] = tuple((name, much) for name, much in taken if much)
-        return known
+            taken = ((name, line.taken(kind, seen)) for line, name in self._lines.items())
+            known = self._amounts[kind] = tuple((name, much) for name, much in taken if much)
+        return known if kind == ask else tuple((name, much * (ask.count or 0)) for name, much in known)
 
     def _review_resources(self) -> None:
         """Find out what the extended resources ask for that classes offer and no node lists."""
@@ -684,13 +693,37 @@ class Devices:
             # Nodes offer the resource itself, too, also where its devices are counted already.
             self.restated = self.inventory.all_dirty = True
 
+    @property
+    def has_refused(self) -> bool:
+        """Whether a request is not counted before others are forgotten."""
+        return self._refused
+
+    def forget_unasked(self, pods: Iterable[Pod]) -> None:
+        """Make room for other requests, where half of them are asked for by none of the ``pods``, which are all.
+
+        While more are asked for, nothing is forgotten: each time ends a cycle, and none would get to its end.
+        """
+        asks: dict[Ask, None] = {
+            one: None for ask in self._resources.values() if ask is not None for one in (ask.kind,)
+        }
+        bundles: dict[Bundle, None] = {}
+        for pod in pods:
+            for use in pod.device_claims:
+                spec, allocation = self._found(pod, use)
+                if spec is not None and allocation is None:
+                    requests, _ = self._counted(spec)
+                    shared = (pod.namespace, use.claim) if use.claim else None
+                    asks |= {one.kind: None for some in requests for one, _ in some}
+                    bundles |= {bundle: None for bundle, _ in _bundles_of(requests, shared)}
+        rules = reduce(or_, (one.match for one in asks), 0).bit_count()
+        if max(len(asks), len(bundles), rules) <= MOST_ASKS // 2:
+            self._asks = {ask: name for ask, name in self._asks.items() if ask in asks}
+            self._bundles = {bundle: name for bundle, name in self._bundles.items() if bundle in bundles}
+            self.restated = self.inventory.all_dirty = True
+        self._refused = False
+
     def _renew(self) -> None:
         """Make the lines anew if what they rest on has changed."""
-        if max(len(self._asks), len(self._bundles)) > MOST_ASKS:
-            # Whoever relies on one of them is seen again.
-            self._asks.clear()
-            self._bundles.clear()
-            self.restated = True
         based_on = (tuple(self._asks), tuple(self.inventory.seen()))
         if self._based_on == based_on:
             return
@@ -707,7 +740,8 @@ class Devices:
     def settled(self) -> bool:
         """Whether every requirement is evaluated, nodes offer what they have, and pods ask for amounts of now."""
         inventory = self.inventory
-        quiet = inventory.settled and not inventory.all_dirty and not inventory.dirty and not self.restated
+        quiet = inventory.settled and not inventory.all_dirty and not inventory.dirty
+        quiet = quiet and not self.restated and not self._refused
         return quiet and (not self._asks or self._based_on == (tuple(self._asks), tuple(inventory.seen())))
 
     def settle(self) -> Steps[None]:
@@ -819,6 +853,7 @@ class Devices:
 
 
 _KIND_OF = "attributes", DOMAIN_DRIVER, "type"
+_TOO_MANY = "one of too many different requests"
 _PARTITIONS = "which partitions of a device exclude each other"
 _NOTHING = ("false",)
 """The selectors of a class that is not there."""
@@ -837,6 +872,17 @@ def _unresolved(pod: Pod, known: _Seen) -> Pod:
     if (pod.requests, pod.topology) != (known.resolved.requests, known.resolved.topology):
         return pod
     return replace(pod, requests=known.raw.requests, topology=known.raw.topology)
+
+
+def _bundles_of(requests: Sequence[Alternatives], shared: ObjectKey | None) -> Iterator[tuple[Bundle, str]]:
+    """Yield what a claim asks for that no line counts, and how people read it."""
+    if shared is not None and requests:
+        together = tuple(islice(product(*([one for one, _ in some] for some in requests)), _MOST_ALTERNATIVES))
+        yield Bundle(together, "/".join(shared)), f"claim {shared[1]}"
+    for some in requests if shared is None else ():
+        if len(some) > 1:
+            name = " or ".join(f"{'all' if one.count is None else one.count} of {of}" for one, of in some)
+            yield Bundle(tuple((one,) for one, _ in some)), name
 
 
 def _named(pod: Pod) -> list[ObjectKey]:

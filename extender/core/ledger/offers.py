@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from extender.core.ledger.claims import Claims
 from policies.model import Requests
 
@@ -34,6 +36,10 @@ class Offers:
             self._grown[node] = None
         if any(has.get(name, 0) < had.get(name, 0) for name in had | has):
             self._shrunk[node] = None
+
+    def doubt(self, nodes: Iterable[str]) -> None:
+        """Take these nodes for ones that offer less: what is promised there is looked at again."""
+        self._shrunk |= dict.fromkeys(nodes)
 
     @property
     def changed(self) -> bool:

@@ -92,6 +92,8 @@ class Volumes:
         """The topology that pods say who share a claim, and the one that is required of them, by UID."""
         self._asked: dict[Storage, None] = {}
         """The storage that claims wait for; its place is its number."""
+        self._refused = False
+        """A claim is not counted, as others were that may not be asked for any more."""
         self._stored: dict[str, None] = {}
         """The classes of which bytes are counted."""
         self._lines: dict[Line, str] = {}
@@ -411,6 +413,7 @@ class Volumes:
     def _amounts_of(self, held: _Held) -> Requests:
         """Return the amounts that the claim asks of a node."""
         asked, amounts = held.waits_for or ANY_STORAGE, list[tuple[str, int]]()
+        self._refused |= held.counted and asked not in self._asked and len(self._asked) >= MOST_ASKED
         if held.counted and (asked in self._asked or len(self._asked) < MOST_ASKED):
             if asked not in self._asked:
                 self._asked[asked] = None
@@ -462,7 +465,7 @@ class Volumes:
     @property
     def settled(self) -> bool:
         """Whether nodes offer what they have, and pods ask for amounts of now."""
-        return not self.restated and not (self._waited_for and (self._all_dirty or self._dirty))
+        return not (self.restated or self._refused or (self._waited_for and (self._all_dirty or self._dirty)))
 
     @property
     def _waited_for(self) -> bool:
@@ -471,8 +474,6 @@ class Volumes:
 
     def settle(self) -> Steps[None]:
         """Have every node offer what it has, in steps."""
-        if len(self._asked) >= MOST_ASKED:
-            self._forget_unasked()
         if self._all_dirty:
             self._all_dirty = False
             self._dirty = dict.fromkeys(self._room.nodes)
@@ -491,13 +492,19 @@ class Volumes:
             self._offer(some)
             yield 1 + len(some) // _NODES
 
-    def _forget_unasked(self) -> None:
-        """Make room for others, where half of what is counted is asked for by no pod any more."""
-        held = [self._held(key, asks) for pod in self._pods.values() for key, asks in self._uses(pod)]
+    @property
+    def has_refused(self) -> bool:
+        """Whether a claim is not counted before others are forgotten."""
+        return self._refused
+
+    def forget_unasked(self, pods: Iterable[Pod]) -> None:
+        """Make room for others, where half of what is counted is asked for by none of the ``pods``, which are all."""
+        held = [self._held(key, asks) for pod in pods for key, asks in self._uses(pod)]
         asked = {one.waits_for: None for one in held if one.waits_for is not None and one.counted}
         if len(asked) <= MOST_ASKED // 2:
             self._asked = asked
             self.restated = self._all_dirty = True
+        self._refused = False
 
     def _renew(self) -> bool:
         """Make the lines again if what they rest on has changed. Returns whether it has."""
