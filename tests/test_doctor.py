@@ -642,10 +642,10 @@ def test_a_right_that_a_kind_of_the_settings_lacks_is_not_in_the_base() -> None:
     assert "base" in fixes["it may not patch jobs.batch"]
 
 
-def test_the_rights_of_the_component_for_elastic_flavors_are_asked_for_where_there_are_such() -> None:
-    settings = Settings.model_validate({"elastic": {"flavors": ["spot"]}})
-    role = yaml.safe_load_all((BASE.parent / "components" / "elastic" / "role.yaml").read_text())
-    given = {
+def granted_by(component: str) -> set[tuple[str, str, str]]:
+    """The rights of a component: verb, resource and group of each."""
+    role = yaml.safe_load_all((BASE.parent / "components" / component / "role.yaml").read_text())
+    return {
         (verb, resource, group)
         for one in role
         for rule in one.get("rules", ())
@@ -653,6 +653,11 @@ def test_the_rights_of_the_component_for_elastic_flavors_are_asked_for_where_the
         for resource in rule["resources"]
         for group in rule["apiGroups"]
     }
+
+
+def test_the_rights_of_the_component_for_elastic_flavors_are_asked_for_where_there_are_such() -> None:
+    settings = Settings.model_validate({"elastic": {"flavors": ["spot"]}})
+    given = granted_by("elastic")
     asked = set(needed(settings, None)) - set(needed(load(None), None))
     assert {(one.verb, one.resource, one.group) for one in asked} == given
     found = examine(Facts(settings, rights=dict.fromkeys(asked, False))).findings
@@ -660,15 +665,7 @@ def test_the_rights_of_the_component_for_elastic_flavors_are_asked_for_where_the
 
 
 def test_the_right_to_take_devices_back_is_asked_for_where_a_gang_has_claims() -> None:
-    role = yaml.safe_load_all((BASE.parent / "components" / "device-release" / "role.yaml").read_text())
-    given = {
-        (verb, resource, group)
-        for one in role
-        for rule in one.get("rules", ())
-        for verb in rule["verbs"]
-        for resource in rule["resources"]
-        for group in rule["apiGroups"]
-    }
+    given = granted_by("device-release")
     asked = set(needed(load(None), None, claims=True)) - set(needed(load(None), None))
     assert {(one.verb, one.resource, one.group) for one in asked} == given
     rights = dict.fromkeys(asked, False)

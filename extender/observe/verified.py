@@ -20,7 +20,7 @@ UNCHECKED = VerifyView(
     compared={},
     left_out={},
 )
-"""What is shown where nothing can be checked."""
+"""Shown where nothing can be checked."""
 
 
 def verified(verifier: Verifier, now: float) -> VerifyView:

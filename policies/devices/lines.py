@@ -10,10 +10,11 @@ Requirements are numbered; a set of them is an integer with their bits. A device
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from policies.model import Requests
 from policies.words import WHOLE
 
 MOST_LINES = 128
@@ -102,6 +103,12 @@ class Holdable(Protocol):
 
     match: Match
     unfit: Match
+
+
+def taken_by(ask: Ask, lines: Mapping[Line, str], seen: Sequence[Match]) -> Requests:
+    """Return how much one such request takes of each line, by the names of their amounts. ``seen``: as in ``taken``."""
+    taken = ((name, line.taken(ask, seen)) for line, name in lines.items())
+    return tuple((name, much) for name, much in taken if much)
 
 
 class Devices(NamedTuple):

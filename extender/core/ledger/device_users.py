@@ -55,7 +55,7 @@ class DeviceUsers:
         return True
 
     def _to_come(self) -> Iterator[Pod]:
-        """What the pods are made of that jobs are to have."""
+        """Yield the templates of the pods that jobs are to have."""
         for workload in self._store.workloads.values():
             for podset in workload.podsets.podsets if workload.podsets is not None else ():
                 yield from podset.templates

@@ -46,7 +46,7 @@ from extender.core.ledger.domains import DAEMON_CLASS, ComputeDomains, open_to
 from extender.core.ledger.offers import Offers
 from extender.core.limits import Limits
 from policies.devices.inventory import Inventory
-from policies.devices.lines import Ask, Bundle, Line, Match, lines_of
+from policies.devices.lines import Ask, Bundle, Line, Match, lines_of, taken_by
 from policies.devices.selectors import in_short
 from policies.model import CLIQUE, HOSTNAME, GroupKey, Node, Pod, PodSets, Requests, Victim
 from policies.model.devices import (
@@ -525,7 +525,7 @@ class Devices:
         return total
 
     def _bundle(self, bundle: Bundle, text: str) -> Requests:
-        """What asks for it once. Nodes offer a new one when they are counted next; too many are not counted."""
+        """Return the amount that asks for it once. Nodes offer a new one when counted next; too many are left out."""
         if (name := self._bundles.get(bundle)) is None:
             if len(self._bundles) >= MOST_ASKS:
                 self._refused = True
@@ -673,9 +673,7 @@ class Devices:
         """The amounts that it asks for."""
         kind = ask.kind
         if (known := self._amounts.get(kind)) is None:
-            seen = self.inventory.seen()
-            taken = ((name, line.taken(kind, seen)) for line, name in self._lines.items())
-            known = self._amounts[kind] = tuple((name, much) for name, much in taken if much)
+            known = self._amounts[kind] = taken_by(kind, self._lines, self.inventory.seen())
         return known if kind == ask else tuple((name, much * (ask.count or 0)) for name, much in known)
 
     def _review_resources(self) -> None:
@@ -703,9 +701,7 @@ class Devices:
 
         While more are asked for, nothing is forgotten: each time ends a cycle, and none would get to its end.
         """
-        asks: dict[Ask, None] = {
-            one: None for ask in self._resources.values() if ask is not None for one in (ask.kind,)
-        }
+        asks: dict[Ask, None] = {ask.kind: None for ask in self._resources.values() if ask is not None}
         bundles: dict[Bundle, None] = {}
         for pod in pods:
             for use in pod.device_claims:
