@@ -227,12 +227,18 @@ def test_a_claim_of_pods_that_others_schedule_is_left_alone() -> None:
     assert asked(script) == []
 
 
-def test_a_job_is_suspended_and_its_claims_go_with_its_pods() -> None:
-    script = started("a-0", "a-1")
+def with_devices(script: Script) -> Controlled:
+    """A job whose two pods have a claim each."""
     spec = job(2, name="train", gpus=0)
     (podset,) = spec.podsets.podsets
     made = replace(podset.template, device_claims=(ClaimUse("gpu", "", "gpus"),))
-    train = Controlled(script, replace(spec, podsets=replace(spec.podsets, podsets=(replace(podset, template=made),))))
+    podsets = replace(spec.podsets, podsets=(replace(podset, template=made),))
+    return Controlled(script, replace(spec, podsets=podsets))
+
+
+def test_a_job_is_suspended_and_its_claims_go_with_its_pods() -> None:
+    script = started("a-0", "a-1")
+    train = with_devices(script)
     train.wait(1)
     pods = train.create()
     for pod in pods:
@@ -244,3 +250,27 @@ def test_a_job_is_suspended_and_its_claims_go_with_its_pods() -> None:
     train.wait(30)
     assert train.stops
     assert asked(script) == []
+
+
+def test_no_allocation_is_taken_back_while_a_job_is_being_suspended() -> None:
+    """Its start fails twice before its controller has suspended it, and its pods take long to end."""
+    script = started("a-0", "a-1")
+    train = with_devices(script)
+    train.wait(1)
+    train.obeys = False
+    pods = train.create()
+    nodes = [script.planned(pod) for pod in pods]
+    for pod in pods:
+        script.feed(of(pod, script.planned(pod), reserved=True))
+    script.bind_all(pods)
+    script.feed_outcome(pods[0].uid, Outcome.REFUSED)
+    script.feed_outcome(pods[1].uid, Outcome.REFUSED)
+    let_go(script, pods, nodes)
+    train.wait(120)
+    assert train.stops
+    assert asked(script) == []
+    for pod in pods:
+        script.change(pod, deleting=True)
+    train.show(suspended=True, stopped=False)
+    train.wait(30)
+    assert asked(script) == [], "the claims go with their pods"

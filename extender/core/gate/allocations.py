@@ -3,8 +3,8 @@
 kube-scheduler allocates the claims of a pod before it asks for the pod's Binding. When the bind fails it takes back the
 reservation, and not the allocation (facts ``prebind.*`` in ``docs/kubernetes-facts.md``). The next plan goes where the
 allocations are (``Devices.resolved``). A gang that finds no such plan, or fails there again, would keep its devices
-from all others: its allocations are taken back, and it is planned anew. A job needs none of this while it is suspended
-as a whole: its claims go with its pods.
+from all others: its allocations are taken back, and it is planned anew. A job that is being suspended needs none of
+this: its claims go with its pods.
 
 A late Binding would start a pod whose devices are given to another one. So no allocation is taken back while a Binding
 of its pods is under way, or may have been written. A pod that reserves the claim meanwhile is seen by the API server.
@@ -130,7 +130,7 @@ class Allocations:
     def _waits(self, uid: str, now: float) -> bool:
         """Return whether the pod has ended, or was looked at and has no plan, or rests because its gang fails again."""
         pod, found = self._store.pods.get(uid), self._store.member(uid)
-        if pod is None:
+        if pod is None or pod.deleting:
             return False  # the claims that were made for it go with it
         if pod.terminal and not pod.node:
             return True
@@ -139,6 +139,8 @@ class Allocations:
         workload, member = found
         if uid in self._binds.writing or uid in self._binds.doubted or uid in self._binds.unseen:
             return False
+        if (job := workload.job) is not None and (job.stop or job.seen.suspended):
+            return False  # its controller deletes the pod
         if member.state is MemberState.DONE:
             return True
         parked = self._pending.is_parked(workload.key) and now >= workload.retries.not_before
