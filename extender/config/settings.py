@@ -144,7 +144,7 @@ class Settings(BaseSettings):
     )
     queue_policy: str = Field(
         "priority-then-age",
-        description="Which waiting gang is served first. proportion and drf order queues, too: docs/queues.md.",
+        description="Which waiting gang is served first. proportion and drf order queues, too: docs/shares.md.",
     )
     default_queue: str = Field(
         "",
@@ -163,9 +163,9 @@ class Settings(BaseSettings):
         description="Between queues the one with the least dominant resource share over its weight is served first.",
     )
     admission_fair_sharing: AdmissionFairSharing = Field(
-        AdmissionFairSharing(), description="Between LocalQueues, by what they have used. docs/queues.md."
+        AdmissionFairSharing(), description="Between LocalQueues, by what they have used. docs/shares.md."
     )
-    elastic: Elastic = Field(NO_FLAVORS, description="Flavors for whose nodes Muster asks. docs/queues.md.")
+    elastic: Elastic = Field(NO_FLAVORS, description="Flavors for whose nodes Muster asks. docs/elastic.md.")
     preemption: Preempts = Field(Preempts.OFF, description="Others of lower priority give way: docs/preemption.md.")
     preemption_timeout_s: float = Field(300.0, ge=10, description="So long may they take to go, or it is given up.")
     preemption_min_runtime_s: float = Field(0.0, ge=0, description="Nobody is evicted who has run for less.")
@@ -182,7 +182,9 @@ class Settings(BaseSettings):
         description="A queue that uses more than it has evicts for another one only if that, times this, is a smaller "
         "share of its own than the other's. 0: no such rule; KAI's default is 1.",
     )
-    pods_preempt_gangs: bool = Field(default=True, description="Gangs give way to pods of no gang: docs/preemption.md.")
+    pods_preempt_gangs: bool = Field(
+        default=True, description="Gangs are evicted for pods without a gang: docs/preemption-steps.md."
+    )
     pod_trials: bool = Field(
         default=True,
         description="Before a job is planned, ask the API server by a dry run what it makes of a pod of a new shape. "

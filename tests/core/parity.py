@@ -31,7 +31,7 @@ _FAIR = (FairStrategy.FINAL, FairStrategy.INITIAL)
 @dataclass
 class Outcome:
     """By name, in the order of the decisions: who is admitted, with the flavor of each podset; and who has whom
-    evicted. ``apart``: the core goes on where the decision by quota ends, on purpose (docs/queues.md): somebody counts
+    evicted. ``apart``: the core goes on where the decision by quota ends, on purpose (docs/kueue.md): somebody counts
     on what the victims of others leave, or has podsets of which one has no victims with the flavor of the other."""
 
     admitted: dict[str, tuple[str, ...]] = field(default_factory=dict)

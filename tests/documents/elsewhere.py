@@ -66,9 +66,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
             "needs Volcano's CRDs; tests/kube/queues/test_volcano.py reads it"
         ),
     },
-    "docs/preemption.md": {"muster simulate --trace week.csv": _TRACE},
     "docs/proof.md": {"make soak": _SOAK},
-    "docs/queues.md": {"awk -F, ": _TRACE, "muster simulate --trace week.csv": _TRACE},
     "docs/release.md": {
         ".ci/": _RELEASE,
         "make image": "minutes, and root; tests/test_image.py does the same without a control plane",
@@ -79,6 +77,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
             "shown with its refusal, word for word: tests/test_security_document.py"
         ),
     },
+    "docs/trace.md": {"awk -F, ": _TRACE, "muster simulate --trace week.csv": _TRACE},
     "docs/upgrade.md": {
         "make upgrade": "minutes of a real control plane; tests/integration/test_upgrade.py is its first part"
     },

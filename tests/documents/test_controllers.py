@@ -10,7 +10,7 @@ from tests.documents.pages import ROOT
 FACTS = (ROOT / "docs" / "kubernetes-facts.md").read_text()
 UNMEASURED = {
     name: (ROOT / "docs" / page).read_text().splitlines()
-    for name, page in (("kueue", "queues.md"), ("trainer-2.1", "kinds.md"))
+    for name, page in (("kueue", "kueue.md"), ("trainer-2.1", "kinds.md"))
 }
 """Controllers with which no facts are measured, and the pages that are about them."""
 

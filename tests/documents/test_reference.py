@@ -23,7 +23,7 @@ OTHERS = {
     "muster.dev/muster": "the manager of an entry in the runtimePatches of a TrainJob",
     "muster.dev/woken": "a label that says nothing, on pods that wait",
     "muster.dev/capacity": "the label of the ProvisioningRequests that Muster makes, and of their PodTemplates",
-    "muster.dev/kept-for-plan": "the label of nodes that are to stay, which docs/queues.md is about",
+    "muster.dev/kept-for-plan": "the label of nodes that are to stay, which docs/elastic.md is about",
     "muster.dev/record": "the label of the Workload objects that Muster writes, which docs/queues.md is about",
 }
 
