@@ -2,5 +2,5 @@
 
 A benchmark (`benchmark.py`) is a list of steps. Each step builds a stage of its own (`stage.py`), does one thing there,
 and returns one run: a struct of plain figures. Runs are kept in a JSON file (`record.py`) from which the tables on the
-terminal and in docs/benchmarks.md are both made (`report.py`), so that text and data cannot disagree.
+terminal and in benchmarks/results/README.md are both made (`report.py`), so that text and data cannot disagree.
 """

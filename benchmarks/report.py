@@ -18,9 +18,13 @@ from benchmarks.goals import judged
 from benchmarks.kinds import kind_of, runs_of
 from benchmarks.official import RESULTS
 from benchmarks.record import Content, RecordError, read
+from benchmarks.summary import summary
 
 DOCS = Path(__file__).parent.parent / "docs"
-DOCUMENTS = (DOCS / "benchmarks.md", DOCS / "simulate.md", DOCS / "high-availability.md", DOCS / "operations.md")
+DOCUMENTS = (
+    RESULTS / "README.md",
+    *(DOCS / f"{page}.md" for page in ("benchmarks", "simulate", "high-availability", "operations")),
+)
 _PLACE = re.compile(r"(<!-- figures: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -61,6 +65,8 @@ def figures(name: str, contents: Mapping[str, Content], results: Path) -> str:
         return markdown(judged(contents))
     if name == "capacity":
         return markdown(capacity(contents))
+    if name == "summary":
+        return markdown(summary(contents))
     content = contents.get(name)
     if content is None:
         return "Not measured yet.\n"
@@ -69,7 +75,7 @@ def figures(name: str, contents: Mapping[str, Content], results: Path) -> str:
         f"**{table.title}**\n\n{markdown(table)}" for table in kind_of(content.benchmark).tables(runs_of(content))
     ]
     if (results / f"{name}.svg").exists():
-        parts.append(f"![{name}: the same over time](../benchmarks/results/{name}.svg)\n")
+        parts.append(f"![{name}: the same over time]({name}.svg)\n")
     return "\n".join(parts)
 
 

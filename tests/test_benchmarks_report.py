@@ -18,6 +18,7 @@ from benchmarks.official import benchmarks
 from benchmarks.record import Content, RecordError
 from benchmarks.record import write as keep
 from benchmarks.stage import Mode
+from benchmarks.summary import summary
 from tests.test_benchmarks import ABOUT, run_of
 
 
@@ -161,6 +162,14 @@ def test_a_goal_is_met_missed_or_not_measured() -> None:
     assert told["filter at 5,000 nodes, planned pod: p99 inside the extender"][1:] == ("-", "not measured")
 
 
+def test_the_summary_sets_what_was_measured_side_by_side() -> None:
+    alone, ours = run_of(Mode.ALL, pods_per_s=20.0, cliques_per_gang=7.9), run_of(Mode.NOMINATE, pods_per_s=94.0)
+    told = {row[0]: row[1:] for row in summary({"throughput-5000": content_of("throughput-5000", [alone, ours])}).rows}
+    assert told["gangs of 8 pods on 5,000 nodes: pods a second"] == ("94", "-", "20", "-")
+    assert told["gangs of 8 pods on 5,000 nodes: cliques for each"] == ("1.0", "-", "7.9", "-")
+    assert told["Jobs of 8x8 on 1,000 nodes: pods a second"] == ("-", "-", "-", "-")
+
+
 def test_every_goal_is_about_a_benchmark_whose_results_are_committed() -> None:
     names = {one.name for one in benchmarks(repeat=1)}
     assert {goal.benchmark for goal in GOALS} <= names
@@ -193,7 +202,7 @@ def test_a_picture_is_shown_where_there_is_one(tmp_path: Path) -> None:
     place = "<!-- figures: throughput-1000 -->\n<!-- end -->\n"
     assert "![" not in report.filled(place, tmp_path)
     (tmp_path / "throughput-1000.svg").write_text(throughput.picture([run_of(Mode.NOMINATE)]))
-    assert "(../benchmarks/results/throughput-1000.svg)" in report.filled(place, tmp_path)
+    assert "(throughput-1000.svg)" in report.filled(place, tmp_path)
 
 
 def test_runs_that_are_not_of_their_kind_are_refused(tmp_path: Path) -> None:
