@@ -1,4 +1,4 @@
-"""SECURITY.md and docs/tls.md: every test that is named exists, and every setting and limit is what it says."""
+"""The pages on security and TLS: each test that is named exists, and each setting and limit is what they say."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from extender.observe.logs import LONGEST_LINE
 from extender.observe.sight import DARK_S
 
 ROOT = Path(__file__).parent.parent
-SECURITY = (ROOT / "SECURITY.md").read_text()
+RIGHTS_PAGE, LIMITS_PAGE = ((ROOT / "docs" / f"security-{page}.md").read_text() for page in ("rights", "limits"))
 TLS = (ROOT / "docs" / "tls.md").read_text()
 RIGHTS = ROOT / "manifests" / "base" / "rbac-extender.yaml"
-NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", SECURITY)))
+NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", RIGHTS_PAGE + LIMITS_PAGE)))
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED)
@@ -36,14 +36,14 @@ def test_a_test_that_is_named_exists(file: str, name: str) -> None:
 
 
 def test_every_protection_has_a_test() -> None:
-    table = SECURITY.partition("by which test")[2].partition("## Keys on")[0]
+    table = RIGHTS_PAGE.partition("by which test")[2]
     rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| what")]
     assert len(rows) > 10
     assert all("::" in row.split("|")[3] for row in rows)
 
 
 def test_the_limits_are_those_of_the_code() -> None:
-    limits = SECURITY.partition("## Limits")[2].partition("## Hostile")[0]
+    limits = LIMITS_PAGE.partition("## Limits")[2].partition("## Hostile")[0]
     settings = "max_body_mib", "max_candidates", "max_connections", "max_gang_members", "max_gang_shapes"
     for setting in (*settings, "max_waiting_gangs"):
         (said,) = re.findall(rf"`{setting}`: ([\d,]+)", limits)
@@ -68,7 +68,7 @@ def test_the_limits_are_those_of_the_code() -> None:
 def test_whatever_its_role_lets_it_write_has_a_row() -> None:
     (role,) = (one for one in yaml.safe_load_all(RIGHTS.read_text()) if one["kind"] == "ClusterRole")
     jobs = {(one.group, one.plural) for one in KINDS}
-    rows = " ".join(re.findall(r"^\| ([^|]*) \|", SECURITY.partition("| write |")[2], re.MULTILINE)).lower()
+    rows = " ".join(re.findall(r"^\| ([^|]*) \|", RIGHTS_PAGE.partition("| write |")[2], re.MULTILINE)).lower()
     for rule in role["rules"]:
         if {"create", "patch", "update", "delete"}.intersection(rule["verbs"]):
             for group, resource in product(rule["apiGroups"], rule["resources"]):

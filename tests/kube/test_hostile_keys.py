@@ -17,7 +17,7 @@ from extender.kube.resources import GROUPS, NODES, PODS
 from tests.fuzz.hostile import AWAITED, IN_JSON, TEXTS, WRITTEN
 
 ROOT = Path(__file__).parent.parent.parent
-SECURITY = (ROOT / "SECURITY.md").read_text().partition("## Keys on objects")[2].partition("\n## ")[0]
+SECURITY = (ROOT / "docs" / "security-limits.md").read_text().partition("## Keys on objects")[2].partition("\n## ")[0]
 _KEY = re.compile(r"muster\.dev/[A-Za-z][\w-]*")
 NO_KEYS = {"muster.dev/v1", "muster.dev/extender", "muster.dev/muster", "muster.dev/Woken"}
 """The version of snapshots, the controller in Events, the manager of an entry of a TrainJob, a condition of a pod."""
