@@ -1,6 +1,6 @@
 """Profiles of a cluster: the bare control plane, or an API server with the admission of clouds and administrators.
 
-What the profile `cloud` does to pods, and what Muster does about it, is the table in docs/jobs.md.
+What the profile `cloud` does to pods, and what Muster does about it, is the table in docs/pod-trials.md.
 """
 
 from __future__ import annotations

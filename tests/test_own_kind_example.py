@@ -33,7 +33,7 @@ def test_its_settings_are_those_that_ship_and_the_kind() -> None:
 
 
 def test_it_is_the_kind_of_the_page() -> None:
-    (shown,) = [yaml.safe_load(one.text) for one in blocks(ROOT / "docs" / "kinds.md") if "job_kinds:" in one.text]
+    (shown,) = [yaml.safe_load(one.text) for one in blocks(ROOT / "docs" / "own-kinds.md") if "job_kinds:" in one.text]
     assert Settings.model_validate(shown).job_kinds == (KIND,)
 
 

@@ -188,7 +188,7 @@ class Settings(BaseSettings):
     pod_trials: bool = Field(
         default=True,
         description="Before a job is planned, ask the API server by a dry run what it makes of a pod of a new shape. "
-        "Needs the component pod-trials: docs/jobs.md.",
+        "Needs the component pod-trials: docs/pod-trials.md.",
     )
     topology_policy: str = Field("best-fit", description="Which domain a gang gets.")
     score_policies: dict[str, PositiveInt] = Field(
@@ -197,7 +197,7 @@ class Settings(BaseSettings):
     )
     job_kinds: JobKinds = Field(
         (),
-        description="Kinds of jobs of your own that are planned before their pods exist. docs/kinds.md.",
+        description="Kinds of jobs of your own that are planned before their pods exist. docs/own-kinds.md.",
     )
     allreduce_bandwidth_ratio: float = Field(
         18.0,

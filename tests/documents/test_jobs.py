@@ -1,4 +1,4 @@
-"""docs/jobs.md says the same as the policies of the component and the kinds that are read."""
+"""docs/jobs.md and docs/job-course.md say the same as the policies of the component and the kinds that are read."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from extender.kube.kinds.registry import KINDS
 from extender.kube.kinds.template import MOST_TERMS, MOST_TERMS_WITHOUT_INDEX
 from tests.documents.pages import ROOT
 
-PAGE = (ROOT / "docs" / "jobs.md").read_text()
+INTRODUCTION = (ROOT / "docs" / "jobs.md").read_text()
+PAGE = INTRODUCTION + (ROOT / "docs" / "job-course.md").read_text()
 COMPONENT = ROOT / "manifests" / "components" / "job-admission"
 
 
 def test_every_kind_is_named_with_its_version() -> None:
-    introduction = PAGE.partition("```")[0]
+    introduction = INTRODUCTION.partition("```")[0]
     assert all(kind.name in introduction and f"`{kind.version}`" in introduction for kind in KINDS)
 
 
