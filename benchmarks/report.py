@@ -23,7 +23,7 @@ from benchmarks.summary import summary
 DOCS = Path(__file__).parent.parent / "docs"
 DOCUMENTS = (
     RESULTS / "README.md",
-    *(DOCS / f"{page}.md" for page in ("benchmarks", "simulate", "high-availability", "operations")),
+    *(DOCS / f"{page}.md" for page in ("benchmarks", "high-availability", "operations")),
 )
 _PLACE = re.compile(r"(<!-- figures: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 

@@ -71,7 +71,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         ".ci/": _RELEASE,
         "make image": "minutes, and root; tests/test_image.py does the same without a control plane",
     },
-    "docs/simulate.md": {"muster simulate --trace week.csv": _TRACE, "muster bench ": _BENCH},
+    "docs/simulate.md": {"muster simulate --trace week.csv": _TRACE},
     "docs/tls.md": {
         "MUSTER_LISTEN_HOST=0.0.0.0 muster serve": (
             "shown with its refusal, word for word: tests/test_security_document.py"

@@ -1,4 +1,4 @@
-"""docs/examples.md, and the what-if of docs/simulate.md on the tutorial's own state, typed as they are printed."""
+"""docs/examples.md, and the what-if of docs/simulate-cluster.md on the tutorial, typed as they are printed."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_the_what_if_starts_the_second_job_of_the_tutorial(shell: Playground) ->
         )
     )
     assert "Who waits, in the order of each queue" in _type(shell, "muster queues")
-    texts = [one.text for one in commands(ROOT / "docs" / "simulate.md")]
+    texts = [one.text for one in commands(ROOT / "docs" / "simulate-cluster.md")]
     asks = next(at for at, text in enumerate(texts) if "--what-if" in text)
     said = ""
     for command in texts[asks - 2 : asks + 1]:
         said = _type(shell, command)
     answer = "With more.yaml 1 gang starts that would wait as it is (default/job-second)."
     assert answer in " ".join(said.split())
-    assert answer in (ROOT / "docs" / "simulate.md").read_text()
+    assert answer in (ROOT / "docs" / "simulate-cluster.md").read_text()
     _type(shell, "kubectl get clusterqueue heavy-ml-cluster-queue -o yaml > same.yaml")
     same = _type(shell, "muster simulate --snapshot cluster.json --what-if same.yaml")
     assert "With same.yaml nothing changes." in same

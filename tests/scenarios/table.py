@@ -1,4 +1,4 @@
-"""The table of the shared scenarios in docs/simulate.md: `python -m tests.scenarios.table` prints it."""
+"""The table of the shared scenarios in README.md beside this file: `python -m tests.scenarios.table` prints it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.scenarios.walk import Walk
 from tests.simulation.stage import CollapsedStage, SimulatedStage
 from tests.simulation.virtual import VirtualStage
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "simulate.md"
+DOCUMENT = Path(__file__).parents[1] / "scenarios" / "README.md"
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=str)
