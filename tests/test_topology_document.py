@@ -1,4 +1,4 @@
-"""docs/topology.md and advisory.md: the tables say what there is."""
+"""docs/topology.md, placement.md and advisory.md: the tables say what there is."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.core.script import Script
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "topology.md"
 TEXT = DOCUMENT.read_text()
+PLACEMENT = DOCUMENT.with_name("placement.md").read_text()
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -30,7 +31,7 @@ def test_every_preset_is_in_the_table_with_its_levels_in_order(preset: str) -> N
     assert starts == sorted(starts)
 
 
-@pytest.mark.parametrize("name", re.findall(r"^\| `([a-z-]+)`(?: \(default\))? \| (?:the|-)", TEXT, re.MULTILINE))
+@pytest.mark.parametrize("name", re.findall(r"^\| `([a-z-]+)`(?: \(default\))? \| (?:the|-)", PLACEMENT, re.MULTILINE))
 def test_every_policy_of_the_table_can_be_chosen(name: str) -> None:
     assert callable(policy(name, "domains").domains)
 
@@ -51,7 +52,7 @@ def test_every_metric_that_is_named_is_told_with_the_labels_that_are_named() -> 
 
 
 def test_the_scores_of_the_document_are_those_of_the_policy() -> None:
-    table = TEXT.partition("## Single pods")[2].partition('"In use" counts')[0]
+    table = PLACEMENT.partition("## Single pods")[2].partition('"In use" counts')[0]
     points = [int(points) for points in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)]
     assert points == [packing.BROKEN, packing.BROKEN_AROUND, packing.NODE_BROKEN, packing.FULL, packing.NODE_FULL]
     assert sum(points) == 100

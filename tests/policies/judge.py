@@ -1,4 +1,4 @@
-"""What is wrong with a placement by the levels: sentences of docs/topology.md, checked by counting, without numpy."""
+"""What is wrong with a placement by the levels: sentences of docs/placement.md, checked by counting, without numpy."""
 
 from __future__ import annotations
 
