@@ -32,6 +32,21 @@ def test_a_gang_of_a_higher_priority_evicts_a_whole_gang_and_starts_there() -> N
     assert script.kept is None, "nothing is kept any more"
 
 
+def test_nodes_that_come_free_first_do_not_divide_the_gang_among_cliques() -> None:
+    script = Cluster(*cluster("a: 4x8", "b: 4x8"))
+    low = running(script, "low", 6)
+    high = gang("high", 4, priority=10)
+    script.see(high)
+    nodes = [str(script.pods[pod.uid].node) for pod in low]
+    in_order = sorted(low, key=lambda pod: sum(node[0] == str(script.pods[pod.uid].node)[0] for node in nodes))
+    for pod in in_order[:3]:
+        script.leave(script.pods[pod.uid])
+        assert not any(map(script.planned, high)), "five nodes are free, in two cliques"
+    for pod in in_order[3:]:
+        script.leave(script.pods[pod.uid])
+    assert len({str(script.planned(pod))[0] for pod in high}) == 1
+
+
 def test_all_who_give_way_are_named() -> None:
     script = Cluster(*cluster("a: 2x8"))
     for name in ("one", "two"):

@@ -58,12 +58,17 @@ class Statements:
         """
         with self._claims.statement(tree) as statement:
             slots = [SlotOf(workload.key, slot) for slot in workload.reserved]
-            self._claims.leave_out(statement, [*slots, *self._preemptions.rooms(workload.key)])
+            self._claims.leave_out(statement, [*slots, *self._room_of_victims(workload)])
             self._try_singles(statement, self._singles.ahead_of(workload).values())
             if expected := self.expected_before(workload):
                 view = statement.snapshot
                 statement.show(view.among(BesideNominated(view.others.tenants, expected)))
             yield statement
+
+    def _room_of_victims(self, workload: Workload) -> list[SlotOf]:
+        """The claims that keep room for it, once all of its victims have gone. A plan that used their room before that
+        would take the nodes that come free first, in more domains than it needs."""
+        return self._preemptions.rooms(workload.key) if self._preemptions.is_ready(workload.key) else []
 
     @contextmanager
     def of_next_single(self) -> Iterator[Statement]:
