@@ -129,7 +129,7 @@ class JobKind(_Said):
     managers: tuple[str, ...] = Field((), max_length=16, description="What may stand there, besides nothing.")
     frozen: bool = Field(default=True, description="Its templates may be changed only while it is suspended.")
     resumes: bool = Field(
-        default=False, description="When it starts again, pods that have succeeded and are there are not made anew."
+        default=False, description="When it starts again, pods that have succeeded and are there are not made again."
     )
 
     @property

@@ -92,9 +92,9 @@ class Settings(BaseSettings):
     plan_timeout_s: float = Field(
         20.0,
         ge=1,
-        description="A placement that kube-scheduler does not take up by then is planned anew. While kube-scheduler "
+        description="A placement that kube-scheduler does not take up by then is planned again. While kube-scheduler "
         "tries pods that are before those of the gang in its queue, the time runs from the last of them. While it "
-        "tries no pod at all, one placement in that time is.",
+        "tries no pod at all, one placement in that time is planned again.",
     )
     partial_grace_s: float = Field(
         60.0, ge=1, description="How long a broken release keeps room for replacements of lost members."
@@ -123,7 +123,7 @@ class Settings(BaseSettings):
         60.0,
         ge=1,
         description="How long a node may be silent (not ready) before jobs that have pods on it are suspended as a "
-        "whole, planned anew without that node, and started again; their controllers count no failure. A deleted node "
+        "whole, planned without that node, and started again; their controllers count no failure. A deleted node "
         "counts at once. Keep it below the 300 s after which pods are evicted from such a node: a job with "
         "backoffLimit 0 fails by that.",
     )
@@ -131,7 +131,7 @@ class Settings(BaseSettings):
         SteeringMode.AUTO,
         description="How a placed gang's pods are led to their nodes: auto, nominate, pin-domain or pin-node. auto: by "
         "the filter alone in clusters of up to 500 nodes, else by nominations. A pin saves a write for each pod, but "
-        "is for ever: docs/steering.md.",
+        "cannot be taken back: docs/steering.md.",
     )
     topology_levels: tuple[str, ...] = Field(
         (),
@@ -150,7 +150,7 @@ class Settings(BaseSettings):
         "",
         max_length=253,
         pattern=f"{NAME}|^$",
-        description="The LocalQueue of those who name none, if their namespace has it. Empty: none.",
+        description="The LocalQueue of workloads that name none, if their namespace has it. Empty: none.",
     )
     name_other_namespaces: bool = Field(
         default=False,
@@ -166,9 +166,13 @@ class Settings(BaseSettings):
         AdmissionFairSharing(), description="Between LocalQueues, by what they have used. docs/shares.md."
     )
     elastic: Elastic = Field(NO_FLAVORS, description="Flavors for whose nodes Muster asks. docs/elastic.md.")
-    preemption: Preempts = Field(Preempts.OFF, description="Others of lower priority give way: docs/preemption.md.")
-    preemption_timeout_s: float = Field(300.0, ge=10, description="So long may they take to go, or it is given up.")
-    preemption_min_runtime_s: float = Field(0.0, ge=0, description="Nobody is evicted who has run for less.")
+    preemption: Preempts = Field(
+        Preempts.OFF, description="Whether workloads are evicted for others: docs/preemption.md."
+    )
+    preemption_timeout_s: float = Field(
+        300.0, ge=10, description="How long victims may take to go before the preemption ends."
+    )
+    preemption_min_runtime_s: float = Field(0.0, ge=0, description="No workload is evicted that has run for less.")
     preemption_min_runtime_limit_s: float = Field(
         86_400.0, ge=0, description="What `muster.dev/min-runtime` of a workload may say at most in place of that."
     )

@@ -36,14 +36,14 @@ class AdmissionFairSharing(BaseModel):
         default=0.0,
         ge=0,
         le=10 * 365 * 86_400,
-        description="In so many seconds half of what a LocalQueue has used is forgotten. 0: past usage does not count, "
+        description="Seconds in which half of what a LocalQueue has used is forgotten. 0: past usage does not count, "
         "and ClusterQueues that order by it have a warning.",
     )
     usage_sampling_interval_s: float = Field(
         default=300.0,
         ge=1,
         le=86_400,
-        description="How often what is used is added. A start counts for so long at once.",
+        description="How often what is used is added. A start counts for one interval at once.",
     )
     resource_weights: dict[str, Annotated[float, Field(ge=0, le=1e9)]] = Field(
         default={},
@@ -69,7 +69,7 @@ class Elastic(BaseModel):
         description="The provisioningClassName of the ProvisioningRequests.",
     )
     timeout_s: float = Field(
-        default=900.0, ge=60, le=86_400, description="So long may nodes take to come; then it is given up for a while."
+        default=900.0, ge=60, le=86_400, description="How long nodes may take to come before Muster pauses."
     )
 
     @property

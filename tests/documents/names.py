@@ -72,8 +72,8 @@ OUTPUTS: dict[str, dict[str, type]] = {
 TEXTS = {
     "settings": "In `muster.yaml`. `MUSTER_` and the name in capitals is the environment variable. "
     "[configuration.md](configuration.md) says what each is for.",
-    "keys": "Annotations, labels and gates of ours. [configuration.md](configuration.md) says what each means.",
-    "keys of others": "Annotations and labels of other projects that are read: [configuration.md](configuration.md).",
+    "keys": "Annotations, labels and gates of ours. [keys.md](keys.md) says what each means.",
+    "keys of others": "Annotations and labels of other projects that are read: [keys.md](keys.md).",
     "commands": "Commands, their options, and their arguments in capitals. `muster COMMAND --help` describes them.",
     "variables": "Variables of the environment that commands read, besides those of the settings.",
     "pages": "Paths that Muster serves; those of kube-scheduler stand in its configuration.",

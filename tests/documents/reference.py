@@ -1,5 +1,7 @@
-"""The tables of docs/configuration.md and docs/api.md, made of the code: `python -m tests.documents.reference` rewrites
-them."""
+"""The tables of docs/configuration.md, keys.md and api.md, made of the code.
+
+`python -m tests.documents.reference` rewrites them.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,7 @@ from extender.kube.reading.topology import OWN as TOPOLOGY
 from policies.model import GANG_GATE, NO_LEVEL
 from tests.documents.pages import ROOT
 
-PAGE, API = (ROOT / "docs" / name for name in ("configuration.md", "api.md"))
+PAGE, KEYS, API = (ROOT / "docs" / name for name in ("configuration.md", "keys.md", "api.md"))
 
 SAID = {
     POD_GROUP: "The gang's name, in the pod's namespace. All pods that name it are its members.",
@@ -91,9 +93,9 @@ SAID = {
     REQUIRED: "Level (its name or label key) of which one domain has to hold the gang. "
     f"`{NO_LEVEL}`: this role of a gang may be anywhere.",
     PREFERRED: "Level of which as few domains as possible are used. Default: the nearest.",
-    SLICE_SIZE: "Members of a slice: each slice of so many consecutive ranks stays in one domain. In layers `8,64`.",
+    SLICE_SIZE: "Members of a slice: each slice of that many consecutive ranks stays in one domain. In layers `8,64`.",
     SLICE_TOPOLOGY: "The level of whose domains each slice gets one. Default: the nearest. In layers `clique,block`.",
-    MIN_RUNTIME: "So many seconds, or `90m`, `12h`, `2d`, before it is evicted for anybody; instead of the setting "
+    MIN_RUNTIME: "Seconds, or `90m`, `12h`, `2d`, before it may be evicted; instead of the setting "
     "`preemption_min_runtime_s`, and no more than `preemption_min_runtime_limit_s`. An annotation, also on the job.",
     CHECKPOINTED: "When it last wrote a checkpoint, in RFC 3339: what an eviction loses counts since then. An "
     "annotation, also on the job.",
@@ -106,7 +108,7 @@ SAID = {
 SAID_TO_OTHERS = {
     GROUP_NAME: f"Volcano: names a PodGroup of `scheduling.volcano.sh/v1beta1`; also `{VOLCANO_GROUP_NAME}`.",
     TASK_SPEC: "Volcano: the role of the pod, for `minTaskMember` of its PodGroup.",
-    OF_VOLCANO: "Volcano: the Queue of the gang, where its PodGroup names none, and nobody a LocalQueue.",
+    OF_VOLCANO: "Volcano: the Queue of the gang, where neither its PodGroup names one, nor a member a LocalQueue.",
     KAI_GROUP_NAME: "KAI-Scheduler: names a PodGroup of `scheduling.run.ai/v2alpha2`.",
     KAI_SUBGROUP: "KAI-Scheduler: the role of the pod, a subgroup of its PodGroup; as `muster.dev/role`.",
     NAME: "Koordinator: the gang's name.",
@@ -129,8 +131,8 @@ SAID_TO_OTHERS = {
 
 STAMPED = {
     GANG_UID: "The gang that the pod was bound with.",
-    GANG_NAME: "Its name. The pod stays in that gang, whatever it names by now.",
-    GANG_QUEUE: "The queue whose quota it uses, if it names one: what the pod names by now does not count.",
+    GANG_NAME: "Its name. The pod stays in that gang, whatever it names later.",
+    GANG_QUEUE: "The queue whose quota it uses, if it names one: what the pod names later does not count.",
     RELEASE: "The release: the UID of the member that was bound last.",
     RELEASE_COMPLETE: "On the last Binding of a release, and soon on a second member: all is in.",
     RELEASE_QUORUM: "The gang's minMember when it was released.",
@@ -175,10 +177,9 @@ WRITTEN_ON_JOBS = {
     OWN: "On the job, if its pod templates had something where Muster writes: what it was.",
     FLAVORS: 'On the job until it has stopped, if it was admitted with quota: `{"podset": {"resource": "flavor"}}`. '
     "Tolerations of its flavors are added to those of its pod templates.",
-    PREEMPTING: "On the job while others give way to it, on one pod of a gang, or on a pod of no gang: what "
-    "room is kept for it, who gives "
-    "way, and until when.",
-    EVICTED_AT: "On a job that gave way to others: when, in the last hour. It stays on it.",
+    PREEMPTING: "On the job while others are evicted for it, on one pod of a gang, or on a single pod: the room "
+    "that is kept for it, its victims, and until when.",
+    EVICTED_AT: "On a job that was evicted for others: when, in the last hour. It stays there.",
     IN_VAIN: "On a job that was suspended because the nodes that it awaited did not come: how often in a row, and how "
     "long it rests. It comes off with its next start.",
     WORKLOAD: f"On its pod templates, and so on its pods: the UID of the job; beside it `{POD_GROUP}` and "
@@ -200,11 +201,15 @@ _TYPES = {"bool": "true or false", "int": "whole number", "float": "number", "st
 _LIMITS = {annotated_types.Ge: "at least", annotated_types.Gt: "more than", annotated_types.Le: "at most"}
 
 
-def tables() -> dict[str, str]:
-    """Markdown by the name that stands in the page's markers."""
+def settings() -> dict[str, str]:
+    """Return the table of the settings, by the name that stands in the page's markers."""
+    return {"settings": _table("setting", "value", "default", "what it is for", rows=_settings(Settings, ""))}
+
+
+def keys() -> dict[str, str]:
+    """Return the tables of the keys, by the names that stand in the page's markers."""
     gate = (f"`{GANG_GATE}`", "The scheduling gate that the admission policy sets and Muster takes off.")
     return {
-        "settings": _table("setting", "value", "default", "what it is for", rows=_settings(Settings, "")),
         "written by you": _table("annotation or label", "what it says", rows=_keys(SAID)),
         "written for others": _table("annotation or label", "what it says", rows=_keys(SAID_TO_OTHERS)),
         "written on jobs by you": _table("key", "what it says", rows=_keys(SAID_OF_JOBS)),
@@ -225,7 +230,7 @@ def api() -> dict[str, str]:
     return {"models": "\n".join(_model(model) for model in shown.values())}
 
 
-TABLES: dict[Path, Callable[[], dict[str, str]]] = {PAGE: tables, API: api}
+TABLES: dict[Path, Callable[[], dict[str, str]]] = {PAGE: settings, KEYS: keys, API: api}
 
 
 def filled(page: Path) -> str:
@@ -245,7 +250,7 @@ def _settings(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, ...]]:
         if _is_model(field.annotation):
             yield from _settings(field.annotation, f"{prefix}{name}.")
             continue
-        yield f"`{prefix}{name}`{_variable(name, prefix)}", _value(field), _default(field), field.description or ""
+        yield f"`{prefix}{name}`", _value(field), _default(field), field.description or ""
         if get_origin(field.annotation) is tuple and _is_model(item := get_args(field.annotation)[0]):
             yield from _settings(item, f"{prefix}{name}[].")
 
@@ -293,11 +298,6 @@ def _json(value: Any) -> str:
 
 def _is_model(annotation: Any) -> TypeGuard[type[BaseModel]]:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
-
-
-def _variable(name: str, prefix: str = "") -> str:
-    """The environment variable, on a line of its own; of nested settings the outer one has it, in JSON."""
-    return f"<br>`MUSTER_{name.upper()}`" if not prefix else ""
 
 
 def _keys(said: dict[str, str]) -> list[tuple[str, str]]:
