@@ -61,7 +61,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
             "minutes; tests/integration/test_bench_gangs.py compares a small one"
         ),
     },
-    "docs/migrate.md": {
+    "docs/migrate-volcano.md": {
         "kubectl apply -f manifests/examples/volcano": (
             "needs Volcano's CRDs; tests/kube/queues/test_volcano.py reads it"
         ),

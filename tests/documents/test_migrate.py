@@ -1,4 +1,4 @@
-"""docs/migrate.md: every pod that it shows is read as the gang that it claims to be."""
+"""The pages on other schedulers: each pod that they show is read as the gang that it claims to be."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from extender.kube.reading.objects import PodObject
 from policies.model import Dialect, Pod
 from tests.documents.pages import ROOT, blocks
 
-PAGE = ROOT / "docs" / "migrate.md"
+PAGES = [ROOT / "docs" / f"{name}.md" for name in ("migrate", "migrate-volcano", "migrate-kueue")]
 
 
 def shown() -> list[Pod]:
     found = []
-    for block in blocks(PAGE):
+    for block in [block for page in PAGES for block in blocks(page)]:
         if block.language == "yaml":
             pod = yaml.safe_load(block.text)
             pod["metadata"] |= {"namespace": "team", "uid": "1"}
@@ -32,7 +32,7 @@ def test_the_page_names_every_policy_that_names_musters_scheduler() -> None:
         str(path.relative_to(components)): path.read_text().count("spec.schedulerName in ['muster']")
         for path in components.rglob("*.yaml")
     }
-    told = re.findall(r"^ *\| `([\w/-]+\.yaml)`(, twice)? \|", PAGE.read_text(), re.MULTILINE)
+    told = re.findall(r"^ *\| `([\w/-]+\.yaml)`(, twice)? \|", PAGES[1].read_text(), re.MULTILINE)
     assert {path: 2 if twice else 1 for path, twice in told} == {path: count for path, count in naming.items() if count}
     others = re.compile(r"schedulerName [=!]= 'muster'")
     assert not [path for path in components.rglob("*.yaml") if others.search(path.read_text())]
@@ -46,12 +46,12 @@ def test_the_page_names_every_policy_that_names_musters_scheduler() -> None:
             shown(),
             [
                 (Dialect.COSCHEDULING, None, None),
-                (Dialect.VOLCANO, None, None),
                 (Dialect.ANNOTATION, 2, None),
-                (Dialect.KUEUE, 2, "clique"),
                 (Dialect.KOORDINATOR, 2, None),
                 (Dialect.YUNIKORN, None, None),
                 (Dialect.KAI, None, None),
+                (Dialect.VOLCANO, None, None),
+                (Dialect.KUEUE, 2, "clique"),
             ],
             strict=True,
         )

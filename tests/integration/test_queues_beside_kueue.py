@@ -61,7 +61,7 @@ class Jobs:
         self.stage.api.create(f"/apis/{GROUP}/{within}{kind.lower()}s", body)
 
     def create(self, name: str, size: int) -> None:
-        """As docs/migrate.md says: the job is Kueue's, its pods are a gang of Muster's."""
+        """As docs/migrate-kueue.md says: the job is Kueue's, its pods are a gang of Muster's."""
         said = {"muster.dev/pod-group": name, "muster.dev/min-member": str(size)}
         spec = {**pod(name)["spec"], "restartPolicy": "Never", "schedulerName": "muster"}
         template = {"metadata": {"annotations": said}, "spec": spec}

@@ -332,7 +332,7 @@ def test_what_keeps_it_from_being_planned_is_one_sentence(change: Object, proble
 
 
 def test_a_job_that_was_there_before_the_component_is_the_default_schedulers() -> None:
-    """The API server has written the name: docs/migrate.md."""
+    """The API server has written the name: docs/migrate-kueue.md."""
     job = indexed(template={"spec": {"schedulerName": "default-scheduler"}})
     assert read(JOB, job, "muster").problem == ANOTHER_SCHEDULER.format("default-scheduler")
 
