@@ -277,7 +277,7 @@ class DifferenceView(BaseModel):
     """What Muster knows of an object, and would know otherwise after a restart."""
 
     kind: str = Field(
-        description="claims, room, quota, members, pending or statuses: docs/operations.md.", examples=["claims"]
+        description="claims, room, quota, members, pending or statuses: docs/self-repair.md.", examples=["claims"]
     )
     object: str = Field(description="The object, for people.", examples=["pod team-a/train-0"])
     running: str = Field(

@@ -238,12 +238,12 @@ class Settings(BaseSettings):
         600.0,
         ge=0,
         description="How often Muster compares what it knows with what it would know after a restart, and restarts its "
-        "core if they differ. 0: only when `muster verify` asks, and nothing is restarted. docs/operations.md.",
+        "core if they differ. 0: only when `muster verify` asks, and nothing is restarted. docs/self-repair.md.",
     )
     failures_file: File = Field(
         None,
         description="Where a replica notes which objects its core has failed on, so that its next start leaves them "
-        "out; each replica needs a file of its own. Empty: nothing is noted. docs/operations.md.",
+        "out; each replica needs a file of its own. Empty: nothing is noted. docs/self-repair.md.",
     )
     log_format: str = Field("text", pattern="^(text|json)$", description="text, or json: one object to a line.")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")

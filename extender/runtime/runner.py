@@ -38,7 +38,7 @@ _CATCH_UP_S = 1.0
 deadline is looked at."""
 
 
-_LEFT_OUT = "Muster has failed on this version of the object, and leaves it out until it changes: docs/operations.md"
+_LEFT_OUT = "Muster has failed on this version of the object, and leaves it out until it changes: docs/self-repair.md"
 
 
 class Api(Protocol):

@@ -57,9 +57,6 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "docs/kyverno.md": {"kubectl apply ": "needs Kyverno; tests/documents/test_kyverno.py reads it"},
     "docs/load-test.md": {
         "muster bench gangs ": _BENCH_GANGS,
-        ".venv/bin/python -m benchmarks.gangs_audit": (
-            "minutes; tests/integration/test_bench_gangs.py compares a small one"
-        ),
     },
     "docs/migrate-volcano.md": {
         "kubectl apply -f manifests/examples/volcano": (

@@ -266,10 +266,10 @@ def _with_inner(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 def _model(model: type[BaseModel]) -> str:
     rows = [
         (f"`{name}`", _json_type(field.annotation), _json(field.get_default()) if not field.is_required() else "",
-         _example(field), field.description or "")
+         field.description or "")
         for name, field in model.model_fields.items()
     ]  # fmt: skip
-    heads = ("field", "value", "default", "example", "what it is")
+    heads = ("field", "value", "default", "what it is")
     return f"### {model.__name__}\n\n{model.__doc__}\n\n{_table(*heads, rows=iter(rows))}\n"
 
 
@@ -286,10 +286,6 @@ def _json_type(annotation: Any) -> str:
     if kind is tuple:
         return f"pair of {' and '.join(inner)}"
     return "null" if annotation is NoneType else _TYPES[annotation.__name__]
-
-
-def _example(field: FieldInfo) -> str:
-    return _json(field.examples[0]) if field.examples else ""
 
 
 def _json(value: Any) -> str:

@@ -14,10 +14,10 @@ from tests.documents.elsewhere import to_type, typed_whole
 from tests.documents.pages import PAGES, ROOT, Block, blocks, commands
 from tests.documents.playground import Playground, playground
 
-# The page on installing ends with taking Muster away.
+# The page on uninstalling takes Muster away.
 TYPED = sorted(
     (page for page in PAGES if not typed_whole(page) and any(to_type(page))),
-    key=lambda page: page.name == "install.md",
+    key=lambda page: page.name == "uninstall.md",
 )
 SHOWN = [block for page in PAGES for block in blocks(page) if block.language == "yaml"]
 POLICIES = [block for block in SHOWN if "AdmissionPolicy" in block.text]

@@ -168,7 +168,7 @@ def test_kubectl_runs_the_plugin(stage: RealStage, muster: RunningMuster) -> Non
 
 
 def test_an_autoscaler_sees_members_that_no_gate_holds_back(stage: RealStage) -> None:
-    """Autoscalers add nodes for pods with the reason Unschedulable: docs/install.md says what that means for gangs."""
+    """Autoscalers add nodes for pods with the reason Unschedulable: docs/elastic.md says what that means for gangs."""
     gated = member("gated-0", "gated")
     gated["spec"]["schedulingGates"] = [{"name": "muster.dev/gang"}]
     stage.set_group("gated", 1)
