@@ -1,4 +1,4 @@
-"""`make facts`: run every fact, write the runs down and make the document. --document makes it alone."""
+"""`make facts`: run every fact, write the runs down and make the documents. --document makes them alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.facts.document import PAGE, document
+from tests.facts.document import write
 from tests.facts.fact import FOLDER
 from tests.facts.recorder import Recorder
 
@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
         chosen = arguments if any("test_" in one for one in arguments) else [*arguments, str(FOLDER)]
         code = int(pytest.main(["-v", "-p", "no:xdist", "--durations=10", *chosen], plugins=[recorder]))
         recorder.store()
-    PAGE.write_text(document())
+    write()
     return code
 
 

@@ -1,4 +1,4 @@
-"""Makes docs/kubernetes-facts.md of the facts, of their last runs, and of the recommendations."""
+"""Makes two pages of the facts and of their last runs: what Kubernetes does, and what follows for Muster."""
 
 from __future__ import annotations
 
@@ -11,58 +11,79 @@ from tests.facts.fact import FOLDER, Fact, Section, sections
 from tests.facts.results import Run, load
 
 PAGE = FOLDER.parent.parent / "docs" / "kubernetes-facts.md"
+CONSEQUENCES = FOLDER / "README.md"
 NOT_MEASURED = "(not measured)"
 RECOMMENDATIONS = FOLDER / "recommendations"
 
 _HEAD = """# What Kubernetes does
 
-Each row is a test in `tests/facts/` on a real control plane. This page is made from the tests: change them, not the
-page. The quick facts run with every `make test`. The slow ones take minutes, or a program of another project: they and
-the measurements run with `make facts`, which writes down when it did and makes this page again. After a raise of the
-version of Kubernetes run it again. CPU is what a process used, user and system, divided by the
-number of objects.
+Each row is a test on a real control plane. Muster's design rests on them, and yours may, too.
+[What follows for Muster](../tests/facts/README.md) is a page for its developers.
+
+*Last run*: the quick facts run with every `make test`, on {version}; the others with `make facts`, on the day and
+version that are given. CPU is what a process used, user and system, divided by the number of objects.
+"""
+_CONSEQUENCES_HEAD = """# What follows for Muster
+
+Made of the tests in this folder, as is [what Kubernetes does](../../docs/kubernetes-facts.md): change them, not the
+pages. After a raise of the version of Kubernetes run `make facts` again. The figures of the slow facts, with machine
+and commit, are in `results/`.
 """
 _FIGURE = re.compile(r"\{([\w.-]+):(\w+)\}")
 
 
 def document() -> str:
-    """The page as it has to be."""
-    return "\n".join(_lines(sections())) + "\n"
+    """Return the page on Kubernetes as it has to be."""
+    return "\n".join(_facts(sections())) + "\n"
 
 
-def _lines(known: list[Section]) -> Iterator[str]:
-    yield _HEAD
-    runs = {section.module: load(section.module) for section in known}
+def consequences() -> str:
+    """Return the page on what follows as it has to be."""
+    return "\n".join(_consequences(sections())) + "\n"
+
+
+def write() -> None:
+    """Write both pages."""
+    PAGE.write_text(document())
+    CONSEQUENCES.write_text(consequences())
+
+
+def _facts(known: list[Section]) -> Iterator[str]:
+    yield _HEAD.format(version=binaries.kubernetes_version())
     for section in known:
+        runs = load(section.module)
         yield f"## {section.title}\n"
-        yield "| fact | result | consequence | Kubernetes | last run |"
-        yield "|---|---|---|---|---|"
-        yield from (_row(one, runs[section.module].get(one.id)) for one in section.facts)
+        yield "| fact | result | last run |"
+        yield "|---|---|---|"
+        yield from (_row(one, runs.get(one.id)) for one in section.facts)
         yield ""
+
+
+def _consequences(known: list[Section]) -> Iterator[str]:
+    yield _CONSEQUENCES_HEAD
     figures = {
         f"{known_as}:{name}": value
-        for one in runs.values()
-        for known_as, run in one.items()
+        for section in known
+        for known_as, run in load(section.module).items()
         for name, value in run.figures.items()
     }
-    yield "## Recommendations\n"
     for path in sorted(RECOMMENDATIONS.glob("*.md")):
         yield _FIGURE.sub(lambda found: str(figures.get(f"{found[1]}:{found[2]}", NOT_MEASURED)), path.read_text())
-    yield "## Slow runs and measurements\n"
-    yield "| fact | date | machine | Kubernetes | commit |"
-    yield "|---|---|---|---|---|"
+    yield "## Fact by fact\n"
+    yield "| fact | consequence |"
+    yield "|---|---|"
     for section in known:
-        for one in section.facts:
-            if run := runs[section.module].get(one.id):
-                yield f"| `{one.id}` | {run.date} | {run.machine} | {run.kubernetes} | {run.commit} |"
+        yield from (f"| {one.id} | {_cell(one.consequence)} |" for one in section.facts)
 
 
 def _row(one: Fact, run: Run | None) -> str:
     result = one.result.format_map(defaultdict(lambda: NOT_MEASURED, run.figures if run else {}))
-    version = run.kubernetes if run and one.slow else binaries.kubernetes_version()
     if one.slow:
-        last = run.date if run else "never"
+        last = f"{run.date}, {run.kubernetes}" if run else "never"
     else:
-        last = "every `make test`" + (f", figures {run.date}" if run else "")
-    cells = (f"**{one.id}** {one.sentence}", result, one.consequence, version, last)
-    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
+        last = "`make test`" + (f", figures {run.date}" if run else "")
+    return f"| **{one.id}** {_cell(one.sentence)} | {_cell(result)} | {last} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "&#124;")
