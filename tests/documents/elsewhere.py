@@ -38,6 +38,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "docker ": _CONTAINERS,
         "helm install ": _CHART,
     },
+    "CONTRIBUTING.md": {"make ": "builds and tests the checkout, for minutes to hours"},
     "charts/muster/README.md": {"helm install ": _CHART},
     "docs/api.md": {
         "kubectl -n kube-system port-forward ": "needs a Deployment of Muster, and runs until it is stopped",

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent.parent
 PAGES = (
     ROOT / "README.md",
     ROOT / "SECURITY.md",
+    ROOT / "CONTRIBUTING.md",
     ROOT / "charts/muster/README.md",
     *sorted((ROOT / "docs").glob("*.md")),
 )
