@@ -99,15 +99,15 @@ class Metrics(Observer):
         self._starts = self._counter("gang_starts", "Gangs that became whole.")
         self._broken = self._counter("gang_broken_releases", "Releases that broke off with part of the gang bound.")
         self._replans = self._counter(
-            "gang_replans", "Placements that were taken back, by cause; the gang is planned anew.", "cause"
+            "gang_replans", "Placements that were revoked, by cause; the gang is planned again.", "cause"
         )
         self._deadlines = self._counter(
             "gang_deadlines", "Of those, placements whose time ran out: held binds, or plans not taken up.", "deadline"
         )
         self._preemptions = self._counter(
-            "preemptions", "Workloads that others gave way to, by what came of it.", "outcome"
+            "preemptions", "Workloads for which others were evicted, by outcome.", "outcome"
         )
-        self._victims = self._counter("preemption_victims", "Those who were to give way, by the rule for it.", "reason")
+        self._victims = self._counter("preemption_victims", "Victims, by the rule that allowed it.", "reason")
         self._gang_waits = self._histogram(
             "gang_wait_seconds", "From the first sight of a member until the gang was whole, by its minMember.",
             buckets=_WAITS, label="size",
