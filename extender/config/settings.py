@@ -55,15 +55,15 @@ class Settings(BaseSettings):
     listen_port: int = Field(10290, ge=0, le=65535, description="Port to listen on.")
     allowed_hosts: tuple[HostName, ...] = Field(
         (),
-        description="Names that plain HTTP is answered under, besides localhost, listen_host and every IP address: the "
-        "host of kube-scheduler's urlPrefix, if it is another. With TLS the certificate decides.",
+        description="Host names that plain HTTP is answered under, besides localhost, listen_host and addresses. With "
+        "TLS the certificate decides.",
     )
     metrics_port: int = Field(
         0,
         ge=0,
         le=65535,
-        description="Serve /metrics, and nothing else, on this port of all addresses too: numbers without any name of "
-        "a namespace, gang or pod. With the certificates below if there are any. 0: only where everything else is.",
+        description="Serve /metrics alone on this port of all addresses, with the certificates below if there are any. "
+        "0: off.",
     )
     tls_cert_file: File = Field(
         None, description="Serve HTTPS with this certificate (PEM, with its chain). Read again when it changes."
@@ -75,7 +75,7 @@ class Settings(BaseSettings):
     tls_client_names: tuple[str, ...] = Field(
         (),
         description="And only if it bears one of these names, as common name, DNS name or URI. Empty: any name. Needed "
-        "where the authority signs certificates for others too, as a cluster's own does.",
+        "if the authority signs for others, too.",
     )
     kubeconfig: File = Field(None, description="Credentials; without it as kubectl finds them, else those of the pod.")
     bind_timeout_s: float = Field(
@@ -84,17 +84,15 @@ class Settings(BaseSettings):
     hold_timeout_s: float = Field(
         30.0,
         ge=5,
-        description="How long the first held bind of a gang waits for the others; of a job, whose pods may be created "
-        "slowly, from the last pod that came; of members that are led in rounds, from the beginning of the last round; "
-        "while kube-scheduler tries pods that are before the others in its queue, from the last of them.",
+        description="How long the first held bind of a gang waits for the others: of a job from its last new pod, "
+        "of rounds from the last round, in a long queue from the last pod before the gang. docs/steering.md.",
     )
     bind_margin_s: float = Field(2.0, ge=0.1, description="Time set aside before that for posting a gang's Bindings.")
     plan_timeout_s: float = Field(
         20.0,
         ge=1,
-        description="A placement that kube-scheduler does not take up by then is planned again. While kube-scheduler "
-        "tries pods that are before those of the gang in its queue, the time runs from the last of them. While it "
-        "tries no pod at all, one placement in that time is planned again.",
+        description="How long kube-scheduler may take to try the pods of a plan. The time begins again with each pod "
+        "before them in its queue. While it tries no pod at all, one plan in that time is revoked.",
     )
     partial_grace_s: float = Field(
         60.0, ge=1, description="How long a broken release keeps room for replacements of lost members."
@@ -105,33 +103,31 @@ class Settings(BaseSettings):
     replacement_grace_s: float = Field(
         60.0,
         ge=0,
-        description="How long a running gang of pods keeps the room of a member that has failed or was deleted, from "
-        "the end of that pod on. 0: others may have it at once. A job keeps the nodes of its pods while it runs.",
+        description="How long a running gang of pods keeps the room of a lost member, from the end of that pod on. "
+        "A job keeps the nodes of its pods while it runs.",
     )
     incomplete_grace_s: float = Field(
         900.0,
         ge=10,
-        description="A job that has run with too few pods for this time is suspended and planned again. More than the "
-        "longest pause of the Job controller between two failures of a pod, 600 s. Gangs of pods run on, unless:",
+        description="A job that has run with too few pods for this time is suspended and planned again. Keep it above "
+        "the Job controller's longest pause between failures, 600 s. Gangs of pods run on, unless:",
     )
     evict_incomplete: bool = Field(
         default=False,
-        description="Then evict the members of a gang of pods that was whole, too; not of a StatefulSet, Deployment or "
-        "LeaderWorkerSet, which serves with fewer. `muster.dev/evict-incomplete` on the pods goes before this.",
+        description="Then evict the members of a gang of pods, too; not of a StatefulSet, Deployment or "
+        "LeaderWorkerSet. `muster.dev/evict-incomplete` on the pods goes before this.",
     )
     node_loss_s: float = Field(
         60.0,
         ge=1,
-        description="How long a node may be silent (not ready) before jobs that have pods on it are suspended as a "
-        "whole, planned without that node, and started again; their controllers count no failure. A deleted node "
-        "counts at once. Keep it below the 300 s after which pods are evicted from such a node: a job with "
-        "backoffLimit 0 fails by that.",
+        description="How long a node may be silent (not ready) before jobs with pods on it are suspended and planned "
+        "without it. A deleted node counts at once. Keep it below the 300 s after which pods are evicted from such a "
+        "node: a job with backoffLimit 0 fails by that.",
     )
     steering: SteeringMode = Field(
         SteeringMode.AUTO,
-        description="How a placed gang's pods are led to their nodes: auto, nominate, pin-domain or pin-node. auto: by "
-        "the filter alone in clusters of up to 500 nodes, else by nominations. A pin saves a write for each pod, but "
-        "cannot be taken back: docs/steering.md.",
+        description="How kube-scheduler puts pods on planned nodes. auto: by the filter alone in clusters of up to 500 "
+        "nodes, else by nominations. A pin saves a write for each pod, and cannot be undone. docs/steering.md.",
     )
     topology_levels: tuple[str, ...] = Field(
         (),
@@ -207,7 +203,7 @@ class Settings(BaseSettings):
         18.0,
         ge=1,
         description="For the modelled slowdown in /metrics: bandwidth of a GPU inside a nearest domain over that "
-        "between two. 18: 900 GB/s of NVLink 5 each way against a network port of 400 Gbit/s.",
+        "between two. docs/placement.md.",
     )
     leader_election: LeaderElection = Field(
         LeaderElection(), description="For more than one replica: who may act. docs/high-availability.md."
@@ -216,15 +212,14 @@ class Settings(BaseSettings):
     max_connections: int = Field(
         16_384,
         ge=64,
-        description="Connections of callers at the same time; every bind that is held has one. Beyond that, the one "
-        "that has waited longest without a complete request is closed.",
+        description="Connections of callers at the same time; every held bind has one. Beyond that, the one that has "
+        "waited longest without a complete request is closed.",
     )
     max_body_mib: int = Field(
         4,
         ge=1,
         le=1024,
-        description="Larger request bodies are refused. Enough for 50,000 names of nodes of 60 characters; whole Node "
-        "objects (without nodeCacheCapable) have about 10 KiB each.",
+        description="Larger request bodies are refused. 4 MiB are enough for 50,000 names of nodes.",
     )
     max_candidates: int = Field(50_000, ge=1, description="Requests that name more nodes are refused.")
     max_gang_members: int = Field(10_000, ge=1, description="A larger gang is not planned, and its reason says so.")
@@ -232,18 +227,18 @@ class Settings(BaseSettings):
         16, ge=1, le=64, description="Different pod templates, as far as nodes are concerned, that one gang may have."
     )
     max_waiting_gangs: int = Field(
-        20_000, ge=1, description="Gangs of one namespace that are looked at; those that came later wait for a place."
+        20_000, ge=1, description="Gangs of one namespace that are looked at; later ones wait for a place."
     )
     verify_every_s: float = Field(
         600.0,
         ge=0,
-        description="How often Muster compares what it knows with what it would know after a restart, and restarts its "
-        "core if they differ. 0: only when `muster verify` asks, and nothing is restarted. docs/self-repair.md.",
+        description="How often the self-check runs, which restarts the core for a difference. 0: only by "
+        "`muster verify`, and nothing is restarted. docs/self-repair.md.",
     )
     failures_file: File = Field(
         None,
         description="Where a replica notes which objects its core has failed on, so that its next start leaves them "
-        "out; each replica needs a file of its own. Empty: nothing is noted. docs/self-repair.md.",
+        "out. Each replica needs a file of its own. docs/self-repair.md.",
     )
     log_format: str = Field("text", pattern="^(text|json)$", description="text, or json: one object to a line.")
     log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error.")

@@ -147,14 +147,10 @@ STAMPED = {
 
 SAID_OF_JOBS = {
     **dict.fromkeys(QUEUES, "Label: Muster admits the job, with quota of that LocalQueue."),
-    PRIORITY_CLASS: "Label: the WorkloadPriorityClass whose value is the job's priority, waiting and running, whatever "
-    "the priority of its pods.",
-    GANG: "`true`: Muster admits the job, with or without a queue. `false`: it leaves the job alone. Any other value "
-    "is a mistake: a job that is suspended or names a queue waits with the reason `InvalidJob`.",
-    HOLD: "`true`: the job stays suspended. A value other than `true` or `false` is a mistake, and the job waits with "
-    "the reason `InvalidJob`.",
-    REQUEUED_AT: "Annotation, as `muster requeue` writes it: an instant in RFC 3339. When it changes, Muster forgets "
-    "the failed attempts of the job, and tries it again at once.",
+    PRIORITY_CLASS: "Label: the WorkloadPriorityClass whose value is the job's priority.",
+    GANG: "`true`: Muster admits the job, with or without a queue. `false`: it leaves the job alone.",
+    HOLD: "`true`: the job stays suspended.",
+    REQUEUED_AT: "An instant in RFC 3339, by `muster requeue`. When it changes, the job is tried again at once.",
     MIN_MEMBER: "With how few of its pods it may start: on the job, or on its first pod template. Default: all.",
     MIN_PARALLELISM: "The same for a batch/v1 Job, as an annotation.",
 }
@@ -181,19 +177,17 @@ WRITTEN_ON_JOBS = {
     "that is kept for it, its victims, and until when.",
     EVICTED_AT: "On a job that was evicted for others: when, in the last hour. It stays there.",
     IN_VAIN: "On a job that was suspended because the nodes that it awaited did not come: how often in a row, and how "
-    "long it rests. It comes off with its next start.",
+    "long it pauses.",
     WORKLOAD: f"On its pod templates, and so on its pods: the UID of the job; beside it `{POD_GROUP}` and "
     f"`{MIN_MEMBER}`.",
-    PODSET: "On a pod template of a kind of the setting `job_kinds`, and so on its pods: its podset. Also for the pods "
-    "of an AppWrapper that are no job's.",
+    PODSET: "On templates and pods of a kind of `job_kinds`, and of AppWrappers: the podset.",
     COMPONENT: "For the pods of an AppWrapper: the number of their component, from 0.",
     INDEX_LABEL: "Beside it, if the setting names one: the label of the pods that has their index.",
-    NODES: "On a pod template: the nodes by index, which the admission policy reads and takes off the pods. Up to 8 "
-    "nodes are required node affinity instead, where the kind of job allows it.",
-    NODE_LABELS: "On a pod template of a job that awaits nodes, where a node selector could not be taken off again: "
-    "the labels of the nodes of its flavor, which the admission policy makes the node selector of its pods.",
-    LED: "Label of a pod template: `true` where it has that node affinity, `index` where it has `muster.dev/nodes`, in "
-    "kinds that take affinity. By it the admission policies pass over pods that need nothing of them.",
+    NODES: "On a pod template: the nodes by index, which the admission policy reads and removes from pods.",
+    NODE_LABELS: "On a pod template of a job that awaits nodes: the labels of its flavor, which the admission policy "
+    "makes the node selector of its pods.",
+    LED: "Label of a pod template: `true` with node affinity, `index` with `muster.dev/nodes`. Admission policies "
+    "pass over such pods.",
 }
 """What Muster writes on a job that it starts, as annotations, and takes off when it is suspended again."""
 
@@ -265,12 +259,15 @@ def _with_inner(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 def _model(model: type[BaseModel]) -> str:
     rows = [
-        (f"`{name}`", _json_type(field.annotation), _json(field.get_default()) if not field.is_required() else "",
-         field.description or "")
+        (f"`{name}`", _json_type(field.annotation) + _json_default(field), field.description or "")
         for name, field in model.model_fields.items()
     ]  # fmt: skip
-    heads = ("field", "value", "default", "what it is")
+    heads = ("field", "value (default)", "what it is")
     return f"### {model.__name__}\n\n{model.__doc__}\n\n{_table(*heads, rows=iter(rows))}\n"
+
+
+def _json_default(field: FieldInfo) -> str:
+    return "" if field.is_required() else f" ({_json(field.get_default())})"
 
 
 def _json_type(annotation: Any) -> str:

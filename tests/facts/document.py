@@ -17,11 +17,9 @@ RECOMMENDATIONS = FOLDER / "recommendations"
 
 _HEAD = """# What Kubernetes does
 
-Each row is a test on a real control plane. Muster's design rests on them, and yours may, too.
-[What follows for Muster](../tests/facts/README.md) is a page for its developers.
-
-*Last run*: the quick facts run with every `make test`, on {version}; the others with `make facts`, on the day and
-version that are given. CPU is what a process used, user and system, divided by the number of objects.
+Each row is a test on a real control plane. Muster's design rests on them, and yours may, too. The quick ones run with
+every `make test`, on {version}. When the others last ran, and what follows for Muster, is on
+[a page for its developers](../tests/facts/README.md). CPU is that of a process, user and system, for each object.
 """
 _CONSEQUENCES_HEAD = """# What follows for Muster
 
@@ -53,8 +51,8 @@ def _facts(known: list[Section]) -> Iterator[str]:
     for section in known:
         runs = load(section.module)
         yield f"## {section.title}\n"
-        yield "| fact | result | last run |"
-        yield "|---|---|---|"
+        yield "| fact | result |"
+        yield "|---|---|"
         yield from (_row(one, runs.get(one.id)) for one in section.facts)
         yield ""
 
@@ -70,19 +68,24 @@ def _consequences(known: list[Section]) -> Iterator[str]:
     for path in sorted(RECOMMENDATIONS.glob("*.md")):
         yield _FIGURE.sub(lambda found: str(figures.get(f"{found[1]}:{found[2]}", NOT_MEASURED)), path.read_text())
     yield "## Fact by fact\n"
-    yield "| fact | consequence |"
-    yield "|---|---|"
+    yield "| fact | consequence | last run |"
+    yield "|---|---|---|"
     for section in known:
-        yield from (f"| {one.id} | {_cell(one.consequence)} |" for one in section.facts)
+        runs = load(section.module)
+        yield from (
+            f"| {one.id} | {_cell(one.consequence)} | {_last(one, runs.get(one.id))} |" for one in section.facts
+        )
 
 
 def _row(one: Fact, run: Run | None) -> str:
     result = one.result.format_map(defaultdict(lambda: NOT_MEASURED, run.figures if run else {}))
+    return f"| **{one.id}** {_cell(one.sentence)} | {_cell(result)} |"
+
+
+def _last(one: Fact, run: Run | None) -> str:
     if one.slow:
-        last = f"{run.date}, {run.kubernetes}" if run else "never"
-    else:
-        last = "`make test`" + (f", figures {run.date}" if run else "")
-    return f"| **{one.id}** {_cell(one.sentence)} | {_cell(result)} | {last} |"
+        return f"{run.date}, {run.kubernetes}" if run else "never"
+    return "`make test`" + (f", figures {run.date}" if run else "")
 
 
 def _cell(text: str) -> str:
