@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from itertools import count as numbers
+from math import ceil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -123,6 +124,16 @@ def devices(requests: Requests) -> str:
     scarce = [(name, much) for name, much in requests if "/" in name]
     named = listed(many(much, "GPU") if name.endswith("/gpu") else amount(name, much) for name, much in scarce)
     return named or amounts(requests)
+
+
+def lasting(seconds: float) -> str:
+    """``"45 s"``, ``"1 h 30 min"``, ``"2 d 4 h"``: the two largest units, the smaller one rounded down."""
+    left, parts = max(0, ceil(seconds)), list[str]()
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count or parts:
+            parts.append(f"{count} {unit}" if count else "")
+    return " ".join(filter(None, parts[:2])) or "0 s"
 
 
 def size(much: int, *, up: bool = True) -> str:

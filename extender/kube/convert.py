@@ -22,6 +22,7 @@ from extender.kube.reading.constraints import (
     selection_of,
     taints_of,
 )
+from extender.kube.reading.durations import deadline_of, run_terms_of
 from extender.kube.reading.eviction import terms_of
 from extender.kube.reading.identity import UnreadableError, identity
 from extender.kube.reading.numbering import index_of, series_of
@@ -105,6 +106,7 @@ def said_by(meta: Meta) -> dict[str, Any]:
         "stays": maker is not None and maker.kind in _STAY,
         "reservation": reservation_of(meta.annotations),
         "eviction": terms_of(meta),
+        "run": run_terms_of(meta),
         "hint": hint_of(meta),
         "unpinned": bool((meta.annotations or {}).get(NODES)),
         "removed_by_cost": maker is not None and maker.kind == "ReplicaSet" and COST not in (meta.annotations or {}),
@@ -141,6 +143,8 @@ def pod_of(said: dict[str, Any], asked: dict[str, Any], obj: PodObject) -> Pod:
     spec, status = obj.spec or PodSpec(), obj.status
     fields = said | asked
     problem, group = fields.pop("problem"), said["group"]
+    if (deadline_s := deadline_of(spec.active_deadline_seconds)) is not None:
+        fields["run"] = said["run"]._replace(deadline_s=deadline_s)
     if is_of_job(fields["native_group"], fields["controller"]):
         # Muster starts no Job that asks for a native gang: 1.36 makes gangs of Jobs that ask for nothing.
         started = bool(((obj.metadata or Meta()).annotations or {}).get(WORKLOAD))

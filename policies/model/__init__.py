@@ -14,6 +14,7 @@ from policies.model.constraints import (
     Spread,
     Term,
 )
+from policies.model.duration import Basis, Duration, RunTerms
 from policies.model.eviction import DisruptionBudget, EvictionTerms, Reservation, Victim
 from policies.model.group import Controller, Dialect, GroupKey, GroupRef, Minima, Placement, PodGroup
 from policies.model.node import CLIQUE, Node, Requests, Requirement, Selection, Taint, Terms, Toleration
@@ -27,10 +28,12 @@ __all__ = [
     "HOSTNAME",
     "NO_LEVEL",
     "UNCONSTRAINED",
+    "Basis",
     "Constraints",
     "Controller",
     "Dialect",
     "DisruptionBudget",
+    "Duration",
     "EvictionTerms",
     "GangOwner",
     "GroupJob",
@@ -54,6 +57,7 @@ __all__ = [
     "Requests",
     "Requirement",
     "Reservation",
+    "RunTerms",
     "Selection",
     "Selector",
     "SlotKey",

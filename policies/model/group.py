@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from policies.model.duration import NO_RUN_TERMS, RunTerms
 from policies.model.mentions import Mention, mentioned
 from policies.model.topology import SILENT, Topology
 
@@ -78,7 +79,8 @@ class PodGroup:
     ``of_roles``: what roles ask of the topology that ask for something else than ``topology``, with what they have of
     that. ``problem`` says what in it cannot be read. ``job``: what makes its pods only when a scheduler has written on
     the PodGroup that it takes it up; ``pending`` until then, ``starting`` until its gang has started. ``queue``: the
-    LocalQueue that it names for its pods, or the Queue of Volcano, or empty.
+    LocalQueue that it names for its pods, or the Queue of Volcano, or empty. ``run``: what it says of how long its gang
+    runs.
     """
 
     key: GroupKey
@@ -96,6 +98,7 @@ class PodGroup:
     pending: bool = False
     starting: bool = False
     queue: str = ""
+    run: RunTerms = NO_RUN_TERMS
 
     def asked_of(self, role: str) -> Topology:
         """What it asks of the topology for the members of that role."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from policies.model.constraints import UNCONSTRAINED, Constraints, Labels
 from policies.model.devices import ClaimUse
+from policies.model.duration import NO_RUN_TERMS, RunTerms
 from policies.model.eviction import NO_TERMS, EvictionTerms, Reservation
 from policies.model.group import Controller, Dialect, GroupKey, GroupRef
 from policies.model.node import ANY_NODE, Requests, Selection
@@ -69,6 +70,7 @@ class Pod:
     that name the same one get the same flavors.
     ``preempts``: its PriorityClass lets it. ``stays``: it belongs to its node, which has it again when it is evicted.
     ``reservation``: the room that its gang is to have when others are gone. ``eviction``: what it says of its own.
+    ``run``: what it says of how long it runs.
     ``unpinned``: it still has the plan that the admission policy exchanges for its node when a pod is created.
     """
 
@@ -113,6 +115,7 @@ class Pod:
     stays: bool = False
     reservation: Reservation | None = None
     eviction: EvictionTerms = NO_TERMS
+    run: RunTerms = NO_RUN_TERMS
     unpinned: bool = False
     group_key: GroupKey | None = field(init=False, repr=False, compare=False)
     """The gang it belongs to. Native groups (``spec.schedulingGroup``) pass through Muster untouched."""

@@ -140,7 +140,8 @@ class ClusterQueue:
     """``cohort``: the name of the cohort that it lends to and borrows from; empty for none. ``namespaces``: whose
     LocalQueues may point here. ``by_past_usage``: of its LocalQueues the one that has used least comes first.
     ``reclaimable``: others of its cohort may take back what it has borrowed. ``open``: what its groups do not cover is
-    not limited, instead of refused. ``priority``: the higher one is served first, and gives way last."""
+    not limited, instead of refused. ``priority``: the higher one is served first, and gives way last. ``max_run_s``: a
+    workload runs no longer than that."""
 
     name: str
     groups: tuple[ResourceGroup, ...] = ()
@@ -155,6 +156,7 @@ class ClusterQueue:
     reclaimable: bool = True
     open: bool = False
     priority: int = 0
+    max_run_s: float | None = None
 
     @property
     def title(self) -> str:
@@ -178,7 +180,8 @@ class PastUse:
 @dataclass(frozen=True, slots=True)
 class LocalQueue:
     """What people of a namespace name: it points to a ClusterQueue. ``weight``: for past usage. ``past``: what its
-    status says of that. Muster writes it, so it does not tell two LocalQueues apart."""
+    status says of that. Muster writes it, so it does not tell two LocalQueues apart. ``max_run_s``: as of a
+    ClusterQueue; the shorter one counts."""
 
     namespace: str
     name: str
@@ -186,6 +189,7 @@ class LocalQueue:
     weight: Fraction = Fraction(1)
     stop: Stop = Stop.NONE
     past: PastUse | None = field(default=None, compare=False)
+    max_run_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
+from policies.model.duration import NO_RUN_TERMS, RunTerms
 from policies.model.eviction import NO_TERMS, EvictionTerms, Reservation
 from policies.model.group import Controller, GroupKey
 from policies.model.pod import Pod, SlotKey
@@ -223,6 +224,8 @@ class Job:
     ``hint``: which of its labels its author has misspelt. ``delay``: why its controller makes no pods for now.
     ``no_pods``: its controller has tried to make its pods since the start, and none is there.
     ``reservation``: the room that it is to have when others are gone. ``eviction``: what the job says of its own.
+    ``run``: what it and its templates say of how long all of it runs. ``began``: when its controller began with it, in
+    seconds since the epoch, if that says so.
     ``evicted``: when it was evicted lately, in seconds since the epoch. ``in_steps``: what a start writes may be shown
     before it is unsuspended. ``same_names``: its pods have the same names in each start, so that none can come while
     its namesake is there. ``backs_off``: its controller tries less and less often to make its pods, and begins anew
@@ -252,6 +255,8 @@ class Job:
     no_pods: bool = False
     reservation: Reservation | None = None
     eviction: EvictionTerms = NO_TERMS
+    run: RunTerms = NO_RUN_TERMS
+    began: float | None = None
     evicted: tuple[float, ...] = ()
     in_steps: bool = False
     same_names: bool = False

@@ -121,6 +121,7 @@ def _told(kept: Said) -> list[object]:
         kept.releases,
         kept.queues,
         kept.domains,
+        kept.runs,
     )
     return [dict(kept.words), *(set(tally) for tally in tallies)]
 
@@ -138,11 +139,12 @@ def _said(pods: list[Pod]) -> list[object]:
             _release(pod),
             pod.queue or ("" if pod.group is None else pod.group.queue),
             pod.compute_domain,
+            pod.run,
         )
         for pod, group in zip(pods, groups, strict=True)
     ]
     return (
-        [dict(Counter(words)), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 9]
+        [dict(Counter(words)), *(set(column) for column in zip(*words, strict=True))] if words else [{}, *[set()] * 10]
     )
 
 

@@ -65,6 +65,7 @@ from extender.kube.keys import (
     REQUEUED_AT,
     WORKLOAD,
 )
+from extender.kube.reading.durations import EXPECTED_DURATION
 from extender.kube.reading.eviction import CHECKPOINTED, EVICT_INCOMPLETE, EVICTED_AT, MIN_RUNTIME
 from extender.kube.reading.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
 from extender.kube.reading.queue_name import OF_VOLCANO
@@ -95,12 +96,14 @@ SAID = {
     PREFERRED: "Level of which as few domains as possible are used. Default: the nearest.",
     SLICE_SIZE: "Members of a slice: each slice of that many consecutive ranks stays in one domain. In layers `8,64`.",
     SLICE_TOPOLOGY: "The level of whose domains each slice gets one. Default: the nearest. In layers `clique,block`.",
-    MIN_RUNTIME: "Seconds, or `90m`, `12h`, `2d`, before it may be evicted; instead of the setting "
+    MIN_RUNTIME: "Seconds, or `90m`, `1h30m`, `2d`, before it may be evicted; instead of the setting "
     "`preemption_min_runtime_s`, and no more than `preemption_min_runtime_limit_s`. An annotation, also on the job.",
     CHECKPOINTED: "When it last wrote a checkpoint, in RFC 3339: what an eviction loses counts since then. An "
     "annotation, also on the job.",
     EVICT_INCOMPLETE: "`true` or `false`: whether the pods of this gang are evicted when it has run with too few "
     "members for `incomplete_grace_s`; instead of the setting `evict_incomplete`. An annotation.",
+    EXPECTED_DURATION: "How long the workload runs, as its author expects it: seconds, or `90m`, `1h30m`, `2d`. An "
+    "annotation, also on the job and on a PodGroup.",
     ROLE: "Tells members apart that no controller does: each role may ask for other levels.",
 }
 """What a pod's author writes, as annotation or label, on pods; the levels also on a PodGroup."""

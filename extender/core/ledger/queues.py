@@ -41,11 +41,13 @@ _NOTHING = Quota(0)
 @dataclass(frozen=True, slots=True)
 class Route:
     """Where a workload that names a LocalQueue belongs. ``queue``: the ClusterQueue, or empty where none can be told.
-    ``why``: what keeps it from being admitted there. ``drained``: what runs is to stop, for that reason."""
+    ``why``: what keeps it from being admitted there. ``drained``: what runs is to stop, for that reason. ``max_run_s``:
+    it runs no longer than that; None: without a limit."""
 
     queue: str
     why: QueueMissing | QueueInactive | QueueStopped | None = None
     drained: str = ""
+    max_run_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -158,7 +160,7 @@ class Queues:
         if known is None:
             if len(self._routes) >= _REMEMBERED:
                 self._routes.clear()
-            known = self._routes[namespace, name] = self._find(namespace, name)
+            known = self._routes[namespace, name] = self._limited(self._find(namespace, name), namespace, name)
         return known
 
     def local(self, namespace: str, name: str) -> LocalQueue | None:
@@ -167,6 +169,11 @@ class Queues:
     def is_unclear(self, queue: ClusterQueue) -> bool:
         """Whether nobody can tell what it has borrowed, because it contradicts itself."""
         return self.picture.said[key_of(queue)].unclear
+
+    def _limited(self, route: Route, namespace: str, name: str) -> Route:
+        queues = self.local(namespace, name), self.picture.queues.get(route.queue)
+        limits = [one.max_run_s for one in queues if one is not None and one.max_run_s is not None]
+        return replace(route, max_run_s=min(limits)) if limits else route
 
     def _find(self, namespace: str, name: str) -> Route:
         if name.startswith(VOLCANO):

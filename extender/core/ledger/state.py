@@ -19,6 +19,7 @@ from extender.core.ledger.cliques import Cliques
 from extender.core.ledger.creation import Creation, FailedCreation, Trials
 from extender.core.ledger.device_users import DeviceUsers
 from extender.core.ledger.devices import Devices
+from extender.core.ledger.durations import Durations
 from extender.core.ledger.kube_scheduler import KubeQueue, Refusing
 from extender.core.ledger.pending import Changes, Nodes, Own, Pending, Starting, Timers
 from extender.core.ledger.preemptions import Preemptions
@@ -283,6 +284,7 @@ class State:
         self.store = store = Store(self.volumes, self.devices)
         self.cliques = Cliques(claims, store.pods)
         self.quotas = Quotas(self.limits, claims, store.pods, store.workloads, self.namespaces)
+        self.durations = self.make(Durations)
         self.preemptions = Preemptions(claims)
         self.creation, self.failed_creation = Creation(), FailedCreation()
         self.trials, self.additions, self.astray = Trials(enabled=self.limits.trials), Additions(), Astray()

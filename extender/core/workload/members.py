@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from extender.core.workload.release import Hold, Holds
 from extender.core.workload.slots import Slots, Stage
-from policies.model import Dialect, Minima, Pod, PodGroup, PodSets, SlotKey, Topology
+from policies.model import Dialect, Minima, Pod, PodGroup, PodSets, RunTerms, SlotKey, Topology
 from policies.model.queues import VOLCANO
 
 
@@ -161,6 +161,7 @@ class Said:
         self.queues: Tally[str] = Tally()
         self.domains: Tally[str] = Tally()
         """The ComputeDomains, by UID; "" of members that are in none."""
+        self.runs: Tally[RunTerms] = Tally()
         self._tallies: tuple[Tally[Any], ...] = tuple(vars(self).values())
         self._stated: list[int | Minima | None] | None = None
         self.words: Tally[Words] = Tally()
@@ -221,7 +222,7 @@ def words_of(pod: Pod | None) -> Words:
     group = pod.group
     dialect, size = (None, None) if group is None else (group.dialect, group.minima or group.min_member)
     release = "" if pod.stamp is None else pod.stamp.release
-    asked = pod.topology, release, pod.named_queue, pod.compute_domain
+    asked = pod.topology, release, pod.named_queue, pod.compute_domain, pod.run
     return pod.scheduler, pod.owner, pod.priority, dialect, size, *asked
 
 

@@ -17,7 +17,8 @@ from extender.core.workload.release import Release
 from extender.core.workload.shape import Demand, Flavoring, PartKey, part_of
 from extender.core.workload.slots import Part, Stage, by_role, lacking_roles, short_podset, short_role, total
 from extender.core.workload.status import Status, StatusRecord, Telling
-from policies.model import CLIQUE, GroupKey, Job, Minima, Pod, PodGroup, PodSets, SlotKey
+from policies.model import CLIQUE, GroupKey, Job, Minima, Pod, PodGroup, PodSets, RunTerms, SlotKey
+from policies.model.duration import longest
 from policies.model.topology import SILENT
 from policies.placement.request import Cap, MemberShape
 
@@ -403,6 +404,24 @@ class Workload:
         if self.job is not None:
             return self.job.queue
         return self.members.said.queue(self.group.queue if self.group is not None else "") or self.left_in
+
+    @property
+    def run_terms(self) -> RunTerms:
+        """What is said of how long it runs: by its job, else by its PodGroup and its members."""
+        if self.job is not None:
+            return self.job.seen.run
+        podsets = () if self.podsets is None else self.podsets.podsets
+        said = longest([*self.members.said.runs] or [one.template.run for one in podsets])
+        return said if self.group is None else self.group.run.over(said)
+
+    @property
+    def began(self) -> float | None:
+        """When its start began, in seconds since the epoch, by its job or by what is stamped on its pods; None while
+        none is on a node."""
+        if self.job is not None and not self.job.seen.suspended and self.job.seen.began is not None:
+            return self.job.seen.began
+        stamps = (member.pod.stamp for member in self.members)
+        return min((stamp.at for stamp in stamps if stamp is not None and stamp.at), default=None)
 
     @property
     def created(self) -> float:

@@ -29,6 +29,7 @@ from extender.kube.keys import (
     WORKLOAD,
 )
 from extender.kube.reading.constraints import WOKEN
+from extender.kube.reading.durations import EXPECTED_DURATION, unreadable_durations
 from extender.kube.reading.eviction import EVICTED_AT, TERMS, unreadable_terms
 from extender.kube.reading.numbering import ROLE
 from extender.kube.reading.objects import Meta
@@ -38,7 +39,9 @@ from extender.kube.reading.reserved import PREEMPTING
 from extender.kube.reading.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 
 SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
-SAID_OF_JOBS = (GANG, HOLD, REQUEUED_AT, QUEUES[1], MIN_MEMBER, *TERMS)
+OF_RUNS = (*TERMS, EXPECTED_DURATION)
+"""Said of a run, by a job or by its pods."""
+SAID_OF_JOBS = (GANG, HOLD, REQUEUED_AT, QUEUES[1], MIN_MEMBER, *OF_RUNS)
 _OF_JOBS = (
     *QUEUES, GANG, HOLD, REQUEUED_AT, PLAN, FLAVORS, OWN, WORKLOAD, LED, NODES, NODE_LABELS, IN_VAIN, EVICTED_AT,
     COMPONENT, PODSET, INDEX_LABEL,
@@ -46,7 +49,7 @@ _OF_JOBS = (
 """Read on jobs, or written on their pods by Muster."""
 _OF_PODS = (*WRITTEN, WOKEN, PREEMPTING)
 """Written on pods by Muster."""
-_KNOWN = frozenset((*SAID_BY_PEOPLE, *TERMS, *_OF_JOBS, *_OF_PODS))
+_KNOWN = frozenset((*SAID_BY_PEOPLE, *OF_RUNS, *_OF_JOBS, *_OF_PODS))
 _PREFIX = "muster.dev/"
 _THEIRS = {
     "scheduling.volcano.sh/group-min-member": MIN_MEMBER,
@@ -73,7 +76,7 @@ def hint_of(meta: Meta) -> str | None:
         return None
     found = next((one for look in (misspelt, groupless, of_others) for one in look(meta)), None)
     if found is None:
-        return "; ".join((*_no_boolean(meta), *unreadable_terms(meta))) or None
+        return "; ".join((*_no_boolean(meta), *unreadable_terms(meta), *unreadable_durations(meta))) or None
     return f"{found.key} {found.what}: {found.fix} in the pod template, and create the pods again"
 
 
@@ -125,6 +128,6 @@ def _keys(meta: Meta) -> list[str]:
 @lru_cache(maxsize=1024)
 def _nearest(key: str, of_job: bool) -> str | None:
     """The key of ours that it was meant to be, if one is near."""
-    names = [known.removeprefix(_PREFIX) for known in (SAID_OF_JOBS if of_job else (*SAID_BY_PEOPLE, *TERMS))]
+    names = [known.removeprefix(_PREFIX) for known in (SAID_OF_JOBS if of_job else (*SAID_BY_PEOPLE, *OF_RUNS))]
     close = difflib.get_close_matches(key[len(_PREFIX) : 80].lower(), names, n=1)
     return _PREFIX + close[0] if close else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extender.kube.keys import PLAN
-from extender.kube.kinds.kind import Kind, Object, Template, count_in, found, part_of
+from extender.kube.kinds.kind import Kind, Object, Template, count_in, deadline_in, found, part_of
 from extender.kube.kinds.plan import MOST_PODS, plan_from
 
 _COMPLETED, _FAILED, _SUCCEEDED = "status.completedIndexes", "status.failedIndexes", "status.succeeded"
@@ -44,7 +44,18 @@ def _templates(obj: Object) -> Iterator[Template]:
         planned = sum(map(bool, nodes))
         closed = planned if spec.get("completions") is None else max(0, planned - left)
     made_of = part_of(spec, "template")
-    yield Template("", made_of, ("",), count, indexed, done=done, ended=ended, closed=closed, completions=completions)
+    yield Template(
+        "",
+        made_of,
+        ("",),
+        count,
+        indexed,
+        done=done,
+        ended=ended,
+        closed=closed,
+        completions=completions,
+        deadline_s=deadline_in(spec, "activeDeadlineSeconds"),
+    )
 
 
 def _planned(obj: Object) -> tuple[str, ...]:

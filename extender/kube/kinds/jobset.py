@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from extender.kube.kinds.job import size_of
-from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, name_of, part_of
+from extender.kube.kinds.kind import (
+    Kind,
+    Object,
+    Template,
+    UnreadableJobError,
+    count_in,
+    deadline_in,
+    found,
+    name_of,
+    part_of,
+)
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.reading.numbering import series_of_job
 from extender.kube.reading.objects import Meta
@@ -27,6 +37,7 @@ def _templates(obj: Object) -> Iterator[Template]:
     spec = part_of(obj, "spec")
     in_order = "InOrder" in found(spec, "startupPolicy.startupPolicyOrder")
     waves: dict[str, int] = {}
+    ends: dict[str, float | None] = {}
     first = 0
     for replicated in found(spec, "replicatedJobs.*"):
         if not isinstance(replicated, dict):
@@ -36,8 +47,9 @@ def _templates(obj: Object) -> Iterator[Template]:
             raise UnreadableJobError(TOO_MANY_JOBS)
         job = part_of(replicated, "template", "spec")
         count, indexed, completions = size_of(job, "Indexed")
-        after = [waves.get(str(one), 0) + 1 for one in found(replicated, "dependsOn.*.name")]
-        waves[name] = len(waves) if in_order else max(after, default=0)
+        before = [*waves] if in_order else [str(one) for one in found(replicated, "dependsOn.*.name")]
+        waves[name] = max((waves.get(one, 0) + 1 for one in before), default=0)
+        ends[name] = _end(deadline_in(job, "activeDeadlineSeconds"), [ends.get(one) for one in before])
         series = tuple(series_of_job(first + at) for at in range(jobs))
         first += jobs
         yield Template(
@@ -50,9 +62,16 @@ def _templates(obj: Object) -> Iterator[Template]:
             affinity=False,
             emptied=True,
             completions=completions,
+            deadline_s=ends[name],
             meta=Meta(labels={f"{_LABELS}jobset-name": name_of(obj), f"{_LABELS}replicatedjob-name": name}),
             problem=PLACES_THEM if any(map(_is_exclusive, (obj, replicated["template"], job["template"]))) else "",
         )
+
+
+def _end(deadline_s: float | None, before: Sequence[float | None]) -> float | None:
+    """When its Jobs have ended, in seconds after the start of the first: none begins later than those before it end."""
+    known = [one for one in before if one is not None]
+    return None if deadline_s is None or len(known) < len(before) else max(known, default=0.0) + deadline_s
 
 
 def _is_exclusive(part: Object) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from extender.kube.reading.durations import deadline_of
 from extender.kube.reading.objects import Meta
 from policies.model.storage import ClaimMaker
 
@@ -30,7 +31,8 @@ class Template:
     ``led``: its pods may be led to nodes; else more of them may come than were planned. ``done``: slots whose pods had
     finished when the job was started last, or have by now while it is suspended: they do not come again.
     ``ended``: all slots whose pods have finished by now, well or, where the job goes on then, in failure; ``closed``:
-    as in Job, where they have no index; ``completions``: as in PodSet.
+    as in Job, where they have no index; ``completions``: as in PodSet. ``deadline_s``: after so long
+    its pods are ended, counted from the start of the job; None: unless a pod has a deadline of its own.
     ``minimum``: so many pods of each podset are enough for the job, as it says itself; None: it needs all.
     ``marks``: annotations by which its pods are told apart, where no controller does. ``meta``: what its pods have in
     their metadata besides; None: nothing. ``tolerated``: what they tolerate besides. ``grows``: its author may ask for
@@ -61,6 +63,7 @@ class Template:
     grows: bool = False
     claims: tuple[ClaimMaker, ...] = ()
     problem: str = ""
+    deadline_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +200,11 @@ def conditions(obj: Object) -> dict[str, str]:
     """The conditions in the status, by type."""
     said = [one for one in found(obj, "status.conditions.*") if isinstance(one, dict)]
     return {str(one.get("type")): str(one.get("status")) for one in said}
+
+
+def deadline_in(obj: Object, path: str) -> float | None:
+    """The ``activeDeadlineSeconds`` at that path, if any."""
+    return deadline_of(next(found(obj, path), None))
 
 
 def part_of(obj: Object, *path: str) -> Object:

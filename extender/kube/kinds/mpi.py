@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from extender.kube.kinds.kind import Object, Template, count_in, name_of, part_of
-from extender.kube.kinds.training import JOB_NAME, TRAINING, roles_of
+from extender.kube.kinds.kind import Object, Template, count_in, deadline_in, name_of, part_of
+from extender.kube.kinds.training import DEADLINE, JOB_NAME, TRAINING, roles_of
 from extender.kube.reading.numbering import TRAINING_JOBS, series_of_role
 from extender.kube.reading.objects import Meta
 
@@ -32,6 +32,7 @@ def _templates(obj: Object) -> Iterator[Template]:
             # The launcher is worker 0 then.
             first_index=int(together and not launches),
             grows=not launches,
+            deadline_s=deadline_in(obj, DEADLINE),
             meta=Meta(labels={JOB_NAME: name_of(obj), _ROLE: role.lower()}),
         )
 

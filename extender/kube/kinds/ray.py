@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, found, part_of
+from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, count_in, deadline_in, found, part_of
 from extender.kube.kinds.plan import MOST_PODS
 from extender.kube.reading.numbering import RAY_HEAD, series_of_ray
 from extender.kube.reading.objects import Meta
@@ -21,6 +22,11 @@ def _of_cluster(obj: Object) -> Iterator[Template]:
 
 
 def _of_job(obj: Object) -> Iterator[Template]:
+    deadline_s = deadline_in(obj, "spec.activeDeadlineSeconds")
+    return (replace(one, deadline_s=deadline_s) for one in _of_all_pods(obj))
+
+
+def _of_all_pods(obj: Object) -> Iterator[Template]:
     spec = part_of(obj, "spec")
     mode = spec.get("submissionMode") or "K8sJobMode"
     yield from _cluster(part_of(spec, "rayClusterSpec"), *((_SUBMITTER,) if mode == "SidecarMode" else ()))

@@ -14,6 +14,7 @@ from itertools import islice
 
 import msgspec
 
+from extender.core.instants import instant_of
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.dialects.unread_keys import misspelt
 from extender.kube.keys import FLAVORS, GANG, HOLD, IN_VAIN, MIN_PARALLELISM, OWN, PLAN, REQUEUED_AT
@@ -22,13 +23,15 @@ from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError,
 from extender.kube.kinds.plan import MOST_PODS, flavors_from, in_vain_from, let_go_from, plan_from
 from extender.kube.kinds.registry import Registry
 from extender.kube.kinds.template import bare, is_marked, kept_of
+from extender.kube.reading.durations import run_terms_of, unreadable_durations
 from extender.kube.reading.eviction import evictions_of, terms_of, unreadable_terms
 from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, Meta
 from extender.kube.reading.plain import is_name, plain, quoted
 from extender.kube.reading.queue_name import MISSPELT, any_queue_of, is_misspelt, shown_queue
 from extender.kube.reading.reserved import reservation_of
-from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, SlotKey
+from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, RunTerms, SlotKey
+from policies.model.duration import NO_RUN_TERMS, longest
 
 NO_BOOLEAN = {
     HOLD: "write true to hold it, or false",
@@ -48,6 +51,7 @@ def hints_of(meta: Meta) -> Iterator[str]:
         yield MISSPELT
     yield from (f"{one.key} {one.what}: {one.fix}" for one in islice(misspelt(meta, of_job=True), 1))
     yield from unreadable_terms(meta)
+    yield from unreadable_durations(meta)
 
 
 _PER_JOB = ("env", "envFrom", "args", "command", "image")
@@ -115,12 +119,13 @@ class TemplateObject(msgspec.Struct):
 class _Said:
     """What the spec, labels and annotations of a job say, and of its status what its kind reads for them.
 
-    ``marked``: something of ours is on its templates. ``done``, ``closed``: as in Job.
+    ``marked``: something of ours is on its templates. ``run``, ``done``, ``closed``: as in Job.
     """
 
     podsets: PodSets
     marked: bool
     problem: str
+    run: RunTerms = NO_RUN_TERMS
     done: frozenset[SlotKey] = frozenset()
     closed: int = 0
 
@@ -182,6 +187,8 @@ class Reader:
             no_pods=kind.has_no_pods(obj),
             reservation=reservation_of(meta.annotations),
             eviction=terms_of(meta),
+            run=run_terms_of(meta).over(said.run),
+            began=_began(obj),
             evicted=evictions_of(meta),
             in_steps=kind.shown_in is not None,
             same_names=kind.same_names,
@@ -216,7 +223,8 @@ class Reader:
                 return _Said(PodSets(key, ()), marked, "")
             key, podsets, problem = self._podsets(kind, meta, key, owner, templates)
             done, closed = frozenset(_ended(templates, podsets)), sum(template.closed for template in templates)
-            return _Said(PodSets(key, podsets), marked, problem, done, closed)
+            run = longest(_runs(templates, podsets))
+            return _Said(PodSets(key, podsets), marked, problem, run, done, closed)
         except UnreadableJobError as error:
             return _Said(PodSets(key, ()), marked, str(error))
 
@@ -358,6 +366,19 @@ def _ended(templates: list[Template], podsets: tuple[PodSet, ...]) -> Iterator[S
     named = {podset.name: podset for podset in podsets}
     for template in templates:
         yield from (named[name].slot(at) for name in template.series for at in template.ended)
+
+
+def _runs(templates: list[Template], podsets: tuple[PodSet, ...]) -> Iterator[RunTerms]:
+    """Yield how long the pods of each podset run. A deadline of the job goes before that of its pods, of which it may
+    make others when they fail."""
+    named = {podset.name: podset.template.run for podset in podsets}
+    for template in templates:
+        yield from (RunTerms(None, template.deadline_s).over(named[name]) for name in template.series)
+
+
+def _began(obj: Object) -> float | None:
+    at = next(found(obj, "status.startTime"), None)
+    return instant_of(at) if isinstance(at, str) else None
 
 
 def podsets_of(templates: list[Template], shapes: list[Pod], least: list[int], minimum: int) -> Iterator[PodSet]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from extender.kube.kinds.kind import Kind, Object, Template, count_in, name_of, part_of
+from extender.kube.kinds.kind import Kind, Object, Template, count_in, deadline_in, name_of, part_of
 from extender.kube.reading.numbering import REPLICA_TYPE, TRAINING_JOBS, series_of_role
 from extender.kube.reading.objects import Meta
 
 JOB_NAME = "training.kubeflow.org/job-name"
 """A label that training-operator and mpi-operator give all pods of a job."""
+DEADLINE = "spec.runPolicy.activeDeadlineSeconds"
 
 _WAITS_FOR_MASTER: tuple[Object, ...] = (
     {"name": "init-pytorch", "resources": {"requests": {"cpu": "50m", "memory": "10Mi"}}},
@@ -33,7 +34,17 @@ def _kind(name: str, field: str) -> Kind:
             least = _least(obj, count) if role == "Worker" else None
             added = _WAITS_FOR_MASTER if waits else ()
             labels = Meta(labels={JOB_NAME: name_of(obj), REPLICA_TYPE: role.lower()})
-            yield Template(role, pods, series, count, added=added, minimum=least, grows=True, meta=labels)
+            yield Template(
+                role,
+                pods,
+                series,
+                count,
+                added=added,
+                minimum=least,
+                grows=True,
+                meta=labels,
+                deadline_s=deadline_in(obj, DEADLINE),
+            )
 
     return Kind(
         version="kubeflow.org/v1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extender.kube.convert import instant
+from extender.kube.reading.durations import run_terms_of, unreadable_durations
 from extender.kube.reading.identity import identity
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.queue_name import queue_of
@@ -37,7 +38,7 @@ def podgroup(
         timeout_s=timeout_s,
         deleting=bool(meta.deletion_timestamp),
         topology=topology_of(meta) if topology is None else topology,
-        problem=topology_problem(meta) or contradiction or problem,
+        problem=topology_problem(meta) or contradiction or next(unreadable_durations(meta), problem),
         dialect=dialect,
         minima=minima,
         of_roles=of_roles,
@@ -45,4 +46,5 @@ def podgroup(
         pending=pending,
         starting=starting,
         queue=local or queue,
+        run=run_terms_of(meta),
     )

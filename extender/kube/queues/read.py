@@ -20,6 +20,7 @@ from msgspec import Raw, Struct, field
 
 from extender.kube.queues.past_use import past_use_from
 from extender.kube.reading.constraints import selector_of, taints_of, tolerations_of
+from extender.kube.reading.durations import HOW, MAX_RUN, span_of
 from extender.kube.reading.identity import UnreadableError, name_of
 from extender.kube.reading.objects import LabelSelector, Meta, Present, TaintObject, Tolerates
 from extender.kube.reading.plain import plain, quoted
@@ -309,6 +310,7 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
         namespaces=selector_of(spec.namespace_selector),
         stop=notes.one_of(Stop, "spec.stopPolicy", spec.stop_policy, Stop.NONE),
         by_past_usage=mode == _BY_USAGE,
+        max_run_s=_longest_run(obj.metadata, notes),
     )
     if queue.namespaces is None:
         notes.warnings.append("it has no spec.namespaceSelector, so no namespace may use it; {} lets all use it")
@@ -365,7 +367,17 @@ def local_queue_from(obj: LocalQueueObject) -> Read[LocalQueue]:
     weight = _weight(spec.fair_sharing, notes)
     sharing = obj.status.fair_sharing if obj.status else None
     past = past_use_from(sharing.admission_fair_sharing_status) if sharing else None
-    return notes.read(LocalQueue(plain(meta.namespace), name, plain(spec.queue or ""), weight, stop, past))
+    longest_s = _longest_run(meta, notes)
+    return notes.read(LocalQueue(plain(meta.namespace), name, plain(spec.queue or ""), weight, stop, past, longest_s))
+
+
+def _longest_run(meta: Meta | None, notes: Notes) -> float | None:
+    """None: without a limit."""
+    said = ((meta and meta.annotations) or {}).get(MAX_RUN)
+    seconds = None if said is None else span_of(said)
+    if said is not None and not seconds:
+        notes.problems.append(f"its annotation {MAX_RUN} is {quoted(said)}: {HOW}")
+    return seconds or None
 
 
 def _groups(groups: Sequence[GroupSpec], notes: Notes) -> Iterator[ResourceGroup]:

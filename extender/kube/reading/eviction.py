@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from extender.core.instants import instant_of
+from extender.kube.reading.durations import HOW, span_of
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import quoted
 from policies.model.eviction import NO_TERMS, EvictionTerms
@@ -18,9 +18,7 @@ EVICTED_AT = "muster.dev/evicted-at"
 """On a job, by Muster: when it was evicted in the last hour, in RFC 3339."""
 _MOST_EVICTIONS = 64
 TERMS = (MIN_RUNTIME, CHECKPOINTED, EVICT_INCOMPLETE)
-_SPAN = re.compile(r"([0-9]{1,9})([smhd]?)", re.ASCII)
 _YES_OR_NO = {"true": True, "false": False}
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def terms_of(meta: Meta) -> EvictionTerms:
@@ -29,23 +27,18 @@ def terms_of(meta: Meta) -> EvictionTerms:
     if not any(key in said for key in TERMS):
         return NO_TERMS
     evicted = _YES_OR_NO.get(said.get(EVICT_INCOMPLETE, ""))
-    return EvictionTerms(_span(said.get(MIN_RUNTIME, "")), instant_of(said.get(CHECKPOINTED, "")), evicted)
+    return EvictionTerms(span_of(said.get(MIN_RUNTIME, "")), instant_of(said.get(CHECKPOINTED, "")), evicted)
 
 
 def unreadable_terms(meta: Meta) -> Iterator[str]:
     """One sentence for each annotation with a value that does not count."""
     said = meta.annotations or {}
-    if MIN_RUNTIME in said and _span(said[MIN_RUNTIME]) is None:
-        yield f"{MIN_RUNTIME} is {quoted(said[MIN_RUNTIME])} and does not count: write so many seconds, or 90m, 12h, 2d"
+    if MIN_RUNTIME in said and span_of(said[MIN_RUNTIME]) is None:
+        yield f"{MIN_RUNTIME} is {quoted(said[MIN_RUNTIME])} and does not count: {HOW}"
     if CHECKPOINTED in said and instant_of(said[CHECKPOINTED]) is None:
         yield f"{CHECKPOINTED} is {quoted(said[CHECKPOINTED])} and does not count: write an instant in RFC 3339"
     if EVICT_INCOMPLETE in said and said[EVICT_INCOMPLETE] not in _YES_OR_NO:
         yield f"{EVICT_INCOMPLETE} is {quoted(said[EVICT_INCOMPLETE])} and does not count: write true or false"
-
-
-def _span(text: str) -> float | None:
-    found = _SPAN.fullmatch(text)
-    return float(int(found[1]) * _UNITS[found[2]]) if found else None
 
 
 def evictions_of(meta: Meta) -> tuple[float, ...]:

@@ -26,7 +26,7 @@ from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta, PodObjec
 from policies.model import GroupKey, Job
 
 ClassT = TypeVar("ClassT", RuntimeClass, PriorityClass)
-_ALIKE = ("suspended", "stopped", "finished", "running", "marked", "delay", "same_names", "backs_off")
+_ALIKE = ("suspended", "stopped", "finished", "running", "marked", "delay", "same_names", "backs_off", "began")
 """Fields that mean the same on a JobObject and on a Job."""
 _SKETCH = msgspec.json.Decoder(AnyObject)
 
@@ -44,6 +44,7 @@ class PodSetObject(Struct, rename="camel"):
     ended: list[int] = field(default_factory=list)
     closed: int = 0
     completions: int = 0
+    deadline_s: float | None = None
 
 
 class JobObject(Struct, rename="camel"):
@@ -61,6 +62,7 @@ class JobObject(Struct, rename="camel"):
     resumes: bool = False
     same_names: bool = False
     backs_off: bool = False
+    began: float | None = None
     delay: str = ""
     problem: str = ""
     pod_sets: list[PodSetObject] = field(default_factory=list)
@@ -168,6 +170,7 @@ def _podset(template: Template, kept: Kept, key: GroupKey, completion: Completio
         sorted(template.ended),
         template.closed,
         template.completions,
+        template.deadline_s,
     )
     return found, problem
 
@@ -186,6 +189,7 @@ def _templates(obj: JobObject) -> Iterator[Template]:
             ended=frozenset(one.ended),
             closed=one.closed,
             completions=one.completions,
+            deadline_s=one.deadline_s,
         )
 
 

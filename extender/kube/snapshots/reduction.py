@@ -9,6 +9,7 @@ from msgspec import Struct
 from extender.core.gate.stamps import STAMPED
 from extender.kube import dialects
 from extender.kube.dialects import owner
+from extender.kube.dialects.unread_keys import OF_RUNS
 from extender.kube.keys import (
     FLAVORS,
     HOLD,
@@ -21,7 +22,7 @@ from extender.kube.keys import (
     WORKLOAD,
 )
 from extender.kube.reading.budgets import BudgetMeta, BudgetObject
-from extender.kube.reading.eviction import EVICTED_AT, TERMS
+from extender.kube.reading.eviction import EVICTED_AT
 from extender.kube.reading.numbering import NUMBERS
 from extender.kube.reading.objects import (
     ClaimObject,
@@ -43,7 +44,7 @@ from extender.kube.snapshots.jobs import JobObject
 
 _OF_JOBS = (PLAN, FLAVORS, HOLD, MIN_PARALLELISM, PRIORITY_CLASS, WORKLOAD, EVICTED_AT, IN_VAIN)
 READ = frozenset(
-    (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *TOPOLOGY_READ, *MANAGED_BY_KUEUE, *QUEUES, *TERMS, PREEMPTING)
+    (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *TOPOLOGY_READ, *MANAGED_BY_KUEUE, *QUEUES, *OF_RUNS, PREEMPTING)
 ).union(_OF_JOBS, (OF_VOLCANO,))
 """Every annotation or label of a pod, a PodGroup, an owner or a job that a decision reads. No other one is written, but
 for labels that some pod selects others by."""

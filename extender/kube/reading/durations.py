@@ -1,0 +1,54 @@
+"""What a job, a PodGroup, a pod or a queue says of how long it runs, and durations as people write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from extender.kube.reading.objects import Meta
+from extender.kube.reading.plain import quoted
+from extender.kube.reading.quantity import duration_s
+from policies.model.duration import NO_RUN_TERMS, RunTerms
+
+EXPECTED_DURATION = "muster.dev/expected-duration"
+MAX_RUN = "muster.dev/max-run"
+"""On a ClusterQueue or a LocalQueue: the longest run of its workloads."""
+HOW = "write seconds, or a duration such as 90m, 1h30m or 2d"
+_LONGEST_S = 10 * 365 * 86_400.0
+"""An instant that lies so far ahead can be written in every format; nothing is planned as far as that."""
+_LONGEST = 64
+_WHOLE = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})|([0-9.]+[a-zµ].*))?", re.ASCII)
+
+
+def span_of(text: str) -> float | None:
+    """Return the seconds of a duration: ``90``, ``90m``, ``1h30m``, ``2d12h``. None for anything else.
+
+    It is a number of seconds, or what Go writes, with days before that.
+    """
+    found = _WHOLE.fullmatch(text) if 0 < len(text) <= _LONGEST else None
+    if found is None or (found[1] and found[2]):
+        return None
+    rest = float(found[2]) if found[2] else duration_s(found[3]) if found[3] else 0.0
+    seconds = None if rest is None else int(found[1] or 0) * 86_400 + rest
+    return seconds if seconds is not None and seconds <= _LONGEST_S else None
+
+
+def run_terms_of(meta: Meta, deadline_s: float | None = None) -> RunTerms:
+    """Return what the object says. What cannot be read does not count: ``unreadable_durations`` names it."""
+    said = (meta.annotations or {}).get(EXPECTED_DURATION)
+    if said is None and deadline_s is None:
+        return NO_RUN_TERMS
+    return RunTerms((said and span_of(said)) or None, deadline_of(deadline_s))
+
+
+def deadline_of(seconds: object) -> float | None:
+    """Return an ``activeDeadlineSeconds``; None where it is none, or so long that it ends nothing."""
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return float(seconds) if number and 0 <= seconds <= _LONGEST_S else None  # type: ignore[arg-type, operator]
+
+
+def unreadable_durations(meta: Meta) -> Iterator[str]:
+    """Yield a sentence if the object says a duration that does not count."""
+    said = (meta.annotations or {}).get(EXPECTED_DURATION)
+    if said is not None and not span_of(said):
+        yield f"{EXPECTED_DURATION} is {quoted(said)} and does not count: {HOW}"

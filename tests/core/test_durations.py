@@ -1,0 +1,105 @@
+"""How long the core expects workloads to run, and when it expects their ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from extender.core.ledger.durations import Durations, End, next_guess
+from policies.model import Basis, Duration, Pod, RunTerms
+from policies.model.queues import LocalQueue
+from tests.builders import cluster, gang, key, single
+from tests.core.jobs import Controlled, job
+from tests.core.preempting import Cluster
+from tests.core.queues import cluster_queue, flavor, show
+
+
+def durations(script: Cluster) -> Durations:
+    return script.core.state.durations
+
+
+def started(script: Cluster, *terms: RunTerms, queue: str = "") -> list[Pod]:
+    pods = [replace(pod, run=run, queue=queue) for pod, run in zip(gang("g", len(terms)), terms, strict=True)]
+    script.see(pods)
+    script.run(pods)
+    assert len(script.bound(pods)) == len(pods)
+    return pods
+
+
+def end(script: Cluster, name: str = "g") -> End | None:
+    return durations(script).end(script.core.state.workloads[key(name)], script.now)
+
+
+def test_a_gang_ends_with_its_last_member_counted_from_its_release() -> None:
+    script = Cluster(*cluster("a: 2x8"))
+    began = script.now
+    started(script, RunTerms(100), RunTerms(300))
+    found = end(script)
+    assert found is not None
+    assert found.duration == Duration(300, Basis.SAID)
+    assert found.at == pytest.approx(began + 300, abs=5)
+    script.advance(200)
+    assert end(script) == found
+
+
+def test_what_says_nothing_has_no_end_and_what_waits_has_none_either() -> None:
+    script = Cluster(*cluster("a: 1x8"))
+    started(script, RunTerms())
+    assert end(script) is None
+    script.see([replace(pod, run=RunTerms(60)) for pod in gang("late", 1)])
+    workload = script.core.state.workloads[key("late")]
+    assert durations(script).of(workload) == Duration(60, Basis.SAID)
+    assert end(script, "late") is None
+
+
+def test_a_job_speaks_for_its_pods_and_begins_when_its_controller_does() -> None:
+    script = Cluster(*cluster("a: 1x8"))
+    low = Controlled(script, replace(job(1, name="low"), run=RunTerms(600)))
+    low.run()
+    first = end(script, "low")
+    assert first is not None
+    assert first.duration == Duration(600, Basis.SAID)
+    low.show(began=script.now - script.core.state.process.epoch - 60)
+    found = end(script, "low")
+    assert found is not None
+    assert found.at == pytest.approx(script.now + 540, abs=1)
+
+
+def test_the_shorter_limit_of_its_queues_counts() -> None:
+    script = Cluster(*cluster("a: 1x8"))
+    local = replace(LocalQueue("default", "mine", "team"), max_run_s=50.0)
+    show(script, flavor("gpus"), replace(cluster_queue("team", {"gpus": 8}), max_run_s=80.0), local)
+    started(script, RunTerms(), queue="mine")
+    found = end(script)
+    assert found is not None
+    assert found.duration == Duration(50, Basis.QUEUE_LIMIT)
+
+
+def test_an_end_that_does_not_come_is_expected_later_and_later_and_no_later_than_the_deadline() -> None:
+    script = Cluster(*cluster("a: 1x8"))
+    started(script, RunTerms(1600, 2000))
+    first = end(script)
+    assert first is not None
+    expected = []
+    for late in (50, 150, 310, 500):
+        script.advance(first.at + late - script.now)
+        found = end(script)
+        assert found is not None
+        assert found.overruns
+        expected.append(round(found.at - first.at))
+    assert expected == [100, 200, 400, 800]
+
+
+@pytest.mark.parametrize(("late", "step"), [(0, 60), (59, 60), (60, 120), (200, 240)])
+def test_short_ones_are_a_minute_late_at_least(late: float, step: float) -> None:
+    assert next_guess(10, 10, 10 + late) == 10 + step
+
+
+def test_a_pod_in_no_gang_ends_too() -> None:
+    script = Cluster(*cluster("a: 1x8"))
+    pod = single("dev", gpus=8, node="a-0", created=script.now - script.core.state.process.epoch, run=RunTerms(60))
+    found = durations(script).end_of_pod(pod, script.now)
+    assert found is not None
+    assert found.at == pytest.approx(script.now + 60)
+    assert durations(script).end_of_pod(replace(pod, node=None), script.now) is None
