@@ -22,6 +22,7 @@ from policies.model import (
     Node,
     Pod,
     Requirement,
+    RunTerms,
     Selection,
     Spread,
     Taint,
@@ -601,6 +602,21 @@ CAUSES = [
     Cause(
         "Queue closed", lambda: queued(VolcanoQueue("team", closed=True), queue=f"{VOLCANO}team"), "QueueStopped",
         "Queue team is closed", "open Queue team: its spec says that it is closed",
+    ),
+    Cause(
+        "a run that is too long",
+        lambda: queued(flavor("gpus"), cluster_queue("team", {"gpus": 64}, max_run_s=3600.0), run=RunTerms(7200)),
+        "RunTooLong", "its author expects it to run for 2 h, and ClusterQueue team allows 1 h",
+        "let muster.dev/expected-duration say 1 h at most, or name a queue that allows more",
+        lambda there: there.show(cluster_queue("team", {"gpus": 64}, max_run_s=7200.0)),
+    ),
+    Cause(
+        "a deadline that is too late",
+        lambda: queued(*TEAM, LocalQueue("default", "mine", "team", max_run_s=3600.0), queue="mine",
+                       run=RunTerms(60, 7200)),
+        "RunTooLong", "it has a deadline after 2 h, and LocalQueue mine allows 1 h",
+        "let activeDeadlineSeconds say 1 h at most, or name a queue that allows more",
+        lambda there: there.show(LocalQueue("default", "mine", "team", max_run_s=7200.0)),
     ),
     # What the gang says of itself.
     Cause(

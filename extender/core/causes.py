@@ -427,6 +427,16 @@ class QueueStopped:
 
 
 @dataclass(frozen=True, slots=True)
+class RunTooLong:
+    """It is to run for longer than its queue allows. ``deadline``: by its deadline, and not its author's estimate."""
+
+    queue: str
+    limit_s: float
+    said_s: float
+    deadline: bool
+
+
+@dataclass(frozen=True, slots=True)
 class QueueOrder:
     """Another one is before it in a StrictFIFO queue."""
 
@@ -897,6 +907,7 @@ Cause = (
     | QueueMissing
     | QueueInactive
     | QueueStopped
+    | RunTooLong
     | QueueOrder
     | Creating
     | SharedSpread

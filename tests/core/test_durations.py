@@ -76,6 +76,32 @@ def test_the_shorter_limit_of_its_queues_counts() -> None:
     assert found.duration == Duration(50, Basis.QUEUE_LIMIT)
 
 
+@pytest.mark.parametrize(("run", "planned"), [(RunTerms(90), False), (RunTerms(None, 90), False), (RunTerms(70), True)])
+def test_what_is_to_run_for_longer_than_its_queue_allows_waits_until_it_says_less(
+    run: RunTerms, *, planned: bool
+) -> None:
+    script = Cluster(*cluster("a: 1x8"))
+    show(script, flavor("gpus"), replace(cluster_queue("team", {"gpus": 8}), max_run_s=80.0))
+    waits = Controlled(script, replace(job(1), run=run, queue="team"))
+    assert bool(waits.starts) == planned
+    if not planned:
+        assert "and ClusterQueue team allows 1 min 20 s" in script.message("job")
+        waits.show(run=RunTerms(60))
+        assert waits.starts
+
+
+def test_what_runs_goes_on_when_its_queue_allows_less() -> None:
+    script = Cluster(*cluster("a: 1x8"))
+    show(script, flavor("gpus"), cluster_queue("team", {"gpus": 8}))
+    started(script, RunTerms(60), queue="team")
+    show(script, replace(cluster_queue("team", {"gpus": 8}), max_run_s=30.0))
+    script.advance(1)
+    found = end(script)
+    assert found is not None
+    assert found.duration == Duration(30, Basis.QUEUE_LIMIT)
+    assert not script.evicted
+
+
 def test_an_end_that_does_not_come_is_expected_later_and_later_and_no_later_than_the_deadline() -> None:
     script = Cluster(*cluster("a: 1x8"))
     started(script, RunTerms(1600, 2000))

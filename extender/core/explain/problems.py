@@ -63,6 +63,7 @@ class Problems:
             or _contradiction(workload, self._schedulers, owner)
             or _no_quorum_stated(workload)
             or _not_in_queue(workload, self._quotas)
+            or _too_long(workload, self._quotas)
             or _too_many(workload, self._limits, self._pending)
             or _unsupported(workload, self._volumes, self._devices, owner)
             or _gated(workload, owner)
@@ -157,6 +158,18 @@ def _not_in_queue(
     if broken or (started and isinstance(why, causes.QueueStopped)):
         return None
     return why
+
+
+def _too_long(workload: Workload, quotas: Quotas) -> causes.RunTooLong | None:
+    """It is to run for longer than its queue allows. What has started goes on."""
+    limit, said = quotas.route(workload).limit, workload.run_terms
+    if limit is None or workload.release.complete or workload.members.started:
+        return None
+    if said.expected_s is not None and said.expected_s > limit.seconds:
+        return causes.RunTooLong(limit.queue, limit.seconds, said.expected_s, deadline=False)
+    if said.deadline_s is not None and said.deadline_s > limit.seconds:
+        return causes.RunTooLong(limit.queue, limit.seconds, said.deadline_s, deadline=True)
+    return None
 
 
 def _too_many(

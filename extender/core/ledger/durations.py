@@ -32,7 +32,8 @@ class Durations:
 
     def of(self, workload: Workload) -> Duration | None:
         """How long it runs from its start to its end; None where nobody can tell."""
-        return expected(workload.run_terms, self._quotas.route(workload).max_run_s)
+        limit = self._quotas.route(workload).limit
+        return expected(workload.run_terms, None if limit is None else limit.seconds)
 
     def of_pod(self, pod: Pod) -> Duration | None:
         """The same of a pod in no gang."""

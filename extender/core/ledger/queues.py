@@ -38,16 +38,23 @@ _REMEMBERED = 10_000
 _NOTHING = Quota(0)
 
 
+class RunLimit(NamedTuple):
+    """The longest run that a queue allows."""
+
+    seconds: float
+    queue: str
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """Where a workload that names a LocalQueue belongs. ``queue``: the ClusterQueue, or empty where none can be told.
-    ``why``: what keeps it from being admitted there. ``drained``: what runs is to stop, for that reason. ``max_run_s``:
-    it runs no longer than that; None: without a limit."""
+    ``why``: what keeps it from being admitted there. ``drained``: what runs is to stop, for that reason. ``limit``:
+    of how long it runs, if there is one."""
 
     queue: str
     why: QueueMissing | QueueInactive | QueueStopped | None = None
     drained: str = ""
-    max_run_s: float | None = None
+    limit: RunLimit | None = None
 
 
 @dataclass(slots=True)
@@ -171,9 +178,10 @@ class Queues:
         return self.picture.said[key_of(queue)].unclear
 
     def _limited(self, route: Route, namespace: str, name: str) -> Route:
-        queues = self.local(namespace, name), self.picture.queues.get(route.queue)
-        limits = [one.max_run_s for one in queues if one is not None and one.max_run_s is not None]
-        return replace(route, max_run_s=min(limits)) if limits else route
+        local, queue = self.local(namespace, name), self.picture.queues.get(route.queue)
+        said = (local, f"LocalQueue {name}"), (queue, title_of(route.queue))
+        limits = [RunLimit(one.max_run_s, title) for one, title in said if one and one.max_run_s is not None]
+        return replace(route, limit=min(limits)) if limits else route
 
     def _find(self, namespace: str, name: str) -> Route:
         if name.startswith(VOLCANO):

@@ -11,7 +11,7 @@ from math import ceil
 
 import numpy as np
 
-from extender.core.causes import Cause
+from extender.core.causes import Cause, RunTooLong
 from extender.core.explain.problems import pinned_to_lost
 from extender.core.explain.reasons import code_of
 from extender.core.jobs.start import silent_node
@@ -36,7 +36,7 @@ from policies.placement.closed import terms_text
 from policies.placement.matching import nodes_named
 from policies.placement.snapshot import Domain
 from policies.statement import Statement
-from policies.words import counted, devices, listed, many
+from policies.words import counted, devices, lasting, listed, many
 
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 _GROUPS = {
@@ -108,6 +108,15 @@ def queue_stopped(state: State, gang: Workload) -> str:
     return f"set the stopPolicy of {' and '.join(stopped)} to None, or wait until whoever set it does"
 
 
+def run_too_long(_state: State, gang: Workload) -> str:
+    """Advise on a workload that is to run for longer than its queue allows."""
+    match gang.telling.cause:
+        case RunTooLong(limit_s=limit_s, deadline=deadline):
+            what = "activeDeadlineSeconds" if deadline else "muster.dev/expected-duration"
+            return f"let {what} say {lasting(limit_s)} at most, or name a queue that allows more"
+    return "nothing to do: its queue allows it by now"
+
+
 def min_member_missing(_state: State, gang: Workload) -> str:
     """Advise on a gang whose size is not said."""
     first = gang.members.first
@@ -162,6 +171,7 @@ ADVICE: dict[str, Callable[[State, Workload], str]] = {
     "QueueMissing": queue_missing,
     "QueueInactive": queue_inactive,
     "QueueStopped": queue_stopped,
+    "RunTooLong": run_too_long,
     "MinMemberMissing": min_member_missing,
     "PodGroupMissing": pod_group_missing,
     "InvalidPodGroup": invalid_pod_group,
