@@ -26,7 +26,7 @@ from extender.kube.keys import (
 from extender.kube.kinds.appwrapper import APP_WRAPPER
 from extender.kube.kinds.trainer import MANAGER
 from extender.kube.reading.eviction import EVICTED_AT
-from extender.kube.reading.reserved import PREEMPTING
+from extender.kube.reading.reserved import RESERVATIONS
 from extender.kube.reports import CONTROLLER
 from extender.runtime.requests import Asked, LookAtPod
 from policies.model import GANG_GATE
@@ -102,7 +102,7 @@ def covered() -> set[tuple[str, str, str]]:
     }
 
 
-ON_JOBS = (PLAN, OWN, FLAVORS, PREEMPTING, EVICTED_AT, IN_VAIN)
+ON_JOBS = (PLAN, OWN, FLAVORS, *RESERVATIONS, EVICTED_AT, IN_VAIN)
 ON_TEMPLATES = (POD_GROUP, MIN_MEMBER, WORKLOAD, NODES, NODE_LABELS)
 """The annotations that Muster writes on a job, and on its pod templates."""
 

@@ -25,7 +25,7 @@ from extender.kube.keys import (
 )
 from extender.kube.reading.eviction import EVICTED_AT
 from extender.kube.reading.queue_name import OF_VOLCANO
-from extender.kube.reading.reserved import PREEMPTING
+from extender.kube.reading.reserved import RESERVATIONS
 from policies.model import GANG_GATE
 from tests.test_manifests import document, documents
 
@@ -101,7 +101,7 @@ def test_scheduler_names_agree() -> None:
         assert f"path: '/spec/schedulerName', value: '{names[0]}'" in mutation(name)
 
 
-OWN_OF_JOBS = {PLAN, OWN, FLAVORS, PREEMPTING, EVICTED_AT, IN_VAIN}
+OWN_OF_JOBS = {PLAN, OWN, FLAVORS, *RESERVATIONS, EVICTED_AT, IN_VAIN}
 OWN_OF_TEMPLATES = {WORKLOAD, NODES, NODE_LABELS, PODSET, INDEX_LABEL, COMPONENT}
 
 
@@ -128,7 +128,7 @@ def test_what_only_muster_writes_on_jobs_is_kept_on_every_kind() -> None:
 def test_what_only_muster_writes_on_pods_is_kept_and_so_are_gang_and_queue_of_those_that_run() -> None:
     names: Any = document("base/muster.yaml")["scheduler_names"]
     (mutating, _, judged, *_) = documents("components/admission-gate/own-keys.yaml")
-    ours = {*WRITTEN, PREEMPTING}
+    ours = {*WRITTEN, *RESERVATIONS}
     assert keys_in(mutating["spec"]["mutations"]) == ours
     assert keys_in(mutating["spec"]["matchConditions"]) == ours
     assert keys_in(mutation("muster-untracked-pods")) - {GANG_GATE} == ours

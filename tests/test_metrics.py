@@ -16,6 +16,7 @@ from extender.observe.metrics import Metrics, size_of
 from policies.model import Dialect, GroupKey, GroupRef, PodSet, PodSets
 from policies.preemption.allowed import Why
 from tests.builders import cluster, gang, key
+from tests.core.backfilling import AFTER_S, Backlog
 from tests.core.jobs import Controlled, job, template
 from tests.core.script import Script
 from tests.metrics import Described, described, used
@@ -96,6 +97,28 @@ def test_the_oldest_waiting_gang_is_told_by_the_creation_of_its_first_pod_that_w
     assert value(metrics, "muster_oldest_waiting_gang_seconds") == 0, "those that run do not wait"
     script.see(*young, *old)
     assert value(metrics, "muster_oldest_waiting_gang_seconds") == 600
+
+
+def test_reserved_gpus_that_nobody_uses_are_counted_with_their_seconds() -> None:
+    script = Backlog(*cluster("a: 2x8"))
+    metrics = Metrics(lambda: script.core.state, now=lambda: script.now - script.core.state.process.epoch)
+    first, second = script.start("first", 1), script.start("second", 1)
+    big = script.wait("big", 2)
+    script.advance(AFTER_S + 1)
+    label = '{resource="nvidia.com/gpu"}'
+    assert value(metrics, "muster_reserved_workloads") == 1
+    assert value(metrics, f"muster_reserved_idle_gpus{label}") == 0, "all are in use"
+    script.end(first)
+    script.advance(100)
+    assert value(metrics, f"muster_reserved_idle_gpus{label}") == 8
+    assert value(metrics, f"muster_reserved_idle_gpu_seconds_total{label}") == pytest.approx(800, rel=0.01)
+    script.end(second)
+    script.run(big)
+    ended_with = value(metrics, f"muster_reserved_idle_gpu_seconds_total{label}")
+    script.advance(100)
+    assert value(metrics, "muster_reserved_workloads") == 0
+    assert value(metrics, f"muster_reserved_idle_gpus{label}") == 0
+    assert value(metrics, f"muster_reserved_idle_gpu_seconds_total{label}") == ended_with
 
 
 def test_a_suspended_job_waits_since_it_was_created_or_stopped() -> None:

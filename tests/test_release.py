@@ -193,15 +193,17 @@ def test_what_a_next_start_would_have_gone_by_comes_off_a_job(tmp_path: Path, st
 
 
 def test_pods_that_wait_lose_what_else_muster_wrote_on_them(tmp_path: Path) -> None:
-    woken, reserves = pod("woken"), pod("reserves")
+    woken, preempts, waits = pod("woken"), pod("preempts"), pod("waits")
     woken["metadata"]["labels"] = {"muster.dev/woken": "true", "mine": "1"}
-    reserves["metadata"]["annotations"]["muster.dev/preempting"] = "{}"
-    done, api = Cluster(tmp_path, pods=(woken, reserves)).release("--yes")
+    preempts["metadata"]["annotations"]["muster.dev/preempting"] = "{}"
+    waits["metadata"]["annotations"]["muster.dev/reserved"] = "{}"
+    done, api = Cluster(tmp_path, pods=(woken, preempts, waits)).release("--yes")
     assert done.exit_code == 0, done.output
     asked = {one.path.rpartition("/pods/")[2]: one.body for one in api.asked if one.method == "PATCH"}
     assert asked["woken/status"]["metadata"]["labels"] == {"muster.dev/woken": None}
-    assert asked["reserves"]["metadata"]["annotations"] == {"muster.dev/preempting": None}
-    assert len(asked) == 2
+    assert asked["preempts"]["metadata"]["annotations"] == {"muster.dev/preempting": None}
+    assert asked["waits"]["metadata"]["annotations"] == {"muster.dev/reserved": None}
+    assert len(asked) == 3
 
 
 def test_nodes_that_are_kept_may_be_scaled_down_again(tmp_path: Path) -> None:

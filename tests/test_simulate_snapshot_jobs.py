@@ -10,6 +10,7 @@ import pytest
 
 from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
+from extender.kube.reading.reserved import RESERVATIONS
 from extender.kube.snapshots.pseudonyms import anonymise
 from extender.kube.snapshots.snapshot import decode, encode
 from extender.simulation.replay.control_plane import to_come
@@ -160,7 +161,7 @@ def test_pods_have_the_priority_that_their_class_gives_them(tmp_path: Path) -> N
 def test_nothing_else_of_a_job_is_written_and_no_name_without_names(tmp_path: Path) -> None:
     runs = begun(job("secret-run", 2), ("gpu-2", "gpu-3"), {"nvidia.com/gpu": "secret-flavor"})
     room = {"rooms": [[{"corp.example/npu": 1}, ["gpu-2"]]], "victims": [["team-vision", "job-x", "", []]], "until": 1}
-    waits = job("secret-wait", 2, annotations={"muster.dev/preempting": json.dumps(room)})
+    waits = job("secret-wait", 2, annotations=dict.fromkeys(RESERVATIONS, json.dumps(room)))
     broken = job("secret-broken", 2)
     broken["spec"]["template"] = {"spec": "secret"}
     file = cluster([runs, waits, broken], pods_of(runs, ("gpu-2", "gpu-3")))

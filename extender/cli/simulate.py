@@ -25,7 +25,7 @@ from extender.core.ledger.queues import key_of
 from extender.platforms.nodes import PLATFORMS
 from extender.simulation.chance import Chance
 from extender.simulation.contest import Tell, run
-from extender.simulation.replay.arrivals import LONGEST_S, with_urgent
+from extender.simulation.replay.arrivals import LONGEST_S, with_estimates, with_urgent
 from extender.simulation.replay.queueing import remarks
 from extender.simulation.replay.scenario import read_scenario
 from extender.simulation.replay.shape import InputError
@@ -97,6 +97,9 @@ class _Within(StrEnum):
     LOWER_OR_NEWER = Evicts.LOWER_OR_NEWER.value
 
 
+_UNKNOWN, _WRONG_AT_MOST = "unknown", 1000
+
+
 class _Reclaim(StrEnum):
     NEVER = Evicts.NEVER.value
     LOWER = Evicts.LOWER.value
@@ -150,6 +153,12 @@ def simulate(
         float | None,
         typer.Option(min=0, max=1, help="This part of the jobs, by the seed, has a higher priority than the others."),
     ] = None,
+    durations: Annotated[
+        str,
+        typer.Option(
+            help="What is known of how long jobs run: unknown, exact, or a factor, as 3: wrong by that at most."
+        ),
+    ] = _UNKNOWN,
     queues: Annotated[
         list[Path] | None, typer.Option(help="Queue objects of Kueue or Volcano, as YAML; repeat it.")
     ] = None,
@@ -229,6 +238,10 @@ def simulate(
         else:
             scenario = scenario or Path()
             given = read_scenario(text_of(scenario), scenario.stem, quota.classes)
+        if (factor := _factor(durations)) is not None:
+            start_s = start if start is not None else given.terms.start_s
+            arrivals = with_estimates(given.arrivals, start_s, factor, Chance(seed).stream("durations"))
+            given = replace(given, arrivals=arrivals)
         terms = {"start_s": start, "give_up_s": give_up, "until_s": until, "checkpoint_s": checkpoint_every}
         given = amended(given, cluster, terms)
         about, case = case_of(given, quota, load_, seed, settings, terminal.print)
@@ -245,6 +258,19 @@ def simulate(
         _write(figures, as_json(about, outcomes, price))
         if picture is not None:
             picture.write(page(about, outcomes, price).encode())
+
+
+def _factor(durations: str) -> float | None:
+    """By how much what is known of the durations is wrong; None where nothing is known. Raises InputError."""
+    if durations == _UNKNOWN:
+        return None
+    try:
+        factor = 1.0 if durations == "exact" else float(durations)
+    except ValueError:
+        factor = 0.0
+    if not 1 <= factor <= _WRONG_AT_MOST:
+        raise InputError(f"--durations is {durations}: write unknown, exact, or a factor from 1 to {_WRONG_AT_MOST}")
+    return factor
 
 
 def show_tables(tables: Sequence[Table], terminal: Console) -> None:

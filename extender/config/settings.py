@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +23,7 @@ from extender.config.values import NAME, NO_FLAVORS, AdmissionFairSharing, Elast
 from extender.core.engine import Engine
 from extender.core.gate.advisory import Mode
 from extender.core.gate.steering import SteeringMode
-from extender.core.limits import Limits, Preempts
+from extender.core.limits import Limits, Preempts, Reserving
 from extender.runtime.election import LeaderElection
 from policies.chosen import Policies
 from policies.model.levels import LevelKey, levels_from
@@ -185,6 +186,28 @@ class Settings(BaseSettings):
     pods_preempt_gangs: bool = Field(
         default=True, description="Gangs are evicted for pods without a gang: docs/preemption-steps.md."
     )
+    backfill: Reserving = Field(
+        Reserving.OFF,
+        description="easy: the first workloads of a queue tree that lack room get a reservation, and others get that "
+        "room only if they are expected to end in time. conservative: every workload that lacks room gets one. off: "
+        "nothing is reserved.",
+    )
+    reserve_after_s: float = Field(
+        86_400.0,
+        ge=0,
+        le=10 * 365 * 86_400,
+        description="A workload gets a reservation when it has waited for so long.",
+    )
+    reservations: int = Field(
+        1, ge=1, description="With `backfill: easy`, how many workloads of a queue tree have a reservation at a time."
+    )
+    drain_share: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="Where nobody knows when running workloads end, reserved nodes are drained: one workload of a "
+        "queue tree at a time, and of all GPUs no larger share than this, unless one workload alone needs more.",
+    )
     pod_trials: bool = Field(
         default=True,
         description="Before a job is planned, ask the API server by a dry run what it makes of a pod of a new shape. "
@@ -337,6 +360,9 @@ class Settings(BaseSettings):
             elastic=self.elastic.limits,
             names_others=self.name_other_namespaces,
             trials=self.pod_trials,
+            reserve_after_s=inf if self.backfill is Reserving.OFF else self.reserve_after_s,
+            reservations=inf if self.backfill is Reserving.CONSERVATIVE else self.reservations,
+            drain_share=self.drain_share,
             clique_of_domains=self.compute_domains_require_clique,
         )
 

@@ -66,6 +66,7 @@ class Reserved:
     job: Job | None
     reservation: Reservation | None
     detail: str = ""
+    backfill: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -764,6 +764,29 @@ class NoNodesAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class RoomReserved:
+    """Room on these nodes is reserved for the workload.
+
+    ``start_by``: when it is expected to start, in seconds since the epoch; None where nobody knows.
+    ``after``: the workload whose end it waits for last; ``rests_on``: what the duration of that one rests on.
+    """
+
+    nodes: tuple[str, ...]
+    start_by: float | None
+    after: GroupKey | None = None
+    rests_on: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomReservedForOthers:
+    """Room on these nodes is reserved for another workload, whose start is expected at ``start_by``."""
+
+    workload: GroupKey
+    nodes: tuple[str, ...]
+    start_by: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Differs:
     """The pods ask for more than their templates."""
 
@@ -782,6 +805,8 @@ Beside = (
     | NoNodesAsked
     | AskedInVain
     | EvictionEnded
+    | RoomReserved
+    | RoomReservedForOthers
     | Differs
 )
 """Facts that a reason adds to what a workload lacks."""

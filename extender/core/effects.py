@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from policies.model import Controller, Dialect, GroupKey, InVain, Job, LetGo, PlannedNodes, Pod, Reservation, Toleration
 from policies.preemption.allowed import Why
@@ -16,6 +17,7 @@ class Milestone(StrEnum):
     FORGOTTEN: its placement was taken back, for a ``Cause``. BROKEN: a release broke off with part of it bound.
     DELAYED: a policy failed when it was its turn. PREEMPTING: others are evicted for it. WOULD_PREEMPT: they would be,
     were it no dry run. UNRESERVED: the room that was kept for it meanwhile is so no more.
+    RESERVED: room is reserved for it until others have ended.
     """
 
     PLANNED = "planned"
@@ -27,6 +29,7 @@ class Milestone(StrEnum):
     PREEMPTING = "preempts"
     WOULD_PREEMPT = "would-preempt"
     UNRESERVED = "unreserved"
+    RESERVED = "reserved"
 
 
 class Cause(StrEnum):
@@ -212,12 +215,21 @@ class CleanJob:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """PATCH the annotation of this pod, or of this job: the room that is kept for the workload; None takes it off."""
+    """PATCH the annotation of this pod, or of this job: the room that is kept for the workload; None takes it off.
+
+    ``backfill``: the room is kept until others have ended by themselves; else until they have been evicted.
+    """
 
     key: GroupKey
     pod: Pod | None
     job: Job | None
     reservation: Reservation | None
+    backfill: bool = False
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the pod or the job shows once this is written, by the name of its field."""
+        return {"backfill" if self.backfill else "reservation": self.reservation}
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from extender.core.answers import (
 )
 from extender.core.apply import Apply, MemberFacts, PodFacts, SteeringAnswers
 from extender.core.calls import Calls
+from extender.core.cycle.backfill import Backfilling
 from extender.core.cycle.commit import Books, Commit
 from extender.core.cycle.cycle import Cycle
 from extender.core.cycle.flavors import QuotaPlans
@@ -66,6 +67,8 @@ from extender.core.preemption.preempt import Preempting
 from extender.core.preemption.reservations import GivingWay, Reservations
 from extender.core.preemption.search import VictimSearch
 from extender.core.queue.demands import Demands
+from extender.core.queue.endings import Endings
+from extender.core.queue.forecast import Forecast
 from extender.core.queue.line import Ahead, Singles
 from extender.core.queue.planner import Planner, Statements
 from extender.core.workload.members import IllegalTransitionError
@@ -156,6 +159,12 @@ class Engine:
         searches = {"candidates": candidates, "statements": statements, "planner": planner, "demands": demands}
         victims, preview = make(VictimSearch, **searches), make(VictimSearch, **searches, tells=True)
         self._foresight = make(Foresight, victims=preview)
+        queued = make(Queued, planner=planner, plans=plans, policies=policies)
+        endings = make(Endings, statements=statements, planner=planner, demands=demands)
+        self._backfilling = backfilling = make(
+            Backfilling, reporter=reporter, queued=queued, endings=endings, repeats=repeats
+        )
+        self.forecast = make(Forecast, endings=endings, turns=queued.turns)
         self._cycle = make(
             Cycle,
             reporter=reporter,
@@ -163,10 +172,12 @@ class Engine:
             planner=planner,
             demands=demands,
             ahead=make(Ahead, planner=planner),
-            queued=make(Queued, planner=planner, plans=plans, policies=policies),
+            queued=queued,
             preempting=make(Preempting, reporter=reporter, victims=victims, reservations=reservations),
             commit=make(Commit, reporter=reporter, books=books, steering=steers, revocations=revocations),
             reservations=reservations,
+            backfilling=backfilling,
+            forecast=self.forecast,
             elastic=elastic,
             allocations=allocations,
         )
@@ -244,7 +255,7 @@ class Engine:
             Deallocated: allocations.answered,
             Unwritten: repeats.unwritten,
             Untold: reporter.untold,
-            Reserved: reservations.written,
+            Reserved: lambda event, now: (backfilling if event.backfill else reservations).written(event, now),
             CapacityServed: elastic.served,
             CapacityAnswered: elastic.answered,
             Paused: self._paused,
@@ -305,6 +316,8 @@ class Engine:
         """Look for victims of single pods that kube-scheduler has asked about in vain, then at whose room is kept."""
         self._kube_preemption.review(now)
         self._reservations.follow(now)
+        self._backfilling.follow(now)
+        self.forecast.follow(now)
 
     def _tell_stories(self, error: IllegalTransitionError) -> None:
         """Add the stories of the dirty workloads, for the reader of the failure."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-_FIRST = datetime(1, 1, 1, tzinfo=UTC).timestamp()
-_LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+_EARLIEST = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 """Whatever lies between them can be written again in UTC. A time zone moves an instant of the year 9999 out of it."""
 
 
@@ -18,7 +18,7 @@ def instant_of(text: str) -> float | None:
     if instant.tzinfo is None:
         return None
     at = instant.timestamp()
-    return at if _FIRST <= at <= _LAST else None
+    return at if _EARLIEST <= at <= LATEST else None
 
 
 _MOST_DOUBLINGS = 62

@@ -28,6 +28,21 @@ class Preempts(StrEnum):
         return None
 
 
+class Reserving(StrEnum):
+    """Which of the workloads that lack room get a reservation."""
+
+    OFF = "off"
+    EASY = "easy"
+    """The first ones of each queue tree."""
+    CONSERVATIVE = "conservative"
+    """All of them."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Reserving | None:
+        """YAML 1.1 reads the word off as false."""
+        return cls.OFF if value is False else None
+
+
 @dataclass(frozen=True, slots=True)
 class Elasticity:
     """The flavors for whose nodes is asked, by name, and how long those may take to come."""
@@ -70,6 +85,10 @@ class Limits:
     to a pod of no gang, too, that kube-scheduler preempts for. ``elastic``: for whose nodes
     is asked. ``names_others``: what is written in a namespace names workloads of others, which are only counted else.
     ``trials``: a pod of a shape that nobody has seen is created by a dry run before its job is planned.
+    ``reserve_after_s``: the first workload of a queue tree that cannot start gets a reservation when it has waited for
+    so long; infinite for never. ``reservations``: of each tree at a time; infinite for no limit. ``drain_share``: part
+    of the GPUs that may be drained at a time for workloads, where nobody knows when those that run end.
+    ``forecast_s``: how often the expected starts of those that wait are worked out; infinite for never.
     ``clique_of_domains``: pods of a ComputeDomain that say nothing of the topology require a clique.
     """
 
@@ -110,6 +129,10 @@ class Limits:
     names_others: bool = False
     trials: bool = False
     clique_of_domains: bool = False
+    reserve_after_s: float = inf
+    reservations: float = 1
+    drain_share: float = 0.1
+    forecast_s: float = inf
 
     def for_advice(self) -> Limits:
         """Return these where kube-scheduler is only advised: nothing is evicted, kept or asked for."""
@@ -118,6 +141,7 @@ class Limits:
             evict_partial=False,
             replacement_s=0.0,
             incomplete_s=inf,
+            reserve_after_s=inf,
             preemption=Preempts.OFF if self.preemption is Preempts.OFF else Preempts.DRY_RUN,
             pods_preempt_gangs=False,
             elastic=NOT_ELASTIC,

@@ -38,7 +38,7 @@ from extender.kube.reading.objects import (
 from extender.kube.reading.plain import is_name, plain
 from extender.kube.reading.queue_name import PODSET_GROUP, any_queue_of
 from extender.kube.reading.requests import amounts_of, requests_of
-from extender.kube.reading.reserved import reservation_of
+from extender.kube.reading.reserved import PREEMPTING, RESERVED, reservation_from
 from extender.kube.reading.topology import topology_of
 from extender.kube.reading.volumes import claims_of, own_claims_of
 from policies.model import UNCONSTRAINED, Controller, Node, Pod, Requests, Selection, stamped_group
@@ -104,7 +104,8 @@ def said_by(meta: Meta) -> dict[str, Any]:
         "podset_group": plain((meta.annotations or {}).get(PODSET_GROUP, "")),
         "stamp": stamp_of(meta.annotations or {}),
         "stays": maker is not None and maker.kind in _STAY,
-        "reservation": reservation_of(meta.annotations),
+        "reservation": reservation_from((meta.annotations or {}).get(PREEMPTING)),
+        "backfill": reservation_from((meta.annotations or {}).get(RESERVED)),
         "eviction": terms_of(meta),
         "run": run_terms_of(meta),
         "hint": hint_of(meta),

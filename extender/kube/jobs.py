@@ -31,7 +31,7 @@ from extender.kube.kinds.trainer import before_start, carried
 from extender.kube.podgroups.volcano import INQUEUE, PODGROUPS, VolcanoGroup
 from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta
-from extender.kube.reading.reserved import PREEMPTING, reservation_text
+from extender.kube.reading.reserved import annotation_of
 from extender.kube.reports import Reporter
 from extender.kube.trials import PodTrials
 from extender.runtime.requests import OK, Response
@@ -62,8 +62,8 @@ class JobWriter:
             return OK
         if effect.job is None:
             if (pod := effect.pod) is not None:
-                said = {PREEMPTING: None if effect.reservation is None else reservation_text(effect.reservation)}
-                await self._kube.annotate(pod.namespace, pod.name, pod.uid, said, timeout_s=timeout_s)
+                key, text = annotation_of(effect)
+                await self._kube.annotate(pod.namespace, pod.name, pod.uid, {key: text}, timeout_s=timeout_s)
             return OK
         return await self._write(effect.job, effect, timeout_s)
 
@@ -125,7 +125,7 @@ def _change(kind: Kind, obj: Object, now: Job, effect: JobEffect | Reserve) -> s
             if not now.finished:
                 suspend(kind, obj, effect.evicted, effect.in_vain)
         case Reserve():
-            reserve(obj, effect.reservation)
+            reserve(obj, effect)
         case CleanJob():
             if not now.stopped and not now.finished:
                 return "the job has not stopped"

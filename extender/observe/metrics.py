@@ -22,7 +22,7 @@ from extender.core.effects import DEADLINES, Cause, Milestone, Reached
 from extender.core.explain.reasons import code_of
 from extender.core.ledger.state import State
 from extender.core.workload.workload import Workload
-from extender.observe.quality import codes_of, gpus_of, quality
+from extender.observe.quality import codes_of, gpu_kinds, gpus_of, quality
 from extender.observe.queues import Reports
 from extender.runtime.compare import Kind
 from extender.runtime.driver import Observer
@@ -108,6 +108,7 @@ class Metrics(Observer):
             "preemptions", "Workloads for which others were evicted, by outcome.", "outcome"
         )
         self._victims = self._counter("preemption_victims", "Victims, by the rule that allowed it.", "reason")
+        self._reservations = self._counter("reservations", "Reservations made for workloads that lack room.")
         self._gang_waits = self._histogram(
             "gang_wait_seconds", "From the first sight of a member until the gang was whole, by its minMember.",
             buckets=_WAITS, label="size",
@@ -145,6 +146,7 @@ class Metrics(Observer):
         self._registry.register(Computed(lambda: failed(quarantine())))
         self._registry.register(Computed(lambda: placement(state(), bandwidth_ratio)))
         self._registry.register(Computed(lambda: comparison(state())))
+        self._registry.register(Computed(lambda: reserved(state(), now())))
         self._registry.register(Computed(lambda: queue_gauges(state(), queues())))
 
     def answered(self, verb: str, outcome: str, seconds: float) -> None:
@@ -192,6 +194,8 @@ class Metrics(Observer):
                 self._preemptions.labels(_PREEMPTIONS[effect.milestone]).inc()
                 for rule in effect.rules:
                     self._victims.labels(rule).inc()
+            case Milestone.RESERVED:
+                self._reservations.inc()
             case Milestone.FORGOTTEN if effect.cause is not None:
                 self._replans.labels(effect.cause).inc()
                 if effect.cause in DEADLINES:
@@ -335,6 +339,26 @@ def placement(state: State, bandwidth_ratio: float) -> Iterator[Metric]:
         "MODELLED, not measured: time of a ring all-reduce over the least possible, in the mean over gangs, from "
         "the slowest link alone; the setting allreduce_bandwidth_ratio is its parameter.",
         found.slowdown,
+    )
+
+
+def reserved(state: State, now: float) -> Iterator[Metric]:
+    """What is reserved for workloads that wait until others have ended. ``now``: in seconds since the epoch."""
+    backfills, kinds = state.backfills, gpu_kinds(state.claims.snapshot())
+    idle_s = backfills.idle_s(now + state.process.epoch)
+    yield gauge("reserved_workloads", "Workloads that have a reservation.", len(backfills.of))
+    yield gauges(
+        "reserved_idle_gpus",
+        "GPUs that are free and kept for these workloads.",
+        "resource",
+        {kind: backfills.idle[kind] for kind in kinds},
+    )
+    yield gauges(
+        "reserved_idle_gpu_seconds",
+        "Such GPUs, times the seconds for which they were kept.",
+        "resource",
+        {kind: idle_s.get(kind, 0.0) for kind in kinds},
+        CounterMetricFamily,
     )
 
 

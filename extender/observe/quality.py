@@ -70,7 +70,7 @@ class _Members:
 
 def quality(gangs: Iterable[Workload], snapshot: Snapshot, bandwidth_ratio: float) -> Quality:
     """As of now. Arrays over all members and all nodes at once: a few milliseconds at 5,000 nodes."""
-    kinds = [name for name in snapshot.resources if name.endswith(_GPU)]
+    kinds = gpu_kinds(snapshot)
     lines = [snapshot.resources[name] for name in kinds]
     offered = snapshot.allocatable[lines].sum(axis=0)
     free = np.maximum(snapshot.free[lines], 0).sum(axis=0)
@@ -105,6 +105,11 @@ def _members(gangs: Iterable[Workload], snapshot: Snapshot) -> _Members:
         number += len(found) > before
     columns = np.array(found, dtype=np.int64).reshape(-1, 3).T
     return _Members(columns[0].astype(np.intp), columns[1].astype(np.intp), columns[2], number)
+
+
+def gpu_kinds(snapshot: Snapshot) -> list[str]:
+    """The resources of the cluster that are GPUs."""
+    return [name for name in snapshot.resources if name.endswith(_GPU)]
 
 
 def gpus_of(requests: Requests) -> int:

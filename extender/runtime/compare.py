@@ -93,6 +93,9 @@ UNSETTLED: Mapping[str, Callable[[Engine], object]] = {
     "an eviction is under way, and a restart forgets which came to nothing": lambda core: (
         core.state.preemptions.under_way
     ),
+    "room is reserved until others have ended, and a restart may reserve other room": lambda core: (
+        core.state.backfills.of
+    ),
     "nodes are asked for, and a restart asks again for gangs of pods": lambda core: core.asks_for_nodes,
     "too many wait in a namespace, and a restart lets others of them in": lambda core: (
         core.state.pending.keeps_some_out
@@ -185,7 +188,7 @@ class Comparison:
                 return True
         else:
             key = owner.workload
-            if owner in running.preemptions.rooms(key):
+            if owner in (*running.preemptions.rooms(key), *running.backfills.rooms(key)):
                 return True
         workload = None if key is None else running.workloads.get(key)
         return workload is not None and any(holds(workload) for holds in UNDER_WAY.values())

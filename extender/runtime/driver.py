@@ -426,7 +426,8 @@ class JobWrites:
                 self._reserve(following.popleft())
             else:
                 del self._reserving[effect.key]
-            self._feed(Reserved(effect.key, effect.pod, effect.job, effect.reservation, detail))
+            answered = Reserved(effect.key, effect.pod, effect.job, effect.reservation, detail, effect.backfill)
+            self._feed(answered)
 
         self._start(Lane.OTHER, effect.key, self._writes.reserve(effect), ended)
 

@@ -374,6 +374,8 @@ def _in_words(effect: Reached) -> str:
             return f"{effect.milestone}: {effect.detail}"
         case Milestone.UNRESERVED:
             return f"has no room kept any more: {effect.detail}"
+        case Milestone.RESERVED:
+            return f"waits, and {effect.detail}"
         case Milestone.DELAYED:
             return f"was not planned: {effect.detail}"
         case Milestone.BROKEN:

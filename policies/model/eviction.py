@@ -68,7 +68,10 @@ class Victim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """``rooms``: nodes, and what of each is for the preemptor. ``until``: when it ends, in seconds since the epoch."""
+    """``rooms``: nodes, and what of each is for the preemptor. ``until``: when it ends, in seconds since the epoch.
+
+    Of a backfill reservation: no ``victims``, and ``until`` is when the start is expected; 0 where nobody knows.
+    """
 
     rooms: tuple[tuple[str, Requests], ...]
     victims: tuple[Victim, ...]

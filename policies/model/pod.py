@@ -69,7 +69,8 @@ class Pod:
     LocalQueue that it names, or a Queue of Volcano, with ``VOLCANO`` before its name, or empty. ``podset_group``: pods
     that name the same one get the same flavors.
     ``preempts``: its PriorityClass lets it. ``stays``: it belongs to its node, which has it again when it is evicted.
-    ``reservation``: the room that its gang is to have when others are gone. ``eviction``: what it says of its own.
+    ``reservation``: the room that its gang is to have when others are gone; ``backfill``: when they have ended.
+    ``eviction``: what it says of its own.
     ``run``: what it says of how long it runs.
     ``unpinned``: it still has the plan that the admission policy exchanges for its node when a pod is created.
     """
@@ -114,6 +115,7 @@ class Pod:
     preempts: bool = True
     stays: bool = False
     reservation: Reservation | None = None
+    backfill: Reservation | None = None
     eviction: EvictionTerms = NO_TERMS
     run: RunTerms = NO_RUN_TERMS
     unpinned: bool = False

@@ -223,7 +223,8 @@ class Job:
     ``queue``: the LocalQueue that it names, or empty. ``flavors``: what it was admitted with, by podset and resource.
     ``hint``: which of its labels its author has misspelt. ``delay``: why its controller makes no pods for now.
     ``no_pods``: its controller has tried to make its pods since the start, and none is there.
-    ``reservation``: the room that it is to have when others are gone. ``eviction``: what the job says of its own.
+    ``reservation``: the room that it is to have when others are gone; ``backfill``: when they have ended.
+    ``eviction``: what the job says of its own.
     ``run``: what it and its templates say of how long all of it runs. ``began``: when its controller began with it, in
     seconds since the epoch, if that says so.
     ``evicted``: when it was evicted lately, in seconds since the epoch. ``in_steps``: what a start writes may be shown
@@ -254,6 +255,7 @@ class Job:
     delay: str = ""
     no_pods: bool = False
     reservation: Reservation | None = None
+    backfill: Reservation | None = None
     eviction: EvictionTerms = NO_TERMS
     run: RunTerms = NO_RUN_TERMS
     began: float | None = None

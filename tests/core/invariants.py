@@ -198,7 +198,8 @@ def _wrong_with_claims(state: State) -> Iterator[str]:
             workload = state.workloads.get(owner.workload)
             planned = workload.members.slots.planned if workload is not None else {}
             its_own = workload is not None and (owner.slot in workload.reserved or owner.slot in planned)
-            if not (its_own or owner in state.preemptions.rooms(owner.workload)):
+            kept = *state.preemptions.rooms(owner.workload), *state.backfills.rooms(owner.workload)
+            if not (its_own or owner in kept):
                 yield f"{claim} is claimed for {owner}, which is promised nothing"
             continue
         pod = state.pods.get(owner)

@@ -102,7 +102,7 @@ FORMS: Mapping[type[Effect], tuple[str, Mapping[str, str]]] = {
     ),
     SuspendJob: ("suspend-job", _fields("job", why="reason", evicted="evicted", **{"in-vain": "in_vain"})),
     CleanJob: ("clean-job", _fields("job")),
-    Reserve: ("reserve", _fields(group="key", pod="pod", job="job", reservation="reservation")),
+    Reserve: ("reserve", _fields(group="key", pod="pod", job="job", reservation="reservation", backfill="backfill")),
     Enqueue: ("enqueue", _fields(group="key", uid="uid")),
     Report: (
         "report",

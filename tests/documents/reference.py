@@ -34,7 +34,7 @@ from extender.core.gate.stamps import (
     RELEASED_AT,
 )
 from extender.core.gate.steering import SteeringMode
-from extender.core.limits import Preempts
+from extender.core.limits import Preempts, Reserving
 from extender.kube.dialects import COSCHEDULING_POD_GROUP, MIN_MEMBER, POD_GROUP
 from extender.kube.dialects.koordinator import MIN_AVAILABLE, NAME, SIGS_MIN_AVAILABLE
 from extender.kube.dialects.words import (
@@ -65,11 +65,11 @@ from extender.kube.keys import (
     REQUEUED_AT,
     WORKLOAD,
 )
-from extender.kube.reading.durations import EXPECTED_DURATION
+from extender.kube.reading.durations import EXPECTED_DURATION, MAX_RUN
 from extender.kube.reading.eviction import CHECKPOINTED, EVICT_INCOMPLETE, EVICTED_AT, MIN_RUNTIME
 from extender.kube.reading.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
 from extender.kube.reading.queue_name import OF_VOLCANO
-from extender.kube.reading.reserved import PREEMPTING
+from extender.kube.reading.reserved import PREEMPTING, RESERVED
 from extender.kube.reading.topology import (
     KAI,
     KUEUE,
@@ -159,6 +159,12 @@ SAID_OF_JOBS = {
 }
 """What a job's author writes, as annotation or label unless it says otherwise, on the job."""
 
+SAID_OF_QUEUES = {
+    MAX_RUN: "How long its workloads may run: seconds, or `90m`, `1h30m`, `2d`. One that says more waits with the "
+    "reason `RunTooLong`; one that says nothing is expected to run for so long.",
+}
+"""What is written on a ClusterQueue or LocalQueue, as an annotation."""
+
 SAID_OF_OWNERS = {
     GANG: "`true`: its pods are a gang, those of a LeaderWorkerSet one for each group. `false`: they are none.",
     MIN_MEMBER: "How few of the pods of a gang may start together. Default: all.",
@@ -178,6 +184,8 @@ WRITTEN_ON_JOBS = {
     "Tolerations of its flavors are added to those of its pod templates.",
     PREEMPTING: "On the job while others are evicted for it, on one pod of a gang, or on a single pod: the room "
     "that is kept for it, its victims, and until when.",
+    RESERVED: "On the job while room is reserved for it, or on one pod of a gang: nodes and amounts, and in `until` "
+    "the expected start, in seconds since 1970; 0 if it is not known.",
     EVICTED_AT: "On a job that was evicted for others: when, in the last hour. It stays there.",
     IN_VAIN: "On a job that was suspended because the nodes that it awaited did not come: how often in a row, and how "
     "long it pauses.",
@@ -210,6 +218,7 @@ def keys() -> dict[str, str]:
         "written by you": _table("annotation or label", "what it says", rows=_keys(SAID)),
         "written for others": _table("annotation or label", "what it says", rows=_keys(SAID_TO_OTHERS)),
         "written on jobs by you": _table("key", "what it says", rows=_keys(SAID_OF_JOBS)),
+        "written on queues by you": _table("annotation", "what it says", rows=_keys(SAID_OF_QUEUES)),
         "written on owners by you": _table("key", "what it says", rows=_keys(SAID_OF_OWNERS)),
         "written on owners by muster": _table("key", "what it says", rows=_keys(WRITTEN_ON_OWNERS)),
         "written on jobs by muster": _table("annotation", "what it says", rows=_keys(WRITTEN_ON_JOBS)),
@@ -313,7 +322,7 @@ def _value(field: FieldInfo) -> str:
 
 
 def _kind(annotation: Any) -> str:
-    if annotation in (Mode, SteeringMode, Preempts):
+    if annotation in (Mode, SteeringMode, Preempts, Reserving):
         return ", ".join(f"`{one.value}`" for one in annotation)
     if get_origin(annotation) in (UnionType, Union):
         return " or ".join(_kind(one) for one in get_args(annotation) if one is not NoneType)

@@ -10,7 +10,16 @@ import pytest
 
 from extender.config.settings import Settings, SettingsError, load
 from tests.documents.pages import PAGES, ROOT, Block, blocks
-from tests.documents.reference import PAGE, SAID, SAID_OF_JOBS, STAMPED, TABLES, WRITTEN_ON_JOBS, filled
+from tests.documents.reference import (
+    PAGE,
+    SAID,
+    SAID_OF_JOBS,
+    SAID_OF_QUEUES,
+    STAMPED,
+    TABLES,
+    WRITTEN_ON_JOBS,
+    filled,
+)
 
 SHOWN = [block for page in PAGES for block in blocks(page) if block.text.startswith("# muster.yaml")]
 OTHERS = {
@@ -105,7 +114,7 @@ def test_every_key_of_ours_is_in_the_tables() -> None:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found |= set(re.findall(r"^muster\.dev/[A-Za-z0-9-]*$", node.value))
-    tables = (*SAID, *STAMPED, *SAID_OF_JOBS, *WRITTEN_ON_JOBS)
+    tables = (*SAID, *STAMPED, *SAID_OF_JOBS, *SAID_OF_QUEUES, *WRITTEN_ON_JOBS)
     assert found - set(OTHERS) == {key for key in tables if key.startswith("muster.dev/")} - set(OTHERS)
 
 

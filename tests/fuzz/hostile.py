@@ -65,6 +65,7 @@ WRITTEN: dict[str, Json] = {
         "victims": [["team-b", "train", "", ["release"]]],
         "until": 1e9,
     },
+    "muster.dev/reserved": {"rooms": [[{"nvidia.com/gpu": 8}, ["node-0"]]], "victims": [], "until": 1e9},
     "muster.dev/evicted-at": "2026-01-01T00:00:00.000Z",
     "muster.dev/nodes-in-vain": "no nodes came by attempt 1; none are asked for before 2026-01-01T00:00:00Z",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from devcluster.api import Object
 from devcluster.muster import install, install_job_admission
 from extender.core.effects import Evict, Reserve
 from extender.kube.client import EVICTED_BY
-from extender.kube.reading.reserved import PREEMPTING, reservation_of
+from extender.kube.reading.reserved import RESERVATIONS, annotation_of, reservation_from
 from policies.model import GroupKey, Pod, Reservation, Victim
 from tests.integration.extender import MERGE, Extender
 from tests.integration.policed import TEAM, Pods, eviction, of, path
@@ -39,27 +40,31 @@ def pods(cluster: Cluster, request: pytest.FixtureRequest) -> Pods:
     return Pods(cluster, request.node.name.removeprefix("test_"))
 
 
-def test_what_is_kept_is_written_on_a_pod_and_taken_off(extender: Extender, pods: Pods) -> None:
+@pytest.mark.parametrize("backfill", [False, True])
+def test_what_is_kept_is_written_on_a_pod_and_taken_off(extender: Extender, pods: Pods, *, backfill: bool) -> None:
     pod = pods.create()
-    key, model = GroupKey(TEAM, "train"), Pod(*of(pod))
-    extender.write(Reserve(key, model, None, KEPT))
-    assert reservation_of(pods.now(pod)["metadata"]["annotations"]) == KEPT
-    extender.write(Reserve(key, model, None, None))
-    assert PREEMPTING not in pods.now(pod)["metadata"].get("annotations", {})
+    kept = Reserve(GroupKey(TEAM, "train"), Pod(*of(pod)), None, KEPT, backfill)
+    key, _ = annotation_of(kept)
+    extender.write(kept)
+    assert reservation_from(pods.now(pod)["metadata"]["annotations"][key]) == KEPT
+    extender.write(replace(kept, reservation=None))
+    assert key not in pods.now(pod)["metadata"].get("annotations", {})
 
 
 def test_and_on_a_job(extender: Extender, team: Team) -> None:
     team.create(team.job())
     job = seen(team.now())
-    extender.write(Reserve(job.key, None, job, KEPT))
-    assert seen(team.now()).reservation == KEPT
-    extender.write(Reserve(job.key, None, job, None))
-    assert seen(team.now()).reservation is None
+    for backfill in (False, True):
+        extender.write(Reserve(job.key, None, job, KEPT, backfill))
+    assert (seen(team.now()).reservation, seen(team.now()).backfill) == (KEPT, KEPT)
+    for backfill in (False, True):
+        extender.write(Reserve(job.key, None, job, None, backfill))
+    assert (seen(team.now()).reservation, seen(team.now()).backfill) == (None, None)
 
 
 def test_nothing_else_is_written_with_it(extender: Extender, pods: Pods, team: Team) -> None:
     pod = pods.create()
-    more = {"metadata": {"annotations": {PREEMPTING: "{}", "example.com/a": "b"}}}
+    more = {"metadata": {"annotations": {**dict.fromkeys(RESERVATIONS, "{}"), "example.com/a": "b"}}}
     extender.refused("PATCH", path(pod), more)
     team.create(team.job())
     extender.refused("PATCH", f"{team.jobs}/train", more, MERGE)

@@ -14,6 +14,7 @@ from devcluster.muster import install
 from extender.core.effects import StartJob
 from extender.kube.kinds.change import clean, merge_patch, start, suspend
 from extender.kube.kinds.trainer import MANAGER, TRAIN_JOB, carried
+from extender.kube.reading.reserved import RESERVATIONS
 from policies.model import LetGo, Toleration
 from tests.integration.extender import Extender
 from tests.integration.spoilt import check_refused, spoilt
@@ -103,8 +104,9 @@ def test_it_is_started_suspended_and_given_back(
 def test_room_is_kept_for_one_that_waits(team: Team, extender: Extender) -> None:
     """The entry of such a TrainJob says nothing of pods yet."""
     created(team)
-    extender.patch(path_of(team), {"metadata": {"annotations": {"muster.dev/preempting": "{}"}}})
-    assert "muster.dev/preempting" in team.api.get(path_of(team))["metadata"]["annotations"]
+    for key in RESERVATIONS:
+        extender.patch(path_of(team), {"metadata": {"annotations": {key: "{}"}}})
+        assert key in team.api.get(path_of(team))["metadata"]["annotations"]
 
 
 OURS = "runtimePatches.1.trainingRuntimeSpec.template"

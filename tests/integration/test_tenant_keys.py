@@ -18,7 +18,7 @@ from devcluster.muster import install_gate, install_job_admission
 from extender.core.gate.stamps import WRITTEN
 from extender.kube.keys import FLAVORS, IN_VAIN, OWN, PLAN
 from extender.kube.reading.eviction import EVICTED_AT
-from extender.kube.reading.reserved import PREEMPTING
+from extender.kube.reading.reserved import RESERVATIONS
 from tests.integration.managed_kinds import (
     TRAINING,
     jobset,
@@ -35,8 +35,8 @@ from tests.integration.managed_kinds import collection as collection_of
 from tests.integration.team import GANG, QUEUE, Team
 
 MALLORY = "mallory"
-OF_JOBS = (PLAN, OWN, FLAVORS, PREEMPTING, EVICTED_AT, IN_VAIN)
-OF_PODS = (*sorted(WRITTEN), PREEMPTING)
+OF_JOBS = (PLAN, OWN, FLAVORS, *RESERVATIONS, EVICTED_AT, IN_VAIN)
+OF_PODS = (*sorted(WRITTEN), *RESERVATIONS)
 PLANNED = {PLAN: '{"":"node-0*1,node-1*1"}', FLAVORS: '{"":{"nvidia.com/gpu":"gpu"}}'}
 ONLY_MUSTER = "nobody but Muster writes"
 

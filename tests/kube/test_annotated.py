@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
+from extender.core.effects import Reserve
 from extender.core.gate.stamps import marks_of, stamp_of
 from extender.kube.kinds.plan import flavors_from, plan_from, plan_text
 from extender.kube.kinds.template import kept_of
 from extender.kube.reading.eviction import evictions_of, evictions_text
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import MOST_BYTES, json_of
-from extender.kube.reading.reserved import PREEMPTING, reservation_of, reservation_text
+from extender.kube.reading.reserved import annotation_of, reservation_from, reservation_text
 from policies.model import GroupKey, Reservation, Victim
 
 LONE = "\\ud800"
@@ -26,7 +28,7 @@ def test_no_name_of_a_node_podset_flavor_or_resource_is_read_that_the_api_server
     assert plan_from(f'{{"": "{name}*2"}}') is None
     assert flavors_from(f'{{"":{{"nvidia.com/gpu":"{name}"}}}}') is None
     room = f'{{"rooms":[[{{"cpu":1}},["{name}"]]],"victims":[],"until":1}}'
-    assert reservation_of({PREEMPTING: room}) is None
+    assert reservation_from(room) is None
 
 
 @pytest.mark.parametrize("name", [LONE, "\\u001b", "a b", "<x>", "é", "x" * 600])
@@ -34,12 +36,12 @@ def test_nor_one_that_no_kind_of_job_gives_a_podset_or_no_node_has_as_a_resource
     assert plan_from(f'{{"{name}": "a*2"}}') is None
     assert flavors_from(f'{{"{name}":{{"cpu":"a"}}}}') is None
     assert flavors_from(f'{{"":{{"{name}":"a"}}}}') is None
-    assert reservation_of({PREEMPTING: f'{{"rooms":[[{{"{name}":1}},["a"]]],"victims":[],"until":1}}'}) is None
+    assert reservation_from(f'{{"rooms":[[{{"{name}":1}},["a"]]],"victims":[],"until":1}}') is None
     for at in range(4):
         victim: list[Any] = ["ns", "gang", "", ["r"]]
         victim[at] = ["@"] if at == 3 else "@"
         said = json.dumps({"rooms": [], "victims": [victim], "until": 1}).replace("@", name[:318])
-        assert reservation_of({PREEMPTING: said}) is None
+        assert reservation_from(said) is None
 
 
 @pytest.mark.parametrize(
@@ -49,17 +51,27 @@ def test_nor_one_that_no_kind_of_job_gives_a_podset_or_no_node_has_as_a_resource
         *('{"rooms":[[{"cpu":1e3},["a"]]],"victims":[],"until":1}', '{"rooms":[[{"cpu":true},["a"]]],"victims":[]}'),
         *('{"rooms":[[{"cpu":99999999999999999999},["a"]]],"victims":[],"until":1}', "[" * 100_000, "{" * 9),
         '{"rooms":[[{"cpu":-1},["a"]]],"victims":[],"until":1}',
+        '{"rooms":[],"victims":[],"until":-1}',
+        '{"rooms":[],"victims":[],"until":1e18}',
     ],
 )
 def test_a_reservation_that_nobody_can_have_written_is_none(text: str) -> None:
-    assert reservation_of({PREEMPTING: text}) is None
+    assert reservation_from(text) is None
 
 
 def test_what_muster_writes_is_read_again() -> None:
     kept = Reservation((("n-0", (("cpu", 1), ("nvidia.com/gpu", 8))),), (Victim(GroupKey("ns", "g"), "", ("r",)),), 7.5)
-    assert reservation_of({PREEMPTING: reservation_text(kept)}) == kept
+    assert reservation_from(reservation_text(kept)) == kept
     plan = {"": ("a", "a", ""), "00/1-group/00001": ("b.c",), "0-worker": ()}
     assert plan_from(plan_text(plan)) == plan
+
+
+@pytest.mark.parametrize(("backfill", "key"), [(False, "muster.dev/preempting"), (True, "muster.dev/reserved")])
+def test_a_reservation_has_the_annotation_of_its_kind(*, backfill: bool, key: str) -> None:
+    kept = Reservation((("n-0", (("cpu", 1),)),), (), 7.5)
+    effect = Reserve(GroupKey("ns", "g"), None, None, kept, backfill)
+    assert annotation_of(effect) == (key, reservation_text(kept))
+    assert annotation_of(replace(effect, reservation=None)) == (key, None)
 
 
 def test_nothing_is_read_of_what_is_longer_than_all_annotations_of_an_object() -> None:

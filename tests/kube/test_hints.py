@@ -10,7 +10,7 @@ from extender.kube.kinds.job import JOB
 from extender.kube.kinds.read import Reader
 from extender.kube.reading.constraints import WOKEN
 from extender.kube.reading.objects import Meta, OwnerReference
-from extender.kube.reading.reserved import PREEMPTING
+from extender.kube.reading.reserved import RESERVATIONS
 from tests.kube.kinds.batch_jobs import INDEXED
 from tests.kube.kinds.jobs import started, stored
 
@@ -104,7 +104,7 @@ def test_a_gang_by_a_word_that_is_neither_true_nor_false_is_told(said: str) -> N
 
 
 @pytest.mark.parametrize(
-    "key", [WOKEN, PREEMPTING, *(one for one in vars(keys).values() if str(one).startswith("muster.dev/"))]
+    "key", [WOKEN, *RESERVATIONS, *(one for one in vars(keys).values() if str(one).startswith("muster.dev/"))]
 )
 def test_what_muster_itself_writes_on_pods_and_their_templates_is_no_mistake_of_their_author(key: str) -> None:
     assert hint(GANG, {key: "true"}) is None
@@ -123,5 +123,8 @@ def test_a_key_of_a_job_that_nothing_reads_is_told_with_one_for_jobs(key: str, i
 
 def test_what_muster_writes_on_a_job_is_no_mistake_of_its_author() -> None:
     obj = started(JOB, stored(INDEXED))
-    obj["metadata"]["annotations"] |= {"muster.dev/evicted-at": "2026-01-02T03:04:05Z", PREEMPTING: "{}"}
+    obj["metadata"]["annotations"] |= {
+        "muster.dev/evicted-at": "2026-01-02T03:04:05Z",
+        **dict.fromkeys(RESERVATIONS, "{}"),
+    }
     assert Reader().read(JOB, obj).hint is None

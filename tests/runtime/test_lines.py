@@ -40,6 +40,10 @@ def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
             Reached(KEY, Milestone.FORGOTTEN, 8, 9.0, Cause.NODE_REFUSED, "node n1 is full"),
             "gang team/train was forgotten (node-refused): node n1 is full",
         ),
+        (
+            Reached(KEY, Milestone.RESERVED, 8, 9.0, detail="room on 2 nodes is reserved for it"),
+            "gang team/train waits, and room on 2 nodes is reserved for it",
+        ),
         (Reached(KEY, Milestone.BROKEN, 8, 9.0), "gang team/train was released in part: its release broke off"),
     ],
 )

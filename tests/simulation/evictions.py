@@ -53,7 +53,7 @@ class Evictions:
     def hear(self, event: Event) -> None:
         self._protections.hear(event)
         match event:
-            case Reserved(key, reservation=Reservation() as written, detail=""):
+            case Reserved(key, reservation=Reservation() as written, detail="", backfill=False):
                 if key in self._kept and self._kept[key].reservation == written:
                     self._kept[key].written = True
             case NodeSeen() | NodeGone() | QueueSeen() | QueueGone():
@@ -95,10 +95,10 @@ class Evictions:
         gone: dict[GroupKey, set[str]] = {}
         for effect in effects:
             match effect:
-                case Reserve(key, reservation=Reservation() as reservation):
+                case Reserve(key, reservation=Reservation() as reservation, backfill=False):
                     yield from self._judge_choice(key, reservation, effects, now)
                     self._kept[key] = _Kept(reservation)
-                case Reserve(key):
+                case Reserve(key, backfill=False):
                     self._kept.pop(key, None)
                 case Reached(key, Milestone.PLANNED | Milestone.UNRESERVED):
                     self._kept.pop(key, None)

@@ -7,7 +7,7 @@ The new life has a driver of its own; its writes are answered as done at once, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extender.core.effects import (
     CleanJob,
@@ -132,9 +132,9 @@ class Restart:
             case Nominate(uid, node=node):
                 # Nominations that are left over are cleared: the only thing that a restart may write.
                 return node is not None and self.api.pods[uid].nominated_node != node
-            case Reserve(pod=pod, job=job, reservation=kept):
+            case Reserve(pod=pod, job=job):
                 there = self.api.pods.get(pod.uid) if pod is not None else self.api.jobs.get(job.key) if job else None
-                return there is not None and there.reservation != kept
+                return there is not None and replace(there, **effect.fields) != there
             case _:
                 return False
 

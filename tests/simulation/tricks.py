@@ -176,9 +176,9 @@ def forged_reservation(tenant: Tenant) -> None:
     victims = tuple(Victim(key, releases=("r",)) for key in dict.fromkeys(gangs) if key is not None)
     rooms = tuple((one.name, tenant.device) for one in tenant.nodes)
     kept, job = Reservation(rooms, victims, 2.5e11), tenant.job(len(tenant.nodes))
-    tenant.later(lambda: tenant.forge(job.key, reservation=kept))
+    tenant.later(lambda: tenant.forge(job.key, reservation=kept, backfill=kept))
     for pod in tenant.pods(running=False):
-        tenant.move(pod, reservation=kept)
+        tenant.move(pod, reservation=kept, backfill=kept)
     tenant.restart()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from extender.kube.reading.constraints import WOKEN
 from extender.kube.reading.eviction import EVICTED_AT
 from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import Meta, PodObject
-from extender.kube.reading.reserved import PREEMPTING
+from extender.kube.reading.reserved import RESERVATIONS
 from policies.model import GANG_GATE, Job, Pod
 
 CLEANED = "what Muster wrote on it comes off"
@@ -115,13 +115,14 @@ class Planner:
         meta, gated = obj.metadata or Meta(), GANG_GATE in pod.gates
         # kube-scheduler nominates pods too, for which it has preempted others: it knows no gangs.
         nominated = bool(pod.nominated_node) and pod.scheduler in self._schedulers and pod.group is not None
-        woken, reserves = WOKEN in (meta.labels or {}), PREEMPTING in (meta.annotations or {})
+        woken = WOKEN in (meta.labels or {})
+        reserved = [key for key in RESERVATIONS if key in (meta.annotations or {})]
         says = [UNGATED] if gated else []
         if nominated:
             says.append(CLEARED.format(pod.nominated_node))
-        if woken or reserves:
+        if woken or reserved:
             says.append(CLEANED)
-        write = partial(_free, pod, gated=gated, nominated=nominated, woken=woken, reserves=reserves)
+        write = partial(_free, pod, gated=gated, nominated=nominated, woken=woken, reserved=reserved)
         return Step(pod.namespace, "Pod", pod.name, tuple(says), write) if says else None
 
     def of_node(self, obj: Object) -> Step | None:
@@ -169,11 +170,11 @@ async def _check_start(kind: Kind, patch: Mapping[str, Any], job: Job, kube: Kub
         raise ApiError(409, "Conflict", "an admission policy has suspended it again; run this command once more")
 
 
-async def _free(pod: Pod, kube: Kube, *, gated: bool, nominated: bool, woken: bool, reserves: bool) -> None:
+async def _free(pod: Pod, kube: Kube, *, gated: bool, nominated: bool, woken: bool, reserved: Sequence[str]) -> None:
     if nominated or woken:
         status, labels = {"nominatedNodeName": ""} if nominated else {}, {WOKEN: None} if woken else None
         await kube.patch_status(pod.namespace, pod.name, pod.uid, status, labels)
-    if reserves:
-        await kube.annotate(pod.namespace, pod.name, pod.uid, {PREEMPTING: None})
+    if reserved:
+        await kube.annotate(pod.namespace, pod.name, pod.uid, dict.fromkeys(reserved))
     if gated:
         await kube.ungate(pod.namespace, pod.name, pod.uid)

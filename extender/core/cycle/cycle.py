@@ -25,6 +25,7 @@ from math import inf
 from typing import Protocol
 
 from extender.core.causes import Cause, Creating, OtherScheduler, PolicyFailed, Preempted, SharedSpread, Unplaced
+from extender.core.cycle.backfill import Backfilling
 from extender.core.cycle.commit import Commit
 from extender.core.cycle.flavors import Refused
 from extender.core.cycle.queues import Queued
@@ -60,6 +61,7 @@ from extender.core.limits import Limits
 from extender.core.preemption.preempt import Evict, Later, Preempting
 from extender.core.preemption.reservations import Reservations
 from extender.core.queue.demands import Demands
+from extender.core.queue.forecast import Forecast
 from extender.core.queue.line import Ahead, Line, in_need
 from extender.core.queue.planner import Changed, Plan, Planner
 from extender.core.queue.shortfalls import Lack, Shortfalls
@@ -119,6 +121,8 @@ class Cycle:
     _preempting: Preempting
     _commit: Commit
     _reservations: Reservations
+    _backfilling: Backfilling
+    _forecast: Forecast
     _elastic: Elastic
     _allocations: Allocations
 
@@ -174,7 +178,7 @@ class Cycle:
         if self._changes.taken:
             wanted.append(self._refresh_at)
         if self._pending.keys:
-            wanted.append(self._preempting.due(at))
+            wanted += self._preempting.due(at), self._backfilling.due(), self._forecast.due()
         return min((max(at, due) for due in wanted if due is not None), default=None)
 
     def tick(self, now: float) -> bool:
@@ -211,6 +215,7 @@ class Cycle:
         self._queued.review(self._shortfalls, now)
         self._vain, self._in_need = 0, None
         self._began = now
+        self._backfilling.begin(now)
         refresh = changes.taken and now >= self._refresh_at
         freed, met, gone, victims = list[Freed](), list[Pod](), False, self._preempting.review(now)
         ended: Mapping[str, None] = {}
@@ -263,6 +268,8 @@ class Cycle:
         self._changes.wary = self._changes.wary and any(
             shape.related for _, shape in self._shortfalls.shapes(Lack.ROOM)
         )
+        yield from self._backfilling.review(self._now)
+        yield from self._forecast.review(self._now)
         self._rest_until = self._now + min(_REST_S * self._vain, _REST_MAX_S)
         yield LOOK
 
@@ -374,7 +381,7 @@ class Cycle:
         if why is not None:
             return why
         known = None
-        if not self._preempting.is_ready(workload.key):
+        if not (self._preempting.is_ready(workload.key) or self._backfilling.has_reserved(workload.key)):
             known = self._queued.refused(workload, shape, self._shortfalls)
         return known or until_started(self._starting, workload, demand, related=shape.related)
 
@@ -402,7 +409,9 @@ class Cycle:
         if (pending := self._elastic.pending(workload, shape)) is not None:
             return pending
         instead = yield from self._preempting.instead(workload, shape, why, line, now)
-        return instead if isinstance(instead, Later | Evict) else self._elastic.instead(workload, instead, now)
+        if isinstance(instead, Later | Evict):
+            return instead
+        return self._backfilling.with_facts(workload, self._elastic.instead(workload, instead, now))
 
     def _until_proven(self, workload: Workload, now: float) -> Creating | None:
         """While others wait, one job alone whose pods may never come has room at a time. Two that take turns would
@@ -516,6 +525,7 @@ class Cycle:
     def _park(self, workload: Workload) -> None:
         """Let a workload that was looked at wait for what it lacks. It needs no devices of an earlier start then."""
         self._queued.park(workload, self._shortfalls, self._now)
+        self._backfilling.wait(workload)
         self._allocations.settle(workload)
 
     def recover(self, now: float, recovery: EarlierLife) -> None:
@@ -523,6 +533,7 @@ class Cycle:
         from then on, plan the others, and clear what is left of plans that do not hold.
         """
         self._now = self._began = now
+        self._backfilling.begin(now)
         self._walk = self._recovering(recovery)
         self._go_on()
 
@@ -530,6 +541,7 @@ class Cycle:
         self._queued.review(self._shortfalls, self._now)
         yield from recovery.all(self._now)
         self._reservations.restore(self._now)
+        self._backfilling.restore(self._now)
         line = yield from self._line(list(self._pending.keys))
         while isinstance(workload := line.next(), Workload):
             yield from self._resume(workload)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from extender.core.causes import NoQuota, NoRoom, NotThisFlavor, Uncovered, Unplaced
 from extender.core.explain.facts import Facts
+from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.pending import Amounts
 from extender.core.ledger.preemptions import Preemptions
 from extender.core.ledger.queues import Picture
@@ -55,6 +56,7 @@ class QuotaPlans:
     _pods: Mapping[str, Pod]
     _quotas: Quotas
     _preemptions: Preemptions
+    _backfills: Backfills
     _facts: Facts
     _planner: Planner
     _demands: Demands
@@ -166,7 +168,7 @@ class QuotaPlans:
         if workload.version != demand.version:
             return Changed()
         tried_as[flavored] = None
-        ready = self._preemptions.is_ready(workload.key)
+        ready = self._preemptions.is_ready(workload.key) or workload.key in self._backfills
         if not ready and (known := shortfalls.get(flavored)) is not None:
             return known
         found = yield from self._planner.plan(workload, Demand(demand.version, None, asked, flavored, made), flavored)

@@ -567,11 +567,11 @@ def victims_text(victims: tuple[Victim, ...]) -> str:
 def _with_facts(text: str, facts: tuple[causes.Beside, ...]) -> str:
     """Say what is known beside it; what pods ask for beyond their templates stands before it."""
     for fact in facts:
-        text = f"{fact.detail}: {text}" if isinstance(fact, causes.Differs) else f"{text}; {_beside(fact)}"
+        text = f"{fact.detail}: {text}" if isinstance(fact, causes.Differs) else f"{text}; {fact_text(fact)}"
     return text
 
 
-def _beside(fact: causes.Beside) -> str:  # noqa: C901, one line for each fact
+def fact_text(fact: causes.Beside) -> str:  # noqa: C901, one line for each fact
     match fact:
         case causes.PutOff():
             return (
@@ -606,4 +606,30 @@ def _beside(fact: causes.Beside) -> str:  # noqa: C901, one line for each fact
             return _in_vain(fact)
         case causes.EvictionEnded():
             return _eviction_ended(fact)
+        case causes.RoomReserved():
+            return _reserved(fact)
+        case causes.RoomReservedForOthers(workload=key, nodes=nodes, start_by=start_by):
+            room = f"room on {many(len(nodes), 'node')} is reserved for"
+            start = (
+                "" if start_by is None else f", which starts by {instant_text(start_by)}; what ends before that may run"
+            )
+            return f"{room} {mentioned([Mention(key.namespace, str(key))])}{start}"
     assert_never(fact)
+
+
+def _reserved(fact: causes.RoomReserved) -> str:
+    """``"room on 2 nodes is reserved for it; it starts by 2026-11-21 14:05 UTC, after default/a has ended (...)"``."""
+    text = f"room on {many(len(fact.nodes), 'node')} is reserved for it"
+    if fact.start_by is None:
+        return f"{text}; no duration tells when what runs there ends"
+    text += f"; it starts by {instant_text(fact.start_by)}"
+    if fact.after is None:
+        return text
+    ended = f"after {fact.after} has ended"
+    ended = mentioned([Mention(fact.after.namespace, ended, other="after a workload of another namespace has ended")])
+    return f"{text}, {ended}; that rests on {fact.rests_on}" if fact.rests_on else f"{text}, {ended}"
+
+
+def instant_text(wall: float) -> str:
+    """``"2026-11-21 14:05 UTC"``, of seconds since the epoch."""
+    return f"{datetime.fromtimestamp(wall, UTC):%Y-%m-%d %H:%M} UTC"

@@ -19,6 +19,7 @@ from extender.core.explain.telling import Reporter
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.stamps import DOMAIN, NODE, RANK, costs_of, gang_to_stamp, marks_of, ranks_of
 from extender.core.gate.steering import Steering
+from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.expected import uncreated
 from extender.core.ledger.kube_scheduler import carrying_out
@@ -75,6 +76,7 @@ class Bindings:
     _claims: Claims
     _quotas: Quotas
     _preemptions: Preemptions
+    _backfills: Backfills
     _changes: Changes
     _binds: BindCalls
     _reporter: Reporter
@@ -325,7 +327,7 @@ class Bindings:
 
     def _bind_alone(self, pod: Pod, event: BindArrived) -> None:
         """A pod of no gang: at once, unless the room was promised after it had passed filter."""
-        if self._preemptions.keeps_out(pod, event.node):
+        if self._preemptions.keeps_out(pod, event.node, self._backfills.open_to_pod(pod)):
             return self._outbox.answer(event.call, f"the room on {event.node} is kept for a gang that is starting")
         self._changes.taken = True
         self._room.end_kept(pod.uid)

@@ -21,6 +21,7 @@ from extender.core.answers import Nominated, Ungated, Unwritten
 from extender.core.causes import Carrier
 from extender.core.effects import Confirm, Deallocate, Hint, Nominate, Reserve, Ungate, Wake
 from extender.core.instants import pause_s
+from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.kube_scheduler import carrying_out, parked
 from extender.core.ledger.preemptions import Preemptions
@@ -30,7 +31,7 @@ from extender.core.ledger.volumes import Volumes
 from extender.core.limits import Limits
 from extender.core.workload.members import Member, MemberState, Step
 from extender.core.workload.workload import Workload
-from policies.model import GANG_GATE, UNCONSTRAINED, GroupKey, Pod
+from policies.model import GANG_GATE, UNCONSTRAINED, GroupKey, Job, Pod, Reservation
 from policies.placement.rules import Unclear, rules_of, seen_by
 
 _LARGEST_PIN = 64
@@ -420,6 +421,7 @@ class Repeats:
         store: Store,
         outbox: Outbox,
         preemptions: Preemptions,
+        backfills: Backfills,
         namespaces: Namespaces,
         steering: Steering,
         lets_go: Callable[[GroupKey, str], bool],
@@ -428,6 +430,7 @@ class Repeats:
         self._store = store
         self._outbox = outbox
         self._preemptions = preemptions
+        self._backfills = backfills
         self._namespaces = namespaces
         self._steering = steering
         self._lets_go = lets_go
@@ -443,8 +446,8 @@ class Repeats:
         """Note that this could not be written."""
         about: object
         match effect:
-            case Reserve(key=workload, pod=pod):
-                about = workload, pod and pod.uid
+            case Reserve(key=workload, pod=pod, backfill=backfill):
+                about = workload, pod and pod.uid, backfill
             case Hint(uid="", owner=owner):
                 about = effect.namespace, owner
             case _:
@@ -507,15 +510,19 @@ class Repeats:
         return effect if wanted else None
 
     def _left_over(self, effect: Reserve) -> Reserve | None:
-        """Return the write that takes a reservation off, if it is there still and its workload evicts no victims."""
+        """Return the write that takes a reservation off, if it is there still and its workload has none."""
         key = effect.key
         workload = self._store.workloads.get(key)
-        if key in self._preemptions.under_way:
+        if key in (self._backfills.of if effect.backfill else self._preemptions.under_way):
             return None
         if effect.pod is not None:
             pod = self._store.pods.get(effect.pod.uid)
-            return None if pod is None or pod.reservation is None else replace(effect, pod=pod)
+            return None if pod is None or _written(effect, pod) is None else replace(effect, pod=pod)
         record = None if workload is None else workload.job
         if record is None or effect.job is None or record.seen.uid != effect.job.uid or record.writing is not None:
             return None
-        return None if record.seen.reservation is None else replace(effect, job=record.seen)
+        return None if _written(effect, record.seen) is None else replace(effect, job=record.seen)
+
+
+def _written(effect: Reserve, on: Pod | Job) -> Reservation | None:
+    return on.backfill if effect.backfill else on.reservation

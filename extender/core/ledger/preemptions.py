@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from extender.core.causes import EvictionEnded, Preempting
@@ -305,15 +305,16 @@ class Preemptions:
         preemption = self.under_way.get(key_of(pod))
         return preemption if preemption is not None and preemption.written_on == pod.uid else None
 
-    def keeps_out(self, pod: Pod, node: str) -> bool:
+    def keeps_out(self, pod: Pod, node: str, open_to: Sequence[Owner]) -> bool:
         """Whether others are promised so much there that this pod of no gang does not fit, not even with what is kept
-        for it."""
+        for it. ``open_to``: whose promised room it may use."""
         own, promised = room_of(key_of(pod), node), self._claims.promised_nodes.get(node, {})
         if pod.uid in promised or not promised.keys() - {own}:
             return False
-        room, kept = self._claims.room(node), self._claims.get(own)
-        if kept is not None:
-            room |= {name: room.get(name, 0) + amount for name, amount in kept.requests}
+        room = self._claims.room(node)
+        for owner in (own, *open_to):
+            if (kept := self._claims.get(owner)) is not None and kept.node == node:
+                room |= {name: room.get(name, 0) + amount for name, amount in kept.requests}
         return any(room.get(name, 0) < amount for name, amount in pod.requests if amount)
 
     @property

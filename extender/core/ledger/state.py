@@ -13,6 +13,7 @@ from functools import cache
 from inspect import signature
 from typing import TypeVar
 
+from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.budgets import DisruptionBudgets
 from extender.core.ledger.claims import Claim, Claims, emptied
 from extender.core.ledger.cliques import Cliques
@@ -286,6 +287,8 @@ class State:
         self.quotas = Quotas(self.limits, claims, store.pods, store.workloads, self.namespaces)
         self.durations = self.make(Durations)
         self.preemptions = Preemptions(claims)
+        self.durations = self.make(Durations)
+        self.backfills = self.make(Backfills)
         self.creation, self.failed_creation = Creation(), FailedCreation()
         self.trials, self.additions, self.astray = Trials(enabled=self.limits.trials), Additions(), Astray()
         self.starting, self.timers = Starting(), Timers()

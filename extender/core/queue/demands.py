@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from extender.core.causes import Cause, CountedAs, NotThisFlavor, StartedWith
 from extender.core.explain.problems import Problems, too_many_shapes
+from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.pending import Own, Pending
 from extender.core.ledger.queues import Picture
@@ -200,6 +201,7 @@ class Demands:
     _quotas: Quotas
     _pending: Pending
     _singles: WaitingSingles
+    _backfills: Backfills
     _problems: Problems
 
     def __post_init__(self) -> None:
@@ -251,7 +253,7 @@ class Demands:
         trouble = too_many_shapes(roles, self._limits)
         counts = tuple((role, len(some)) for role, some in roles.items())
         caps, kept = workload.retries.caps, tuple(workload.reserved)
-        tied = (*tied, *self._parts(workload, asked))
+        tied = (*tied, *self._parts(workload, asked), *self._backfills.lane(workload))
         priority = workload.priority, workload.pods_priority
         shape = self._shape(workload.lacking, counts, caps, kept, tied, related, priority)
         workload.demand = Demand(version, trouble) if trouble else Demand(version, None, tuple(asked), shape)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from extender.core.causes import QueueOrder
 from extender.core.effects import AnswerFilter, Wake
 from extender.core.events import FilterCalled
+from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claims, Owner
 from extender.core.ledger.creation import FailedCreation
 from extender.core.ledger.devices import Devices
@@ -476,6 +477,7 @@ class Singles:
     _outbox: Outbox
     _claims: Claims
     _preemptions: Preemptions
+    _backfills: Backfills
     _devices: Devices
     _singles: WaitingSingles
     _kept_out: KeptOut
@@ -486,8 +488,11 @@ class Singles:
         if not promised:
             self._outbox.append(AnswerFilter(event.call, event.candidates))
             return
-        view = self._claims.snapshot()
-        roomy = (view.slots(self._devices.classes.listed(pod.requests, view)) > 0).tolist()
+        open_to = self._backfills.open_to_pod(pod)
+        with self._claims.statement() as statement:
+            self._claims.leave_out(statement, open_to)
+            view = statement.snapshot
+            roomy = (view.slots(self._devices.classes.listed(pod.requests, view)) > 0).tolist()
         own = self._preemptions.of_pod(pod)
         refused = {
             node: None
@@ -495,7 +500,7 @@ class Singles:
             if node in promised
             and pod.uid not in promised[node]
             and not ((row := view.rows.get(node)) is not None and roomy[row])
-            and (own is None or self._preemptions.keeps_out(pod, node))
+            and (own is None or self._preemptions.keeps_out(pod, node, open_to))
         }
         if refused:
             self._kept_out.add(pod)

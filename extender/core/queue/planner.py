@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from extender.core import causes
 from extender.core.explain.facts import Facts, Holders
+from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claim, Claims, SlotOf
 from extender.core.ledger.devices import Devices
 from extender.core.ledger.preemptions import Preemptions
@@ -47,6 +48,7 @@ class Statements:
     _pods: Mapping[str, Pod]
     _claims: Claims
     _preemptions: Preemptions
+    _backfills: Backfills
     _singles: WaitingSingles
 
     @contextmanager
@@ -58,7 +60,8 @@ class Statements:
         """
         with self._claims.statement(tree) as statement:
             slots = [SlotOf(workload.key, slot) for slot in workload.reserved]
-            self._claims.leave_out(statement, [*slots, *self._room_of_victims(workload)])
+            kept = *self._room_of_victims(workload), *self._backfills.open_to(workload)
+            self._claims.leave_out(statement, [*slots, *kept])
             self._try_singles(statement, self._singles.ahead_of(workload).values())
             if expected := self.expected_before(workload):
                 view = statement.snapshot
@@ -143,6 +146,13 @@ class Planner:
         if not isinstance(found, Plan) or self._as_of(workload) == as_of or self.holds(workload, found):
             return found
         return Changed()
+
+    def preview(
+        self, workload: Workload, demand: Demand, shape: Shape, view: Snapshot
+    ) -> Steps[Plan | causes.Unplaced | Changed]:
+        """A plan on the nodes as ``view`` shows them: as they may be later, say. It is not for committing."""
+        beside = yield from siblings(workload, demand.flavors)
+        return (yield from self._plan(workload, demand, shape, view, beside))
 
     def _plan(
         self, workload: Workload, demand: Demand, shape: Shape, view: Snapshot, beside: Sequence[Sibling]

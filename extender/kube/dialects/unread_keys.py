@@ -35,7 +35,7 @@ from extender.kube.reading.numbering import ROLE
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.plain import plain, quoted
 from extender.kube.reading.queue_name import MISSPELT_OF_PODS, is_misspelt
-from extender.kube.reading.reserved import PREEMPTING
+from extender.kube.reading.reserved import RESERVATIONS
 from extender.kube.reading.topology import PREFERRED, REQUIRED, SLICE_SIZE, SLICE_TOPOLOGY
 
 SAID_BY_PEOPLE = (POD_GROUP, MIN_MEMBER, REQUIRED, PREFERRED, SLICE_SIZE, SLICE_TOPOLOGY, ROLE)
@@ -47,7 +47,7 @@ _OF_JOBS = (
     COMPONENT, PODSET, INDEX_LABEL,
 )  # fmt: skip
 """Read on jobs, or written on their pods by Muster."""
-_OF_PODS = (*WRITTEN, WOKEN, PREEMPTING)
+_OF_PODS = (*WRITTEN, WOKEN, *RESERVATIONS)
 """Written on pods by Muster."""
 _KNOWN = frozenset((*SAID_BY_PEOPLE, *OF_RUNS, *_OF_JOBS, *_OF_PODS))
 _PREFIX = "muster.dev/"

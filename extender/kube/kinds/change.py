@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from extender.core.effects import StartJob
+from extender.core.effects import Reserve, StartJob
 from extender.kube.dialects import MIN_MEMBER, POD_GROUP
 from extender.kube.keys import FLAVORS, IN_VAIN, OWN, PLAN, WORKLOAD
 from extender.kube.kinds.kind import Kind, Object, Template, UnreadableJobError, found, put
@@ -18,8 +18,8 @@ from extender.kube.kinds.template import kept_of, kept_text, put_on, take_off
 from extender.kube.reading.eviction import EVICTED_AT, evictions_text
 from extender.kube.reading.objects import Meta
 from extender.kube.reading.quantity import duration_s
-from extender.kube.reading.reserved import PREEMPTING, reservation_text
-from policies.model import InVain, PlannedNodes, Reservation, Toleration
+from extender.kube.reading.reserved import RESERVATIONS, annotation_of
+from policies.model import InVain, PlannedNodes, Toleration
 
 _ITSELF = "metadata.annotations"
 """What is kept of the job itself, beside what is of its templates. No template has that name."""
@@ -91,15 +91,16 @@ def clean(kind: Kind, obj: Object, *, for_good: bool = False) -> None:
             take_off(template, kept.get(template.name, {}), emptied=template.emptied and not for_good)
         _carry(kind, obj, templates)
         wait_as_before(kind, obj, kept.get(_ITSELF, {}))
-    forget(obj, PLAN, OWN, FLAVORS, PREEMPTING)
+    forget(obj, PLAN, OWN, FLAVORS, *RESERVATIONS)
 
 
-def reserve(obj: Object, reservation: Reservation | None) -> None:
+def reserve(obj: Object, effect: Reserve) -> None:
     """Write down what room is kept for it, or take that off. Raises UnreadableJobError."""
-    if reservation is None:
-        return forget(obj, PREEMPTING)
+    key, text = annotation_of(effect)
+    if text is None:
+        return forget(obj, key)
     said = _annotations(obj)
-    said[PREEMPTING] = reservation_text(reservation)
+    said[key] = text
     if _bytes(said) > MOST_BYTES:
         raise UnreadableJobError(TOO_LARGE)
     return None

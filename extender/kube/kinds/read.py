@@ -29,7 +29,7 @@ from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, Meta
 from extender.kube.reading.plain import is_name, plain, quoted
 from extender.kube.reading.queue_name import MISSPELT, any_queue_of, is_misspelt, shown_queue
-from extender.kube.reading.reserved import reservation_of
+from extender.kube.reading.reserved import PREEMPTING, RESERVED, reservation_from
 from policies.model import Controller, GroupKey, Job, Pod, PodSet, PodSets, RunTerms, SlotKey
 from policies.model.duration import NO_RUN_TERMS, longest
 
@@ -185,7 +185,8 @@ class Reader:
             hint="; ".join(hints_of(meta)) or None,
             delay=kind.delay(obj),
             no_pods=kind.has_no_pods(obj),
-            reservation=reservation_of(meta.annotations),
+            reservation=reservation_from((meta.annotations or {}).get(PREEMPTING)),
+            backfill=reservation_from((meta.annotations or {}).get(RESERVED)),
             eviction=terms_of(meta),
             run=run_terms_of(meta).over(said.run),
             began=_began(obj),

@@ -1,17 +1,21 @@
-"""The room that is kept for a workload, as its annotation ``muster.dev/preempting`` says it."""
+"""The room that is kept for a workload, as ``muster.dev/preempting`` and ``muster.dev/reserved`` say it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from msgspec import Struct
 
+from extender.core.effects import Reserve
+from extender.core.instants import LATEST
 from extender.kube.reading.plain import is_identifier, is_name, is_resource, json_of
 from policies.model import GroupKey, Requests, Reservation, Victim
 
 PREEMPTING = "muster.dev/preempting"
 """On the job, or on one pod of the gang, for which others are being evicted."""
+RESERVED = "muster.dev/reserved"
+"""On the job, or on one pod of the gang, that waits until others have ended by themselves."""
+RESERVATIONS = (PREEMPTING, RESERVED)
 _MOST = 20_000
 """Nodes or victims of one reservation."""
 _MOST_OF_ONE = 1 << 55
@@ -24,6 +28,12 @@ class _Written(Struct):
     rooms: list[tuple[dict[str, int], list[str]]]
     victims: list[tuple[str, str, str, list[str]]]
     until: float
+
+
+def annotation_of(effect: Reserve) -> tuple[str, str | None]:
+    """Return the annotation that the effect changes, and its new text; None takes it off."""
+    text = None if effect.reservation is None else reservation_text(effect.reservation)
+    return RESERVED if effect.backfill else PREEMPTING, text
 
 
 def reservation_text(reservation: Reservation) -> str:
@@ -39,10 +49,12 @@ def reservation_text(reservation: Reservation) -> str:
     return json.dumps(said, separators=(",", ":"))
 
 
-def reservation_of(annotations: Mapping[str, str] | None) -> Reservation | None:
-    """None where there is none, or nobody can have written it by ``reservation_text``."""
-    written = json_of((annotations or {}).get(PREEMPTING), _Written)
-    if written is None or max(sum(len(nodes) for _, nodes in written.rooms), len(written.victims)) > _MOST:
+def reservation_from(text: str | None) -> Reservation | None:
+    """Return what ``reservation_text`` wrote. None where there is no text, or nobody can have written it by that."""
+    written = json_of(text, _Written)
+    if written is None or not 0 <= written.until <= LATEST:
+        return None
+    if max(sum(len(nodes) for _, nodes in written.rooms), len(written.victims)) > _MOST:
         return None
     if not all(_is_room(requests) and all(map(is_name, nodes)) for requests, nodes in written.rooms):
         return None

@@ -20,7 +20,7 @@ from extender.kube.keys import FLAVORS, INDEX_LABEL, PLAN, PODSET, PRIORITY_CLAS
 from extender.kube.kinds.plan import flavors_from, flavors_text, let_go_from, let_go_text, plan_from, plan_text
 from extender.kube.reading.numbering import KAI_SUBGROUP, RAY_GROUP, RAY_HEAD, REPLICA_TYPE, ROLE, VOLCANO_JOB
 from extender.kube.reading.queue_name import OF_VOLCANO
-from extender.kube.reading.reserved import PREEMPTING, reservation_of, reservation_text
+from extender.kube.reading.reserved import RESERVATIONS, reservation_from, reservation_text
 from extender.kube.reading.topology import KUEUE_LAYERS, LWS_EXCLUSIVE, TOPOLOGY, layers_renamed
 from extender.kube.snapshots.reduction import READ
 from extender.kube.snapshots.snapshot import ClusterFile
@@ -260,7 +260,7 @@ def _flavors(text: str, say: Say) -> str:
 
 
 def _reservation(text: str, say: Say) -> str:
-    if (said := reservation_of({PREEMPTING: text})) is None:
+    if (said := reservation_from(text)) is None:
         return ""
     rooms = [
         (say("node", node), tuple(sorted((say("key", name), amount) for name, amount in asked)))
@@ -280,7 +280,7 @@ def _reservation(text: str, say: Say) -> str:
 RENAMED: dict[str, Callable[[str, Say], str]] = {
     PLAN: _plan,
     FLAVORS: _flavors,
-    PREEMPTING: _reservation,
+    **dict.fromkeys(RESERVATIONS, _reservation),
     yunikorn.TASK_GROUPS: lambda text, say: yunikorn.renamed(text, lambda role: say("role", role)),
     KUEUE_LAYERS: lambda text, say: layers_renamed(text, lambda level: say("key", level)),
 }

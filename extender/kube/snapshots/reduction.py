@@ -37,15 +37,15 @@ from extender.kube.reading.objects import (
     VolumeSpec,
 )
 from extender.kube.reading.queue_name import OF_VOLCANO
-from extender.kube.reading.reserved import PREEMPTING
+from extender.kube.reading.reserved import RESERVATIONS
 from extender.kube.reading.topology import MANAGED_BY_KUEUE
 from extender.kube.reading.topology import READ as TOPOLOGY_READ
 from extender.kube.snapshots.jobs import JobObject
 
 _OF_JOBS = (PLAN, FLAVORS, HOLD, MIN_PARALLELISM, PRIORITY_CLASS, WORKLOAD, EVICTED_AT, IN_VAIN)
 READ = frozenset(
-    (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *TOPOLOGY_READ, *MANAGED_BY_KUEUE, *QUEUES, *OF_RUNS, PREEMPTING)
-).union(_OF_JOBS, (OF_VOLCANO,))
+    (*dialects.READ, *owner.READ, *NUMBERS, *STAMPED, *TOPOLOGY_READ, *MANAGED_BY_KUEUE, *QUEUES, *OF_RUNS)
+).union(_OF_JOBS, (OF_VOLCANO, *RESERVATIONS))
 """Every annotation or label of a pod, a PodGroup, an owner or a job that a decision reads. No other one is written, but
 for labels that some pod selects others by."""
 _BOUND = "bound"

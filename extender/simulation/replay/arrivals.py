@@ -18,7 +18,9 @@ URGENT = 100
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """One job: ``pods`` of ``gpus`` each, that run for ``run_s`` once ``needed`` of them have started together.
-    ``queue``: the LocalQueue of its namespace that it names, or empty."""
+    ``queue``: the LocalQueue of its namespace that it names, or empty. ``estimate_s``: how long its author expects it
+    to run, its start-up included; None where nothing is said.
+    """
 
     name: str
     submit_s: float
@@ -29,6 +31,7 @@ class Arrival:
     min_member: int = 0
     queue: str = ""
     namespace: str = "default"
+    estimate_s: float | None = None
 
     @property
     def needed(self) -> int:
@@ -65,6 +68,18 @@ def at_load(arrivals: Sequence[Arrival], gpus: int, load: float) -> list[Arrival
 def with_urgent(arrivals: Sequence[Arrival], part: float, random: Random) -> list[Arrival]:
     """The same jobs; each is urgent, of a higher priority than the others, with that probability."""
     return [replace(one, priority=URGENT) if random.random() < part else one for one in arrivals]
+
+
+def with_estimates(arrivals: Sequence[Arrival], start_s: float, factor: float, random: Random) -> list[Arrival]:
+    """The same jobs; the author of each expects how long it runs, ``start_s`` for its start-up included.
+
+    ``factor``: by how much an estimate is too short or too long at most, evenly on a logarithmic scale; 1 is exact.
+    """
+    found = []
+    for one in arrivals:
+        wrong = factor ** random.uniform(-1, 1)
+        found.append(replace(one, estimate_s=(start_s + one.run_s) * wrong))
+    return found
 
 
 def from_zero(arrivals: Sequence[Arrival]) -> list[Arrival]:

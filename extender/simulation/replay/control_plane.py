@@ -165,11 +165,11 @@ class CollapsedControlPlane:
 
     def _reserve(self, effect: Reserve) -> None:
         pod = effect.pod
-        if not self._preempts:
+        if not self._preempts and not effect.backfill:
             return
         if pod is not None and pod.uid in self.pods:
-            self.see(replace(self.pods[pod.uid], reservation=effect.reservation))
-        self.feed(Reserved(effect.key, pod, effect.job, effect.reservation))
+            self.see(replace(self.pods[pod.uid], **effect.fields))
+        self.feed(Reserved(effect.key, pod, effect.job, effect.reservation, backfill=effect.backfill))
 
     def _write_job(self, effect: JobEffect) -> None:
         uid, job = effect.job.uid, self.jobs[effect.job.uid]
@@ -222,6 +222,7 @@ def started(job: Job, effect: StartJob) -> Job:
         plan=dict(effect.plan),
         flavors=effect.flavors or None,
         reservation=None,
+        backfill=None,
     )
 
 
@@ -236,6 +237,7 @@ def stopped(job: Job) -> Job:
         plan=None,
         flavors=None,
         reservation=None,
+        backfill=None,
     )
 
 

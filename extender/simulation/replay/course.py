@@ -12,7 +12,7 @@ from typing import Protocol
 from extender.simulation.clock import Clock, Timer
 from extender.simulation.replay.arrivals import Arrival
 from extender.simulation.replay.shape import GPU
-from policies.model import GANG_GATE, Dialect, GroupRef, Pod, Topology
+from policies.model import GANG_GATE, Dialect, GroupRef, Pod, RunTerms, Topology
 from policies.model.topology import SILENT
 
 Step = tuple[float, float, float, float, float]
@@ -154,6 +154,7 @@ class Life:
                 topology=topology,
                 group=ref,
                 queue=one.queue,
+                run=RunTerms(one.estimate_s),
             )
             for index in range(one.pods)
         ]

@@ -59,11 +59,19 @@ def test_what_is_read_of_the_file_is_what_the_watch_reads(manifest: str) -> None
     obj = stored(manifest)
     obj["metadata"]["labels"] = {"muster.dev/queue-name": "team", "kueue.x-k8s.io/priority-class": "high"}
     room = '{"rooms":[[{"cpu":1000},["n1"]]],"victims":[["team","job-x","",[]]],"until":1.0}'
-    said = {"hold": "true", "min-runtime": "1h", "evicted-at": "2026-01-02T03:04:05.000+00:00", "preempting": room}
+    said = {
+        "hold": "true",
+        "min-runtime": "1h",
+        "evicted-at": "2026-01-02T03:04:05.000+00:00",
+        "preempting": room,
+        "reserved": room,
+    }
     annotations = {f"muster.dev/{key}": value for key, value in said.items()}
     obj["metadata"]["annotations"] = {**obj["metadata"].get("annotations", {}), **annotations}
     kind = kind_of(obj)
-    assert READER.read(kind, obj).reservation is not None
+    job = READER.read(kind, obj)
+    assert job.reservation == job.backfill
+    assert job.reservation is not None
     runs = started(kind, obj)
     for shown in (obj, runs, stopped_again(kind, runs), runs | {"status": {"active": 1, "ready": 1}}):
         live = READER.read(kind, shown)

@@ -90,6 +90,7 @@ class BatchJob:
     flavors: Mapping[str, Mapping[str, str]] | None = field(default=None, hash=False)
     evicted: tuple[float, ...] = ()
     reservation: Reservation | None = None
+    backfill: Reservation | None = None
     eviction: EvictionTerms = field(default_factory=EvictionTerms)
     hint: str | None = None
     of_class: int | None = None
@@ -144,6 +145,7 @@ class BatchJob:
             queue=self.queue,
             flavors=self.flavors,
             reservation=self.reservation,
+            backfill=self.backfill,
             evicted=self.evicted,
             eviction=self.eviction,
             hint=self.hint,
@@ -226,9 +228,9 @@ def written(job: BatchJob, write: Write) -> BatchJob | str:
             led = replace(job, led=dict(plan), labels=dict(write.labels), minimum=minimum, flavors=flavors)
             led = replace(led, tolerations=dict(write.tolerations))
             led = replace(led, plan=dict(plan) if write.let_go is None else None, let_go=write.let_go)
-            return replace(led, suspended=False, reservation=None, in_vain=None)
-        case Reserve(reservation=reservation):
-            return replace(job, reservation=reservation)
+            return replace(led, suspended=False, reservation=None, backfill=None, in_vain=None)
+        case Reserve():
+            return replace(job, **write.fields)
         case SuspendJob(evicted=evicted, in_vain=rest):
             stopped = replace(job, suspended=True, plan=None, let_go=None, flavors=None, evicted=evicted or job.evicted)
             return job if job.ended else replace(stopped, in_vain=rest or job.in_vain)

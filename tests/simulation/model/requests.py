@@ -102,7 +102,7 @@ def _write_mark(asked: Enqueue | Report | Reserve, api: ApiServer) -> int:
     """The phase of a PodGroup, the reservation of a pod."""
     match asked:
         case Reserve(pod=Pod() as pod):
-            return api.change_pod(pod.uid, reservation=asked.reservation)
+            return api.change_pod(pod.uid, **asked.fields)
         case Enqueue(key, uid):
             return api.take_up(key, uid)
         case Report(key, str(uid), pending=False):

@@ -32,7 +32,7 @@ from tests.simulation.plants.mutants import Core, asks
 def victims_told_before_it_is_written_down(effect: Effect, core: Core) -> Iterable[Effect]:
     yield effect
     if isinstance(effect, Reserve) and effect.reservation is not None:
-        core.extra += core.handle(Reserved(effect.key, effect.pod, effect.job, effect.reservation))
+        core.extra += core.handle(Reserved(effect.key, effect.pod, effect.job, effect.reservation, "", effect.backfill))
 
 
 @asks

@@ -1,0 +1,330 @@
+"""Which waiting workloads get a reservation, and for how long it stands.
+
+The first workload of a queue tree that cannot start gets one once it has waited for ``reserve_after_s``. Those behind
+it start only where they leave its room alone, or end in time (``extender.core.ledger.backfill``). A reservation stays
+with its workload until that starts, is held or deleted, or a workload of a higher priority needs the place.
+Where the durations of running workloads are not known, the nodes are drained: of a tree for one workload at a time, and
+of all GPUs no more than ``drain_share``, but for one workload that is larger than that by itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+
+from extender.core.answers import Reserved
+from extender.core.causes import Cause, Lacks, with_facts
+from extender.core.cycle.queues import Queued
+from extender.core.effects import Milestone, Reserve
+from extender.core.explain.reasons import fact_text
+from extender.core.explain.telling import Reporter
+from extender.core.gate.steering import Repeats
+from extender.core.jobs.elastic import AskNodes
+from extender.core.ledger.backfill import Backfill, Backfills, reserved_on
+from extender.core.ledger.claims import Claims
+from extender.core.ledger.durations import Durations
+from extender.core.ledger.pending import Nodes, Own, Pending
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.quotas import Quotas
+from extender.core.ledger.room import Room
+from extender.core.ledger.store import Outbox, Process, Store
+from extender.core.limits import Limits
+from extender.core.queue.endings import Endings, Opening
+from extender.core.workload.job import JobWrite
+from extender.core.workload.workload import Workload
+from policies.api import PolicyError
+from policies.model import GroupKey, Reservation
+from policies.placement.snapshot import kinds
+from policies.steps import AT_ONCE, Steps
+from policies.words import without_devices
+
+_REVIEW_S = 60.0
+"""A workload for which no room could be found is looked at again after so long."""
+_REST_S = 1.0
+"""Between two reviews: each looks at every workload that waits."""
+
+
+@dataclass(eq=False)
+class Backfilling:
+    """Makes reservations in the cycle (``review``), and follows them after every event (``follow``)."""
+
+    _limits: Limits
+    _process: Process
+    _store: Store
+    _outbox: Outbox
+    _room: Room
+    _claims: Claims
+    _quotas: Quotas
+    _durations: Durations
+    _preemptions: Preemptions
+    _backfills: Backfills
+    _pending: Pending
+    _reporter: Reporter
+    _queued: Queued
+    _endings: Endings
+    _repeats: Repeats
+
+    def __post_init__(self) -> None:
+        self._due = inf
+        """When the waiting workloads are to be looked at."""
+        self._looked_at = -inf
+
+    @property
+    def _enabled(self) -> bool:
+        return self._limits.reserve_after_s < inf
+
+    def begin(self, now: float) -> None:
+        """A cycle begins: from then on it counts whether workloads would end before a reservation starts."""
+        self._backfills.begin_cycle(now)
+
+    def due(self) -> float | None:
+        """When the next review is due, if one is."""
+        return max(self._due, self._looked_at + _REST_S) if self._due < inf else None
+
+    def wait(self, workload: Workload) -> None:
+        """A workload waits from now on: it may get a reservation when it has waited for long enough."""
+        if not self._enabled:
+            return
+        tree = self._tree_of(workload.key)
+        rivals = [one.priority for one in self._backfills.of.values() if one.tree == tree]
+        if len(rivals) < self._limits.reservations or min(rivals) < workload.priority:
+            self._due = min(self._due, self._old_enough(workload))
+
+    def review(self, now: float) -> Steps[None]:
+        """Reserve room for those who have waited for long enough, and find anew what was overrun."""
+        if (due := self.due()) is None or now < due:
+            return
+        self._due, self._looked_at = inf, now
+        doubted = self._backfills.doubted
+        for key in [key for key, one in self._backfills.of.items() if one.start_by <= now or key in doubted]:
+            doubted.pop(key, None)
+            if key in self._backfills and self._waits(key):
+                yield from self._renew(self._store.workloads[key], now)
+        trees: dict[str, list[Workload]] = {}
+        for count, key in enumerate(list(self._pending.keys), 1):
+            if not count % AT_ONCE:
+                yield AT_ONCE // 4
+            if (workload := self._store.workloads.get(key)) is not None and self._may_have_one(workload):
+                trees.setdefault(self._tree_of(key), []).append(workload)
+        for tree, waiting in trees.items():
+            yield from self._review_tree(tree, waiting, now)
+
+    def has_reserved(self, key: GroupKey) -> bool:
+        """Whether room is reserved for the workload."""
+        return key in self._backfills
+
+    def written(self, event: Reserved, now: float) -> None:
+        """A reservation that could not be written stands as long as the process does. One that ended meanwhile is taken
+        off again, and what could not be taken off is tried again later."""
+        if event.reservation is None:
+            if event.detail:
+                self._repeats.put(Reserve(event.key, event.pod, event.job, None, backfill=True), now)
+        elif event.key not in self._backfills.of:
+            self._outbox.append(Reserve(event.key, event.pod, event.job, None, backfill=True))
+
+    def follow(self, now: float) -> None:
+        """After an event: end the reservations of workloads that wait no more, and keep what has come free."""
+        backfills = self._backfills
+        if not backfills.of:
+            return
+        for key in [key for key in backfills.of if not self._waits(key)]:
+            self._end(key, now)
+        backfills.keep(now)
+        for key in backfills.take_grown():
+            self._pending.wake(Own(key))
+        soonest = min((one.start_by for one in backfills.of.values()), default=inf)
+        self._due = min(self._due, now if backfills.doubted else soonest)
+
+    def restore(self, now: float) -> None:
+        """After a restart: the reservations that are written on waiting workloads stand, where they can be believed.
+
+        Any user can write one: it is for no more than the workload asks for, and no tree has more than it may have.
+        """
+        for key in list(self._pending.keys):
+            workload = self._store.workloads[key]
+            for written_on, reservation in _written_on(workload):
+                tree = self._tree_of(key)
+                there = sum(one.tree == tree for one in self._backfills.of.values())
+                may = self._enabled and key not in self._backfills.of and there < self._limits.reservations
+                if may and _asks_for(workload, reservation):
+                    start_by = reservation.until + self._process.epoch if reservation.until else inf
+                    rooms = {node: Counter(dict(requests)) for node, requests in reservation.rooms}
+                    kept = Backfill(rooms, start_by, now, tree, workload.priority, None, written_on)
+                    self._backfills.begin(key, kept, now)
+                else:
+                    self._write(key, written_on, None)
+
+    def with_facts(self, workload: Workload, outcome: AskNodes | Cause) -> AskNodes | Cause:
+        """Add to why a workload waits what is reserved for it, and what is for others that it may not use."""
+        if not self._backfills.of or not isinstance(outcome, Lacks):
+            return outcome
+        if (own := self._backfills.of.get(workload.key)) is not None:
+            return with_facts(outcome, self._backfills.said(own))
+        others = (self._backfills.said_to_others(key, one) for key, one in self._backfills.closed_to(workload))
+        return with_facts(outcome, *others)
+
+    def _review_tree(self, tree: str, waiting: list[Workload], now: float) -> Steps[None]:
+        """Give the first of the waiting workloads reservations, as many as the tree may have."""
+        backfills = self._backfills
+        free = self._limits.reservations - sum(one.tree == tree for one in backfills.of.values())
+        for workload in self._in_order(waiting):
+            if workload.key in backfills.of:
+                continue
+            if free <= 0 and not (rival := self._rival(tree, workload.priority)):
+                return
+            if (at := self._old_enough(workload)) > now:
+                self._due = min(self._due, at)
+                return
+            if not (yield from self._reserve(workload, tree, now)):
+                self._due = min(self._due, now + _REVIEW_S)
+                continue
+            if free > 0:
+                free -= 1
+            elif rival:
+                self._end(rival, now)
+
+    def _in_order(self, waiting: list[Workload]) -> Iterator[Workload]:
+        """By the queue policy, the first one that came first among equals."""
+        turns, numbers = self._queued.turns, self._pending.keys
+        try:
+            yield from sorted(waiting, key=lambda one: (turns.of(one), numbers[one.key]))
+        except PolicyError:
+            return  # its turn says so
+
+    def _rival(self, tree: str, priority: int) -> GroupKey | None:
+        """The reservation of the tree that has the lowest priority, if that is lower than this one."""
+        of_tree = [(one.priority, key) for key, one in self._backfills.of.items() if one.tree == tree]
+        lowest, key = min(of_tree, key=lambda one: one[0])
+        return key if lowest < priority else None
+
+    def _reserve(self, workload: Workload, tree: str, now: float) -> Steps[bool]:
+        """Reserve the earliest room for the workload. Returns whether there is any."""
+        found = yield from self._opening(workload, now)
+        if found is None or not self._waits(workload.key):
+            return False
+        first = None if workload.job is not None else workload.members.first
+        written_on = "" if first is None else first.uid
+        reservation = Backfill(found.rooms, found.start_by, now, tree, workload.priority, found.after, written_on)
+        if reservation.drains and not self._may_drain(workload.key, reservation):
+            return False
+        anew = not self._backfills.used
+        self._backfills.begin(workload.key, reservation, now)
+        self._write(workload.key, written_on, reservation)
+        self._reporter.reached(workload, Milestone.RESERVED, now, detail=fact_text(self._backfills.said(reservation)))
+        for key in list(self._pending.keys) if anew else [workload.key]:
+            self._pending.wake(Own(key, anew=True))
+        return True
+
+    def _renew(self, workload: Workload, now: float) -> Steps[None]:
+        """Find room anew where running workloads have not ended in time; the nodes stay if no others are earlier."""
+        before = self._backfills.of[workload.key]
+        found = yield from self._opening(workload, now)
+        if self._backfills.of.get(workload.key) is not before or not self._waits(workload.key):
+            return
+        self._end(workload.key, now)
+        if found is None:
+            return
+        after = Backfill(
+            found.rooms, found.start_by, before.since, before.tree, workload.priority, found.after, before.written_on
+        )
+        if after.drains and not self._may_drain(workload.key, after):
+            return
+        self._backfills.begin(workload.key, after, now)
+        self._write(workload.key, before.written_on, after)
+        self._pending.wake(Own(workload.key, anew=True))
+        # Whatever would have ended too late for the former start may end in time now.
+        self._pending.wake(Nodes())
+
+    def _opening(self, workload: Workload, now: float) -> Steps[Opening | None]:
+        demand = workload.asked
+        if demand is None or demand.shape is None:
+            return None
+        return (yield from self._endings.find(workload, demand, demand.shape, now))
+
+    def _may_have_one(self, workload: Workload) -> bool:
+        """Whether the workload lacks room or quota, and nothing else is done about that."""
+        demand = workload.asked
+        return (
+            isinstance(workload.telling.cause, Lacks)
+            and demand is not None
+            and demand.shape is not None
+            and not workload.seated
+            and not workload.resumes
+            and workload.release.partial_since is None
+            and workload.key not in self._preemptions.under_way
+        )
+
+    def _may_drain(self, key: GroupKey, reservation: Backfill) -> bool:
+        """Whether nodes may be drained for the workload, beside those that are."""
+        drained = [one for other, one in self._backfills.of.items() if one.drains and other != key]
+        if not drained:
+            return True
+        if any(one.tree == reservation.tree for one in drained):
+            return False
+        view = self._claims.snapshot()
+        asked = {name for wanted in reservation.rooms.values() for name in kinds(tuple(wanted.items()))}
+        return all(
+            sum(one.amount(name) for one in (*drained, reservation))
+            <= self._limits.drain_share * view.allocatable[view.resources[name]].sum()
+            for name in asked
+            if name in view.resources
+        )
+
+    def _old_enough(self, workload: Workload) -> float:
+        """When the workload will have waited for long enough, by the core's clock."""
+        return workload.created + self._process.epoch + self._limits.reserve_after_s
+
+    def _tree_of(self, key: GroupKey) -> str:
+        queue = self._quotas.members.queue_of(key)
+        tree = self._quotas.queues.picture.tree
+        return tree.root_of(queue) if queue is not None and queue in tree.queues else ""
+
+    def _waits(self, key: GroupKey) -> bool:
+        """Whether the workload is there, lacks nodes, and is neither held nor wrong in itself."""
+        workload = self._store.workloads.get(key)
+        if workload is None or key not in self._pending.keys:
+            return False
+        return workload.demand is None or workload.demand.trouble is None
+
+    def _end(self, key: GroupKey, now: float) -> None:
+        """End a reservation: its room is for everybody, and the next workload may get one."""
+        if (reservation := self._backfills.end(key, now)) is None:
+            return
+        for node in reservation.rooms:
+            self._room.free(reserved_on(key, node))
+        self._write(key, reservation.written_on, None)
+        self._due = min(self._due, now)
+
+    def _write(self, key: GroupKey, written_on: str, reservation: Backfill | None) -> None:
+        """On its job, or on the pod ``written_on``."""
+        workload, pod = self._store.workloads.get(key), self._store.pods.get(written_on)
+        record = None if workload is None else workload.job
+        kept = None if reservation is None else self._as_written(reservation)
+        if pod is not None:
+            self._outbox.append(Reserve(key, pod, None, kept, backfill=True))
+        elif record is not None and not written_on and record.writing is not JobWrite.START:
+            self._outbox.append(Reserve(key, None, record.seen, kept, backfill=True))
+
+    def _as_written(self, reservation: Backfill) -> Reservation:
+        rooms = tuple((node, tuple(sorted(wanted.items()))) for node, wanted in reservation.rooms.items())
+        return Reservation(rooms, (), 0.0 if reservation.drains else reservation.start_by - self._process.epoch)
+
+
+def _written_on(workload: Workload) -> list[tuple[str, Reservation]]:
+    """What is written on its job, or on pods of it, by the UID of the pod."""
+    if workload.job is not None:
+        found = workload.job.seen.backfill
+        return [] if found is None else [("", found)]
+    return [(pod.uid, pod.backfill) for pod in workload.live if pod.backfill is not None]
+
+
+def _asks_for(workload: Workload, reservation: Reservation) -> bool:
+    """Whether the workload asks for that much."""
+    asked, kept = Counter[str](), Counter[str]()
+    for slot in workload.members.slots.lacking:
+        asked.update(dict(workload.members.stands_for(slot).requests))
+    for _, requests in reservation.rooms:
+        kept.update(dict(without_devices(requests)))
+    return all(amount <= asked[name] for name, amount in kept.items())

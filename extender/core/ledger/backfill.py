@@ -1,0 +1,274 @@
+"""Reservations of workloads that wait until running ones end, and the room that others may use until then.
+
+A reservation names the nodes that its workload is to have, and the instant by which enough claims there are expected
+to end. Claims that end by that instant go on, and new ones that do may be made: EASY backfilling (D. Lifka, "The
+ANL/IBM SP Scheduling System", 1995). The reservation keeps whatever those leave, as a claim that no other workload may
+use.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+
+from extender.core.causes import RoomReserved, RoomReservedForOthers
+from extender.core.ledger.claims import Claim, Claims, ClaimState, Owner, SlotOf
+from extender.core.ledger.durations import Durations
+from extender.core.ledger.preemptions import Preemptions
+from extender.core.ledger.store import Process
+from extender.core.limits import Limits
+from extender.core.workload.workload import Workload
+from policies.model import Duration, GroupKey, Pod, Requests
+
+
+@dataclass(slots=True)
+class Backfill:
+    """The reservation of one workload.
+
+    ``rooms``: what the workload is to have on each node.
+    ``start_by``: when enough claims are expected to end, by the core's clock; infinite where no duration tells.
+    ``since``: when the reservation was made.
+    ``tree``: the queue tree in which the workload waits, by its root; empty outside of queues.
+    ``after``: the workload whose end comes last before the start; None where nothing has to end.
+    ``written_on``: the UID of the pod that the reservation is written on; empty for a job.
+    """
+
+    rooms: Mapping[str, Counter[str]]
+    start_by: float
+    since: float
+    tree: str = ""
+    priority: int = 0
+    after: GroupKey | None = None
+    written_on: str = ""
+
+    @property
+    def drains(self) -> bool:
+        """Whether the nodes are drained: nobody knows when their claims end."""
+        return self.start_by == inf
+
+    def amount(self, resource: str) -> int:
+        """How much of the resource is reserved on all nodes together."""
+        return sum(wanted[resource] for wanted in self.rooms.values())
+
+
+class Backfills:
+    """Reservations by workload, and the claims that keep their room.
+
+    ``keep`` claims what has come free on reserved nodes. Claims are followed only while there is a reservation.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        process: Process,
+        pods: Mapping[str, Pod],
+        workloads: Mapping[GroupKey, Workload],
+        claims: Claims,
+        durations: Durations,
+        preemptions: Preemptions,
+    ) -> None:
+        self.of: dict[GroupKey, Backfill] = {}
+        self.now = 0.0
+        """The instant of the cycle that is under way: rooms are open to whoever ends in time from then on."""
+        self.used = False
+        """Whether any reservation was ever made: from then on shapes tell durations apart."""
+        self._limits = limits
+        self.idle = Counter[str]()
+        """What is kept now, by resource: nobody uses it."""
+        self._idle_s: Mapping[str, float] = {}
+        self._idle_since = 0.0
+        self._process = process
+        self.doubted: dict[GroupKey, None] = {}
+        """Reservations of which a node has gone or is closed."""
+        self._pods = pods
+        self._workloads = workloads
+        self._claims = claims
+        self._durations = durations
+        self._preemptions = preemptions
+        self._moved: dict[str, None] = {}
+        self._grown: dict[GroupKey, None] = {}
+
+    def begin_cycle(self, now: float) -> None:
+        """A cycle begins: room is open to whatever would end in time if it started now."""
+        self.now = now
+
+    def begin(self, key: GroupKey, reservation: Backfill, now: float) -> None:
+        """Reserve the room, in place of an earlier reservation of the workload."""
+        if not self.of:
+            self._claims.on_move = (*self._claims.on_move, self._moved_room)
+            self._claims.on_node = (*self._claims.on_node, self._node_changed)
+        self.of[key], self.used = reservation, True
+        self._moved |= dict.fromkeys(reservation.rooms)
+        self.keep(now)
+
+    def end(self, key: GroupKey, now: float) -> Backfill | None:
+        """Forget the reservation of the workload. Returns it: its claims are for the caller to free."""
+        for owner in self.rooms(key):
+            self._idle_changes(self._kept_by(owner), (), now)
+        if (reservation := self.of.pop(key, None)) is None:
+            return None
+        self._moved |= dict.fromkeys(reservation.rooms)
+        if not self.of:
+            self._claims.on_move = tuple(one for one in self._claims.on_move if one != self._moved_room)
+            self._claims.on_node = tuple(one for one in self._claims.on_node if one != self._node_changed)
+            self._moved.clear()
+        return reservation
+
+    def _moved_room(self, _: Owner, claim: Claim, __: bool) -> None:
+        self._moved[claim.node] = None
+
+    def _node_changed(self, node: str, _: bool) -> None:
+        self._moved[node] = None
+        known = self._claims.nodes.get(node)
+        if known is None or known.unschedulable or not known.ready:
+            self.doubted |= {key: None for key, reservation in self.of.items() if node in reservation.rooms}
+
+    def __contains__(self, key: GroupKey) -> bool:
+        """Whether the workload has a reservation: what others of its shape lack says nothing of it."""
+        return key in self.of
+
+    def idle_s(self, now: float) -> Mapping[str, float]:
+        """How much of each resource was kept, times the seconds for which it was."""
+        passed_s = max(0.0, now - self._idle_since)
+        return {name: self._idle_s.get(name, 0.0) + amount * passed_s for name, amount in self.idle.items()}
+
+    def _idle_changes(self, before: Requests, after: Requests, now: float) -> None:
+        self._idle_s, self._idle_since = self.idle_s(now), now
+        self.idle.subtract(dict(before))
+        self.idle.update(dict(after))
+
+    def take_grown(self) -> dict[GroupKey, None]:
+        """Return the workloads for which more is kept than before, since the last call."""
+        grown, self._grown = self._grown, {}
+        return grown
+
+    def rooms(self, key: GroupKey) -> list[SlotOf]:
+        """The owners of the claims that keep room for the workload."""
+        reservation = self.of.get(key)
+        return [] if reservation is None else [reserved_on(key, node) for node in reservation.rooms]
+
+    def open_to(self, workload: Workload) -> list[SlotOf]:
+        """The owners of the claims whose room the workload may use.
+
+        These are its own ones, those of a lower priority, and those that begin no sooner than the workload would end.
+        """
+        if not self.of:
+            return []
+        return self._open(workload.key, workload.priority, self._durations.of(workload))
+
+    def open_to_pod(self, pod: Pod) -> list[SlotOf]:
+        """The same for a pod in no gang. That of a DaemonSet belongs to its node, and may use all of them."""
+        if not self.of:
+            return []
+        return self._open(None, sys.maxsize if pod.stays else pod.priority, self._durations.of_pod(pod))
+
+    def _open(self, key: GroupKey | None, priority: int, duration: Duration | None) -> list[SlotOf]:
+        # kube-scheduler may take its time to take a plan up.
+        end = inf if duration is None else self.now + self._limits.plan_s + duration.seconds
+        return [
+            owner
+            for other, reservation in self.of.items()
+            if other == key or reservation.priority < priority or end <= reservation.start_by < inf
+            for owner in self.rooms(other)
+        ]
+
+    def closed_to(self, workload: Workload) -> list[tuple[GroupKey, Backfill]]:
+        """The reservations whose room the workload may not use."""
+        open_to = set(self.open_to(workload))
+        return [(key, one) for key, one in self.of.items() if open_to.isdisjoint(self.rooms(key))]
+
+    def said(self, reservation: Backfill) -> RoomReserved:
+        """The reservation as a fact of a reason, which names instants on the wall clock."""
+        workload = None if reservation.after is None else self._workloads.get(reservation.after)
+        duration = None if workload is None else self._durations.of(workload)
+        start_by = None if reservation.drains else reservation.start_by - self._process.epoch
+        rests_on = "" if duration is None else str(duration)
+        return RoomReserved(tuple(sorted(reservation.rooms)), start_by, reservation.after, rests_on)
+
+    def said_to_others(self, key: GroupKey, reservation: Backfill) -> RoomReservedForOthers:
+        """The same for a workload that may not use the room."""
+        start_by = None if reservation.drains else reservation.start_by - self._process.epoch
+        return RoomReservedForOthers(key, tuple(sorted(reservation.rooms)), start_by)
+
+    def keep(self, now: float) -> None:
+        """Claim what has come free of reserved room, and give back what is used by claims that end in time."""
+        while self._moved:
+            moved, self._moved = self._moved, {}
+            for node in moved:
+                for key, reservation in self.of.items():
+                    if (wanted := reservation.rooms.get(node)) is not None:
+                        self._keep(key, node, wanted, self.left_by(node, reservation.start_by, now), now)
+
+    def _keep(self, key: GroupKey, node: str, wanted: Counter[str], used: Counter[str], now: float) -> None:
+        owner = reserved_on(key, node)
+        known, free = self._kept_by(owner), self._claims.room(node)
+        own = dict(known)
+        amounts = {name: min(much - used[name], free.get(name, 0) + own.get(name, 0)) for name, much in wanted.items()}
+        kept = tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0))
+        if kept == known:
+            return
+        self._idle_changes(known, kept, now)
+        if any(amount > own.get(name, 0) for name, amount in kept):
+            self._grown[key] = None
+        if kept:
+            self._claims.await_room(owner, node, kept)
+        else:
+            self._claims.release(owner)
+
+    def _kept_by(self, owner: SlotOf) -> Requests:
+        claim = self._claims.get(owner)
+        return () if claim is None else claim.requests
+
+    def left_by(self, node: str, instant: float, now: float) -> Counter[str]:
+        """What claims on the node are expected to give back by the instant; all of them where it is infinite."""
+        left = Counter[str]()
+        for owner, claim in self._claims.on(node):
+            if claim.state is not ClaimState.AWAITED and self.ends_at(owner, claim, now) <= instant:
+                left.update(dict(claim.requests))
+        return left
+
+    def ends_at(self, owner: Owner, claim: Claim, now: float) -> float:
+        """When the claim is expected to end, by the core's clock; infinite where nobody can tell.
+
+        Victims end for their preemptor, so their room is none that a reservation could get.
+        """
+        key = claim.workload
+        if key is not None:
+            workload = self._workloads.get(key)
+            if workload is None or key in self._preemptions.leaving:
+                return inf
+            return self._end_of(workload, now)
+        pod = self._pods.get(owner) if isinstance(owner, str) else None
+        end = None if pod is None else self._durations.end_of_pod(pod, now)
+        return inf if end is None else end.at
+
+    def lane(self, workload: Workload) -> tuple[object, ...]:
+        """What tells apart, among workloads that ask for the same, which reserved room they may use.
+
+        Durations count in steps of a fifth, once any reservation was made.
+        """
+        if not self.used:
+            return ()
+        duration = self._durations.of(workload)
+        step = None if duration is None else math.ceil(math.log2(max(duration.seconds, 1.0)) * _STEPS)
+        return "reserved", workload.key if workload.key in self.of else None, step
+
+    def _end_of(self, workload: Workload, now: float) -> float:
+        """A workload whose pods have yet to be bound begins now."""
+        if (end := self._durations.end(workload, now)) is not None:
+            return end.at
+        duration = self._durations.of(workload) if workload.began is None else None
+        return inf if duration is None else now + duration.seconds
+
+
+_STEPS = 4
+"""Between a duration and one that is twice as long."""
+
+
+def reserved_on(key: GroupKey, node: str) -> SlotOf:
+    """The owner of the claim that keeps room for the workload on a node."""
+    return SlotOf(key, f"reserved on {node}")

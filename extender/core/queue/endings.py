@@ -1,0 +1,218 @@
+"""When a workload that cannot start now would have room: after which of the running ones have ended.
+
+Running workloads are sorted by their expected ends, those whose end nobody knows last, the oldest first. The search
+finds the fewest of them, from the first on, after whose end the whole workload has quota and a plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender.core.ledger.backfill import Backfills
+from extender.core.ledger.claims import Claims, ClaimState
+from extender.core.ledger.durations import Durations
+from extender.core.ledger.quotas import Quotas
+from extender.core.limits import Limits
+from extender.core.queue.demands import Asked, Demands
+from extender.core.queue.planner import Plan, Planner, Statements
+from extender.core.workload.shape import Demand, Shape
+from extender.core.workload.workload import Workload
+from policies.api import PolicyError
+from policies.model import GroupKey, Requests
+from policies.placement.snapshot import Snapshot
+from policies.quota.flavors import Assignment, Choices, Fit
+from policies.statement import Statement
+from policies.steps import AT_ONCE, Steps
+
+_ASSIGNMENTS = 4
+"""Assignments of flavors that are tried for one workload at one instant."""
+_EVALUATE = 40
+"""What it costs to add up what running workloads give back, in units of ``policies.steps``."""
+
+
+@dataclass(slots=True)
+class Ending:
+    """What one running workload, or one single pod, gives back at its end.
+
+    ``at``: by the core's clock; infinite where nobody knows it.
+    ``began``: orders those whose end nobody knows.
+    """
+
+    at: float
+    began: float
+    key: GroupKey | None
+    rooms: list[tuple[str, Requests]] = field(default_factory=list)
+
+
+class InOrder:
+    """Endings in their order. ``given_back`` adds up what the first of them give back.
+
+    ``shape``: that of the amounts, ``(resources, nodes)``; it changes when nodes come or go.
+    """
+
+    def __init__(self, endings: Sequence[Ending], view: Snapshot) -> None:
+        self.endings = endings
+        self.shape = view.free.shape
+        entries: list[tuple[int, int, int]] = []
+        self._ends = [0]
+        for ending in endings:
+            for node, requests in ending.rooms:
+                if (row := view.rows.get(node)) is not None:
+                    lines = ((view.resources.get(name), amount) for name, amount in requests)
+                    entries += [(line, row, amount) for line, amount in lines if line is not None]
+            self._ends.append(len(entries))
+        self._entries = np.array(entries, dtype=np.int64).reshape(-1, 3)
+
+    def given_back(self, count: int, begin: int = 0) -> NDArray[np.int64]:
+        """By the first ``count`` of them, without those before ``begin``. Shape ``(resources, nodes)``."""
+        amounts = np.zeros(self.shape, dtype=np.int64)
+        lines, rows, much = self._entries[self._ends[begin] : self._ends[count]].T
+        np.add.at(amounts, (lines, rows), much)
+        return amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Room for a workload once running ones have ended.
+
+    ``start_by``: the instant of the last end that has to come; infinite where nobody knows it.
+    ``after``: the workload that ends then.
+    """
+
+    rooms: Mapping[str, Counter[str]]
+    start_by: float
+    after: GroupKey | None
+
+
+@dataclass(eq=False)
+class Endings:
+    """``find`` takes as long as a dozen plans of the workload. It changes nothing."""
+
+    _limits: Limits
+    _workloads: Mapping[GroupKey, Workload]
+    _claims: Claims
+    _quotas: Quotas
+    _durations: Durations
+    _backfills: Backfills
+    _statements: Statements
+    _planner: Planner
+    _demands: Demands
+
+    def find(self, workload: Workload, demand: Demand, shape: Shape, now: float) -> Steps[Opening | None]:
+        """Return the earliest room for the workload; None if all ends would not help, or the workload has changed."""
+        ordered = yield from self.in_order(workload.key, now)
+        endings = ordered.endings
+        low, high = 0, len(endings)
+        plan = yield from self._plan(workload, demand, shape, ordered, high)
+        if plan is None:
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            earlier = yield from self._plan(workload, demand, shape, ordered, middle)
+            if earlier is None:
+                low = middle + 1
+            else:
+                plan, high = earlier, middle
+        if workload.version != demand.version:
+            return None
+        rooms: dict[str, Counter[str]] = {}
+        for pod, node in zip(plan.pods, plan.nodes.values(), strict=True):
+            rooms.setdefault(node, Counter()).update(dict(pod.requests))
+        return Opening(rooms, *((endings[high - 1].at, endings[high - 1].key) if high else (now, None)))
+
+    def in_order(self, key: GroupKey | None, now: float) -> Steps[InOrder]:
+        """Whatever runs, and what is reserved for others than that workload if there is one, by the expected ends."""
+        found: dict[object, Ending] = {}
+        for count, (owner, claim) in enumerate(self._claims.all().items(), 1):
+            if not count % AT_ONCE:
+                yield AT_ONCE
+            if claim.state is ClaimState.AWAITED:
+                continue
+            of = claim.workload or owner
+            if (ending := found.get(of)) is None:
+                workload = None if claim.workload is None else self._workloads.get(claim.workload)
+                began = inf if workload is None or workload.began is None else workload.began
+                at = self._backfills.ends_at(owner, claim, now)
+                ending = found[of] = Ending(at, began, claim.workload)
+            ending.rooms.append((claim.node, claim.requests))
+        endings = [*found.values(), *(() if key is None else self._reserved(key))]
+        endings.sort(key=lambda ending: (ending.at, ending.began, str(ending.key)))
+        yield len(found)
+        return InOrder(endings, self._claims.snapshot())
+
+    def _reserved(self, key: GroupKey) -> Iterator[Ending]:
+        """The reservations of other workloads, each from its start on."""
+        for other, reservation in self._backfills.of.items():
+            if other == key:
+                continue
+            workload = self._workloads.get(other)
+            duration = None if workload is None else self._durations.of(workload)
+            at = inf if duration is None else reservation.start_by + duration.seconds
+            yield Ending(at, inf, other, [(node, tuple(wanted.items())) for node, wanted in reservation.rooms.items()])
+
+    def _plan(
+        self, workload: Workload, demand: Demand, shape: Shape, ordered: InOrder, count: int
+    ) -> Steps[Plan | None]:
+        """A plan for the workload after the first ``count`` have ended; None if there is none."""
+        for flavored in (yield from self._flavored(workload, demand, shape, ordered.endings[:count])):
+            with self._statements.of(workload) as statement:
+                view = statement.snapshot
+                if view.free.shape != ordered.shape:
+                    return None  # nodes have come or gone meanwhile: the next review finds out anew
+                self._hold_reserved(statement, workload.key)
+                statement.add(np.arange(len(view.names)), ordered.given_back(count))
+                yield _EVALUATE
+                try:
+                    found = yield from self._planner.preview(workload, *flavored, statement.snapshot)
+                except PolicyError:
+                    return None
+            if isinstance(found, Plan):
+                return found
+        return None
+
+    def _hold_reserved(self, statement: Statement, key: GroupKey) -> None:
+        """Take all of what is reserved for others, and not only what has come free of it."""
+        for other, reservation in self._backfills.of.items():
+            if other == key:
+                continue
+            self._claims.leave_out(statement, self._backfills.rooms(other))
+            for node, wanted in reservation.rooms.items():
+                statement.claim(node, tuple(wanted.items()))
+
+    def _flavored(
+        self, workload: Workload, demand: Demand, shape: Shape, ended: Sequence[Ending]
+    ) -> Steps[list[tuple[Demand, Shape]]]:
+        """What the workload asks of nodes with each assignment of flavors that there is quota for by then.
+
+        Without a queue that is what it asks for anyway. Nodes of elastic flavors come when they are asked for, so
+        nothing is reserved of those.
+        """
+        if (queue := self._quotas.queue_of(workload.key)) is None:
+            return [(demand, shape)]
+        picture = self._quotas.queues.picture
+        asked = Asked(workload, demand.pods, queue, picture)
+        podsets = asked.podsets(demand.pods)
+        choices: Choices[str] = Choices(picture.tree, picture.flavors, queue, {})
+        assignments: list[Assignment] = []
+        with self._quotas.statement(workload.key) as statement:
+            for ending in ended:
+                for use in () if ending.key is None else self._quotas.uses.of(ending.key).values():
+                    statement.give_back(use.queue, use.usage)
+            found = choices.first(podsets)
+            while found.fit is Fit.FITS and len(assignments) < _ASSIGNMENTS:
+                assignments.append(found)
+                found = choices.after(found, podsets, "")
+        flavored = []
+        for assignment in assignments:
+            if not self._limits.elastic.flavors.isdisjoint(flavor for flavor, _ in assignment.usage):
+                continue
+            made = asked.flavorings(assignment)
+            pods, asks = yield from self._demands.flavored(workload, demand.pods, shape, made)
+            flavored.append((Demand(demand.version, None, pods, asks, made), asks))
+        return flavored

@@ -1,0 +1,211 @@
+"""Reservations for workloads that cannot start, and what starts beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import pytest
+
+from extender.core.limits import Limits
+from policies.model import RunTerms
+from tests.builders import cluster, key, single
+from tests.core.backfilling import AFTER_S, Backlog
+
+
+def test_what_ends_in_time_starts_in_reserved_room_and_nothing_else_does() -> None:
+    script = Backlog(*cluster("a: 4x8"))
+    first, second = script.start("first", 2, 1000), script.start("second", 2, 3000)
+    began = script.now
+    big = script.wait("big", 4, 500)
+    assert script.reservation("big") is None
+    script.advance(AFTER_S + 1)
+    reservation = script.reservation("big")
+    assert reservation is not None
+    assert reservation.start_by == pytest.approx(began + 3000, abs=5)
+    assert sorted(reservation.rooms) == ["a-0", "a-1", "a-2", "a-3"]
+    assert "after default/second has ended" in script.message("big")
+    script.advance(900)
+    script.end(first)
+    long, short = script.wait("long", 1, 3000), script.wait("short", 1, 1000)
+    assert script.planned(short[0])
+    assert not script.planned(long[0])
+    assert "room on 4 nodes is reserved for default/big" in script.message("long")
+    script.run(short)
+    script.advance(900)
+    script.end(short)
+    assert not script.planned(long[0])
+    script.advance(1100)
+    script.end(second)
+    assert all(map(script.planned, big))
+    script.run(big)
+    assert script.reservation("big") is None
+    assert script.last_written("big") is None
+
+
+def test_without_durations_the_nodes_are_drained() -> None:
+    script = Backlog(*cluster("a: 2x8"))
+    first, second = script.start("first", 1), script.start("second", 1)
+    big = script.wait("big", 2)
+    script.advance(AFTER_S + 1)
+    reservation = script.reservation("big")
+    assert reservation is not None
+    assert reservation.start_by == inf
+    script.end(first)
+    small = script.wait("small", 1, 10)
+    assert not script.planned(small[0])
+    script.end(second)
+    assert all(map(script.planned, big))
+
+
+def test_a_higher_priority_uses_reserved_room_and_gets_the_place() -> None:
+    script = Backlog(*cluster("a: 2x8"))
+    first = script.start("first", 1, 1000)
+    script.start("second", 1, 2000)
+    script.wait("big", 2, 500)
+    script.advance(AFTER_S + 1)
+    assert script.reservation("big") is not None
+    urgent = script.wait("urgent", 2, 500, priority=10)
+    script.advance(AFTER_S + 1)
+    assert script.reservation("urgent") is not None
+    assert script.reservation("big") is None
+    script.end(first)
+    higher = script.wait("higher", 1, 5000, priority=20)
+    assert script.planned(higher[0])
+    assert not script.planned(urgent[0])
+
+
+def test_an_overrun_moves_the_start_and_nothing_is_stopped() -> None:
+    script = Backlog(*cluster("a: 2x8"))
+    script.start("first", 2, 1000)
+    script.wait("big", 2, 500)
+    script.advance(AFTER_S + 1)
+    before = script.reservation("big")
+    assert before is not None
+    script.advance(1200)
+    after = script.reservation("big")
+    assert after is not None
+    assert after.start_by > script.now
+    assert after.since == before.since
+    assert not script.evicted
+
+
+def test_a_reservation_ends_with_its_workload_and_the_next_one_gets_it() -> None:
+    script = Backlog(*cluster("a: 2x8"))
+    script.start("first", 2, 1000)
+    big = script.wait("big", 2, 500)
+    script.wait("next", 2, 500)
+    script.advance(AFTER_S + 2)
+    assert script.reservation("big") is not None
+    assert script.reservation("next") is None
+    script.gone(*(script.pods[pod.uid] for pod in big))
+    script.advance(2)
+    assert script.reservation("big") is None
+    assert script.reservation("next") is not None
+
+
+def test_a_restart_keeps_it() -> None:
+    script = Backlog(*cluster("a: 2x8"))
+    script.start("first", 2, 1000)
+    script.wait("big", 2, 500)
+    script.advance(AFTER_S + 1)
+    before = script.reservation("big")
+    again = Backlog(*cluster("a: 2x8"), *script.pods.values(), now=script.now)
+    after = again.reservation("big")
+    assert before is not None
+    assert after is not None
+    assert after.rooms == before.rooms
+    assert after.start_by == pytest.approx(before.start_by, abs=1)
+
+
+def test_nothing_is_reserved_by_default() -> None:
+    script = Backlog(*cluster("a: 1x8"), limits=Limits())
+    script.start("first", 1, 1000)
+    script.wait("big", 1, 500)
+    script.advance(1e6)
+    assert not script.written
+
+
+@pytest.mark.parametrize(("facts", "passes"), [({}, False), ({"stays": True}, True), ({"priority": 10}, True)])
+def test_single_pods_are_kept_off_and_those_of_daemon_sets_never(facts: dict[str, Any], *, passes: bool) -> None:
+    script = Backlog(*cluster("a: 2x8"))
+    first = script.start("first", 1, 1000)
+    script.start("second", 1, 2000)
+    script.wait("big", 2, 500)
+    script.advance(AFTER_S + 1)
+    script.end(first)
+    pod = single("agent", gpus=1, **facts)
+    script.see(pod)
+    assert script.filter(pod, ["a-0"]) == (("a-0",) if passes else ())
+    script.bind(pod, "a-0")
+    assert (pod.uid in script.bindings) is passes
+
+
+def test_a_single_pod_that_ends_in_time_is_let_in() -> None:
+    script = Backlog(*cluster("a: 2x8"))
+    first = script.start("first", 1, 1000)
+    script.start("second", 1, 2000)
+    script.wait("big", 2, 500)
+    script.advance(AFTER_S + 1)
+    script.end(first)
+    pod = replace(single("short", gpus=1), run=RunTerms(deadline_s=100))
+    script.see(pod)
+    assert script.filter(pod, ["a-0"]) == ("a-0",)
+
+
+def test_a_replaced_node_moves_the_reservation() -> None:
+    script = Backlog(*cluster("a: 2x8"), *cluster("b: 2x8"))
+    script.start("first", 2, 1000)
+    script.start("second", 2, 1500)
+    script.wait("big", 2, 500)
+    script.advance(AFTER_S + 1)
+    reservation = script.reservation("big")
+    assert reservation is not None
+    script.drop(*reservation.rooms)
+    script.advance(AFTER_S + 61)
+    after = script.reservation("big")
+    assert after is not None
+    assert not after.rooms.keys() & reservation.rooms.keys()
+
+
+def test_many_get_one_each_where_the_limit_lets_them() -> None:
+    script = Backlog(*cluster("a: 2x8"), limits=Limits(reserve_after_s=AFTER_S, reservations=100))
+    script.start("first", 2, 1000)
+    script.wait("big", 2, 500)
+    script.wait("next", 2, 500)
+    script.advance(AFTER_S + 2)
+    big, following = script.reservation("big"), script.reservation("next")
+    assert big is not None
+    assert following is not None
+    assert following.start_by == pytest.approx(big.start_by + 500, abs=1)
+
+
+def test_each_that_waits_has_an_expected_start() -> None:
+    script = Backlog(*cluster("a: 2x8"), limits=Limits(reserve_after_s=AFTER_S, forecast_s=60))
+    began = script.now
+    script.start("first", 1, 1000)
+    script.start("second", 1, 3000)
+    script.wait("big", 2, 500)
+    script.wait("small", 1, 5000)
+    script.wait("endless", 2)
+    script.wait("last", 1, 100)
+    script.advance(200)
+    of = script.core.forecast.of
+    assert of[key("big")].start == pytest.approx(began + 3000, abs=10)
+    assert of[key("big")].after == key("second")
+    assert of[key("last")].start == pytest.approx(began + 1000, abs=10)
+    assert of[key("small")].start == pytest.approx(began + 3500, abs=10)
+    assert of[key("endless")].start > began + 8000
+    assert of[key("small")].rests_on == "its author's estimate of 8 min 20 s"
+
+
+def test_a_gang_that_is_held_gives_its_reservation_back() -> None:
+    script = Backlog(*cluster("a: 2x8"))
+    script.start("first", 2, 1000)
+    big = script.wait("big", 2, 500)
+    script.advance(AFTER_S + 1)
+    assert script.reservation("big") is not None
+    script.change(big[0], gates=("example.com/wait",))
+    script.advance(2)
+    assert script.reservation("big") is None
