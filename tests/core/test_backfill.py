@@ -174,7 +174,7 @@ def test_many_get_one_each_where_the_limit_lets_them() -> None:
     script.start("first", 2, 1000)
     script.wait("big", 2, 500)
     script.wait("next", 2, 500)
-    script.advance(AFTER_S + 2)
+    script.advance(AFTER_S + 61)
     big, following = script.reservation("big"), script.reservation("next")
     assert big is not None
     assert following is not None

@@ -10,7 +10,6 @@ of all GPUs no more than ``drain_share``, but for one workload that is larger th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
@@ -37,13 +36,15 @@ from extender.core.workload.workload import Workload
 from policies.api import PolicyError
 from policies.model import GroupKey, Reservation
 from policies.placement.snapshot import kinds
-from policies.steps import AT_ONCE, Steps
+from policies.steps import AT_ONCE, Steps, ordered
 from policies.words import without_devices
 
 _REVIEW_S = 60.0
 """A workload for which no room could be found is looked at again after so long."""
 _REST_S = 1.0
 """Between two reviews: each looks at every workload that waits."""
+_SEARCHES = 16
+"""Workloads for which one review looks for room: each search takes as long as a dozen plans."""
 
 
 @dataclass(eq=False)
@@ -70,6 +71,8 @@ class Backfilling:
         self._due = inf
         """When the waiting workloads are to be looked at."""
         self._looked_at = -inf
+        self._searches = 0
+        """How many more workloads the review may look for room for."""
 
     @property
     def _enabled(self) -> bool:
@@ -90,13 +93,13 @@ class Backfilling:
         tree = self._tree_of(workload.key)
         rivals = [one.priority for one in self._backfills.of.values() if one.tree == tree]
         if len(rivals) < self._limits.reservations or min(rivals) < workload.priority:
-            self._due = min(self._due, self._old_enough(workload))
+            self._due = min(self._due, max(self._old_enough(workload), self._looked_at + _REVIEW_S))
 
     def review(self, now: float) -> Steps[None]:
         """Reserve room for those who have waited for long enough, and find anew what was overrun."""
         if (due := self.due()) is None or now < due:
             return
-        self._due, self._looked_at = inf, now
+        self._due, self._looked_at, self._searches = inf, now, _SEARCHES
         doubted = self._backfills.doubted
         for key in [key for key, one in self._backfills.of.items() if one.start_by <= now or key in doubted]:
             doubted.pop(key, None)
@@ -169,14 +172,18 @@ class Backfilling:
         """Give the first of the waiting workloads reservations, as many as the tree may have."""
         backfills = self._backfills
         free = self._limits.reservations - sum(one.tree == tree for one in backfills.of.values())
-        for workload in self._in_order(waiting):
+        for workload in (yield from self._in_order(waiting)):
             if workload.key in backfills.of:
                 continue
             if free <= 0 and not (rival := self._rival(tree, workload.priority)):
                 return
+            if not self._searches:
+                self._due = now  # for the next cycle: nobody waits for all of them
+                return
             if (at := self._old_enough(workload)) > now:
                 self._due = min(self._due, at)
                 return
+            self._searches -= 1
             if not (yield from self._reserve(workload, tree, now)):
                 self._due = min(self._due, now + _REVIEW_S)
                 continue
@@ -185,13 +192,13 @@ class Backfilling:
             elif rival:
                 self._end(rival, now)
 
-    def _in_order(self, waiting: list[Workload]) -> Iterator[Workload]:
+    def _in_order(self, waiting: list[Workload]) -> Steps[list[Workload]]:
         """By the queue policy, the first one that came first among equals."""
         turns, numbers = self._queued.turns, self._pending.keys
         try:
-            yield from sorted(waiting, key=lambda one: (turns.of(one), numbers[one.key]))
+            return (yield from ordered(waiting, lambda one: (turns.of(one), numbers.get(one.key, 0))))
         except PolicyError:
-            return  # its turn says so
+            return []  # its turn says so
 
     def _rival(self, tree: str, priority: int) -> GroupKey | None:
         """The reservation of the tree that has the lowest priority, if that is lower than this one."""
