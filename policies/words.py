@@ -10,7 +10,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from policies.model import Requests
+    from policies.model.node import Requests
 
 LINE = "devices/"
 """How the names of amounts begin in which nodes offer devices and pods ask for them; no resource begins like that."""

@@ -12,6 +12,7 @@ from extender.core.effects import Cause, Milestone
 from extender.core.explain.telling import Reporter
 from extender.core.gate.revocations import Revocations
 from extender.core.gate.steering import Steering
+from extender.core.ledger.backfill import Backfills
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.kube_scheduler import awaits_uptake
 from extender.core.ledger.pending import Own, Pending, Starting
@@ -43,6 +44,7 @@ class Commit:
     _room: Room
     _claims: Claims
     _preemptions: Preemptions
+    _backfills: Backfills
     _starting: Starting
     _reporter: Reporter
     _books: Books
@@ -135,6 +137,7 @@ class Commit:
             workload.status.plan(now)
         if len(members.placed) > placed and not goes_on:
             self._steering.await_uptake(workload, now)
+        self._backfills.keep(now)  # less is kept where these end in time
         self._room.crowd_out(*(node for _, node in seats))
         self._revocations.drop_kept(workload)
 
