@@ -93,7 +93,15 @@ def count_devices(requests: Requests) -> int:
     A device of a claim may be in several amounts, so the largest amount is their number. Amounts that stand for all
     devices of a node, whatever their number, do not count.
     """
-    by_name = sum(much for name, much in requests if "/" in name and not name.startswith(LINE))
+    return _or_claimed(sum(much for name, much in requests if "/" in name and not name.startswith(LINE)), requests)
+
+
+def count_gpus(requests: Requests) -> int:
+    """Count GPUs of any vendor, by resources whose name ends in ``/gpu``, or devices of claims if those are more."""
+    return _or_claimed(sum(much for name, much in requests if name.endswith("/gpu")), requests)
+
+
+def _or_claimed(by_name: int, requests: Requests) -> int:
     return max([by_name, *(much for name, much in requests if name.startswith(LINE) and much < WHOLE)])
 
 

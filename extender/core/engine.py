@@ -359,7 +359,7 @@ class Engine:
     @property
     def queue_version(self) -> int:
         """It is another one whenever a report of ``queue_reports`` may have changed."""
-        return self.state.quotas.version
+        return self.state.quotas.version + self.state.durations.version
 
     def queue_reports(self, _now: float) -> Mapping[ObjectKey, QueueReport]:
         """How each queue object stands, by its kind, namespace and name."""
@@ -408,7 +408,8 @@ class Engine:
         ]
         instants += self._repeats.next(), self._kube_preemption.next_look(), self._allocations.next_look()
         instants += self._enqueues.next_retry(), self._reservations.next_end()
-        instants += self.state.quotas.past.next_sample(), self._elastic.next_end(), *self.state.binds.instants()
+        instants += self.state.quotas.past.next_sample(), self.state.durations.next_store()
+        instants += self._elastic.next_end(), *self.state.binds.instants()
         if (trial := self.state.trials.next_end()) is not None:
             instants.append(max(trial, self.state.process.paused_until))
         return min((instant for instant in instants if instant is not None), default=None)
@@ -427,6 +428,7 @@ class Engine:
         self._enqueues.retry(now)
         self._repeats.repeat(now)
         state.quotas.past.sample(now)
+        state.durations.store(now)
         state.pending.wake(Time(now))
         for key in state.timers.due(now):
             self._recovery.find_out(key, now)

@@ -29,6 +29,7 @@ from extender.core.gate.steering import Steering
 from extender.core.jobs.coming import Coming
 from extender.core.jobs.jobs import Jobs
 from extender.core.ledger.claims import Claim, Claims, ClaimState, SlotOf
+from extender.core.ledger.durations import Durations
 from extender.core.ledger.expected import ExpectedPods, uncreated
 from extender.core.ledger.kube_scheduler import KubeQueue, awaits_uptake, is_still_queued, too_few_held, too_slow
 from extender.core.ledger.pending import Changes, Pending, Timers
@@ -58,6 +59,7 @@ class Lifecycle:
     _claims: Claims
     _astray: Astray
     _timers: Timers
+    _durations: Durations
     _kube_queue: KubeQueue
     _reporter: Reporter
     _facts: Facts
@@ -93,6 +95,7 @@ class Lifecycle:
             if members.steps[Step.READY]:
                 self._steering.ungate(workload)
         workload.status.follow(workload.status_by_facts, now)
+        self._durations.follow(workload, now)
         if self._books.enter(workload):
             self._set_timer(workload, now)
         else:

@@ -73,12 +73,12 @@ class Duration:
                 return f"{span}, which {which} of {self.runs} {size} in its queue took at most"
 
 
-def expected(run: RunTerms, limit_s: float | None, past: Duration | None = None) -> Duration | None:
-    """Return the author's estimate, no longer than a bound; else the nearest bound; else what was ``past``; else None.
+def expected(run: RunTerms, limit_s: float | None) -> Duration | None:
+    """Return the author's estimate, no longer than a bound; else the nearest bound; else None.
 
     The bounds are the deadline, and ``limit_s``, the longest run that the queue allows.
     """
     bounds = [(run.deadline_s, Basis.DEADLINE), (limit_s, Basis.QUEUE_LIMIT)]
     known = [Duration(seconds, basis) for seconds, basis in bounds if seconds is not None]
     said = [] if run.expected_s is None else [Duration(run.expected_s, Basis.SAID)]
-    return min([*said, *known], key=lambda one: one.seconds, default=past)
+    return min([*said, *known], key=lambda one: one.seconds, default=None)

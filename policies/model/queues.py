@@ -181,7 +181,7 @@ class PastUse:
 class LocalQueue:
     """What people of a namespace name: it points to a ClusterQueue. ``weight``: for past usage. ``past``: what its
     status says of that. Muster writes it, so it does not tell two LocalQueues apart. ``max_run_s``: as of a
-    ClusterQueue; the shorter one counts."""
+    ClusterQueue; the shorter one counts. ``runs``: how long its workloads ran, as its status says; as ``past``."""
 
     namespace: str
     name: str
@@ -190,6 +190,7 @@ class LocalQueue:
     stop: Stop = Stop.NONE
     past: PastUse | None = field(default=None, compare=False)
     max_run_s: float | None = None
+    runs: Mapping[int, tuple[int, ...]] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +238,7 @@ class QueueReport:
     workloads have quota of it, ``admitted`` how many of these have started. ``used`` and ``borrowed``: amounts by
     flavor and resource. ``share``: its weighted share, in thousandths; None without fair sharing. ``problems``: why it
     admits nothing; ``warnings``: what its author may not have meant. ``past``: what a LocalQueue has used where that
-    counts."""
+    counts. ``runs``: how long its workloads ran (``policies.quota.runs``)."""
 
     pending: tuple[GroupKey, ...] = ()
     reserving: int = 0
@@ -248,3 +249,4 @@ class QueueReport:
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     past: PastUse | None = None
+    runs: Mapping[int, tuple[int, ...]] = field(default_factory=dict)

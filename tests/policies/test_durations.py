@@ -6,7 +6,7 @@ import pytest
 
 from policies.model import Basis, Duration, RunTerms
 from policies.model.duration import expected, longest
-from policies.words import lasting
+from policies.words import LINE, count_gpus, lasting
 
 PAST = Duration(100, Basis.HISTORY, percent=50, runs=41, gpus=8)
 
@@ -20,13 +20,10 @@ PAST = Duration(100, Basis.HISTORY, percent=50, runs=41, gpus=8)
         (RunTerms(60, 90), 45, 45, Basis.QUEUE_LIMIT),
         (RunTerms(None, 90), 120, 90, Basis.DEADLINE),
         (RunTerms(), 120, 120, Basis.QUEUE_LIMIT),
-        (RunTerms(), None, 100, Basis.HISTORY),
     ],
 )
-def test_an_estimate_counts_up_to_a_bound_and_history_where_nothing_is_said(
-    run: RunTerms, limit: float | None, seconds: float, basis: Basis
-) -> None:
-    found = expected(run, limit, PAST)
+def test_an_estimate_counts_up_to_a_bound(run: RunTerms, limit: float | None, seconds: float, basis: Basis) -> None:
+    found = expected(run, limit)
     assert found is not None
     assert (found.seconds, found.basis) == (seconds, basis)
 
@@ -57,3 +54,8 @@ def test_it_says_on_what_it_rests() -> None:
 )
 def test_a_duration_has_its_two_largest_units(seconds: float, text: str) -> None:
     assert lasting(seconds) == text
+
+
+def test_gpus_are_those_of_any_vendor_and_devices_of_claims() -> None:
+    assert count_gpus((("cpu", 4), ("rdma/hca", 8), ("nvidia.com/gpu", 4), ("amd.com/gpu", 2))) == 6
+    assert count_gpus((("rdma/hca", 8), (f"{LINE}2 of gpu.nvidia.com", 2))) == 2

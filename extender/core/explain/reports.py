@@ -15,6 +15,7 @@ from extender.core.explain.reasons import Reason, reason_of, text_of
 from extender.core.explain.telling import for_namespace
 from extender.core.ledger.claims import Claims
 from extender.core.ledger.creation import FailedCreation
+from extender.core.ledger.durations import Durations
 from extender.core.ledger.pending import Pending, QueueView, put_off
 from extender.core.ledger.queues import ObjectKey, Picture, Queues, key_of
 from extender.core.ledger.quotas import Quotas
@@ -55,6 +56,7 @@ class QueueReports:
     _workloads: Mapping[GroupKey, Workload]
     _claims: Claims
     _quotas: Quotas
+    _durations: Durations
     _failed_creation: FailedCreation
     _pending: Pending
     _policy: QueuePolicy
@@ -110,7 +112,8 @@ class QueueReports:
             why = self._quotas.queues.route(*at).why
             problems = () if why is None else (text_of(why),)
             report = self._report(by_local.get(at, ()), None, problems, _said(self._quotas, local))
-            found[key_of(local)] = replace(report, past=self._quotas.past.stored(at))
+            past, runs = self._quotas.past.stored(at), self._durations.stored(at)
+            found[key_of(local)] = replace(report, past=past, runs=runs)
         return found
 
     def _of_cohort(self, cohort: Cohort, below: Sequence[str]) -> Reports:

@@ -287,7 +287,6 @@ class State:
         self.quotas = Quotas(self.limits, claims, store.pods, store.workloads, self.namespaces)
         self.durations = self.make(Durations)
         self.preemptions = Preemptions(claims)
-        self.durations = self.make(Durations)
         self.backfills = self.make(Backfills)
         self.creation, self.failed_creation = Creation(), FailedCreation()
         self.trials, self.additions, self.astray = Trials(enabled=self.limits.trials), Additions(), Astray()

@@ -98,7 +98,7 @@ class Step(Enum):
 facts_of = attrgetter(
     "node", "ended", "deleting", "gates", "scheduler", "priority", "created", "name", "owner", "index", "series",
     "group", "requests", "selection", "topology", "labels", "stamp", "device_claims", "claims", "queue",
-    "podset_group", "compute_domain",
+    "podset_group", "compute_domain", "run",
 )  # fmt: skip
 """What a decision about the workload can depend on; the rest of a pod is kube-scheduler's news about it."""
 

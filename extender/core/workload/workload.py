@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import NamedTuple
 
 from extender.core.causes import NameTaken, Share
 from extender.core.instants import pause_s
@@ -21,6 +22,7 @@ from policies.model import CLIQUE, GroupKey, Job, Minima, Pod, PodGroup, PodSets
 from policies.model.duration import longest
 from policies.model.topology import SILENT
 from policies.placement.request import Cap, MemberShape
+from policies.words import count_gpus
 
 _FREE_TRIES = 3
 """Nodes that may refuse a gang before it rests between one try and the next."""
@@ -144,6 +146,14 @@ class Retries:
         return min([self.not_before or inf, *(until for _, until in self.nodes.values())])
 
 
+class Run(NamedTuple):
+    """A run that is under way. ``began``: in seconds since the epoch. ``queue``: the LocalQueue, or empty."""
+
+    began: float
+    queue: str
+    gpus: int
+
+
 @dataclass(slots=True, eq=False)
 class Workload:
     """``job``: where its pods come from, if it is planned before they exist; ``podsets``: what will come of it, while
@@ -182,6 +192,8 @@ class Workload:
     flavoring: Mapping[PartKey, Flavoring] = field(default_factory=dict)
     seen_at: float | None = None
     """When the first member of a gang that is yet to start was seen."""
+    run: Run | None = None
+    """Its run, once it has started as a whole, and until it has ended or waits again."""
 
     def bump_version(self) -> None:
         """Something around it has changed that its plan depends on."""
@@ -247,6 +259,10 @@ class Workload:
     def follow_owner(self, *, remakes: bool) -> None:
         """Take over whether its owner makes its pods anew when they are gone."""
         self.remade = (self.planned_minimum or self.remade) if remakes else 0
+
+    def follow_run(self, run: Run | None) -> None:
+        """It has begun to run; None: it runs no longer."""
+        self.run = run
 
     def sweep(self, at: float) -> None:
         """Have a look then whether nominations that were to be cleared are; 0: no need to."""
@@ -420,8 +436,28 @@ class Workload:
         none is on a node."""
         if self.job is not None and not self.job.seen.suspended and self.job.seen.began is not None:
             return self.job.seen.began
+        if self.run is not None:
+            return self.run.began
         stamps = (member.pod.stamp for member in self.members)
         return min((stamp.at for stamp in stamps if stamp is not None and stamp.at), default=None)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs its pods ask for together, those that are yet to come included."""
+        if self.run is not None:
+            return self.run.gpus
+        podsets = self.podsets if self.job is None else self.job.seen.podsets
+        if podsets is not None and podsets.podsets:
+            return sum(one.count * count_gpus(one.template.requests) for one in podsets.podsets)
+        return sum(count_gpus(member.pod.requests) for member in self.members)
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether it has ended for good: its job says so, or all of its pods have ended by themselves."""
+        if self.job is not None:
+            return self.job.seen.finished
+        pods = [member.pod for member in self.members]
+        return bool(pods) and all(pod.terminal and not pod.deleting for pod in pods)
 
     @property
     def created(self) -> float:

@@ -19,6 +19,7 @@ from typing import Generic, TypeVar
 from msgspec import Raw, Struct, field
 
 from extender.kube.queues.past_use import past_use_from
+from extender.kube.queues.runs import StatusCondition, runs_from
 from extender.kube.reading.constraints import selector_of, taints_of, tolerations_of
 from extender.kube.reading.durations import HOW, MAX_RUN, span_of
 from extender.kube.reading.identity import UnreadableError, name_of
@@ -45,6 +46,8 @@ from policies.model.queues import (
 )
 
 Amount = str | int | float
+ANNOTATED = (MAX_RUN,)
+"""Annotations of queues that are read."""
 
 
 class ResourceQuota(Struct, rename="camel"):
@@ -146,6 +149,7 @@ class LocalFairSharing(Struct, rename="camel"):
 
 class LocalQueueStatus(Struct, rename="camel"):
     fair_sharing: LocalFairSharing | None = None
+    conditions: list[StatusCondition] | None = None
 
 
 class LocalQueueObject(Struct):
@@ -367,8 +371,18 @@ def local_queue_from(obj: LocalQueueObject) -> Read[LocalQueue]:
     weight = _weight(spec.fair_sharing, notes)
     sharing = obj.status.fair_sharing if obj.status else None
     past = past_use_from(sharing.admission_fair_sharing_status) if sharing else None
-    longest_s = _longest_run(meta, notes)
-    return notes.read(LocalQueue(plain(meta.namespace), name, plain(spec.queue or ""), weight, stop, past, longest_s))
+    return notes.read(
+        LocalQueue(
+            plain(meta.namespace),
+            name,
+            plain(spec.queue or ""),
+            weight,
+            stop,
+            past,
+            max_run_s=_longest_run(meta, notes),
+            runs=runs_from((obj.status.conditions if obj.status else None) or ()),
+        )
+    )
 
 
 def _longest_run(meta: Meta | None, notes: Notes) -> float | None:

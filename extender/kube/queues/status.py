@@ -19,6 +19,7 @@ from extender.kube.client import Kube
 from extender.kube.queues.past_use import past_use_to
 from extender.kube.queues.resources import FollowedQueue
 from extender.kube.queues.rounds import go_round
+from extender.kube.queues.runs import RUNS, runs_text
 from extender.kube.reports import instant
 from policies.model import GroupKey
 from policies.model.queues import (
@@ -35,8 +36,8 @@ from policies.model.queues import (
 ACTIVE = "Active"
 WARNING = "Warning"
 READY, STOPPED, UNUSABLE = "Ready", "Stopped", "Misconfigured"
-_LONGEST = 4096
-"""Of the message of a condition."""
+_LONGEST = 32_768
+"""Of the message of a condition, as the CRDs have it."""
 
 Condition = dict[str, str]
 
@@ -94,7 +95,7 @@ def _limited(thing: QueueObject) -> Iterator[tuple[str, str]]:
 
 
 def _conditions(thing: QueueObject, report: QueueReport, before: list[Condition], instant: str) -> Iterator[Condition]:
-    yield from (one for one in before if one.get("type") not in (ACTIVE, WARNING))
+    yield from (one for one in before if one.get("type") not in (ACTIVE, WARNING, RUNS))
     stopped = isinstance(thing, ClusterQueue | LocalQueue) and thing.stop is not Stop.NONE
     if report.problems:
         now = condition(ACTIVE, "False", STOPPED if stopped else UNUSABLE, "; ".join(report.problems))
@@ -103,6 +104,8 @@ def _conditions(thing: QueueObject, report: QueueReport, before: list[Condition]
     yield since(now, before, instant)
     if report.warnings:
         yield since(condition(WARNING, "True", "Warning", "; ".join(report.warnings)), before, instant)
+    if report.runs:
+        yield since(condition(RUNS, "True", "Observed", runs_text(report.runs)), before, instant)
 
 
 def condition(kind: str, status: str, reason: str, message: str) -> Condition:

@@ -15,6 +15,7 @@ from extender.kube.convert import readable
 from extender.kube.queues.documents import queue_document
 from extender.kube.queues.past_use import past_use_from, past_use_to
 from extender.kube.queues.read import (
+    ANNOTATED,
     ClusterQueueObject,
     CohortObject,
     FlavorObject,
@@ -33,6 +34,7 @@ from extender.kube.queues.resources import (
     VOLCANO_VERSION,
     path_of,
 )
+from extender.kube.queues.runs import RUNS, runs_from, runs_text
 from extender.kube.reading.identity import UnreadableError
 from extender.kube.reading.objects import UNDECODABLE, AnyObject, Meta
 from extender.kube.resources import NAMESPACES, namespace_from
@@ -70,7 +72,9 @@ def reduced_queue(kind: str, version: str, raw: bytes | msgspec.Raw) -> Document
     """What is read of an object of that kind."""
     obj: Any = msgspec.json.decode(raw, type=_OBJECTS[kind][1])
     meta = obj.metadata or Meta()
-    names = {key: said for key, said in (("name", meta.name), ("namespace", meta.namespace)) if said}
+    kept = {key: said for key, said in (meta.annotations or {}).items() if key in ANNOTATED} or None
+    fields = ("name", meta.name), ("namespace", meta.namespace), ("annotations", kept)
+    names = {key: said for key, said in fields if said}
     found: Document = {"apiVersion": f"{QUEUE_GROUP}/{version}", "kind": kind, "metadata": names}
     if isinstance(obj, PriorityClassObject):
         return found | {"value": obj.value}
@@ -113,10 +117,15 @@ def priorities_in(documents: Sequence[Document]) -> dict[str, int]:
 
 
 def _past(obj: LocalQueueObject) -> Document:
-    """What it has used in the past, where its status says so."""
+    """What it has used in the past, and how long its workloads ran, where its status says so."""
+    status: Document = {}
     sharing = obj.status.fair_sharing if obj.status else None
     past = past_use_from(sharing.admission_fair_sharing_status) if sharing else None
-    return {} if past is None else {"status": {"fairSharing": {"admissionFairSharingStatus": past_use_to(past)}}}
+    if past is not None:
+        status["fairSharing"] = {"admissionFairSharingStatus": past_use_to(past)}
+    if runs := runs_from((obj.status.conditions if obj.status else None) or ()):
+        status["conditions"] = [{"type": RUNS, "message": runs_text(runs)}]
+    return {"status": status} if status else {}
 
 
 async def _of_kind(kube: Kube, kind: str, plural: str) -> list[Document]:

@@ -1,0 +1,34 @@
+"""How long the workloads of a LocalQueue ran, in its status: the message of a condition, which every CRD keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from extender.kube.reading.plain import json_of
+from policies.quota.runs import KEPT, RunTimes, size_of
+
+RUNS = "muster.dev/RunHistory"
+"""The type of the condition. Its message is JSON: by GPUs, the seconds that the last workloads of that size ran."""
+_LARGEST = 1 << 30
+_LONGEST_S = 1 << 30
+
+
+class StatusCondition(Struct):
+    type: str | None = None
+    message: str | None = None
+
+
+def runs_from(conditions: Iterable[StatusCondition]) -> dict[int, tuple[int, ...]]:
+    """Return what they say; nothing where that cannot be read."""
+    text = next((one.message for one in conditions if one.type == RUNS), None)
+    said = json_of(text, dict[int, list[int]]) or {}
+    known = {size: tuple(one for one in times if 0 < one <= _LONGEST_S)[-KEPT:] for size, times in said.items()}
+    return {size: times for size, times in known.items() if times and 0 <= size <= _LARGEST and size == size_of(size)}
+
+
+def runs_text(runs: RunTimes) -> str:
+    """Return what ``runs_from`` reads."""
+    return msgspec.json.encode(runs).decode()

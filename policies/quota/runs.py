@@ -1,0 +1,46 @@
+"""How long the workloads of a LocalQueue ran, by size: of each size the last ones, so that nothing old counts."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from policies.model.duration import Basis, Duration
+
+KEPT = 64
+"""Runs that are kept of each size."""
+LEAST = 5
+"""Runs from which on an expectation is made."""
+
+RunTimes = Mapping[int, tuple[int, ...]]
+"""By size, the seconds of the last runs, the latest last. A size is a power of two of GPUs, or 0."""
+
+
+def size_of(gpus: int) -> int:
+    """Return the size that workloads of so many GPUs have in common: 0, 1, 2, 4, 8 and so on."""
+    return 1 << (gpus - 1).bit_length() if gpus > 0 else 0
+
+
+class Runs:
+    """The runs of one LocalQueue."""
+
+    def __init__(self, known: RunTimes | None = None) -> None:
+        self._of = {size: deque(seconds, KEPT) for size, seconds in (known or {}).items()}
+
+    def add(self, gpus: int, seconds: float) -> None:
+        """Count a run that has ended."""
+        self._of.setdefault(size_of(gpus), deque(maxlen=KEPT)).append(max(1, round(seconds)))
+
+    def expected(self, gpus: int, percent: int = 50) -> Duration | None:
+        """Return what so many percent of the runs of that size took at most; None where too few are known."""
+        size = size_of(gpus)
+        known = sorted(self._of.get(size, ()))
+        if len(known) < LEAST:
+            return None
+        at = max(0, -(-len(known) * percent // 100) - 1)
+        return Duration(known[at], Basis.HISTORY, percent, len(known), size)
+
+    @property
+    def times(self) -> dict[int, tuple[int, ...]]:
+        """What a later life has to know."""
+        return {size: tuple(self._of[size]) for size in sorted(self._of)}
