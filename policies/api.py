@@ -69,7 +69,10 @@ class WaitingGang(Protocol):
 
     @property
     def priority(self) -> int:
-        """The priority of its members, as their PriorityClass resolved it."""
+        """The priority of its members, as their PriorityClass resolved it.
+
+        Among those of a ClusterQueue with ``muster.dev/ageing`` it is lower for each day that it was created later.
+        """
         ...
 
     @property

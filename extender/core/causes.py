@@ -709,6 +709,15 @@ class Late:
 
 
 @dataclass(frozen=True, slots=True)
+class Rises:
+    """Its age counts in its queue: ``points`` of priority a day, ``since`` then, in seconds since the epoch."""
+
+    queue: str
+    points: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
 class PutOff:
     """The turn comes after workloads of other namespaces: pods of earlier jobs of its own were not created."""
 
@@ -795,6 +804,7 @@ class Differs:
 
 Beside = (
     PutOff
+    | Rises
     | Incomplete
     | LostPins
     | PreemptionOff

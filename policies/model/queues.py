@@ -141,7 +141,8 @@ class ClusterQueue:
     LocalQueues may point here. ``by_past_usage``: of its LocalQueues the one that has used least comes first.
     ``reclaimable``: others of its cohort may take back what it has borrowed. ``open``: what its groups do not cover is
     not limited, instead of refused. ``priority``: the higher one is served first, and gives way last. ``max_run_s``: a
-    workload runs no longer than that."""
+    workload runs no longer than that. ``ageing``: by so much its priority counts for more in the line of the queue for
+    each day since a workload was made."""
 
     name: str
     groups: tuple[ResourceGroup, ...] = ()
@@ -157,6 +158,7 @@ class ClusterQueue:
     open: bool = False
     priority: int = 0
     max_run_s: float | None = None
+    ageing: int = 0
 
     @property
     def title(self) -> str:

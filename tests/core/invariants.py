@@ -230,8 +230,8 @@ def _wrong_with_indexes(state: State) -> Iterator[str]:
     for key in state.pending.keys:
         if key not in state.workloads:
             yield f"{key} waits, but is unknown"
-    for key, (turn, _, workload) in state.pending._entries.items():
-        if turn[0] != (fresh := put_off(state.failed_creation, workload)):
+    for key, (place, _, turn, workload) in state.pending._entries.items():
+        if {place[0], turn[0]} != {fresh := put_off(state.failed_creation, workload)}:
             yield f"{key} waits for quota as one that is put off by {turn[0]}, and is by {fresh}"
     for uid, done in state.store.bound_by_us.items():
         if uid not in state.pods or (state.pods[uid].node, state.pods[uid].stamp) != (done.node, done.stamp):

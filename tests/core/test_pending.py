@@ -65,8 +65,9 @@ class Board:
         workload = self.store.add(key(name))
         self.pending.come(workload.key, changed=True)
         self.pending.looked_at(workload.key)
-        turn = (0, (number,)) if isinstance(wake_on, QuotaFor) else None
-        self.pending.park(workload, *([] if wake_on is None else [wake_on]), turn=turn)
+        turn = (0, (number,))
+        turns = (turn, turn) if isinstance(wake_on, QuotaFor) else None
+        self.pending.park(workload, *([] if wake_on is None else [wake_on]), turns=turns)
 
     def woken(self, cause: WakeCause) -> list[str]:
         self.pending.wake(cause)

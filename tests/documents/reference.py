@@ -65,7 +65,7 @@ from extender.kube.keys import (
     REQUEUED_AT,
     WORKLOAD,
 )
-from extender.kube.reading.durations import EXPECTED_DURATION, MAX_RUN
+from extender.kube.reading.durations import AGEING, EXPECTED_DURATION, MAX_RUN
 from extender.kube.reading.eviction import CHECKPOINTED, EVICT_INCOMPLETE, EVICTED_AT, MIN_RUNTIME
 from extender.kube.reading.numbering import KAI_SUBGROUP, KUEUE_INDEX, ROLE
 from extender.kube.reading.queue_name import OF_VOLCANO
@@ -162,6 +162,8 @@ SAID_OF_JOBS = {
 SAID_OF_QUEUES = {
     MAX_RUN: "How long its workloads may run: seconds, or `90m`, `1h30m`, `2d`. One that says more waits with the "
     "reason `RunTooLong`; one that says nothing is expected to run for so long.",
+    AGEING: "On a ClusterQueue: so much more priority in its line for each day since a workload was created, as "
+    "`100 per day` or `5 per hour`. Default: none.",
 }
 """What is written on a ClusterQueue or LocalQueue, as an annotation."""
 

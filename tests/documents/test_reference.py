@@ -33,6 +33,7 @@ OTHERS = {
     "muster.dev/woken": "a label that says nothing, on pods that wait",
     "muster.dev/capacity": "the label of the ProvisioningRequests that Muster makes, and of their PodTemplates",
     "muster.dev/kept-for-plan": "the label of nodes that are to stay, which docs/elastic.md is about",
+    "muster.dev/RunHistory": "the type of a condition of LocalQueues, which docs/reservations.md is about",
     "muster.dev/record": "the label of the Workload objects that Muster writes, which docs/queues.md is about",
 }
 

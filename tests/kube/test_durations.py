@@ -26,7 +26,7 @@ from extender.kube.queues.read import (
     cluster_queue_from,
     local_queue_from,
 )
-from extender.kube.reading.durations import EXPECTED_DURATION, HOW, MAX_RUN, span_of
+from extender.kube.reading.durations import AGEING, EXPECTED_DURATION, HOW, MAX_RUN, span_of
 from extender.kube.reading.objects import GroupObject, PodObject
 from policies.model import RunTerms
 from policies.model.queues import ClusterQueue, LocalQueue
@@ -157,8 +157,8 @@ def test_a_job_began_when_its_status_says() -> None:
     assert Reader().read(JOB, obj).began is None
 
 
-def limited(said: str) -> tuple[Read[ClusterQueue], Read[LocalQueue]]:
-    noted = {"name": "q", "namespace": "team", "annotations": {MAX_RUN: said}}
+def limited(said: str, key: str = MAX_RUN) -> tuple[Read[ClusterQueue], Read[LocalQueue]]:
+    noted = {"name": "q", "namespace": "team", "annotations": {key: said}}
     local: Object = {"metadata": noted, "spec": {"clusterQueue": "q"}}
     everybody: Object = {"metadata": noted, "spec": {"namespaceSelector": {}}}
     return (
@@ -173,3 +173,16 @@ def test_a_queue_says_how_long_its_workloads_may_run() -> None:
     for found in limited("a while"):
         assert found.value.max_run_s is None
         assert found.problems == (f"its annotation {MAX_RUN} is 'a while': {HOW}",)
+
+
+@pytest.mark.parametrize(("text", "points"), [("100 per day", 100), ("5 per hour", 120), ("0 per day", 0)])
+def test_a_cluster_queue_says_how_its_workloads_rise_as_they_wait(text: str, points: int) -> None:
+    found, _ = limited(text, AGEING)
+    assert (found.value.ageing, found.problems) == (points, ())
+
+
+@pytest.mark.parametrize("text", ["", "100", "per day", "1.5 per day", "-1 per day", "100 per week", "100 per days"])
+def test_anything_else_keeps_the_queue_from_being_used(text: str) -> None:
+    found, _ = limited(text, AGEING)
+    assert found.value.ageing == 0
+    assert found.problems == (f"its annotation {AGEING} is {text!r}: write a number per day or per hour",)

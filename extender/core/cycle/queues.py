@@ -171,7 +171,7 @@ class Queued:
         lacks = self._lacks(workload, demand.shape, queue, shortfalls)
         if isinstance(lacks, QuotaFor):
             try:
-                return self._pending.park(workload, lacks, *times, turn=self.turns.of(workload))
+                return self._pending.park(workload, lacks, *times, turns=self.turns.both(workload, queue))
             except PolicyError:
                 lacks = ANY_ROOM  # the next cycle asks again, and says so
         return self._pending.park(workload, lacks, *times)

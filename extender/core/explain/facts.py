@@ -156,6 +156,8 @@ class Facts:
 
     def in_full(self, workload: Workload, why: causes.Cause) -> causes.Cause:
         """Why it waits, with what is known beside that, where it waits for room or quota."""
+        if isinstance(why, causes.NoQuota | causes.NoRoom):
+            why = causes.with_facts(why, *self._rises(workload))
         if isinstance(why, causes.NoQuota):
             return causes.with_facts(why, *self._missing(workload))
         if isinstance(why, causes.NoRoom):
@@ -183,6 +185,11 @@ class Facts:
         if spared is None or spared.why is None or spared.why == why.what:
             return why
         return causes.with_facts(why, spared.why)
+
+    def _rises(self, workload: Workload) -> Sequence[causes.Rises]:
+        queue = self._quotas.queue_of(workload.key)
+        ages = queue is not None and queue.ageing
+        return [causes.Rises(queue.title, queue.ageing, workload.created)] if queue is not None and ages else ()
 
     def _missing(self, workload: Workload) -> Sequence[causes.Incomplete]:
         return [self.incomplete(workload)] if workload.incomplete and not workload.grows else ()

@@ -578,6 +578,9 @@ def fact_text(fact: causes.Beside) -> str:  # noqa: C901, one line for each fact
                 "it goes after workloads of other namespaces, because pods of jobs of this namespace were not created "
                 "when those were started"
             )
+        case causes.Rises(queue=queue, points=points, since=since):
+            at = f"{datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M} UTC"
+            return f"its age counts in {queue}: {points} of priority a day since {at}"
         case causes.Incomplete():
             return _incomplete(fact)
         case causes.LostPins(pods=pods, nodes=nodes):

@@ -151,8 +151,9 @@ class QueueReports:
     def _place(self, workload: Workload) -> tuple[int, float, bool, SortKey, GroupKey]:
         """Those of whom the policy cannot say it come last."""
         before = put_off(self._failed_creation, workload), self._quotas.past_of(workload.key)
+        queue = self._quotas.queue_of(workload.key)
         try:
-            return *before, False, self._policy.order(QueueView(workload)), workload.key
+            return *before, False, self._policy.order(QueueView(workload, queue.ageing if queue else 0)), workload.key
         except PolicyError:
             return *before, True, (), workload.key
 

@@ -19,6 +19,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import floor
 from operator import attrgetter
 from typing import assert_never
 
@@ -32,13 +33,14 @@ from extender.core.workload.shape import Shape
 from extender.core.workload.workload import Workload
 from policies.api import QueuePolicy, SortKey
 from policies.model import Constraints, GroupKey, Labels, Pod, Requests, Spread
-from policies.model.queues import FlavorResource
+from policies.model.queues import ClusterQueue, FlavorResource
 from policies.steps import AT_ONCE, Steps
 
+_DAY_S = 86_400
 Turn = tuple[int, SortKey]
 """How far it is put off, and its order by the queue policy."""
-Entry = tuple[Turn, int, Workload]
-"""The turn, a number that no other entry has, and the workload."""
+Entry = tuple[Turn, int, Turn, Workload]
+"""The place in its queue, a number that no other entry has, the turn among those of all queues, and the workload."""
 
 
 Free = Mapping[str, int]
@@ -286,14 +288,30 @@ class Turns:
             return 0, self._policy.order(one)
         return put_off(self._failed_creation, one), self._policy.order(QueueView(one))
 
+    def within(self, workload: Workload, queue: ClusterQueue | None) -> Turn:
+        """Its place in the line of its own queue, which its age may raise."""
+        if queue is None or not queue.ageing:
+            return self.of(workload)
+        return put_off(self._failed_creation, workload), self._policy.order(QueueView(workload, queue.ageing))
+
+    def both(self, workload: Workload, queue: ClusterQueue | None) -> tuple[Turn, Turn]:
+        """That place, and its turn among those of all queues, in which its age counts for nothing."""
+        turn = self.of(workload)
+        return self.within(workload, queue) if queue is not None and queue.ageing else turn, turn
+
 
 class QueueView:
-    """A workload as the queue policy sees it (``policies.api.WaitingGang``)."""
+    """A workload as the queue policy sees it (``policies.api.WaitingGang``).
 
-    __slots__ = ("_workload",)
+    ``ageing``: by so much its priority rises with each day. All of a queue rise alike, so it is what was made later
+    that stands lower, by as much: this order is the same at any time.
+    """
 
-    def __init__(self, workload: Workload) -> None:
+    __slots__ = ("_ageing", "_workload")
+
+    def __init__(self, workload: Workload, ageing: int = 0) -> None:
         self._workload = workload
+        self._ageing = ageing
 
     @property
     def key(self) -> GroupKey:
@@ -301,7 +319,8 @@ class QueueView:
 
     @property
     def priority(self) -> int:
-        return self._workload.priority
+        later = floor(self._workload.created * self._ageing / _DAY_S) if self._ageing else 0
+        return self._workload.priority - later
 
     @property
     def created(self) -> float:
@@ -476,13 +495,13 @@ class Pending:
             for key in self.parked(place):
                 self._rouse(key, cause)
 
-    def park(self, workload: Workload, *wake_on: WakeOn, turn: Turn | None = None) -> None:
-        """Let a workload wait that was looked at, unless it is due again. ``turn``: with Quota alone."""
+    def park(self, workload: Workload, *wake_on: WakeOn, turns: tuple[Turn, Turn] | None = None) -> None:
+        """Let a workload wait that was looked at, unless it is due again. ``turns``: with Quota alone."""
         key = workload.key
         if key in self.keys and key not in self.due:
             self._park(key, *wake_on)
-            if turn is not None:
-                self._entries[key] = turn, self.keys[key], workload
+            if turns is not None:
+                self._entries[key] = turns[0], self.keys[key], turns[1], workload
 
     def looked_at(self, key: GroupKey) -> None:
         """Note that the cycle has come to a workload."""

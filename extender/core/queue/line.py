@@ -35,7 +35,7 @@ from extender.core.workload.shape import Role
 from extender.core.workload.workload import Workload
 from policies.api import PolicyError, SortKey
 from policies.model import GroupKey, Pod, Requests, Selection
-from policies.model.queues import Strategy, Usage
+from policies.model.queues import ClusterQueue, Strategy, Usage
 from policies.placement.relations import hindrances_of
 from policies.placement.request import shape_of
 from policies.quota.flavors import Assignment, Fit
@@ -59,7 +59,8 @@ class Line:
         """It waits for its turn, in that ClusterQueue if any. ``number``: no other one has it, the lower the sooner.
         Raises PolicyError where the policy cannot say when its turn is."""
         if queue and workload.release.partial_since is None:
-            self._queues.come(queue, (self._turns.of(workload), number, workload))
+            place, turn = self._turns.both(workload, self._queues.object_of(queue))
+            self._queues.come(queue, (place, number, turn, workload))
         else:
             self._put(workload, whole=workload.release.partial_since is None)
         self.gangs += 1
@@ -154,6 +155,10 @@ class QueueLines:
         self.postponed: dict[GroupKey, Head] = {}
         """Those whose turn comes later than it came: what they will use."""
 
+    def object_of(self, queue: str) -> ClusterQueue:
+        """The ClusterQueue of that name."""
+        return self._quotas.queues.picture.queues[queue]
+
     def come(self, queue: str, entry: Entry) -> None:
         """It waits for its turn in that ClusterQueue."""
         self._line_of(queue).push(entry, None)
@@ -165,7 +170,7 @@ class QueueLines:
     def first(self) -> Turn | None:
         """The turn of the one whose turn it is; None if nobody is left."""
         queue = self._best()
-        return None if queue is None else queue.line.first[0]
+        return None if queue is None else queue.line.first[2]
 
     def pop(self) -> Workload:
         """Its turn has come."""
@@ -207,7 +212,7 @@ class QueueLines:
     def _line_of(self, queue: str) -> LocalTurns:
         """For whoever comes: the first one of the queue may be another by then."""
         if (known := self._queues.get(queue)) is None:
-            said = self._quotas.queues.picture.queues[queue]
+            said = self.object_of(queue)
             line = LocalTurns(self._quotas if said.by_past_usage else None)
             known = self._queues[queue] = _Queue(queue, line, -said.priority)
         self._renewed[queue] = known
@@ -226,7 +231,7 @@ class QueueLines:
         while self._next:
             *_, level, turn, _, name = self._next[0]
             queue = self._queues[name]
-            if not queue.line or queue.line.first[0] != turn:
+            if not queue.line or queue.line.first[2] != turn:
                 heapq.heappop(self._next)
                 continue
             self._look(queue)
@@ -265,7 +270,7 @@ class QueueLines:
 
     def _put(self, queue: _Queue, level: int) -> None:
         if queue.line:
-            turn = queue.line.first[0]
+            turn = queue.line.first[2]
             self._came += 1
             heapq.heappush(self._next, (turn[0], queue.after, level, turn, self._came, queue.name))
 
@@ -428,7 +433,7 @@ class StrictOrder:
                 self._pending.wake(Own(other))
 
     def _place(self, workload: Workload) -> tuple[int, float, SortKey]:
-        put_off, order = self._turns.of(workload)
+        put_off, order = self._turns.within(workload, self._quotas.queue_of(workload.key))
         return put_off, self._quotas.past_of(workload.key), order
 
 

@@ -21,7 +21,7 @@ from msgspec import Raw, Struct, field
 from extender.kube.queues.past_use import past_use_from
 from extender.kube.queues.runs import StatusCondition, runs_from
 from extender.kube.reading.constraints import selector_of, taints_of, tolerations_of
-from extender.kube.reading.durations import HOW, MAX_RUN, span_of
+from extender.kube.reading.durations import AGEING, HOW, MAX_RUN, ageing_of, span_of
 from extender.kube.reading.identity import UnreadableError, name_of
 from extender.kube.reading.objects import LabelSelector, Meta, Present, TaintObject, Tolerates
 from extender.kube.reading.plain import plain, quoted
@@ -46,7 +46,7 @@ from policies.model.queues import (
 )
 
 Amount = str | int | float
-ANNOTATED = (MAX_RUN,)
+ANNOTATED = (AGEING, MAX_RUN)
 """Annotations of queues that are read."""
 
 
@@ -315,6 +315,7 @@ def cluster_queue_from(obj: ClusterQueueObject) -> Read[ClusterQueue]:
         stop=notes.one_of(Stop, "spec.stopPolicy", spec.stop_policy, Stop.NONE),
         by_past_usage=mode == _BY_USAGE,
         max_run_s=_longest_run(obj.metadata, notes),
+        ageing=_ageing(obj.metadata, notes),
     )
     if queue.namespaces is None:
         notes.warnings.append("it has no spec.namespaceSelector, so no namespace may use it; {} lets all use it")
@@ -392,6 +393,15 @@ def _longest_run(meta: Meta | None, notes: Notes) -> float | None:
     if said is not None and not seconds:
         notes.problems.append(f"its annotation {MAX_RUN} is {quoted(said)}: {HOW}")
     return seconds or None
+
+
+def _ageing(meta: Meta | None, notes: Notes) -> int:
+    """0: without any."""
+    said = ((meta and meta.annotations) or {}).get(AGEING)
+    points = 0 if said is None else ageing_of(said)
+    if points is None:
+        notes.problems.append(f"its annotation {AGEING} is {quoted(said or '')}: write a number per day or per hour")
+    return points or 0
 
 
 def _groups(groups: Sequence[GroupSpec], notes: Notes) -> Iterator[ResourceGroup]:

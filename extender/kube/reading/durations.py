@@ -13,10 +13,13 @@ from policies.model.duration import NO_RUN_TERMS, RunTerms
 EXPECTED_DURATION = "muster.dev/expected-duration"
 MAX_RUN = "muster.dev/max-run"
 """On a ClusterQueue or a LocalQueue: the longest run of its workloads."""
+AGEING = "muster.dev/ageing"
+"""On a ClusterQueue: by how much the priority of its workloads rises in its line as they wait, `100 per day`."""
 HOW = "write seconds, or a duration such as 90m, 1h30m or 2d"
 _LONGEST_S = 10 * 365 * 86_400.0
 """An instant that lies so far ahead can be written in every format; nothing is planned as far as that."""
 _LONGEST = 64
+_AGEING = re.compile(r"([0-9]{1,9}) per (day|hour)", re.ASCII)
 _WHOLE = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})|([0-9.]+[a-zµ].*))?", re.ASCII)
 
 
@@ -31,6 +34,12 @@ def span_of(text: str) -> float | None:
     rest = float(found[2]) if found[2] else duration_s(found[3]) if found[3] else 0.0
     seconds = None if rest is None else int(found[1] or 0) * 86_400 + rest
     return seconds if seconds is not None and seconds <= _LONGEST_S else None
+
+
+def ageing_of(text: str) -> int | None:
+    """Return how much priority a workload gains in a day: ``100 per day``, ``5 per hour``. None for anything else."""
+    found = _AGEING.fullmatch(text)
+    return None if found is None else int(found[1]) * (24 if found[2] == "hour" else 1)
 
 
 def run_terms_of(meta: Meta, deadline_s: float | None = None) -> RunTerms:
