@@ -1,4 +1,4 @@
-"""When admission policies and webhooks are in force."""
+"""Waits for the time when admission policies and webhooks are in force."""
 
 from __future__ import annotations
 

@@ -38,8 +38,10 @@ class Api:
         return items
 
     def create(self, path: str, obj: Object, *, user: str = "") -> Object:
-        """POST the object to its collection (or to a subresource such as a pod's binding). ``user``: as whom, if not
-        as the administrator."""
+        """POST the object to its collection (or to a subresource such as a pod's binding).
+
+        ``user``: the user to impersonate; empty: the administrator.
+        """
         return self._call("POST", path, json=obj, headers={"Impersonate-User": user} if user else None)
 
     def create_all(self, creations: Iterable[tuple[str, Object]]) -> None:

@@ -100,7 +100,7 @@ def _name(user: str, group: str | None = None) -> x509.Name:
 
 
 def _key_usage(*, signs: bool) -> x509.KeyUsage:
-    """What OpenSSL's strict checks ask of an authority (signs) and of the certificates it issues."""
+    """The key usages that OpenSSL demands, in strict checks, of an authority (``signs``) and of issued certificates."""
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,

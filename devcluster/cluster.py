@@ -50,13 +50,12 @@ class Cluster:
         flags: Mapping[str, Sequence[str]] | None = None,
         kubernetes: str = "",
     ) -> None:
-        """`profile`: how the API server is run, as in `devcluster.profiles`.
+        """Make a cluster.
 
-        `audited`: have the API server write down what ServiceAccounts ask of it, for `audit()`.
-
-        `flags`: what follows the usual command line of a component, by its name; the last of two equal flags counts.
-
-        `kubernetes`: the minor version to begin with, where `upgrade` is to follow.
+        ``profile``: how the API server is run, as in `devcluster.profiles`.
+        ``audited``: whether the API server records the requests of ServiceAccounts, for `audit()`.
+        ``flags``: the additional command line of each component, by its name; the last of two equal flags counts.
+        ``kubernetes``: the minor version to begin with, where `upgrade` is to follow.
         """
         self._kubernetes = kubernetes
         self._progress = progress or silent
@@ -121,9 +120,9 @@ class Cluster:
         return self._supervised.again(ended)
 
     def upgrade(self, kubernetes: str) -> None:
-        """Go on with another minor version of Kubernetes, on the same data and under the same address.
+        """Continue with another minor version of Kubernetes, on the same data and under the same address.
 
-        The API server comes first, then the controller manager, each as it was run before. A kube-scheduler that runs
+        The API server comes first, then the controller manager, each as it was run before. A running kube-scheduler
         keeps its version, and the next one that is started has the new one.
         """
         programs = binaries.locate_kubernetes(kubernetes, self._progress)
@@ -184,7 +183,7 @@ class Cluster:
     def start_server(self, name: str, argv: Callable[[int, KeyPair], Sequence[str]]) -> tuple[int, str]:
         """Run a server of webhooks that answers GET /healthz over TLS, with a certificate of this cluster.
 
-        Returns its port, and what its clients trust.
+        Returns its port, and the authority that its clients trust.
         """
         pair = self._files.serving
         _, port = start_on_free_port(
@@ -197,7 +196,7 @@ class Cluster:
     def service_account_kubeconfig(self, namespace: str, name: str, server: str = "") -> Path:
         """A kubeconfig that is this ServiceAccount, which has to exist: its holder has the rights RBAC gives it.
 
-        `server`: what stands between its holder and the API server, if something does.
+        ``server``: the URL of a proxy before the API server, if there is one.
         """
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         answer = self.api.create(path, {"spec": {"expirationSeconds": TOKEN_LIFETIME_S}})
@@ -207,7 +206,7 @@ class Cluster:
         )
 
     def proxy(self) -> Proxy:
-        """What can be put between a client and the API server; it runs from its `with` on."""
+        """Make a proxy that can be put between a client and the API server; it runs from its `with` on."""
         return Proxy(self.server, str(self._files.authority))
 
     def audit(self) -> list[dict[str, Any]]:

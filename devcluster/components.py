@@ -19,7 +19,7 @@ NODE_GRACE_PERIOD = "1h"
 
 @dataclass(frozen=True)
 class Files:
-    """What components share: their certificates, keys and kubeconfigs."""
+    """The files that components share: their certificates, keys and kubeconfigs."""
 
     directory: Path
     authority: Path

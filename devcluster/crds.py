@@ -1,4 +1,4 @@
-"""When the kinds of CRDs are there."""
+"""Waits for the time when the kinds of CRDs are served."""
 
 from __future__ import annotations
 

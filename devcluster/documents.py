@@ -14,5 +14,5 @@ def read_all(text: str) -> Iterator[Any]:
 
 
 def write_all(documents: Iterable[Any]) -> str:
-    """One text of them all."""
+    """Write the documents into one text."""
     return str(yaml.dump_all(documents, Dumper=yaml.CSafeDumper))

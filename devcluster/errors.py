@@ -1,4 +1,4 @@
-"""The one exception whose text is meant for the person who starts a cluster."""
+"""The one exception whose text is meant for the user who starts a cluster."""
 
 
 class ClusterError(Exception):

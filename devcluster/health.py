@@ -15,13 +15,13 @@ P = TypeVar("P", bound=Process)
 
 ATTEMPTS = 5
 PATIENCE_S = 120.0
-POLL_EVERY_S = 0.05  # components announce their health to those who ask, and to nobody else
+POLL_EVERY_S = 0.05  # components have to be polled: they announce their health to no other process
 
 
 def start_on_free_port(start: Callable[[int], P], health: str, tls: ssl.SSLContext) -> tuple[P, int]:
-    """Start with one free port after another until it is not taken by somebody else in the meantime.
+    """Start the component with one free port after another, until no other process takes the port in the meantime.
 
-    `health` is the URL to ask, with {port} in it.
+    ``health``: the URL to ask, with {port} in it.
     """
     for _ in range(ATTEMPTS):
         port = free_port()

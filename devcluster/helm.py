@@ -18,7 +18,7 @@ def build_helm(progress: Progress = silent) -> Path:
 
 
 class Helm:
-    """Runs helm without anybody's own settings, repositories and plugins; of a cluster if there is one."""
+    """Runs helm without the user's own settings, repositories and plugins; for a cluster if there is one."""
 
     def __init__(self, directory: Path, cluster: Cluster | None = None) -> None:
         self.program = build_helm()
@@ -32,7 +32,7 @@ class Helm:
         }
 
     def __call__(self, *args: str | Path) -> str:
-        """Return what it prints. Raises ClusterError with what it complains of."""
+        """Return helm's output. Raises ClusterError with helm's complaint."""
         argv = [str(self.program), *map(str, args)]
         done = subprocess.run(argv, env=self.environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:

@@ -1,4 +1,4 @@
-"""A Muster that a user installs on a cluster of simulated nodes: does for its pods what a kubelet would do."""
+"""A Muster that a user installs on a cluster of simulated nodes: runs its pods as a kubelet would."""
 
 from typing import Any
 
@@ -20,10 +20,10 @@ _PROCESSES = ("kube-scheduler-muster", "muster")
 
 
 class InstalledMuster:
-    """Runs the containers of Muster's Deployment as processes of this machine, in whatever namespace it is.
+    """Runs the containers of Muster's Deployment as processes of this machine, in any namespace.
 
-    One pair of processes stands for all replicas. They have the ConfigMaps, the flags and the accounts of the pods, and
-    the code of this checkout, whatever image the pods name.
+    One pair of processes stands for all replicas. They have the ConfigMaps, the flags and the accounts of the pods,
+    and the code of this checkout, whatever image the pods name.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -33,9 +33,11 @@ class InstalledMuster:
         self.url = f"http://127.0.0.1:{self._port}"
 
     def play(self, watched: list[Process]) -> list[str]:
-        """Start the processes of the newest pods in place of those before, and end them when no pods are left.
+        """Start the processes of the newest pods in place of the earlier ones, and end them when no pods are left.
 
-        ``watched`` gets what is started, and loses what is ended. Returns a text on each change.
+        ``watched``: gets each started process, and loses each ended one.
+
+        Returns a text on each change.
         """
         try:
             pod = self._newest()

@@ -1,4 +1,4 @@
-"""Kubeconfig files: who talks to this cluster, and with what credentials."""
+"""Kubeconfig files: the clients of this cluster, and their credentials."""
 
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,13 @@ from devcluster.certificates import KeyPair
 
 
 def with_certificate(path: Path, server: str, authority: Path, pair: KeyPair) -> Path:
-    """For a component or the administrator: a client certificate."""
+    """Write the kubeconfig of a component or of the administrator: a client certificate."""
     user = {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
     return _write(path, server, authority, user)
 
 
 def with_token(path: Path, server: str, authority: Path, token: str, namespace: str) -> Path:
-    """For a ServiceAccount: a bearer token."""
+    """Write the kubeconfig of a ServiceAccount: a bearer token."""
     return _write(path, server, authority, {"token": token}, namespace)
 
 

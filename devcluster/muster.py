@@ -64,7 +64,7 @@ _FORGED: Tree = {
     "reason": "Probing",
     "regarding": {"kind": "Namespace", "name": NAMESPACE, "namespace": NAMESPACE},
 }
-"""What the policy that is written last refuses the extender."""
+"""An Event that the admission policy refuses the extender. That policy is the one that is written last."""
 
 
 class RunningMuster:
@@ -233,14 +233,17 @@ def read_settings(config: Path | None) -> Settings:
 
 
 def shipped_settings(release: Release = CURRENT) -> Tree:
-    """Return what manifests/base/muster.yaml says."""
+    """Return the content of manifests/base/muster.yaml."""
     shipped: Tree = yaml.safe_load((release.manifests / "base" / "muster.yaml").read_text())
     return shipped
 
 
 def start_muster_with(cluster: Cluster, settings: Settings) -> RunningMuster:
-    """Start Muster as a user installs it who has these settings: with the components that they need, and a profile of
-    kube-scheduler for each name that it serves. A Muster that only advises gates no pod and suspends no job."""
+    """Start Muster as a user with these settings installs it.
+
+    It gets the components that the settings need, and a profile of kube-scheduler for each name that it serves. A
+    Muster that only advises gates no pod and suspends no job.
+    """
     components = (["preemption"] if settings.preemption is not Preempts.OFF else []) + (
         ["elastic"] if settings.elastic.flavors else []
     )
@@ -271,7 +274,7 @@ def with_components(folder: Path, *components: str, release: Release = CURRENT) 
 def install(cluster: Cluster, manifests: Path | None = None, release: Release = CURRENT) -> list[Tree]:
     """Apply the CRD and everything of the kustomization except the Deployment: its two containers are processes here.
 
-    Returns the kustomization's objects when the policies on what the extender may write are in force.
+    Returns the kustomization's objects when the policies on the extender's writes are in force.
     """
     install_crds_of(cluster, "podgroup-crd", release)
     shipped = list(read_all(cluster.kubectl("kustomize", str(manifests or base(release)))))
@@ -293,7 +296,7 @@ def install_crds_of(cluster: Cluster, component: str, release: Release = CURRENT
 
 
 def _wait_for_policies(cluster: Cluster) -> None:
-    """The API server says nowhere that a policy is in force: try what it refuses, writing nothing."""
+    """Wait for the policies, which the API server does not report: try what the last one refuses, writing nothing."""
     extender = f"system:serviceaccount:{NAMESPACE}:muster-extender"
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:

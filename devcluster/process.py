@@ -21,7 +21,7 @@ TAIL_LINES = 15
 
 
 class Process:
-    """One process of a cluster. It ends with the cluster at the latest."""
+    """A process of a cluster. It ends with the cluster at the latest."""
 
     def __init__(self, owner: "Supervised", ident: int, name: str, log: Path) -> None:
         self.name = name
@@ -69,7 +69,7 @@ P = TypeVar("P", bound=Process)
 
 
 class Supervised:
-    """One supervisor process, its directory, and the processes it is the parent of."""
+    """The supervisor process, its directory, and the processes it is the parent of."""
 
     def __init__(self) -> None:
         mine, theirs = socket.socketpair()

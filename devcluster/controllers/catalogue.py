@@ -1,6 +1,6 @@
-"""What there is to know of each controller: its module, its manifests, its command line, its webhooks.
+"""The catalogue of controllers: the module, manifests, command line and webhooks of each.
 
-Versions are pinned by the go.mod of each, in the folder of its name. Two of them listen on all interfaces and have no
+The go.mod in the folder of each controller pins its version. Two controllers listen on all interfaces and have no
 option for it: mpi-operator for its health (port 8080), and training-operator for its webhooks.
 """
 
@@ -18,7 +18,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Place:
-    """Where one running controller keeps and finds things, and where it listens."""
+    """The folder and the ports of one running controller."""
 
     directory: Path
     kubeconfig: Path
@@ -27,7 +27,7 @@ class Place:
 
     @property
     def certificates(self) -> Path:
-        """Where controller-runtime looks for them below TMPDIR, unless it is told otherwise."""
+        """The folder below TMPDIR in which controller-runtime looks for certificates by default."""
         return self.directory / "k8s-webhook-server" / "serving-certs"
 
     @property
@@ -37,11 +37,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Webhooks:
-    """Its admission webhooks, as its manifests have them before kustomize gives them their names.
+    """The admission webhooks of a controller, as its manifests have them before kustomize gives them their names.
 
-    `pods`: the label of the pods that its webhooks for pods are about. `secret`: it makes its certificate itself and
-    keeps it there, and it waits until that is mounted: in the directory of its certificates, or where that cannot be
-    said at `mounted`. `converts`: its CRDs that convert by the same service.
+    ``pods``: the label of the pods that its webhooks for pods select.
+    ``secret``: the Secret in which the controller keeps the certificate that it makes itself. The controller waits
+      until the Secret is mounted.
+    ``mounted``: where the Secret is mounted, if the controller has no option for the directory of its certificates.
+    ``converts``: the CRDs that are converted through the same service.
     """
 
     manifests: str
@@ -56,9 +58,10 @@ class Webhooks:
 
 @dataclass(frozen=True)
 class Controller:
-    """One project. Patterns of files are relative to the source of its module.
+    """A project. Patterns of files are relative to the source of its module.
 
-    `health` is the path, or the port and the path, where it tells that it is well. `needs`: other controllers.
+    ``health``: the path of the health check, or its port and path.
+    ``needs``: other controllers that have to run.
     """
 
     name: str
@@ -79,14 +82,14 @@ class Controller:
 
     @property
     def version(self) -> str:
-        """As pinned by its go.mod."""
+        """The version that the go.mod of the controller pins."""
         pinned = re.search(rf"^\s*{re.escape(self.module)} (v\S+)", (self.folder / "go.mod").read_text(), re.MULTILINE)
         if pinned is None:
             raise ClusterError(f"{self.folder / 'go.mod'} does not name {self.module}")
         return pinned[1]
 
     def health_url(self, place: Place) -> str:
-        """Where it answers 200 when it is ready."""
+        """The URL that answers 200 when the controller is ready."""
         return f"http://{LOOPBACK}" + (self.health if self.health[0] == ":" else f":{place.free_port}{self.health}")
 
 
@@ -97,9 +100,10 @@ def _by_file(place: Place) -> list[str]:
 def _configured(
     api_version: str, management: str = "internalCertManagement", *, told: bool = True
 ) -> Callable[[Place], dict[str, Any]]:
-    """The configuration file of those that have one: no leader election, and everything on loopback.
+    """The configuration file, for controllers that have one: no leader election, and everything on loopback.
 
-    `management`: its field for certificates that it would make itself. `told`: it has a field for their directory.
+    ``management``: the field that lets the controller make its certificates itself.
+    ``told``: whether the file has a field for the directory of the certificates.
     """
 
     def config(place: Place) -> dict[str, Any]:
@@ -121,7 +125,7 @@ _of_jobset = _configured("config.jobset.x-k8s.io/v1alpha1")
 
 
 def _of_kueue(place: Place) -> dict[str, Any]:
-    """It elects a leader: by its Lease others see that it runs. Of jobs it manages those of batch/v1."""
+    """Kueue elects a leader, because its Lease shows other programs that it runs. It manages only jobs of batch/v1."""
     election = {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io", "resourceNamespace": "kueue-system"}
     configured = _configured("config.kueue.x-k8s.io/v1beta2")(place)
     # With certificates that it does not make itself it looks for those of its metrics in /etc.
@@ -226,8 +230,9 @@ CATALOGUE = {
                 f"--health-probe-bind-address={LOOPBACK}:{place.free_port}",
                 "--enable-leader-election=false",
             ],
-            # A cluster that is suspended before it has seen its new pods makes none for half a minute when it starts
-            # again (ExpectationsTimeout), and then not before it looks at it again: after 5 minutes, unless told so.
+            # A RayCluster that is suspended before it has seen its new pods makes no pods in the first half minute
+            # after its next start (ExpectationsTimeout). It looks again only after this period, which is 5 minutes by
+            # default.
             environment={"RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV": "10"},
         ),
         _trainer("trainer"),

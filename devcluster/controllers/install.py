@@ -1,7 +1,7 @@
 """Puts a controller on a cluster: its CRDs and webhooks as its project ships them, and its process on loopback.
 
-A webhook is called through its Service. There is no network of Services here, so the Service is of the type
-ExternalName and leads to this machine: the API server checks the certificate for the name of the Service all the same.
+The API server calls a webhook through its Service. This machine has no network of Services, so the Service is of the
+type ExternalName and leads to loopback. The API server still checks the certificate for the name of the Service.
 """
 
 import base64
@@ -31,14 +31,16 @@ _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
 def build_controller(controller: Controller, progress: Progress = silent) -> tuple[Path, Path]:
-    """Its program, and the folder with its source. Builds and downloads what is missing."""
+    """Build the controller; returns its program and the folder with its source. Downloads what is missing."""
     module = Module(controller.folder, {controller.name: controller.package})
     return module.programs([controller.name], progress)[controller.name], module.source(controller.module, progress)
 
 
 def start_controller(cluster: Cluster, name: str, progress: Progress = silent, options: Sequence[str] = ()) -> Process:
-    """Build, install and start it, and before it what it needs; returns when it is ready and its webhooks answer.
-    `options`: more arguments than its own."""
+    """Build, install and start the controller, after those that it needs; returns when it and its webhooks are ready.
+
+    ``options``: arguments beside its own.
+    """
     controller = CATALOGUE[name]
     for needed in controller.needs:
         if all(process.name != needed for process in cluster.processes):
@@ -64,8 +66,10 @@ def start_controller(cluster: Cluster, name: str, progress: Progress = silent, o
 
 
 def install_crds(cluster: Cluster, *names: str) -> None:
-    """Their kinds alone, without their processes and webhooks; returns when they are served. All at once: until the API
-    server has taken up new ones, it takes as long for many as for one."""
+    """Install the CRDs of these controllers without processes and webhooks; returns when their kinds are served.
+
+    All are created at once, because the API server takes as long to serve many new kinds as to serve one.
+    """
     crds: list[Object] = []
     for name in names:
         controller = CATALOGUE[name]
@@ -98,10 +102,10 @@ def _create_crds(cluster: Cluster, crds: Sequence[Object]) -> None:
 
 
 def _until_admitted(cluster: Cluster, spec: Object) -> None:
-    """Of an established kind the API server may still lack the schema by which mutating admission policies change it.
+    """Wait until the API server has the schema by which mutating admission policies change an established kind.
 
-    It looks for new schemas every 5 s and answers 503 until then, where such a policy matches (typeConverterManager of
-    its package mutating).
+    The API server looks for new schemas every 5 s and answers 503 until then, where such a policy matches
+    (typeConverterManager of its package mutating).
     """
     scope = "namespaces/default/" if spec["scope"] == "Namespaced" else ""
     kind = spec["names"]["kind"]
@@ -116,7 +120,10 @@ def _until_admitted(cluster: Cluster, spec: Object) -> None:
 
 
 def _answers(cluster: Cluster, path: str, probe: Object) -> bool:
-    """Other refusals than "not yet" are about the object, which is as good as empty."""
+    """Whether the API server accepts the probe's kind.
+
+    Refusals other than "not yet" concern the almost empty object.
+    """
     try:
         cluster.api.create(path, probe)
     except ApiError as refusal:
@@ -150,14 +157,14 @@ def _install_webhooks(cluster: Cluster, source: Path, controller: Controller, we
 
 
 def _convert(cluster: Cluster, crds: Iterable[str], client: Object) -> None:
-    """As the patches of its kustomization have it; its certificate comes from the controller itself."""
+    """Set the conversion webhook that the kustomization patches in. The controller fills in its certificate itself."""
     hook = {"clientConfig": {"service": {**client["service"], "path": "/convert"}}, "conversionReviewVersions": ["v1"]}
     for name in crds:
         cluster.api.patch(f"{CRDS}/{name}", {"spec": {"conversion": {"strategy": "Webhook", "webhook": hook}}})
 
 
 def _certify(place: Place, name: str) -> str:
-    """Make its serving certificate, of an authority of its own; returns what its clients trust."""
+    """Make the controller's serving certificate, of an authority of its own; returns the authority for its clients."""
     authority = Authority(place.directory / "authority")
     pair = authority.serving("tls", name)
     shutil.copy(pair.certificate, place.certificates / "tls.crt")
@@ -166,7 +173,7 @@ def _certify(place: Place, name: str) -> str:
 
 
 def _mount(cluster: Cluster, namespace: str, webhooks: Webhooks, place: Place) -> None:
-    """What a kubelet does with a Secret that is a volume, once its controller has filled it."""
+    """Write the files of a Secret, once its controller has filled it, as a kubelet mounts them."""
     filled = cluster.api.wait_for(
         f"/api/v1/namespaces/{namespace}/secrets/{webhooks.secret}",
         lambda one: one is not None and "tls.crt" in (one.get("data") or {}),

@@ -82,7 +82,7 @@ def _introduce(console: Console, case: Case, factor: float) -> None:
 def _play(
     console: Console, cluster: Cluster, case: Case, factor: float, title: str, window_s: float, *, alone: bool
 ) -> Run:
-    """One run; everything in it was seen on a watch."""
+    """Play one run. Every moment in the result was seen on a watch."""
     console.print(f"\n[bold]{title[0].upper()}{title[1:]}[/bold]")
     submit(cluster)
     clock = Clock(factor)
@@ -101,7 +101,7 @@ def _play(
 
 
 def _report_death(console: Console, *processes: Process) -> None:
-    """If one of them has ended by itself, that explains whatever did not happen; its log is gone with the cluster."""
+    """Print the log of a process that has ended: it explains the missing events, and vanishes with the cluster."""
     for process in processes:
         if not process.running:
             console.print(f"{process.name} ended ({process.returncode}):\n{process.tail()}", style="red", markup=False)

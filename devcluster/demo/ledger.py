@@ -1,4 +1,4 @@
-"""GPU-hours from what the cluster did: every GPU-second between two moments that a watch has shown. Pure.
+"""GPU-hours from the cluster's events: every GPU-second between two moments that a watch has shown. Pure.
 
 All times are seconds of the demo's clock, which is as many times faster than ours as its factor says.
 """
@@ -11,7 +11,7 @@ SECONDS_PER_HOUR = 3600.0
 
 
 class Use(StrEnum):
-    """What GPUs that a pod has are doing."""
+    """The state of the GPUs that a pod has."""
 
     HELD = "held without work"  # the pod has its node, and waits for the rest of its job
     STARTING = "starting"  # all workers run and find each other
@@ -34,7 +34,7 @@ class PodTimes:
 
 @dataclass(frozen=True)
 class Work:
-    """What a job has to do: all its workers find each other, then all of them work."""
+    """The work of a job: all its workers find each other, then all of them work."""
 
     workers: int = 4
     rendezvous_s: float = 10.0
@@ -59,7 +59,7 @@ class Spell:
 
 @dataclass(frozen=True)
 class Totals:
-    """One run in figures. The four kinds of GPU-hours add up to all GPUs over the observed time."""
+    """The figures of one run. The four kinds of GPU-hours add up to all GPUs over the observed time."""
 
     jobs_completed: int
     jobs: int
@@ -72,7 +72,7 @@ class Totals:
 
 
 def spells(pods: Sequence[PodTimes], work: Work, until_s: float) -> list[Spell]:
-    """What every GPU that was given to a pod did, until the given moment."""
+    """The spells of every GPU that was given to a pod, until the given moment."""
     return [
         spell
         for job in sorted({pod.job for pod in pods})
@@ -122,8 +122,7 @@ def _of_pod(pod: PodTimes, gathered_s: float | None, work: Work, until_s: float)
     if gathered_s is not None:
         work_from_s = gathered_s + work.rendezvous_s
         if pod.succeeded:
-            # A worker works for exactly as long as it has to. Whatever else lies between the gathering and its success
-            # was spent on starting.
+            # A worker works for exactly its working time. The rest between the gathering and its success is starting.
             work_from_s = max(gathered_s, end_s - work.work_s)
     stages = (
         (Use.HELD, pod.bound_s, gather_s),

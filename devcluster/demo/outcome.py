@@ -1,4 +1,4 @@
-"""Whether the runs ended as they should, said in sentences for whoever started the demo. Pure."""
+"""Whether the runs ended as they should, in sentences for the user who started the demo. Pure."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,7 +9,7 @@ from devcluster.demo.scenario import JOBS, Case
 
 @dataclass(frozen=True)
 class Run:
-    """One run: what was seen of the pods, and the figures that follow from it."""
+    """The times of the pods in one run, and the figures that follow from them."""
 
     title: str
     pods: tuple[PodTimes, ...]
@@ -17,7 +17,7 @@ class Run:
 
 
 def complaints(plain: Run, gangs: Run, case: Case) -> list[str]:
-    """What is not as expected; empty when all is."""
+    """The differences from the expected end of both runs; empty if there are none."""
     return _plain(plain, case) + _gangs(gangs, case)
 
 

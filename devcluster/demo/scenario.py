@@ -1,8 +1,8 @@
 """The case: two jobs that need the whole cluster each, applied at once, suspended.
 
-Without Muster somebody else has to start them, here the demo. The order is the worst one for a scheduler that decides
-pod by pod, and the same in every run: the parallelism of the jobs grows in turn, so that their pods are created
-alternately, and kube-scheduler gets to try each pod before the next one.
+Without Muster the demo itself has to start the jobs. It does so in the worst order for a scheduler that decides pod
+by pod. The parallelism of the jobs grows in turn, so that their pods are created alternately. kube-scheduler gets to
+try each pod before the next one is created. The order is the same in every run.
 """
 
 import time
@@ -47,7 +47,7 @@ def submit(cluster: Cluster) -> None:
 
 @dataclass
 class Play:
-    """One run of the case, from after the submission until both jobs are complete or the time is over."""
+    """A run of the case, from after the submission until both jobs are complete or the time is over."""
 
     cluster: Cluster
     case: Case

@@ -1,4 +1,4 @@
-"""What a watch has shown of the demo's pods, with the moment it was seen: the only source of the demo's figures.
+"""Records when a watch showed each change of the demo's pods: the only source of the demo's figures.
 
 The conditions of the API have whole seconds. Under a clock that runs 60 times faster, that is a minute.
 """
@@ -26,7 +26,7 @@ class Clock:
         return (time.monotonic() - self._began) * self.factor
 
     def real_s(self, seconds: float) -> float:
-        """How long so many seconds of the demo take."""
+        """The real duration, in seconds, of that many seconds of the demo."""
         return seconds / self.factor
 
 
@@ -107,7 +107,7 @@ def short_name(pod: dict[str, Any]) -> str:
 
 
 def advanced(times: PodTimes, kind: str, pod: dict[str, Any], now_s: float) -> PodTimes:
-    """The pod's times after one event of the watch; what was noted before stays."""
+    """The pod's times after one event of the watch; earlier times stay."""
     node, phase = pod["spec"].get("nodeName"), pod["status"].get("phase")
     if node and times.bound_s is None:
         times = replace(times, node=node, bound_s=now_s)

@@ -1,4 +1,4 @@
-"""What is shown while the demo runs, and the table at its end; a progress bar only where somebody can see it move."""
+"""The display while the demo runs, and the table at its end. A progress bar is drawn only on a terminal."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from devcluster.demo.sightings import Clock, Sightings
 
 @contextmanager
 def live(console: Console, clock: Clock, sightings: Sightings, window_s: float) -> Iterator[Callable[[], None]]:
-    """Gives a function that shows what is new since it was last called, with the demo's time before each line."""
+    """Return a function that shows the news since its last call, with the demo's time before each line."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[time]}"))
     told: dict[str, PodTimes] = {}
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -33,7 +33,7 @@ def live(console: Console, clock: Clock, sightings: Sightings, window_s: float) 
 
 
 def news(before: PodTimes | None, now: PodTimes) -> Iterator[tuple[float, str]]:
-    """What has happened to a pod since it was last looked at."""
+    """Yield what has happened to a pod between two looks: when, and in words."""
     if now.bound_s is not None and (before is None or before.bound_s is None):
         yield now.bound_s, f"{now.name} gets {now.gpus} GPUs on {now.node}"
     if now.succeeded and (before is None or not before.succeeded) and now.ended_s is not None:

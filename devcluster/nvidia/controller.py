@@ -1,7 +1,7 @@
 """The driver's process: it gives each ComputeDomain its claim template and daemons, and prepares channels on nodes.
 
-Preparing is what the kubelet plugin does when a pod with a channel has been bound: it labels the node for the domain,
-so that a daemon starts there, and takes the label off when the last such pod has ended. A node that is labelled for
+The real kubelet plugin prepares a node when a pod with a channel has been bound: it labels the node for the domain,
+so that a daemon starts there. It takes the label off when the last such pod has ended. A node that is labelled for
 another domain is left as it is, and the log says so: there the real plugin fails to prepare the claim.
 """
 
@@ -43,7 +43,7 @@ def templates_in(namespace: str) -> str:
 
 
 class Controller:
-    """Brings about what the objects that it has seen ask for. ``step`` may be called as often as one likes."""
+    """Carries out the demands of the objects that it has seen. ``step`` may be called any number of times."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

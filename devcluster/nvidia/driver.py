@@ -1,4 +1,4 @@
-"""Puts the stand-in on a cluster: its classes, the kind ComputeDomain, its process, and what its nodes publish."""
+"""Puts the stand-in on a cluster: its classes, the kind ComputeDomain, its process, and the slices of its nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class NvidiaDriver:
         self.process = cluster.start("nvidia-driver", argv)
 
     def publish(self, nodes: Iterable[str], gpus: int, mig: Sequence[str] = ()) -> None:
-        """Publish the devices of these nodes: so many GPUs (0: their device plugin has them), a channel, a daemon.
-        ``mig``: as in ``slices``."""
+        """Publish the devices of these nodes: GPUs, a channel, a daemon.
+
+        ``gpus``: how many GPUs each node has; 0 if the device plugin has them.
+        ``mig``: as in ``slices``.
+        """
         made = (one for node in nodes for one in slices(node, gpus, mig=mig))
         self._cluster.api.create_all((f"{RESOURCE}/resourceslices", one) for one in made)

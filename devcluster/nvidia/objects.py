@@ -33,7 +33,7 @@ def crd() -> Object:
 def slices(
     node: str, gpus: int, *, product: str = "NVIDIA GB200", memory: str = "189471Mi", mig: Sequence[str] = ()
 ) -> Iterator[Object]:
-    """Yield what the kubelet plugins publish of a node: its GPUs, and one channel and one daemon of a ComputeDomain.
+    """Yield the slices that the kubelet plugins publish of a node: its GPUs, a channel and a daemon of a ComputeDomain.
 
     ``mig``: the profiles of the partitions that one more GPU is divided into.
     """
@@ -124,8 +124,9 @@ def _slice(node: str, driver: str, devices: list[Object]) -> Object:
 
 def _template(domain: Object, name: str, target: str, request: str, parameters: Object) -> Object:
     device_class = f"compute-domain-{'default-channel' if request == 'channel' else request}.nvidia.com"
-    # In the order in which Go writes a map, as the driver does. kube-scheduler patches a claim to take its reservation
-    # back, and the API server takes parameters in another order for a change of the allocation, which it refuses.
+    # The order is that in which Go writes a map, as the driver does. kube-scheduler patches a claim to remove its
+    # reservation, and the API server takes parameters in another order for a change of the allocation, which it
+    # refuses.
     versioned = dict(sorted({"apiVersion": "resource.nvidia.com/v1beta1", **parameters}.items()))
     devices = {
         "requests": [{"name": request, "exactly": {"deviceClassName": device_class}}],
