@@ -1,4 +1,4 @@
-"""What was measured, and on what: stated in every results file, because a figure without it says nothing."""
+"""The measured version, and the machine: every results file states both, because a figure needs them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devcluster.binaries import kubernetes_version
 UNKNOWN = "unknown"
 SOURCE = Path(__file__).parent.parent
 MEASURED = ("extender", "policies", "manifests", "devcluster", "benchmarks/*.py", "pyproject.toml", "uv.lock")
-"""What a result depends on; a change of anything else leaves the commit's figures as they are."""
+"""The files that a result depends on. A change of any other file leaves the commit's figures as they are."""
 
 
 class About(Struct, frozen=True):

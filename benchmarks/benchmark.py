@@ -1,4 +1,4 @@
-"""A benchmark and how it is carried out: step by step, with progress, a results file, tables, and what went wrong."""
+"""A benchmark and how it is carried out: step by step, with progress, a results file, tables, and the failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from extender.cli.terminal import grid
 
 RunT = TypeVar("RunT", bound=Struct)
 Failed = (ClusterError, ApiError, TimeoutError, httpx.HTTPError, OSError)
-"""What may break a run without being a mistake of the benchmark."""
+"""The errors that may break a run without a mistake in the benchmark."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Kind(Generic[RunT]):
-    """What belongs to every benchmark of one kind, whatever its settings.
+    """The parts that all benchmarks of one kind share, whatever their settings.
 
-    ``problems``: what must not have happened, in words. ``picture``: an SVG of the runs.
+    ``problems``: figures that must not occur, in words.
+    ``picture``: an SVG of the runs.
     """
 
     run: type[RunT]
@@ -50,7 +51,7 @@ class Kind(Generic[RunT]):
 
 @dataclass(frozen=True)
 class Benchmark(Generic[RunT]):
-    """One kind with its settings. ``steps``: a name for each run -> what measures it."""
+    """A kind with its settings. ``steps``: the name of each run -> the function that measures it."""
 
     name: str
     kind: Kind[RunT]
@@ -60,7 +61,7 @@ class Benchmark(Generic[RunT]):
 
 @dataclass
 class Outcome:
-    """What came of a benchmark. ``failures``: steps that gave no figures; ``problems``: figures that must not be."""
+    """The outcome of a benchmark. ``failures``: steps that gave no figures; ``problems``: figures that must not be."""
 
     failures: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -73,7 +74,7 @@ class Outcome:
 def carry_out(
     benchmark: Benchmark[RunT], about: About, path: Path | None, terminal: Console, *, go_on: bool = False
 ) -> Outcome:
-    """Run the steps, or (``go_on``) those that the file lacks, and show the tables. A step that fails is left out."""
+    """Run the steps, or (``go_on``) those missing in the file, and show the tables. A step that fails is left out."""
     record = Record.start(benchmark.name, benchmark.settings, about, benchmark.kind.run, path, go_on=go_on)
     outcome = Outcome()
     todo = {name: measure for name, measure in benchmark.steps.items() if not record.has(name)}

@@ -1,4 +1,4 @@
-"""What one replica can do: figures of several benchmarks, from which a cluster is sized, in one table for operators."""
+"""The capacity of one replica: figures of several benchmarks, from which operators size a cluster, in one table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NODES = 5000
 
 @dataclass(frozen=True)
 class _Figure:
-    """``of`` takes the runs of that results file, and gives None where what it needs was not measured."""
+    """A line of the table. ``of`` takes the runs of that results file; None if they lack what the figure needs."""
 
     what: str
     benchmark: str

@@ -71,7 +71,7 @@ def throughput_command(
     patience: Patience = 300,
     output: Output = None,
 ) -> None:
-    """How many gang pods a second get bound, and what a pod costs every process."""
+    """How many gang pods are bound in a second, and the cost of a pod for every process."""
     run(throughput.benchmark(f"throughput-{nodes}", nodes, gangs, size, mode or list(Mode), repeat, patience), output)
 
 
@@ -84,7 +84,7 @@ def levels_command(
     patience: Patience = 300,
     output: Output = None,
 ) -> None:
-    """What three topology levels cost: throughput with them against first fit without any."""
+    """The cost of three topology levels: throughput with them against first fit without any."""
     run(levels.benchmark(nodes, gangs, size, repeat, patience), output)
 
 
@@ -110,7 +110,7 @@ def jobs_command(
     patience: Patience = 300,
     output: Output = None,
 ) -> None:
-    """How fast suspended Jobs are started whole, and who writes how much for it."""
+    """How fast suspended Jobs are started whole, and how many writes each client needs."""
     try:
         shapes = [Shape.parse(text) for text in shape] if shape else jobs.SHAPES
     except ValueError as error:
@@ -162,7 +162,7 @@ def waiting_command(
     mode: Modes = None,
     output: Output = None,
 ) -> None:
-    """What gangs that cannot start cost kube-scheduler and the extender while they wait (nominate and ungated)."""
+    """The load of gangs that cannot start on kube-scheduler and the extender while they wait (nominate and ungated)."""
     modes = mode or [Mode.NOMINATE, Mode.UNGATED]
     run(waiting.benchmark("waiting", nodes, gangs, window, rate, modes, alike=alike), output)
 
@@ -176,7 +176,7 @@ def contention_command(
     mode: Modes = None,
     output: Output = None,
 ) -> None:
-    """Gangs of which a few fit, created in the worst order: when those are whole, and what the others cost after."""
+    """Gangs of which a few fit, created in the worst order: when those are whole, and the later cost of the others."""
     modes = mode or [Mode.NOMINATE, Mode.UNGATED]
     run(contention.benchmark(nodes, gangs, size, wait, modes), output)
 
@@ -212,7 +212,7 @@ def preemption_command(
     ] = None,
     output: Output = None,
 ) -> None:
-    """How long it takes to find out whom to evict on a full cluster. Needs no control plane."""
+    """How long the search for victims takes on a full cluster. Needs no control plane."""
     run(preemption.benchmark(nodes, candidates or [100, 700]), output)
 
 
@@ -223,7 +223,7 @@ def queues_command(
     ] = queues.QUEUES,
     output: Output = None,
 ) -> None:
-    """What queues cost the core, and the courses of Kueue's scalability test. Needs no control plane; takes minutes."""
+    """The cost of queues for the core, and Kueue's scalability test. Needs no control plane; takes minutes."""
     run(queues.benchmark(count), output)
 
 
@@ -258,7 +258,7 @@ def takeover_command(
     repeat: Annotated[int, typer.Option(min=1, help="How often the leader is killed.")] = 3,
     output: Output = None,
 ) -> None:
-    """How soon the other of two replicas goes on when the one that leads is killed."""
+    """How soon the other of two replicas takes over when the leader is killed."""
     run(takeover.benchmark(nodes, pods, repeat), output)
 
 
@@ -268,7 +268,7 @@ def faults_command(
     gentle: Annotated[bool, typer.Option(help="Short outages, as in the test suite.")] = False,
     output: Output = None,
 ) -> None:
-    """Kill, stop, delay and delete what gangs depend on, in the middle of their way, and see how they stand then."""
+    """Kill, stop, delay and delete parts that gangs depend on while they start, and check how the gangs stand then."""
     run(campaign.benchmark(rounds, GENTLE if gentle else Scale()), output)
 
 
@@ -279,17 +279,17 @@ def all_command(
     results: Annotated[Path, typer.Option(help="Where the results are kept.")] = official.RESULTS,
     again: Annotated[bool, typer.Option(help="Measure anew what has been measured at this commit.")] = False,
 ) -> None:
-    """Run all of them with the settings of docs/benchmarks.md, keep the results, and write the document's tables.
+    """Run all benchmarks with the settings of docs/benchmarks.md, keep the results, and write the document's tables.
 
-    What has been measured on this machine at this commit with these settings is not measured again, so a run that was
-    broken off, or of which a part failed, goes on where it was when it is started again.
+    A figure measured on this machine at this commit with these settings is not measured again. So a run that broke
+    off, or in which a part failed, goes on where it was when it is started again.
     """
     known = official.benchmarks(repeat)
     chosen = [one for one in known if not only or one.name in only]
     if unknown := sorted(set(only or ()) - {one.name for one in chosen}):
         there_are = f"there is no benchmark {', '.join(unknown)}; there are {', '.join(one.name for one in known)}"
         raise typer.BadParameter(there_are, param_hint="--only")
-    # Results that are kept elsewhere are not those that the document quotes.
+    # The document quotes only the results in its own folder.
     finish = report.write if results.resolve() == official.RESULTS else None
     results.mkdir(parents=True, exist_ok=True)
     steps = [(one, results / f"{one.name}.json") for one in chosen]
@@ -302,7 +302,7 @@ def writes_command(
     repeat: Repeat = 3,
     output: Output = None,
 ) -> None:
-    """What a write costs the API server: nomination, ungating, pinning and Binding, by kind of patch and of answer."""
+    """The cost of a write for the API server: nomination, ungating, pinning and Binding, by patch and answer."""
     run(writes.benchmark(pods, repeat), output)
 
 

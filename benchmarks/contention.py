@@ -1,4 +1,4 @@
-"""More gangs than fit, their members created in turn, which is the worst order: who starts, and what waiting costs."""
+"""More gangs than fit, their members created in turn, the worst order: which start, and the cost of waiting."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ PATIENCE_S = 60.0
 
 
 class Run(Struct, frozen=True):
-    """One mode. ``create_s``: from the first creation to the last; ``seconds``: from the first creation until as many
-    gangs as fit are whole, or None if that never was so. ``whole`` and ``partial``: gangs at the end.
+    """The figures of one mode.
+
+    ``create_s``: from the first creation to the last.
+    ``seconds``: from the first creation until as many gangs as fit are whole; None if that never happened.
+    ``whole`` and ``partial``: gangs at the end.
     ``cpu_s``: by process, in the ``wait_s`` after that.
     """
 
@@ -37,7 +40,7 @@ class Run(Struct, frozen=True):
 
 
 def measure(nodes: int, count: int, size: int, wait_s: float, mode: Mode, progress: Progress) -> Run:
-    """One mode on a fresh control plane: gangs of whole-node pods, ``wait_s`` of waiting after the start."""
+    """Measure one mode on a fresh control plane: gangs of whole-node pods, ``wait_s`` of waiting after the start."""
     fit = nodes // size
     waiting = [gang(f"gang-{number}", size, mode, gpus=GPUS_PER_NODE) for number in range(count)]
     with Stage(mode, nodes, progress) as stage, Sightings(stage.api) as sightings:

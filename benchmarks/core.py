@@ -55,11 +55,11 @@ FEWEST = 200
 ROUNDS = {SMALL: 50, MEDIUM: 20, LARGE: 10}
 PASSES = 5
 BIG_NODES, BIG_GPUS = 4, 16
-"""Only these have room for a member of a gang that waits, and each for one: such a gang can never start whole."""
+"""The number and size of the nodes with room for one member of a gang each: such a gang can never start whole."""
 SOON_S = 1.0
-"""What the core wants to be woken for within this time belongs to the decision under way."""
+"""A wake-up that the core asks for within this time belongs to the decision under way."""
 REST_S = 60.0
-"""After this the core has neither a reason to report nor a rest to take after a pass in vain."""
+"""A time after which the core has no reason left to report, and no pause after an unsuccessful pass left to take."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,11 @@ class Names(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """One size. Times are of the core's own code; ``asking_ms``: the decisions about gangs that ask something of the
-    levels or of other pods, by what they ask. ``pass_ms``: one admission pass over the gangs that wait, ``longest_ms``
-    the longest for which it kept the process from answering anything else.
+    """The figures of one cluster size. Times are of the core's own code.
+
+    ``asking_ms``: the decisions about gangs with demands on the levels or on other pods, by demand.
+    ``pass_ms``: one admission pass over the gangs that wait.
+    ``longest_ms``: the longest time for which the pass kept the process from answering.
     """
 
     nodes: int
@@ -172,7 +174,7 @@ class Core:
 
 
 def measure(nodes: int, gangs: int, progress: Progress) -> Run:
-    """One size, in a process of its own: what another size left in memory must not count here."""
+    """Measure one size, in a process of its own: memory left over from another size must not count here."""
     progress(f"{nodes} nodes")
     run = _alone(measure_here, nodes, gangs)
     progress(f"{nodes} nodes, names of resources")
@@ -197,8 +199,10 @@ def _memory_of(nodes: int, more: Requests) -> float:
 
 
 def compare_names(nodes: int, gangs: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """The same decisions on nodes with four names and with twelve, in turn: whatever else this machine does slows both
-    down. Returns the processor time of each, in ms, of the one and of the other."""
+    """Make the same decisions on nodes with four names and with twelve, in turn: other load slows both down.
+
+    Returns the processor time of each decision, in ms, for four names and for twelve.
+    """
     garbage.collect_hardly_ever()
     cores = [Core(clock=time.thread_time), Core(clock=time.thread_time)]
     for core, more in zip(cores, ((), OTHER_NAMES), strict=True):
@@ -218,7 +222,7 @@ def compare_names(nodes: int, gangs: int) -> tuple[dict[str, list[float]], dict[
 
 
 def measure_here(nodes: int, gangs: int) -> Run:
-    """One size, in this process. Raises AssertionError when a gang is not decided as it has to be."""
+    """Measure one size, in this process. Raises AssertionError when a gang is not decided as it has to be."""
     garbage.collect_hardly_ever()  # as the process that serves
     core = Core()
     before, _ = memory_mib(os.getpid())
@@ -257,7 +261,7 @@ def _planned(core: Core, asked: Question) -> list[float]:
 
 
 def _plan(core: Core, asked: Question, number: int) -> float:
-    """A gang comes, is placed and goes again; how long the decision took, in ms."""
+    """Create a gang, let it be placed, and delete it; how long the decision took, in ms."""
     facts = {"topology": asked.topology, "constraints": asked.constraints, "labels": (("app", "train"),)}
     members = [replace(pod, **facts) for pod in _gang(f"gang-{number}", asked.size, gpus=1)]  # type: ignore[arg-type]
     core.feed(map(PodSeen, members))
@@ -286,7 +290,7 @@ def _passes(core: Core, gangs: int) -> Iterator[list[float]]:
 
 
 def _cluster(nodes: int, more: Requests = ()) -> Iterator[Event]:
-    """``more``: what its nodes offer beside the usual."""
+    """The nodes of a cluster and their pods. ``more``: amounts that its nodes offer beside the usual."""
     for number in range(nodes):
         node = _node(f"node-{number}", GPUS_PER_NODE, domains_of(number))
         yield NodeSeen(replace(node, allocatable=tuple(sorted(node.allocatable + more))))

@@ -1,7 +1,8 @@
 """The courses of Kueue's scalability test as suspended Jobs in queues, on a real control plane.
 
-All Jobs exist when the clock starts, which is when Muster, stopped (SIGSTOP) until then, goes on. It ends when the last
-pod has ended. kwok plays what runs: a pod ends so long after it was bound as the course says.
+All Jobs exist when the clock starts, which is when Muster, stopped (SIGSTOP) until then, goes on. The clock ends
+when the last pod has ended. kwok plays the running pods: each ends at the time after its Binding that the course
+states.
 """
 
 from __future__ import annotations
@@ -34,9 +35,13 @@ _CPU, _FLAVOR = "cpu", "flavor"
 
 
 class Run(Struct, frozen=True):
-    """One course. ``waits_s``: by class, until the last pod of each was bound. ``used``: the mean part of the quota
-    that bound pods had, until the last one was bound. ``cpu_ms``: of a Job, by process. ``most``: the units that the
-    pods of one cohort had at most at once; ``quota``: those that it may have.
+    """The figures of one course.
+
+    ``waits_s``: by class, until the last pod of the class was bound.
+    ``used``: the mean part of the quota that bound pods had, until the last one was bound.
+    ``cpu_ms``: per Job, by process.
+    ``most``: the most units that the pods of one cohort had at once.
+    ``quota``: the units that they may have.
     """
 
     course: str
@@ -64,7 +69,7 @@ class Workload(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True):
-    """A pod as it first was in that state. ``version``: of its object, which orders what happens in the cluster."""
+    """The first sight of a pod in that state. ``version``: of its object, which orders the events of the cluster."""
 
     workload: str
     at: float
@@ -79,7 +84,7 @@ class _Pods(Watching):
         self.seen: dict[str, Seen] = {}
 
     def wait(self, count: int, timeout_s: float) -> None:
-        """Raises TimeoutError, or what broke the watch."""
+        """Wait for that many pods. Raises TimeoutError, or the error that broke the watch."""
         if not self._await(lambda: len(self.seen) >= count, timeout_s):
             raise TimeoutError(f"{len(self.seen)} of {count} pods came to {self._selector} within {timeout_s:g} s")
 
@@ -122,7 +127,7 @@ class _Stage(JobStage):
 
 
 def measure(course: Course, part: int, patience_s: float, number: int, progress: Progress) -> Run:
-    """One run on a fresh control plane. Raises TimeoutError when not every pod has ended in time."""
+    """Measure one run on a fresh control plane. Raises TimeoutError when not every pod has ended in time."""
     workloads = {one.name: one for one in workloads_of(course, part)}
     total = sum(one.of.pods for one in workloads.values())
     with _Stage(course, progress) as stage:
@@ -158,7 +163,7 @@ def measure(course: Course, part: int, patience_s: float, number: int, progress:
 
 
 def workloads_of(course: Course, part: int) -> Iterator[Workload]:
-    """Of every set one in ``part``, and at least one."""
+    """Yield every ``part``-th workload of each set, at least one."""
     for queue in range(course.queues):
         for kind, one in enumerate(course.sets):
             for number in range(max(1, one.count // part)):
@@ -257,7 +262,7 @@ KIND = Kind(Run, tables, problems)
 
 
 def benchmark(part: int = PART, repeat: int = 1, patience_s: float = 1800.0) -> Benchmark[Run]:
-    """Of each set of workloads one in ``part``."""
+    """The benchmark with every ``part``-th workload of each set."""
     steps = {
         f"{one.name}, round {number}": partial(measure, one, part, patience_s, number)
         for number in range(1, repeat + 1)

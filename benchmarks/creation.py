@@ -24,14 +24,20 @@ from extender.core.limits import Limits
 LARGE = {**{f"large-{number}": 512 for number in range(4)}, "largest": 1000}
 SMALL = {f"small-{number}": 8 for number in range(10)}
 AWAITED_S = Limits().creation_s
-"""Pods that take so long to be made are awaited at a time."""
+"""The core awaits pods that take this long to create at a time."""
 MOST_REFUSED = 3
-"""Its controller writes to a Job, too, while it is started."""
+"""The Job controller writes to a Job, too, while Muster starts it."""
 
 
 class Group(Struct, frozen=True):
-    """Jobs of one size: at most, from its creation to its start, from its start to its last Binding, from its first
-    Binding to its last, and how often Muster wrote to it; ``refused``: because somebody else had just done so."""
+    """The figures of the Jobs of one size. Each time is the longest of all Jobs.
+
+    ``waited_s``: from a Job's creation to its start.
+    ``bound_s``: from its start to its last Binding.
+    ``binding_s``: from its first Binding to its last.
+    ``writes``: how often Muster wrote to the Job.
+    ``refused``: writes that were refused because another client had just written to the Job.
+    """
 
     pods: int
     jobs: int
@@ -51,7 +57,7 @@ class Run(Struct, frozen=True):
 
 
 def measure(nodes: int, patience_s: float, progress: Progress) -> Run:
-    """One run on a fresh control plane. Raises TimeoutError when not every pod is bound in time."""
+    """Measure one run on a fresh control plane. Raises TimeoutError when not every pod is bound in time."""
     sizes = {**LARGE, **SMALL}
     with JobStage(Arm.MUSTER, nodes, progress, throttled=True) as stage:
         stage.pause("muster")
@@ -82,7 +88,7 @@ def _create(stage: JobStage, sizes: Mapping[str, int]) -> None:
 def _group(
     jobs: Mapping[str, Object], size: int, bound: dict[str, Sighting], written: Counter[tuple[str, bool]], clock: float
 ) -> Group:
-    """``clock``: what added to the instants of sightings makes them seconds since the epoch."""
+    """The figures of the Jobs of that size. ``clock``: the seconds from the clock of sightings to the epoch's."""
     members = by_gang(bound)
     ends = {name: [one.at + clock for one in members[name]] for name in jobs}
     created = {name: _instant(job["metadata"]["creationTimestamp"]) for name, job in jobs.items()}

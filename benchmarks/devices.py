@@ -1,6 +1,6 @@
-"""Measure what devices cost the core: all evaluated for each requirement at first, then one slice that changes.
+"""Measure the cost of devices for the core: first all are evaluated for each requirement, then one slice changes.
 
-No control plane, no kube-scheduler. Times are of the processor, so that other work on the machine counts for nothing.
+No control plane, no kube-scheduler. Times are of the processor, so that other work on the machine does not count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A public trace on cliques of which some nodes are drained: in how many more of them gangs are than they need.
+"""A public trace on cliques with some drained nodes: in how many cliques more than needed the gangs are.
 
-Simulated, like ``replay.py``: what kube-scheduler alone does with the same jobs, what whole gangs get by first fit, and
-what each topology policy makes of it. The queue is the same for all of Muster's policies.
+Simulated, like ``replay.py``: kube-scheduler alone with the same jobs, whole gangs by first fit, and each topology
+policy. The queue is the same for all of Muster's policies.
 """
 
 from __future__ import annotations
@@ -40,11 +40,16 @@ SCHEDULERS = (*ALONE, *POLICIES, REQUIRED)
 
 
 class Run(Struct, frozen=True):
-    """One scheduler. Gangs are jobs of several pods that started; ``needed`` and ``spanned`` are the cliques of all of
-    them together, at least and in fact, ``scattered`` the gangs in more than they need.
+    """The figures of one scheduler. Gangs are jobs of several pods that started. Waiting is that of all jobs.
 
-    Of all pairs of GPUs of one gang ``pairs`` is how many there are, ``pairs_at_best`` how many of them could be in one
-    clique, ``pairs_inside`` how many were. At least and at best: with the cluster empty. Waiting is that of all jobs.
+    ``needed``: the fewest cliques that could hold all gangs, summed over the gangs.
+    ``spanned``: the cliques that the gangs were in, summed over the gangs.
+    ``scattered``: the gangs in more cliques than they need.
+    ``pairs``: all pairs of GPUs of one gang.
+    ``pairs_at_best``: how many of the pairs could be in one clique.
+    ``pairs_inside``: how many of the pairs were in one clique.
+
+    The fewest cliques and the best pairs are those of an empty cluster.
     """
 
     scheduler: str
@@ -99,7 +104,7 @@ def benchmark(
 
 
 def with_drained(nodes: Sequence[Node], drained: int) -> list[Node]:
-    """The same nodes, so many of each clique cordoned. Raises InputError when a clique has no others."""
+    """The same nodes with ``drained`` nodes of each clique cordoned. Raises InputError when a clique has no others."""
     left = Counter({clique: drained for node in nodes if (clique := node.labels.get(CLIQUE)) is not None})
     if not left:
         raise InputError("the cluster has no cliques; say it like this: 144 nodes x 4 GPUs in cliques of 18")
@@ -114,7 +119,7 @@ def with_drained(nodes: Sequence[Node], drained: int) -> list[Node]:
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
-    """Where the gangs were, and what that cost in waiting."""
+    """The tables of places: which cliques the gangs were in, and how much longer jobs waited for that."""
     places = [
         (
             one.scheduler,

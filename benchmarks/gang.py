@@ -1,4 +1,4 @@
-"""One large gang on a running cluster: from the creation of its last pod to the sight of its last Binding."""
+"""A large gang on a running cluster: from the creation of its last pod to the sight of its last Binding."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ PATIENCE_S = 120.0
 
 
 class Run(Struct, frozen=True):
-    """One mode, the same gang several times on an empty cluster. ``seconds``: of each time, the first one included.
+    """The figures of one mode, with the same gang several times on an empty cluster.
 
-    ``create_s``: how long the pods took to create, before the clock starts. ``cliques``: how many each time lay in.
+    ``seconds``: the duration of each start, the first one included.
+    ``create_s``: how long the pods took to create, before the clock starts.
+    ``cliques``: how many cliques the gang was in at each start.
     """
 
     mode: Mode
@@ -33,7 +35,7 @@ class Run(Struct, frozen=True):
 
 
 def measure(nodes: int, size: int, repeat: int, mode: Mode, progress: Progress) -> Run:
-    """One mode on a fresh control plane. Raises TimeoutError when the gang is not bound in time."""
+    """Measure one mode on a fresh control plane. Raises TimeoutError when the gang is not bound in time."""
     created, seconds, cliques = [], [], []
     partial_s = 0.0
     with Stage(mode, nodes, progress) as stage:

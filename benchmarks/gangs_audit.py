@@ -84,7 +84,7 @@ def differences(document: Mapping[str, Any], audit: Sequence[Event]) -> Iterator
 
 
 def instants(audit: Sequence[Event], namespace: str) -> dict[str, dict[str, float]]:
-    """When each pod of the namespace was created, ungated, asked to be bound, and bound, by its name, in seconds."""
+    """When each pod of the namespace was created, ungated, asked to be bound, and bound, by name, in seconds."""
     seen: dict[str, dict[str, float]] = {stage: {} for stage in ("created", "planned", "asked", "bound")}
     for event in audit:
         subject, code = event.get("objectRef", {}), event.get("responseStatus", {}).get("code", 0)

@@ -1,5 +1,7 @@
-"""What Muster is held to, and what was measured. Ratios and processor time carry over to other machines; seconds do so
-only roughly."""
+"""The goals of Muster, and the measured figures.
+
+Ratios and processor time carry over to other machines; seconds do so only roughly.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from benchmarks.stage import Mode
 
 @dataclass(frozen=True)
 class Goal:
-    """``of`` takes the runs of that results file, and gives None where what it needs was not measured."""
+    """A goal. ``of`` takes the runs of that results file; None if they lack what the goal needs."""
 
     benchmark: str
     text: str
@@ -31,7 +33,7 @@ class Goal:
 
 
 def judged(contents: Mapping[str, Content]) -> Table:
-    """Every goal, what was measured for it, and whether it was met."""
+    """The table of every goal, its measured figure, and whether it was met."""
     rows = []
     for goal in GOALS:
         content = contents.get(goal.benchmark)

@@ -1,4 +1,4 @@
-"""Where Jobs are started in a benchmark: a control plane for each way of starting them, and who has written there."""
+"""The stage of benchmarks with Jobs: a control plane for each way of starting them, and the writes by client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETTLING_S = 10.0
 
 
 class Arm(StrEnum):
-    """Who starts the Jobs: kube-scheduler alone, in three ways, or with Muster."""
+    """The way in which Jobs are started: by kube-scheduler alone, in three ways, or with Muster."""
 
     ADAPTIVE = "alone-adaptive"
     ALL = "alone-all"
@@ -57,7 +57,7 @@ Kubernetes' own gang scheduling (off by default). muster: Muster admits the Jobs
 component pod-trials, and each Job of a shape of its own, so that each costs a dry run."""
 
 _DEFAULT_LIMITS = ["--kube-api-qps=20", "--kube-api-burst=30"]
-"""Those of kube-controller-manager, which the cluster raises."""
+"""The default limits of kube-controller-manager, which the cluster raises."""
 
 _WRITERS = {
     "system:kube-scheduler": "kube-scheduler",
@@ -68,7 +68,7 @@ _WRITERS = {
 
 @dataclass(frozen=True)
 class Shape:
-    """Jobs of so many pods with so many GPUs each, written as in 8x1."""
+    """Jobs of ``pods`` pods with ``gpus`` GPUs each, written as in 8x1."""
 
     pods: int
     gpus: int
@@ -142,7 +142,7 @@ class JobStage(Stage):
         names = [f"job-{number}" for number in range(count)]
         self.api.create_all((JOBS, shape.job(name, self.arm)) for name in names)
         self.api.wait_for(JOBS, lambda jobs: sum(map(suspended, jobs)) == count, timeout_s)
-        if self.arm is Arm.NATIVE:  # else the pods would be scheduled one by one, and nobody would notice
+        if self.arm is Arm.NATIVE:  # else the pods would be scheduled one by one, unnoticed
             self.api.wait_for(POD_GROUPS, lambda groups: len(groups) == count, timeout_s)
         return names
 
@@ -162,7 +162,7 @@ class JobStage(Stage):
                 time.sleep(0.05)
 
     def go(self, names: list[str]) -> None:
-        """Muster goes on, or the Jobs are unsuspended, by a PATCH each."""
+        """Let Muster continue, or unsuspend the Jobs, by a PATCH each."""
         if self.muster is None:
             self.api.patch_all((f"{JOBS}/{name}", {"spec": {"suspend": False}}) for name in names)
         else:
@@ -186,7 +186,7 @@ class JobStage(Stage):
         )
 
     def written_with(self, bindings: int) -> Counter[tuple[str, str]]:
-        """The same when that many Bindings are told of; a watch may show a pod before the log does."""
+        """The same once the log tells of that many Bindings. A watch may show a pod before the log does."""
         deadline = time.monotonic() + SETTLING_S
         while True:
             seen = self.written()
@@ -203,6 +203,6 @@ def job_of(pod: Object) -> str:
 
 
 def suspended(job: Object) -> bool:
-    """Its controller has seen that it is."""
+    """Whether the Job controller has suspended the Job."""
     conditions = job.get("status", {}).get("conditions", [])
     return any(one["type"] == "Suspended" and one["status"] == "True" for one in conditions)

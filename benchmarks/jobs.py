@@ -28,9 +28,12 @@ Writes = dict[str, dict[str, float]]
 
 
 class Run(Struct, frozen=True):
-    """One arm, with Jobs of one shape. ``writes``: per pod, by writer and resource. ``cpu_ms``: per pod and process.
+    """The figures of one arm, with Jobs of one shape.
 
-    ``partial`` counts Jobs bound in part at the end, ``longest_partial_s`` is the longest time one was so on the way.
+    ``writes``: per pod, by writer and resource.
+    ``cpu_ms``: per pod and process.
+    ``partial``: Jobs bound in part at the end.
+    ``longest_partial_s``: the longest time for which a Job was bound in part on the way.
     ``binding_s``: from the first pod seen bound to the last.
     """
 
@@ -54,7 +57,7 @@ class Run(Struct, frozen=True):
 
 
 def count_of(shape: Shape, nodes: int) -> int:
-    """How many Jobs of that shape, where nobody says: they fill three quarters of the nodes, or have 1,500 pods."""
+    """The default number of Jobs of that shape: they fill three quarters of the nodes, or have 1,500 pods."""
     room = int(nodes * (GPUS_PER_NODE // shape.gpus) * FILLED)
     return max(1, min(room, PODS_AT_MOST) // shape.pods)
 
@@ -70,7 +73,7 @@ def measure(
     *,
     throttled: bool = False,
 ) -> Run:
-    """One run on a fresh control plane. Raises TimeoutError when not every pod is bound in time."""
+    """Measure one run on a fresh control plane. Raises TimeoutError when not every pod is bound in time."""
     total = shape.pods * count
     with JobStage(arm, nodes, progress, throttled=throttled) as stage:
         stage.pause("muster")
@@ -169,7 +172,7 @@ def _flat_writes(run: Run) -> dict[str, float]:
 
 
 def pod_writes(run: Run) -> float:
-    """What kube-scheduler and Muster write to a pod besides its Binding."""
+    """The writes of kube-scheduler and Muster to a pod besides its Binding."""
     written = [(what, count) for own in run.writes.values() for what, count in own.items()]
     return sum(count for what, count in written if what.partition("/")[0] == "pods" and what != BINDING)
 
@@ -202,7 +205,7 @@ def _groups(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def problems(runs: Sequence[Run]) -> list[str]:
-    """What gang scheduling promises, and Muster besides, and what was not kept."""
+    """The promises of gang scheduling, and those of Muster besides, that were not kept."""
     found = []
     for run in runs:
         if run.partial and run.arm.gangs:

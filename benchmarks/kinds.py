@@ -1,4 +1,4 @@
-"""The kinds of benchmarks by name: what reads a results file and tells what is in it."""
+"""The kinds of benchmarks by name: each reads its results file and makes the tables."""
 
 from __future__ import annotations
 

@@ -39,12 +39,16 @@ NAMES = {
 }  # fmt: skip
 """The names that thresholds and files have for the calls."""
 SETTINGS = {"plan_timeout_s": 3600}
-"""Nobody takes the plans up while filter is measured: they must last."""
+"""The plans must last while filter is measured, because no pod takes them up."""
 
 
 class Run(Struct, frozen=True):
-    """One kind of call. ``client``: counts and latencies as the caller saw them. ``inside_p99_ms``: from the extender's
-    own histogram, which ends before the answer is on its way; None where it does not tell these calls apart."""
+    """The figures of one kind of call.
+
+    ``client``: counts and latencies as the caller saw them.
+    ``inside_p99_ms``: from the extender's own histogram, which ends before the answer is sent; None where the
+      histogram does not tell these calls apart.
+    """
 
     what: str
     client: dict[str, float]
@@ -60,7 +64,7 @@ class Report(Struct, frozen=True):
 
 
 def metrics(verbs: Sequence[Verb]) -> list[str]:
-    """The names of what is measured of these verbs."""
+    """The names of the metrics of these verbs."""
     return [name for name in NAMES.values() if name.partition(".")[0] in verbs]
 
 
@@ -68,8 +72,10 @@ def measure(
     verbs: Sequence[Verb], rate: float, concurrency: int, count: int, nodes: int, results: dict[str, Load],
     progress: Progress,
 ) -> Report:  # fmt: skip
-    """Every kind of call in turn. ``results``: takes them by name. Raises TimeoutError when the gangs are not planned
-    in time."""
+    """Every kind of call in turn.
+
+    ``results``: takes them by name. Raises TimeoutError when the gangs are not planned in time.
+    """
     number_of_gangs = max(1, min(count, nodes * GPUS_PER_NODE // 2) // SIZE)
     with Stage(Mode.UNGATED, nodes, progress, SETTINGS) as stage:
         progress(f"planning {number_of_gangs} gangs")
@@ -105,7 +111,7 @@ def _nominated(one: Object) -> bool:
 
 
 def _questions(members: list[Object], waiting: Object, nodes: list[str]) -> dict[str, list[Call]]:
-    """What kube-scheduler asks about pods of each kind."""
+    """The calls that kube-scheduler makes about pods of each kind."""
     single = pod("single", Mode.UNGATED) | {"status": {}}
     single["metadata"] |= {"namespace": "default", "uid": "uid-single"}
     return {
@@ -185,7 +191,7 @@ KIND = Kind(Report, tables, problems)
 def benchmark(
     verbs: Sequence[Verb], rate: float, concurrency: int, count: int, nodes: int, results: dict[str, Load] | None = None
 ) -> Benchmark[Report]:
-    """``results``: takes what was measured of each kind of call, by its name."""
+    """The benchmark. ``results``: gets the measurements of each kind of call, by its name."""
     settings = {"verbs": verbs, "rate": rate, "concurrency": concurrency, "calls": count, "nodes": nodes}
     loads = {} if results is None else results
     step = partial(measure, verbs, rate, concurrency, count, nodes, loads)

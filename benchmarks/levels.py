@@ -1,4 +1,4 @@
-"""What three topology levels cost: throughput with them, against first fit on nodes without any label, in turn."""
+"""The cost of three topology levels: throughput with them, against first fit on nodes without any label, in turn."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def benchmark(nodes: int, count: int, size: int, repeat: int, patience_s: float)
     steps = {
         f"{setup}, round {number}": partial(_measure, nodes, count, size, patience_s, setup, number)
         for number in range(1, repeat + 1)
-        # Each goes first in every other round.
+        # Each setup goes first in every other round.
         for setup in (Setup if number % 2 else reversed(Setup))
     }
     settings = {"nodes": nodes, "gangs": count, "size": size, "mode": [Mode.NOMINATE], "repeat": repeat}

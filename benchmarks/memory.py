@@ -1,4 +1,4 @@
-"""What the extender needs on a large cluster that is in use: resident memory, and the time until it is ready."""
+"""The resident memory of the extender on a large cluster in use, and the time until the extender is ready."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ from devcluster.progress import Progress
 
 SETTLE_S = 300.0
 CALM_S, CALM_SHARE = 3.0, 0.2
-"""The control plane is calm when all of it has used no more than this share of a core for so long: what follows the
-start of 20,000 pods goes on for a minute after the last of them runs, and is no part of a start of the extender."""
+"""The control plane is calm when all of it has used no more than this share of a core for this many seconds. The start
+of 20,000 pods goes on for a minute after the last of them runs. That is no part of a start of the extender."""
 STARTS = 3
 PLATFORM = "dgx-b200"
 """Nodes of this platform have eight GPUs, sixteen names of resources, sixty labels and no taint."""
 
 
 class Run(Struct, frozen=True):
-    """Every start of the extender on the same cluster. ``ready_s``: from the start of its process until /readyz says
-    so; ``cpu_s``: its processor time until then. ``resident_mib`` at that time, ``highest_mib`` up to it.
+    """The figures of every start of the extender on the same cluster.
+
+    ``ready_s``: from the start of its process until /readyz is well.
+    ``cpu_s``: its processor time until then.
+    ``resident_mib``: its memory at that time.
+    ``highest_mib``: its highest memory up to then.
     """
 
     nodes: int

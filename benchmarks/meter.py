@@ -29,5 +29,5 @@ def memory_mib(pid: int, proc: Path = PROC) -> tuple[float, float]:
 
 
 def used(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
-    """What each process used in between, by name; one that started in between had used nothing before."""
+    """The amount that each process used in between, by name. A new process had used nothing before."""
     return {name: after[name] - before.get(name, 0.0) for name in after}

@@ -37,7 +37,7 @@ ARMS = (Arm.ADAPTIVE, Arm.ALL, Arm.MUSTER)
 
 
 def benchmarks(repeat: int) -> Sequence[Benchmark[Any]]:
-    """All of them, those first that say most; ``repeat`` is for what varies from run to run."""
+    """All of them, the most telling first; ``repeat``: the rounds of benchmarks that vary from run to run."""
     return (
         jobs.benchmark("jobs-1000", 1000, jobs.SHAPES, None, ARMS, repeat, PATIENCE_S),
         jobs.benchmark("jobs-5000", 5000, jobs.SHAPES, None, ARMS, repeat, PATIENCE_S),

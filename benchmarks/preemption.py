@@ -1,8 +1,8 @@
 """The processor time that it takes to find the victims of a gang on a full cluster: the search, without Kubernetes.
 
-Nodes have 8 GPUs and three levels: 16 nodes to a clique, ten cliques to a block, ten blocks to a zone. All but some are
-taken by workloads that may be evicted, of 1 to 16 nodes each, of four priorities and of all ages; one in ten of them is
-a pod of no gang.
+Nodes have 8 GPUs and three levels: 16 nodes to a clique, ten cliques to a block, ten blocks to a zone. All but some
+are taken by workloads that may be evicted, of 1 to 16 nodes each, of four priorities and of all ages. One in ten of
+the workloads is a single pod.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ NOW = 1_000_000.0
 PRIORITIES = (0, 100, 200, 500)
 HIGHEST = 10_000
 TAKEN = 0.95
-"""How much of the cluster the candidates have. The rest is taken by pods that nobody may evict."""
+"""The part of the cluster that the candidates have. Pods that cannot be evicted have the rest."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A gang of ``size`` members with so many GPUs each, and of one ``leader`` with half of that where there is one."""
+    """A gang of ``size`` members with ``gpus`` GPUs each, and with ``leader`` a leader with half as many."""
 
     words: str
     size: int
@@ -70,7 +70,11 @@ QUESTIONS = (
 
 
 class Run(Struct, frozen=True):
-    """One size. ``search_ms``: processor time, by the gang that the victims are for; ``victims``: how many they are."""
+    """The figures of one size.
+
+    ``search_ms``: processor time, by the gang that the victims are for.
+    ``victims``: how many victims were found, by gang.
+    """
 
     nodes: int
     candidates: int
@@ -113,7 +117,7 @@ def candidates_on(nodes: int, count: int) -> Iterator[Candidate]:
 
 
 def snapshot_of(nodes: int, there: Sequence[Candidate]) -> Snapshot:
-    """What is left is taken by somebody else."""
+    """A snapshot with these candidates; another workload takes the nodes that are left."""
     claims = Claims(levels_from(LEVELS))
     names = [f"node-{number}" for number in range(nodes)]
     amounts = (("cpu", 96_000), (GPU, GPUS_PER_NODE), ("pods", 110))

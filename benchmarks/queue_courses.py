@@ -1,8 +1,9 @@
 """The courses of Kueue's own scalability test (test/performance/scheduler/configs at cc13fff80c), played on the core
-alone under a virtual clock until every workload has run: nothing else takes time, kube-scheduler binds at once.
+alone.
 
-A queue has a quota of 20 and may borrow 100. Nobody is preempted, which the test of Kueue allows. Its first course has
-no nodes; here there are enough of them that they keep nobody waiting.
+A virtual clock runs until every workload has run. Nothing else takes time, and kube-scheduler binds at once. A queue
+has a quota of 20 and may borrow 100. No workload is preempted, which Kueue's test allows. Its first course has no
+nodes; here there are enough nodes that no workload waits for them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from policies.model.queues import ClusterQueue, LocalQueue, Quota, ResourceFlavo
 from policies.model.topology import SILENT
 
 CPU = 1000
-"""One unit, in millicores."""
+"""The millicores of one unit."""
 NOMINAL, BORROWED = 20, 100
 RACK = 64
 _CLASSES = ("small", "medium", "large")
@@ -102,9 +103,14 @@ COURSES = (
 
 
 class Figures(Struct, frozen=True):
-    """``cpu_s``: processor time of the core for all of it, ``longest_ms``: the longest step of it. ``lasts_s``: by the
-    virtual clock, until the last one has ended. ``waits_s``: the mean time to admission by class. ``used``: the mean
-    part of the quota that was used while anybody waited."""
+    """The figures of a course.
+
+    ``cpu_s``: the core's processor time for the whole course.
+    ``longest_ms``: its longest step.
+    ``lasts_s``: by the virtual clock, until the last workload has ended.
+    ``waits_s``: the mean time to admission by class.
+    ``used``: the mean part of the quota in use while any workload waited.
+    """
 
     COLUMNS: ClassVar[tuple[str, ...]] = (
         *("processor time", "of a workload", "longest step", "virtual time", "quota used"),

@@ -1,7 +1,8 @@
-"""What queues cost the core alone, in processor time: no Kubernetes, a process of its own for each shape.
+"""The cost of queues for the core alone, in processor time: no Kubernetes, a process of its own for each shape.
 
-First a crowd: 1,000 ClusterQueues in 100 cohorts whose quota is used up; in each wait 15 workloads of as many demands.
-Then the courses of Kueue's own scalability test, played to the end under a virtual clock (``queue_courses.py``).
+First a crowd: 1,000 ClusterQueues in 100 cohorts whose quota is used up; in each wait 15 workloads of as many
+demands. Then the courses of Kueue's own scalability test, played to the end under a virtual clock
+(``queue_courses.py``).
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from policies.model import HOSTNAME, Dialect, GroupRef, Node, Pod
 from policies.model.queues import ClusterQueue, Cohort, LocalQueue, Quota, ResourceFlavor, ResourceGroup
 
 QUEUES, COHORTS, NODES_OF, WAITING = 1000, 100, 5, 15
-"""Of a queue: as many nodes as its quota has, and workloads that wait."""
+"""How many queues and cohorts there are; for each queue, the nodes of its quota and the workloads that wait."""
 ROUNDS = 9
 CHANGES = 3
 SOON_S, REST_S = 1.0, 60.0
-"""What is due within this time belongs to a decision; after that the core has nothing left to say."""
+"""An effect due within ``SOON_S`` belongs to a decision; after ``REST_S`` the core has nothing left to report."""
 FLAVOR = "gpus"
 
 NOTHING, ADMISSION = "a pass in which nothing can start", "one ends, the next is admitted"
@@ -41,8 +42,12 @@ T = TypeVar("T")
 
 
 class Run(Struct, frozen=True):
-    """``ms``: processor time by what was done, ``longest_ms``: of the longest step of that, in which the core answers
-    nothing else. ``figures``: of a course."""
+    """The figures of a shape.
+
+    ``ms``: processor time by activity.
+    ``longest_ms``: of the longest step of it, in which the core answers nothing else.
+    ``figures``: those of a course.
+    """
 
     shape: str
     queues: int
@@ -54,8 +59,12 @@ class Run(Struct, frozen=True):
 
 
 class Crowd:
-    """A core under a clock of its own. ``queues``: whether there are any. ``waiting``: who waits beside each queue's
-    next one."""
+    """A core under a clock of its own.
+
+    ``queues``: how many queues there are.
+    ``waiting``: how many workloads wait beside each queue's next one.
+    ``queued``: whether the workloads name their queue.
+    """
 
     def __init__(self, queues: int, waiting: int, *, queued: bool) -> None:
         self._core = Engine()
@@ -83,7 +92,7 @@ class Crowd:
         return took * 1000
 
     def rest(self) -> None:
-        """Everything that was to be said is said, and whoever got a node is there."""
+        """Let the core report everything, and show every placed pod as running on its node."""
         self.decide(SOON_S)
         for workload in list(self._core.state.workloads.values()):
             for uid, node in workload.placement.items():
@@ -101,12 +110,12 @@ class Crowd:
         return steps
 
     def nothing(self, number: int) -> list[float]:
-        """A node changes, and so anybody might start."""
+        """Change a node, so that any workload might start."""
         self.rest()
         return [self.feed([NodeSeen(_node(0, cpu=97_000 + number))]), *self.decide()]
 
     def admission(self, queue: int) -> list[float]:
-        """One of that queue ends. Where nobody waits, one comes."""
+        """End one workload of that queue, and decide. If no workload waits, a new one arrives."""
         self.rest()
         before = len(self._core.state.pending.keys)
         steps = [self.feed([PodGone(self._runs[queue].uid)])]
@@ -124,7 +133,7 @@ class Crowd:
         return [self.feed([QueueSeen(_queue(number, GPUS_PER_NODE * NODES_OF - 1))]), *self.decide()]
 
     def reports(self) -> list[float]:
-        """As they are written to the objects."""
+        """The time to make the reports of the queues, as they are written to the objects."""
         began = time.thread_time()
         self._core.queue_reports(self._now)
         return [(time.thread_time() - began) * 1000]
@@ -197,14 +206,14 @@ def _played(chosen: Course, progress: Progress) -> Figures:
 
 
 def _apart(work: Callable[[Progress], T], progress: Progress) -> T:
-    """In a process of its own: what another shape left in memory must not count here."""
+    """Do the work in a process of its own: memory left over from another shape must not count here."""
     progress("in a process of its own")
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(work, (_silent,))
 
 
 def _silent(_: str) -> None:
-    """Nobody watches that process."""
+    """Discard the progress: no terminal watches that process."""
 
 
 def _objects(queues: int) -> Iterator[Event]:
@@ -261,7 +270,7 @@ def passing(runs: Sequence[Run]) -> float | None:
 
 
 def more(runs: Sequence[Run]) -> float | None:
-    """How much more an admission takes with all these queues than where nobody else waits, in ms."""
+    """How much longer an admission takes with all these queues than with one queue alone, in ms."""
     ours, alone = (_middle(runs, shape, ADMISSION) for shape in (QUEUED, ALONE))
     return None if ours is None or alone is None else ours - alone
 

@@ -1,4 +1,4 @@
-"""The results file of one benchmark: written after every run, so that one that was broken off goes on where it was."""
+"""The results file of one benchmark: written after every run, so that an interrupted one continues where it was."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RunT = TypeVar("RunT", bound=Struct)
 
 
 class Content(Struct):
-    """What is in the file. ``runs``: the name of each step that was carried out -> its figures."""
+    """The content of the file. ``runs``: the name of each step that was carried out -> its figures."""
 
     benchmark: str
     settings: dict[str, Any]

@@ -1,4 +1,4 @@
-"""A public trace under several schedulers and offered loads: what each makes of the same jobs on the same cluster.
+"""A public trace under several schedulers and offered loads: the same jobs on the same cluster.
 
 Simulated, so it depends on no machine but for the processor time; the trace is not part of the project.
 """
@@ -33,7 +33,7 @@ _HELD_AT_MOST = 1.0
 
 
 class Run(Struct):
-    """One scheduler at one offered load; ``cpu_s``: processor time of the simulation."""
+    """The figures of one scheduler at one offered load; ``cpu_s``: processor time of the simulation."""
 
     load: float
     figures: Figures

@@ -31,7 +31,7 @@ _PLACE = re.compile(r"(<!-- figures: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL
 def main(
     check: Annotated[bool, typer.Option(help="Change nothing; exit code 1 if the document is not up to date.")] = False,
 ) -> None:
-    """Write the tables of the documents anew from the results files."""
+    """Write the tables of the documents from the results files."""
     try:
         current = up_to_date()
         if not check:
@@ -43,7 +43,7 @@ def main(
 
 
 def up_to_date() -> bool:
-    """Whether the documents say what the results files say. Raises RecordError."""
+    """Whether the documents agree with the results files. Raises RecordError."""
     return all(filled(text := document.read_text(), RESULTS) == text for document in DOCUMENTS)
 
 
@@ -60,7 +60,7 @@ def filled(document: str, results: Path) -> str:
 
 
 def figures(name: str, contents: Mapping[str, Content], results: Path) -> str:
-    """What stands in one place of the document."""
+    """The text of one place in the document."""
     if name == "goals":
         return markdown(judged(contents))
     if name == "capacity":

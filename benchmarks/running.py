@@ -1,4 +1,4 @@
-"""Carries benchmarks out from the command line: signals, what is said at the end, and exit codes."""
+"""Carries benchmarks out from the command line: signals, the last messages, and exit codes."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 
 class Page:
-    """One reading of /metrics."""
+    """The samples of one reading of /metrics."""
 
     def __init__(self, text: str) -> None:
         families = text_string_to_metric_families(text)

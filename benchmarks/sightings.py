@@ -1,4 +1,4 @@
-"""Which pods are bound, where, and since when, and whose reasons are told, as a client of the API server sees it."""
+"""Watches, as a client of the API server, which pods are bound, where, since when, and which gangs have a reason."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Watching(ABC):
     def _see(self, one: Object) -> None: ...
 
     def _await(self, settled: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether it has come to that in time. Raises what broke the watch."""
+        """Whether the state was reached in time. Raises the error that broke the watch."""
         with self._news:
             self._news.wait_for(lambda: settled() or self._failure is not None, timeout_s)
             if not settled() and self._failure is not None:
@@ -86,7 +86,7 @@ class Watching(ABC):
                 self._news.notify_all()
 
     def _follow(self) -> None:
-        """One list and one watch. The API server may end a watch at any time: then a new list takes over."""
+        """Follow one list and one watch. The API server may end a watch at any time: then a new list takes over."""
         page = self._api.get(self._path, fieldSelector=self._selector)
         for one in page["items"]:
             self._see(one)
@@ -115,7 +115,7 @@ class Sightings(Watching):
             return dict(self._pods)
 
     def wait(self, count: int, timeout_s: float) -> dict[str, Sighting]:
-        """Wait until that many pods were seen bound. Raises TimeoutError, or what broke the watch."""
+        """Wait until that many pods were seen bound. Raises TimeoutError, or the error that broke the watch."""
         if not self._await(lambda: len(self._pods) >= count, timeout_s):
             raise TimeoutError(f"only {len(self._pods)} of {count} pods were bound after {timeout_s:g} s")
         return self.bound()
@@ -130,14 +130,14 @@ class Sightings(Watching):
 
 
 class Reasons(Watching):
-    """Which gangs of the default namespace Muster has given a reason for waiting, in an Event on a member."""
+    """The gangs of the default namespace for which Muster has given a reason for waiting, in an Event on a member."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(api, EVENTS)
         self._told: set[str] = set()
 
     def wait(self, count: int, timeout_s: float) -> None:
-        """Wait until that many gangs have one. Raises TimeoutError, or what broke the watch."""
+        """Wait until that many gangs have a reason. Raises TimeoutError, or the error that broke the watch."""
         if not self._await(lambda: len(self._told) >= count, timeout_s):
             raise TimeoutError(f"only {len(self._told)} of {count} gangs were given a reason after {timeout_s:g} s")
 
@@ -150,7 +150,7 @@ class Reasons(Watching):
 
 
 def by_gang(pods: dict[str, Sighting]) -> dict[str, list[Sighting]]:
-    """The sightings of each gang's members; pods of no gang are left out."""
+    """The sightings of each gang's members; single pods are left out."""
     gangs: dict[str, list[Sighting]] = {}
     for one in pods.values():
         if one.gang:
@@ -159,8 +159,7 @@ def by_gang(pods: dict[str, Sighting]) -> dict[str, list[Sighting]]:
 
 
 def longest_partial_s(pods: dict[str, Sighting], size: int, until: float) -> float:
-    """The longest time for which a gang of that size was bound in part; a gang that never became whole counts to
-    ``until``."""
+    """The longest time for which a gang of that size was bound in part; an incomplete gang counts to ``until``."""
     return max((_partial_s([one.at for one in gang], size, until) for gang in by_gang(pods).values()), default=0.0)
 
 

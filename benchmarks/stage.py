@@ -1,4 +1,4 @@
-"""Where a benchmark happens: a fresh control plane with nodes, the scheduler under test, and what they have used."""
+"""The stage of a benchmark: a fresh control plane with nodes, the scheduler under test, and what both have used."""
 
 from __future__ import annotations
 
@@ -26,16 +26,19 @@ from extender.kube.dialects import MIN_MEMBER
 CLIQUE, BLOCK, ZONE = "nvidia.com/gpu.clique", "example.com/block", "example.com/zone"
 NODES_PER_CLIQUE = 16
 LEVELS = [f"clique={CLIQUE}", f"block={BLOCK}", f"zone={ZONE}"]
-"""For the setting `topology_levels` of nodes that are in ``domains_of``."""
+"""The value of the setting `topology_levels` for nodes that are in ``domains_of``."""
 GPUS_PER_NODE = 8
 GPU = "nvidia.com/gpu"
 YOUTH_S = 30.0
 UNTHROTTLED = {"leaderElection": {"leaderElect": False}, "clientConnection": {"qps": 5000, "burst": 10000}}
-"""For kube-scheduler in every mode: neither a Lease nor a limit of its own client is what is measured."""
+"""The configuration of kube-scheduler in every mode.
+
+Neither a Lease nor a limit of its own client is to be measured.
+"""
 
 
 class Mode(StrEnum):
-    """What schedules: kube-scheduler alone as the reference, or with Muster steering it in one of its ways."""
+    """The scheduler: kube-scheduler alone as the reference, or with Muster steering it in one of its ways."""
 
     ADAPTIVE = "alone-adaptive"
     ALL = "alone-all"
@@ -72,15 +75,17 @@ NATIVE = {
     "kube-controller-manager": [_GATES],
     "kube-scheduler": [_GATES],
 }
-"""What each component is told besides, where gangs are scheduled natively."""
+"""The additional flags of each component where gangs are scheduled natively."""
 
 
 class Stage:
     """A control plane of its own for one run; kube-scheduler runs only after ``start_scheduler``.
 
-    ``settings`` go over those of the extender that Muster ships. ``labels`` are those of a node by its number.
-    ``cluster``: the control plane, not entered yet, where it is not the usual one. ``platform``: its nodes are as
-    there, with those labels besides. ``furnish``: what else there is to be before Muster starts.
+    ``settings``: changes to the settings of the extender that Muster ships.
+    ``labels``: the labels of a node by its number.
+    ``cluster``: the control plane, not entered yet, where it is not the usual one.
+    ``platform``: the platform of its nodes, which get the labels besides.
+    ``furnish``: creates further objects before Muster starts.
     """
 
     def __init__(
@@ -147,7 +152,7 @@ class Stage:
             self.api.create(PODS, pod)
 
     def pause(self, name: str) -> None:
-        """The process stands still from now on, and sees nothing of what happens. The extender is called muster."""
+        """Stop the process, which then sees no events. The extender is called muster."""
         for process in self._cluster.processes:
             if process.name == name:
                 process.signal(signal.SIGSTOP)
@@ -164,7 +169,7 @@ class Stage:
         return self.muster.extender.pid
 
     def start_scheduler(self) -> None:
-        """kube-scheduler starts, and Muster goes on if it was paused. Returns when kube-scheduler is healthy."""
+        """Start kube-scheduler, and resume Muster if it was paused. Returns when kube-scheduler is healthy."""
         if self.muster is None:
             share = 100 if self.mode is Mode.ALL else 0
             self._scheduler = self._cluster.start_scheduler({**UNTHROTTLED, "percentageOfNodesToScore": share})
@@ -184,7 +189,7 @@ class Stage:
         return self._cluster.kubeconfig
 
     def scheduler_page(self) -> Page:
-        """kube-scheduler's /metrics. A young one does not know yet who may read them: then it is asked again."""
+        """Read kube-scheduler's /metrics, again while it has not read yet which users may."""
         assert self._scheduler is not None  # noqa: S101 - asked after it was started
         deadline = time.monotonic() + YOUTH_S
         while True:
@@ -225,7 +230,7 @@ def domains_of(number: int) -> dict[str, str]:
 
 
 def pod(name: str, mode: Mode, *, gpus: int = 0, cpu: str = "1", **spec: Any) -> Object:
-    """A pod of no gang; keywords go into its spec."""
+    """A single pod; keywords go into its spec."""
     amount = {"cpu": cpu} | ({GPU: str(gpus)} if gpus else {})
     return {
         "metadata": {"name": name},

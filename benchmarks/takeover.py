@@ -1,4 +1,4 @@
-"""How soon the other replica goes on when the leader is killed: two full replicas on a large cluster in use."""
+"""How soon the other replica takes over when the leader is killed: two full replicas on a large cluster in use."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def _take_over(cluster: Cluster, replicas: dict[str, RunningMuster], run: Run) -
 
 
 def _gated(pods: list[Object]) -> list[Object]:
-    """As the admission policy leaves them: else kube-scheduler tries all who wait before it comes to who was caught."""
+    """Gate the pods as the admission policy does. Otherwise kube-scheduler tries all waiting pods before it comes to
+    those that the takeover has caught."""
     for pod in pods:
         pod["spec"]["schedulingGates"] = [{"name": GANG_GATE}]
     return pods
@@ -110,7 +111,7 @@ def _leader(cluster: Cluster, replicas: dict[str, RunningMuster]) -> str:
 
 
 def _elected_at(cluster: Cluster, host: str) -> float:
-    """When the Lease went to that host, in seconds of the wall clock."""
+    """The time at which the Lease went to that host, in seconds of the wall clock."""
     lease = cluster.api.wait_for(LEASE, lambda lease: _host(lease) == host)
     return datetime.fromisoformat(lease["spec"]["acquireTime"]).timestamp()
 

@@ -25,10 +25,14 @@ POINTS = 60
 
 
 class Run(Struct, frozen=True):
-    """One run. Writes are the extender's, per pod; ``cpu_ms`` is per pod and process.
+    """The figures of one run.
 
-    ``partial`` counts gangs bound in part at the end, ``longest_partial_s`` is the longest time one was so on the way.
-    ``flushed``: pods that only kube-scheduler's five-minute flush has woken. ``curve``: (seconds, pods bound by then).
+    ``writes``: those of the extender, per pod.
+    ``cpu_ms``: per pod and process.
+    ``partial``: gangs bound in part at the end.
+    ``longest_partial_s``: the longest time for which a gang was bound in part on the way.
+    ``flushed``: pods that only kube-scheduler's five-minute flush has woken.
+    ``curve``: (seconds, pods bound until then).
     """
 
     mode: Mode
@@ -48,14 +52,18 @@ class Run(Struct, frozen=True):
 
 
 def measure(nodes: int, count: int, size: int, patience_s: float, mode: Mode, number: int, progress: Progress) -> Run:
-    """One mode on a fresh control plane. Raises TimeoutError when not every pod is bound in time."""
+    """Measure one mode on a fresh control plane. Raises TimeoutError when not every pod is bound in time."""
     return measure_on(Stage(mode, nodes, progress), count, size, patience_s, number, progress)
 
 
 @dataclass(frozen=True)
 class Load:
-    """Pods to be scheduled. ``create``: makes that many gangs of that size. ``clique_of`` a node, by its name.
-    ``needed``: the cliques that a gang of that size needs."""
+    """The pods to be scheduled.
+
+    ``create``: makes that many gangs of that size.
+    ``clique_of``: the clique of a node, by its name.
+    ``needed``: the cliques that a gang of that size needs.
+    """
 
     create: Callable[[Stage, int, int], None] = lambda stage, count, size: stage.create(gangs(count, size, stage.mode))
     clique_of: Callable[[str], str] = clique_of
@@ -110,7 +118,7 @@ def _partial(bound: dict[str, Sighting], size: int) -> int:
 
 
 def thinned(instants: Sequence[float], points: int = POINTS) -> list[tuple[float, int]]:
-    """A few points of the curve "bound by then", the first and the last among them."""
+    """A few points of the curve of bound pods over time, the first and the last among them."""
     numbers = sorted({round(1 + step * (len(instants) - 1) / (points - 1)) for step in range(points)})
     return [(round(instants[number - 1], 3), number) for number in numbers]
 
@@ -178,7 +186,7 @@ def names(figures: Sequence[dict[str, float]]) -> list[str]:
 
 
 def problems(runs: Sequence[Run]) -> list[str]:
-    """What Muster promises and did not keep."""
+    """The promises of Muster that were not kept."""
     found = []
     for run in runs:
         if run.mode.alone:

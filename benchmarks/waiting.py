@@ -1,4 +1,4 @@
-"""What many gangs that cannot start cost: on a quiet cluster, and while unrelated pods come and go.
+"""The cost of many gangs that cannot start: on a quiet cluster, and while unrelated pods come and go.
 
 All nodes but four are taken, and every gang wants eight whole nodes: there is always room for some of its members.
 """
@@ -34,10 +34,15 @@ class Spell(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """One mode. ``churn_alone``: unrelated pods come and go and no gang waits; ``quiet``: the gangs wait and nothing
-    changes; ``churn``: both. ``created_s``: how long it took to create the gangs; ``explained_s``: from then until each
-    had an Event with its reason; ``settle_s``: from the first creation until all was calm; ``arrival_cycles``: the
-    fruitless cycles until then.
+    """The figures of one mode.
+
+    ``churn_alone``: unrelated pods come and go and no gang waits.
+    ``quiet``: the gangs wait and nothing changes.
+    ``churn``: both.
+    ``created_s``: how long it took to create the gangs.
+    ``explained_s``: from then until each gang had an Event with its reason.
+    ``settle_s``: from the first creation until all was calm.
+    ``arrival_cycles``: the fruitless cycles until then.
     """
 
     mode: Mode
@@ -56,7 +61,7 @@ class Run(Struct, frozen=True):
 
 
 def measure(nodes: int, count: int, window_s: float, rate: float, alike: bool, mode: Mode, progress: Progress) -> Run:
-    """One mode on a fresh control plane. ``rate``: unrelated pods a second."""
+    """Measure one mode on a fresh control plane. ``rate``: unrelated pods a second."""
     with Stage(mode, nodes, progress) as stage:
         stage.create(_filler(name, mode) for name in stage.node_names[FREE_NODES:])
         stage.start_scheduler()

@@ -1,4 +1,4 @@
-"""What each kind of write costs the API server and its client: patch types, whole answers and metadata alone.
+"""The cost of each kind of write for the API server and its client: patch types, whole answers and metadata alone.
 
 Nothing else happens meanwhile: there is no kube-scheduler and no Muster, and the simulated nodes stand still.
 """
@@ -25,13 +25,16 @@ from policies.model import GANG_GATE
 AT_ONCE = 48
 NODES = 64
 Body = Callable[[str, str], Any]
-"""What is sent for the pod of that UID and name."""
+"""A function that makes the body of the write for the pod of that UID and name."""
 
 
 @dataclass(frozen=True)
 class Write:
-    """A way to write. ``patch``: strategic-merge, merge or json; empty for a POST. ``whole``: the answer is the object,
-    not its metadata alone."""
+    """A way to write.
+
+    ``patch``: strategic-merge, merge or json; empty for a POST. ``whole``: the answer is the object, not its metadata
+    alone.
+    """
 
     what: str
     patch: str
@@ -62,7 +65,7 @@ def _nominate_by_json(node: str) -> Body:
 
 
 def _ungate(*nodes: str, by_name: bool = True) -> Body:
-    """``by_name``: take off that one gate, as strategic merge can; else whatever gates there are."""
+    """The body that removes gates. ``by_name``: only that one gate, as strategic merge can; else all gates."""
     spec: dict[str, Any] = {"schedulingGates": [{"name": GANG_GATE, "$patch": "delete"}] if by_name else None}
     if nodes:
         terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
@@ -94,12 +97,14 @@ SERIES: Sequence[Sequence[Write]] = (
     (Write("ungate and pin to a node", "strategic-merge", "", _ungate("node-1")),),
     (Write("ungate and pin to a clique", "strategic-merge", "", _ungate(*CLIQUE)),),
 )
-"""The writes of a series go to the same pods, one way after the other."""
+"""The writes of a series change the same pods, one way after the other."""
 
 
 class Run(Struct, frozen=True):
-    """One way in one round. Processor time per write, in ms: of the API server, of etcd, and of the client.
-    ``per_s``: how many there were in a second, with 48 under way at once.
+    """The figures of one way in one round. Processor time per write, in ms: of the API server, of etcd, and of the
+    client.
+
+    ``per_s``: how many writes there were in a second, with 48 under way at once.
     """
 
     what: str

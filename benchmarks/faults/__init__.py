@@ -1,1 +1,1 @@
-"""The campaign of faults on a real control plane: what was tried, how often, and how it ended."""
+"""The campaign of faults on a real control plane: each fault, how often it struck, and its outcome."""

@@ -1,4 +1,4 @@
-"""Every fault, round after round, each round on a control plane of its own; what came of it, by fault."""
+"""Every fault, round after round, each round on a control plane of its own; the outcomes, by fault."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from devcluster.progress import Progress
 
 
 class Struck(Struct):
-    """One fault that happened: what was not as promised in the end, and the seconds from the mending until it was."""
+    """A fault that happened.
+
+    ``wrong``: the promises that were not kept in the end.
+    ``rest_s``: seconds from the repair until all promises were kept.
+    """
 
     fault: str
     text: str

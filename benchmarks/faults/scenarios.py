@@ -1,4 +1,4 @@
-"""The faults: each is done to a gang that is on its way, and says how the gangs must stand when all is mended."""
+"""The faults: each strikes a gang that is starting, and states how the gangs must stand after the repair."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Fault:
     happen: Callable[[Theatre, Scene], Ends]
 
     def strike(self, theatre: Theatre) -> list[str]:
-        """Do it to a theatre that is whole, and mend everything: what is not as promised in the end."""
+        """Strike a theatre that is whole, and repair everything; returns the promises that are broken in the end."""
         theatre.mend()
         with theatre.scene() as scene:
             ends = self.happen(theatre, scene)
@@ -71,7 +71,7 @@ def _killed_at_status(after: bool, theatre: Theatre, scene: Scene) -> Ends:
 
 
 def _killed_at_eviction(after: bool, theatre: Theatre, scene: Scene) -> Ends:
-    """A member is deleted in the middle of its gang's release, and nobody makes a new one."""
+    """Delete a member in the middle of its gang's release, without a replacement."""
     theatre.strike(scene, Write.BIND, MIDDLE // 2, partial(_lose_a_member, scene), after=True)
     _train(scene)
     theatre.wait_struck()
@@ -146,7 +146,7 @@ def _flapping(theatre: Theatre, scene: Scene) -> Ends:
 
 
 def _group_deleted(theatre: Theatre, scene: Scene) -> Ends:
-    """Deleted while members are being nominated; made anew when the gang has come to rest without it."""
+    """Delete the PodGroup while members are being nominated; create it again when the gang is settled without it."""
     theatre.strike(scene, Write.NOMINATE, MIDDLE, partial(_delete_group, scene, "train"))
     scene.add_nodes(SIZE // 8)
     _create_group(scene, "train", SIZE)
@@ -248,4 +248,4 @@ PROCESSES: tuple[Fault, ...] = (
     Fault("node flapping", "nodes of the gang turn NotReady and Ready while it is placed", _flapping),
     Fault("PodGroup deleted", "while its members are nominated, and made anew later", _group_deleted),
 )
-"""What befalls the processes around it, and the cluster."""
+"""The faults that strike the processes around the extender, and the cluster."""

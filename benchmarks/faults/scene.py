@@ -1,4 +1,4 @@
-"""A namespace with gangs on a real control plane: what is done there, what is seen, and whether it is as promised."""
+"""A namespace with gangs on a real control plane: actions, views, and whether the promises are kept."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Scene:
         return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
 
     def gangs(self) -> dict[str, GangView]:
-        """What the extender says of the gangs, by name."""
+        """The gangs as the extender reports them, by name."""
         gangs = GANGS.validate_json(self.page(f"{PREFIX}/gangs").content)
         return {gang.name: gang for gang in gangs if gang.namespace == self.namespace}
 
@@ -115,7 +115,8 @@ class Scene:
             time.sleep(POLL_EVERY_S)
 
     def settle(self, expected: dict[str, str], meanwhile: Callable[[], object] = bool) -> list[str]:
-        """Wait until every gang is as expected: WHOLE, GONE, or waiting for that reason. Returns what is not so then.
+        """Wait until every gang is as expected: WHOLE, GONE, or waiting for that reason. Returns the remaining
+        differences.
 
         Whole means that minMember of its members have a node; waiting, that none has one; gone, that there are none.
         ``meanwhile`` is called between two looks.
@@ -130,7 +131,7 @@ class Scene:
         return self.wrong(expected)
 
     def wrong(self, expected: dict[str, str]) -> list[str]:
-        """What is not as expected now, in words."""
+        """The differences from the expected state, in words."""
         pods, told, found = self.pods(), self.gangs(), []
         for name, end in expected.items():
             seen = told.get(name)
@@ -144,6 +145,6 @@ class Scene:
 
 
 def _bound(pods: Iterable[Object], name: str) -> list[str]:
-    """By name: a gang's members are called after it, whatever their dialect."""
+    """The bound pods of a gang, by name: members are called after their gang, whatever their dialect."""
     members = (pod for pod in pods if pod["metadata"]["name"].rpartition("-")[0] == name)
     return [pod["metadata"]["name"] for pod in members if pod["spec"].get("nodeName")]

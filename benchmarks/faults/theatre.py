@@ -1,4 +1,4 @@
-"""One control plane with Muster on it that is struck again and again, and mended as a kubelet would mend it."""
+"""A control plane with Muster on it that is struck again and again, and repaired as a kubelet would do it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCHEDULER = {
     "leaderElection": {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"},
     "podMaxBackoffSeconds": 3,
 }
-"""Shorter than as shipped, so that no deadline is waited for long; but whoever broke off has the time to go on."""
+"""Shorter than as shipped, so that deadlines pass soon, but long enough for an interrupted replica to go on."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Scale:
 
 
 GENTLE = Scale(outage_s=3.0, hang_s=3.0, delay_s=0.2, gangs=200, flaps=3)
-"""For the test suite: the same faults, shorter and with fewer gangs."""
+"""The scale for the test suite: the same faults, shorter and with fewer gangs."""
 
 
 class Theatre:
@@ -91,14 +91,14 @@ class Theatre:
             raise TimeoutError("the write to strike at was not made")
 
     def component_away(self, name: str, seconds: float) -> None:
-        """Kill a component of the control plane (-9), and start it again as it was after so many seconds."""
+        """Kill a component of the control plane (-9), and start it again as it was after that many seconds."""
         process = self.cluster.process(name)
         process.kill()
         time.sleep(seconds)
         self.cluster.again(process)
 
     def mend(self) -> None:
-        """Whatever stands still goes on, whatever has ended is started again; returns when Muster acts."""
+        """Resume every stopped process, and start every ended one again; returns when Muster acts."""
         self.proxy.delay_s = 0.0
         for process in (self.muster.extender, self.muster.scheduler):
             process.signal(signal.SIGCONT)
@@ -111,7 +111,7 @@ class Theatre:
         return scene.settle(ends, self.revive)
 
     def revive(self) -> None:
-        """Start again whatever has ended."""
+        """Start every ended process again."""
         if not self.muster.extender.running:
             self.muster.restart_extender()
         if not self.muster.scheduler.running:
